@@ -3,6 +3,7 @@
     python -m benchmarks.feeding write FOLDER [--count 2000] [--processes 16]
     python -m benchmarks.feeding pictures [--folder FOLDER] [--workers 2] [--batch 32] [--step 60]
     python -m benchmarks.feeding shards [--gigabytes 4] [--checksums] [--no-shuffle]
+    python -m benchmarks.feeding iterator [--steps 300] [--step 10]
 
 `write` makes JPEGs of 256 x 256 in folders of classes. `pictures` feeds them (or `--count` of its
 own), cut to 224 x 224, to a device that takes `--step` milliseconds for each batch and no
@@ -10,7 +11,8 @@ processor. It prints how long that device waits, what memory the processes have 
 an epoch, and whether each picture came once an epoch: its number is drawn in it, in squares of
 black and white. `shards` writes safetensors files and goes through all of their rows once, in the
 order of an epoch; after each tenth of it the memory of the process is printed, and how long a batch
-took.
+took. `iterator` feeds what a generator of Python yields, checked batch by batch, to a device that
+takes `--step` milliseconds: it prints how much longer a step takes than that.
 """
 
 import argparse
@@ -19,13 +21,14 @@ import os
 import resource
 import statistics
 import tempfile
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter, process_time, sleep
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +41,8 @@ from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job, prepare
-from meganeura_runtime.train.prefetcher import Prefetcher
+from meganeura_runtime.train.job_data import NOTHING, Given
+from meganeura_runtime.train.prefetcher import Prefetcher, is_worthwhile
 
 PICTURES = """\
 train fit(image: [batch, 3, 224, 224], label: i32[batch]):
@@ -47,6 +51,13 @@ train fit(image: [batch, 3, 224, 224], label: i32[batch]):
     data      = images("pictures", crop=0.875)
     batch     = {batch}
     drop_last = false
+"""
+IMAGES = """\
+train fit(image: [batch, 3, {side}, {side}], label: i32[batch]):
+  minimize cross_entropy(image |> mean(2, 3) |> fc: linear(10), label)
+  run:
+    batch           = 32
+    steps_per_epoch = {steps}
 """
 SHARDS = """\
 train fit(x: [batch, 4096]):
@@ -80,7 +91,7 @@ class Taken(Uploaded):
 
     def __init__(self, fed: dict[str, Array]) -> None:
         self.bytes = sum(array.nbytes for array in fed.values())
-        self.numbers = numbers_of(fed["image"])
+        self.fed = fed
 
     def close(self) -> None:
         """There is nothing to give back."""
@@ -134,11 +145,11 @@ def write_shards(folder: Path, gigabytes: float, *, checksums: bool) -> None:
             save_file(tensors, path)
 
 
-def job_of(folder: Path, text: str, *settings: str) -> Job:
+def job_of(folder: Path, text: str, *settings: str, given: Given = NOTHING) -> Job:
     """The job of a program."""
     (folder / "fit.mgn").write_text(text)
     program = pipeline.load(str(folder / "fit.mgn"))
-    return prepare(program, "fit", folder, [*settings, "device=cpu"])
+    return prepare(program, "fit", folder, [*settings, "device=cpu"], data=given)
 
 
 @dataclass
@@ -154,6 +165,10 @@ class Fed:
     """Mebibytes of this process and of its workers after each tenth."""
 
 
+def nothing() -> None:
+    """What a loop does while it waits."""
+
+
 def fed(job: Job, step: float) -> Fed:
     """Feed all steps of a job to a device that takes `step` seconds for each."""
     device = Device()
@@ -164,11 +179,11 @@ def fed(job: Job, step: float) -> Fed:
         if number == WARM_UP:
             began = perf_counter()
         asked = perf_counter()
-        taken = ahead.take(number, lambda: None)
+        taken = ahead.take(number, nothing)
         arrived = perf_counter()
         assert isinstance(taken, Taken)
         found.waits.append(arrived - asked)
-        found.numbers.append(taken.numbers)
+        found.numbers.append(numbers_of(taken.fed["image"]))
         if (number + 1) % max(1, job.steps // 10) == 0:
             found.memory.append((memory(), sum(map(memory, children()))))
         sleep(max(0.0, arrived + step - perf_counter()))
@@ -256,6 +271,43 @@ def bytes_read() -> int:
     return int(next(line for line in lines if line.startswith("rchar")).split()[1])
 
 
+def iterator(options: argparse.Namespace) -> None:
+    """Print what feeding from a generator adds to a step."""
+    print("| a batch | a step | longer by | processor |")
+    print("|---|---|---|---|")
+    for side in (8, 32, 96, 224):
+        generator = np.random.default_rng(0)
+        image = generator.standard_normal((32, 3, side, side), np.float32)
+        label = generator.integers(0, 10, 32)
+        batches = ({"image": image, "label": label} for _ in range(options.steps))
+        with tempfile.TemporaryDirectory() as place:
+            text = IMAGES.format(side=side, steps=options.steps)
+            job = job_of(Path(place), text, given=Given(train=batches))
+        step, used = longer(job, options.step / 1000)
+        size = f"{image.nbytes / 1e6:.2g} MB"
+        share = step / (options.step / 1000) - 1
+        print(f"| {size} | {step * 1000:.2f} ms | {share:.1%} | {used * 1000:.2f} ms |", flush=True)
+
+
+def longer(job: Job, step: float) -> tuple[float, float]:
+    """Seconds of a step of a job on a device that takes `step` seconds, and of the processor."""
+    device, feeder = Device(), Feeder(job)
+    fed = feeder.feeds(0)
+    ahead = Prefetcher(feeder, device, job.steps) if is_worthwhile(feeder, device, fed) else None
+    ends = deque([perf_counter()] * device.ahead, device.ahead)  # of the steps that were submitted
+    for number in range(1, job.steps):
+        if number == WARM_UP:
+            began, before = ends[-1], process_time()
+        taken = device.stage(feeder.feeds(number)) if ahead is None else ahead.take(number, nothing)
+        sleep(max(0.0, ends[0] - perf_counter()))
+        ends.append(max(ends[-1], perf_counter()) + step)
+        taken.close()
+    used = process_time() - before
+    if ahead is not None:
+        ahead.close()
+    return (ends[-1] - began) / (job.steps - WARM_UP), used / (job.steps - WARM_UP)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -279,6 +331,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     of_shards.add_argument("--folder", type=Path, default=None)
     of_shards.add_argument("--checksums", action="store_true")
     of_shards.add_argument("--shuffle", action=argparse.BooleanOptionalAction, default=True)
+    of_iterator = kinds.add_parser("iterator")
+    of_iterator.set_defaults(run=iterator)
+    of_iterator.add_argument("--steps", type=int, default=300)
+    of_iterator.add_argument("--step", type=float, default=10.0)
     options = parser.parse_args(arguments)
     options.run(options)
 

@@ -169,7 +169,7 @@ def our_session(
     zeros = {
         value.op.name: np.zeros(concrete_shape(value.type.shape), np.float32)
         for value in graph.values
-        if isinstance(value.op, Leaf) and value.op.is_kept
+        if isinstance(value.op, Leaf) and value.op.is_persistent
     }
     with made as session:
         session.load({name: weights.get(name, zero) for name, zero in zeros.items()})

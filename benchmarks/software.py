@@ -115,7 +115,7 @@ def our_training(training: str, device: str) -> Side:
     velocity = {
         leaf.name: np.zeros(concrete_shape(value.type.shape), np.float32)
         for value in graph.values
-        if isinstance(leaf := value.op, Leaf) and leaf.is_kept and leaf.name not in values
+        if isinstance(leaf := value.op, Leaf) and leaf.is_persistent and leaf.name not in values
     }
     session.load({**velocity, **values})
     inputs, loss = one.inputs(), next(iter(graph.outputs))

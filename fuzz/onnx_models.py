@@ -1,5 +1,6 @@
 """Small models of ONNX, of which each shows another part of the format."""
 
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +15,15 @@ from onnx import (
 )
 
 from meganeura_dsl.ir.graph import Array
+from meganeura_runtime.export.onnx.functions import (
+    BITS,
+    DOMAIN,
+    NORMAL,
+    STREAMS,
+    UNIFORM,
+    VERSION,
+    function,
+)
 
 OPSET = 18
 
@@ -44,7 +54,7 @@ def drawn(*shape: int, seed: int = 0) -> Array:
 
 def onnx_models() -> list[ModelProto]:
     """One of each kind."""
-    return [convolutional(), reshaped(), branched(), repeated(), resized(), looped()]
+    return [convolutional(), reshaped(), branched(), repeated(), resized(), looped(), random()]
 
 
 def convolutional() -> ModelProto:
@@ -178,3 +188,31 @@ def looped() -> ModelProto:
     weights = {"w": drawn(3, 3), "start": drawn(3)}
     outputs = [value("y", [3]), value("zs", ["s", 3])]
     return model(nodes, [value("x", ["s", 3])], outputs, weights)
+
+
+def random() -> ModelProto:
+    """Random numbers, drawn once and in each round of a loop."""
+
+    def draw(name: str, counter: str, shape: str, result: str, first: int) -> NodeProto:
+        streams = {
+            each: zlib.crc32(f"#{first + index}".encode())
+            for index, each in enumerate(STREAMS[name])
+        }
+        node = helper.make_node(name, [counter, shape], [result], domain=DOMAIN)
+        node.attribute.extend(helper.make_attribute(*each) for each in streams.items())
+        return node
+
+    body = helper.make_graph(
+        [draw(NORMAL, "key", "row", "e", 2), helper.make_node("Add", ["h", "e"], ["g"])],
+        "body", [value("h", [3]), value("key", [2], TensorProto.UINT32)], [value("g", [3])],
+    )  # fmt: skip
+    nodes = [
+        draw(UNIFORM, "counter", "row", "start", 0),
+        draw(BITS, "counter", "rounds", "keys", 1),
+        helper.make_node("Scan", ["start", "keys"], ["y"], body=body, num_scan_inputs=1),
+    ]
+    weights = {"row": np.array([3]), "rounds": np.array([4, 2])}
+    made = model(nodes, [value("counter", [2], TensorProto.UINT32)], [value("y", [3])], weights)
+    made.opset_import.append(helper.make_opsetid(DOMAIN, VERSION))
+    made.functions.extend(function(each, OPSET) for each in STREAMS)
+    return made

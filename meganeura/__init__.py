@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
-    from meganeura.program import Model, Program, Run, Weights
+    from meganeura.model import Model
+    from meganeura.program import Program, Run, Weights
     from meganeura.trainer import Trainer
     from meganeura.trainer_results import StepResult
     from meganeura_dsl.ir.interpreter import FeedError
@@ -64,7 +65,7 @@ _LOADED_WHEN_USED = {
     "FeedError": "meganeura_dsl.ir.interpreter",
     "Fit": "meganeura_runtime.train.memory_fit",
     "Imported": "meganeura_runtime.importing.onnx.importing",
-    "Model": "meganeura.program",
+    "Model": "meganeura.model",
     "OutOfMemoryError": "meganeura_runtime.backends.errors",
     "Program": "meganeura.program",
     "Run": "meganeura.program",

@@ -40,7 +40,7 @@ from meganeura_runtime.train.training_session import TrainingSession
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from meganeura.program import Model
+    from meganeura.model import Model
 
 Batches = Mapping[str, object] | Iterable[Mapping[str, object]]
 """One dict of arrays, or any number of them."""

@@ -31,7 +31,7 @@ from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.limits.language_limits import CHECK, CHECK_CHARACTER
 from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, within
-from meganeura_dsl.proof_cache import keep_notes, known_notes
+from meganeura_dsl.proof_cache import known_notes, store_notes
 from meganeura_dsl.resources import standard_model_names, standard_models
 from meganeura_dsl.support.phases import phase
 from meganeura_dsl.syntax import ast
@@ -209,7 +209,7 @@ def load(target: str) -> Program:
         if not result.fine:
             raise ProblemsError(result.problems)
         notes = result.reports
-        keep_notes(checker.texts, notes)
+        store_notes(checker.texts, notes)
     return Program(checker.module, found.chosen, found.prefix, notes, found.is_standard)
 
 
@@ -239,7 +239,7 @@ def check_file(target: str) -> CheckResult:
     checker.only = found.chosen if found.is_standard else None
     result = checker.run()
     if result.fine and checker.only is None:
-        keep_notes(checker.texts, result.reports)
+        store_notes(checker.texts, result.reports)
     return result
 
 

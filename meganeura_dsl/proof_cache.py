@@ -25,22 +25,22 @@ _in_memory: dict[str, bytes] = {}
 
 def known_notes(texts: Texts) -> tuple[Report, ...] | None:
     """The notes of a proof that is kept; None if there is none, or none that can be read."""
-    key, kept = _key(texts), user_cache()
+    key, cache = _key(texts), user_cache()
     content = _in_memory.get(key)
-    if content is None and kept is not None:
-        content = kept.find(key)
+    if content is None and cache is not None:
+        content = cache.find(key)
     return None if content is None else _notes(content, texts)
 
 
-def keep_notes(texts: Texts, notes: Sequence[Report]) -> None:
+def store_notes(texts: Texts, notes: Sequence[Report]) -> None:
     """Remember that a program was proved, with these notes."""
-    key, kept = _key(texts), user_cache()
+    key, cache = _key(texts), user_cache()
     content = json.dumps([_as_data(note, texts) for note in notes]).encode()
     if len(_in_memory) >= MOST_IN_MEMORY:
         _in_memory.clear()
     _in_memory[key] = content
-    if kept is not None:
-        kept.keep(key, content)
+    if cache is not None:
+        cache.store(key, content)
 
 
 def _key(texts: Texts) -> str:

@@ -286,8 +286,8 @@ PLANTS = (
     Plant(
         "what was timed on another adapter is used on this one",
         "runtime/meganeura_runtime/backends/webgpu/config/tuned_configs.py",
-        "if content.place != place:",
-        "if content.place.compiler != place.compiler:",
+        "if content.place != key:",
+        "if content.place.compiler != key.compiler:",
         ("tests/runtime/backends/test_tuned.py",),
     ),
     Plant(
@@ -1354,9 +1354,9 @@ PLANTS = (
     Plant(
         "a gradient of weights with channels last is written from the first axis on",
         "runtime/meganeura_runtime/backends/webgpu/codegen/lowering/conv.py",
-        "found = whole.place(at, row, _first(column))\n"
+        "found = whole.coordinate(at, row, _first(column))\n"
         "        return OutputCoordinate(_last(found.index, 1), found.guards)",
-        "found = whole.place(at, row, _first(column))\n"
+        "found = whole.coordinate(at, row, _first(column))\n"
         "        return OutputCoordinate(_last(found.index, 0), found.guards)",
         ("tests/plans/test_cases.py::test_every_case_is_planned_as_it_was",),
     ),
@@ -1538,7 +1538,7 @@ PLANTS = (
     ),
     Plant(
         "weights that a file lacks begin the same for every seed",
-        "meganeura/program.py",
+        "meganeura/model.py",
         "self.values = {**initial_values(anew, seed), **found.read()}",
         "self.values = {**initial_values(anew, 0), **found.read()}",
         ("tests/test_api.py::test_some_weights_are_loaded_and_the_others_start_anew",),
@@ -1808,5 +1808,19 @@ PLANTS = (
         "frame.names.update((name, state.current(full)) for name, full in of.items())",
         "frame.names.update((name, state.leaves[full]) for name, full in of.items())",
         ("tests/dsl/elaborate/test_layer_copies.py",),
+    ),
+    Plant(
+        "a run that went on has the seconds of its second part",
+        "runtime/meganeura_runtime/train/report/report_writer.py",
+        "seconds = self._before + perf_counter() - self._began",
+        "seconds = perf_counter() - self._began",
+        ("tests/runtime/train/test_report.py::test_a_stopped_run_says_so_and_goes_on_to_the_end",),
+    ),
+    Plant(
+        "the last part of a split is as long as the others",
+        "runtime/meganeura_runtime/importing/onnx/ops/movement.py",
+        "sizes.append(size - each * (count - 1))",
+        "sizes.append(each)",
+        ("tests/runtime/importing/onnx/test_imported_ops.py::test_an_op_is_what_onnx_runtime_has",),
     ),
 )

@@ -26,7 +26,7 @@ from safetensors.numpy import save
 from tokenizers import Tokenizer
 
 import meganeura
-from meganeura.program import Model
+from meganeura.model import Model
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array
 from meganeura_runtime.importing.onnx.importing import import_onnx

@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import cast
@@ -14,7 +15,7 @@ import pytest
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.webgpu.device.adapters import list_devices
 from tests.chromium import chromium
-from tests.shared_proofs import share
+from tests.shared_entries import share, shared_graphs
 from tests.tiers import is_full
 
 # Read when wgpu is first imported, which is later. Software Vulkan runs the small kernels of a test
@@ -72,6 +73,13 @@ def pytest_terminal_summary(
     if config.getoption("--without-parity"):
         modules = len(list(PARITY.rglob("test_*.py")))
         terminalreporter.write_sep("!", f"not compared with PyTorch: {modules} modules left out")
+
+
+@pytest.fixture
+def optimized_once() -> Iterator[None]:
+    """Graphs that another test has optimized are not optimized again."""
+    with shared_graphs():
+        yield
 
 
 def has_adapter() -> bool:

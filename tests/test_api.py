@@ -15,6 +15,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import meganeura
+import meganeura.model
 import meganeura.program
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_runtime.backends import base
@@ -171,7 +172,7 @@ def test_settings_of_another_kind_are_refused(
 
 # --- names and errors ----------------------------------------------------------------------------
 
-PUBLIC = (meganeura, meganeura.program, base)
+PUBLIC = (meganeura, meganeura.model, meganeura.program, base)
 """The modules whose functions and methods a user of Python calls."""
 
 NAMED = re.compile(r"`(\w+Error)`")

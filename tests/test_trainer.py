@@ -21,6 +21,8 @@ from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.report.run_summary import summary_of
 from tests.runtime.runs import STEPS, Place, contents
 
+pytestmark = pytest.mark.usefixtures("optimized_once")
+
 DEVICES = ("cpu", "wgpu:0", "xla:cpu")
 Batch = dict[str, Array]
 PROGRAM = """\

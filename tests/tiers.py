@@ -98,6 +98,7 @@ FULL = (
     "test_end_to_end.py",
     "test_new_op.py",
     "test_new_pieces.py",
+    "test_problem_variants.py",
     "test_repository.py::test_the_distribution_depends_on_what_it_imports_and_on_nothing_else",
     "test_security.py::test_nothing_evaluates_text",
     "test_spec.py::test_every_fix_of_a_page_cures_its_problem_and_causes_no_other",

@@ -61,7 +61,8 @@ RECURRENT: Mapping[str, Callable[[Sequences, bool], Iterator[Row]]] = {
 PROMPT: Mapping[str, Callable[[Case], Iterator[Row]]] = {
     "prompt-wgpu": lambda case: prompt.ours(case, "wgpu"),
     "prompt-xla": lambda case: prompt.ours(case, "xla"),
-    "prompt-torch": prompt.torchs,
+    "prompt-torch": lambda case: prompt.torchs(case, compiled=False),
+    "prompt-compiled": lambda case: prompt.torchs(case, compiled=True),
     "prompt-jax": prompt.jaxs,
 }
 

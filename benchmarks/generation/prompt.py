@@ -6,14 +6,13 @@ Nothing is kept for tokens to come: a plain forward pass, whose last row alone g
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from benchmarks.generation.case import Case, per_call
 
 Row = tuple[str, str]
-T = TypeVar("T")
 PROGRAM = """from lm import {model}
 
 block Next()(ids: i32[n, s]) -> i32[n]:
@@ -45,10 +44,11 @@ def ours(case: Case, device: str) -> Iterator[Row]:
         yield "prompt", f"{per_call(call):.3f}"
 
 
-def torchs(case: Case) -> Iterator[Row]:
-    """What transformers takes in strict single precision: eager, and compiled in three ways.
+def torchs(case: Case, *, compiled: bool) -> Iterator[Row]:
+    """What transformers takes in strict single precision: eager, and compiled layer by layer.
 
-    Compiled layer by layer, layers share their code; in a graph of CUDA, the host launches once.
+    Layers share their code, so that is soon compiled. `compiled` is the whole model at once: as
+    PyTorch does it by default, and in a graph of CUDA, which the host launches once.
     """
     import torch  # noqa: PLC0415  may be missing
 
@@ -56,49 +56,28 @@ def torchs(case: Case) -> Iterator[Row]:
 
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
-    on_gpu = torch.cuda.is_available()
-    place = "cuda" if on_gpu else "cpu"
+    place = "cuda" if torch.cuda.is_available() else "cpu"
     model: Any = model_of(case).to(place)
     prompt = torch.tensor(case.ids, device=place, dtype=torch.long)[None]
 
-    def next_token(run: Callable[..., Any]) -> torch.Tensor:
-        return run(input_ids=prompt, use_cache=False, logits_to_keep=1).logits[:, -1].argmax(-1)
+    def timed(name: str, run: Callable[..., Any]) -> Iterator[Row]:
+        def call() -> int:
+            logits = run(input_ids=prompt, use_cache=False, logits_to_keep=1).logits
+            return int(logits[0, -1].argmax())
 
-    def timed(name: str, run: Callable[[], torch.Tensor]) -> Iterator[Row]:
-        yield f"token {name}", str(int(run()))
-        yield name, f"{per_call(lambda: int(run())):.3f}"
+        yield f"token {name}", str(call())
+        yield name, f"{per_call(call):.3f}"
 
     with torch.inference_mode():
-        yield from timed("eager", lambda: next_token(model))
-        for layer in model.model.layers:
-            layer.compile(fullgraph=True, dynamic=False)
-        yield from timed("layers compiled", lambda: next_token(model))
-        if on_gpu:
-            yield from timed("layers compiled, CUDA graph", _recorded(lambda: next_token(model)))
-        whole: Any = model_of(case).to(place)
-        mode = "reduce-overhead" if on_gpu else "default"
-        compiled = torch.compile(whole, mode=mode, fullgraph=True, dynamic=False)
-        yield from timed(f"compiled, {mode}", lambda: next_token(compiled))
-
-
-def _recorded(run: Callable[[], T]) -> Callable[[], T]:
-    """The same by a graph of CUDA."""
-    import torch  # noqa: PLC0415  may be missing
-
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        found = run()
-
-    def replay() -> T:
-        graph.replay()
-        return found
-
-    return replay
+        if compiled:
+            for mode in ("reduce-overhead", "default"):
+                run: Any = torch.compile(model, mode=mode, fullgraph=True, dynamic=False)
+                yield from timed(mode, run)
+        else:
+            yield from timed("eager", model)
+            for layer in model.model.layers:
+                layer.compile(fullgraph=True, dynamic=False)
+            yield from timed("layers compiled", model)
 
 
 def jaxs(case: Case) -> Iterator[Row]:

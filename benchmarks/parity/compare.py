@@ -41,7 +41,9 @@ def run(graph: Graph, feeds: dict[str, Array], how: Precision | str) -> dict[str
     if isinstance(how, Precision):
         results = Interpreter(graph, how).run(feeds)
         return {**results.outputs, **results.updates}
-    kept = {each.op.name for each in graph.values if isinstance(each.op, Leaf) and each.op.is_kept}
+    kept = {
+        each.op.name for each in graph.values if isinstance(each.op, Leaf) and each.op.is_persistent
+    }
     with choose_device(how).open(graph) as session:
         session.load({name: feeds[name] for name in kept})
         outputs = dict(session.step({name: feeds[name] for name in feeds.keys() - kept}))

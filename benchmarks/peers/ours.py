@@ -115,7 +115,7 @@ def loaded(graph: Graph, derived: Graph, weights: Values) -> Values:
     return {
         leaf.name: everything.get(leaf.name, _zeros(leaf))
         for value in graph.values
-        if isinstance(leaf := value.op, Leaf) and leaf.is_kept
+        if isinstance(leaf := value.op, Leaf) and leaf.is_persistent
     }
 
 

@@ -162,13 +162,13 @@ class _Search:
 
     def _point(self, case: Case, probed: Probe) -> Point:
         """Numbers for which the loss is finite: any, or all positive."""
-        manners = (
+        distributions = (
             (InputDistribution.KINKS,)
             if self.effort.kinks
             else (InputDistribution.SMOOTH, InputDistribution.POSITIVE)
         )
-        for manner in manners:
-            feeds = RandomInputs(case.seed, manner).feeds(probed.graph, probed.indices)
+        for distribution in distributions:
+            feeds = RandomInputs(case.seed, distribution).feeds(probed.graph, probed.indices)
             point = probed.at(feeds)
             if point.is_finite:
                 return point
@@ -196,8 +196,8 @@ def _finite(point: Point, elaboration: Elaboration, seed: int) -> NotFinite | No
 def check_graph(graph: Graph, effort: SearchBudget) -> WrongGradient | None:
     """Check the gradient of one graph of known sizes, with numbers that the seed gives."""
     probed = probe(graph)
-    for manner in (InputDistribution.SMOOTH, InputDistribution.POSITIVE):
-        point = probed.at(RandomInputs(effort.seed, manner).feeds(probed.graph))
+    for distribution in (InputDistribution.SMOOTH, InputDistribution.POSITIVE):
+        point = probed.at(RandomInputs(effort.seed, distribution).feeds(probed.graph))
         if point.is_finite:
             break
     for slope in slopes(point, effort.seed):

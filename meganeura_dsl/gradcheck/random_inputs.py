@@ -41,7 +41,7 @@ class RandomInputs:
     """Draws the numbers of tensors from a seed."""
 
     seed: int
-    manner: InputDistribution = InputDistribution.SMOOTH
+    distribution: InputDistribution = InputDistribution.SMOOTH
 
     def tensor(self, name: str, of: TensorType, below: int = HIGHEST_LABEL) -> Array:
         """The numbers of one tensor, whole ones in [0, below), floats as float64."""
@@ -77,10 +77,12 @@ class RandomInputs:
         if leaf.kind in ("state", "cache"):
             return np.abs(numbers) + (numbers == 0)  # a running variance is positive
         fan_in = prod(numbers.shape[1:])
-        return numbers / fan_in**0.5 if self.manner is not InputDistribution.KINKS else numbers
+        return (
+            numbers / fan_in**0.5 if self.distribution is not InputDistribution.KINKS else numbers
+        )
 
     def _floats(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        match self.manner:
+        match self.distribution:
             case InputDistribution.SMOOTH:
                 signs = generator.choice((-1.0, 1.0), shape)
                 return np.asarray(signs * generator.uniform(0.5, 2, shape))

@@ -144,7 +144,7 @@ class Leaf(Op, abstract=True):
     operands = Operands()
     traits = frozenset({Trait.LEAF})
     element_cost = ElementCost.LOAD
-    is_kept: ClassVar[bool]
+    is_persistent: ClassVar[bool]
     """Whether its value stays from one run to the next, so that a graph may update it."""
 
     name: str
@@ -162,7 +162,7 @@ class Leaf(Op, abstract=True):
 class Bound(Leaf):
     """What differs from round to round of a loop whose body is being made; no graph holds one."""
 
-    is_kept = False
+    is_persistent = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -331,8 +331,8 @@ def _comparisons(graph: Graph) -> Iterator[tuple[Value, int]]:
 def _uses(graph: Graph) -> Iterator[Use]:
     """All indices of a graph, and how many things each chooses from."""
     for value in graph.values:
-        for place, count in value.op.picks(*(operand.type for operand in value.operands)):
-            yield Use(value.operands[place], count, value)
+        for position, count in value.op.picks(*(operand.type for operand in value.operands)):
+            yield Use(value.operands[position], count, value)
         if value.op == Compare("eq"):
             for one, other in (value.operands, value.operands[::-1]):
                 counted = _source(other).op

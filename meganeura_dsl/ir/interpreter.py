@@ -297,14 +297,14 @@ class Rounds:
             for name, axis in zip(sliced, op.sliced, strict=True)
         }
         results: list[Array] = []
-        for place in range(self._rounds)[:: -1 if op.backward else 1]:
-            feeds[ROUND] = np.asarray(place, np.int32)
-            feeds.update((name, stack[place]) for name, stack in stacks.items())
+        for round_number in range(self._rounds)[:: -1 if op.backward else 1]:
+            feeds[ROUND] = np.asarray(round_number, np.int32)
+            feeds.update((name, stack[round_number]) for name, stack in stacks.items())
             found = self._body.round(feeds, self._outputs)
             feeds.update(zip(self._carries, found, strict=False))
             results = results or list(map(self._stack, found[count:], op.collected))
             for result, axis, given in zip(results, op.collected, found[count:], strict=True):
-                np.moveaxis(result, axis, 0)[place] = given
+                np.moveaxis(result, axis, 0)[round_number] = given
         return [*(feeds[name] for name in self._carries), *results]
 
     def _stack(self, given: Array, axis: int) -> Array:

@@ -23,7 +23,7 @@ class Moved(Leaf):
     place; no other graph holds one.
     """
 
-    is_kept = False
+    is_persistent = False
     parameter: str
     objective: int
 

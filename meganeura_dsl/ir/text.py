@@ -134,7 +134,9 @@ def _graph(
                 start = at
                 while at < len(lines) and lines[at][1].startswith(_INSIDE):
                     at += 1
-                inside = [(place, text.removeprefix(_INSIDE)) for place, text in lines[start:at]]
+                inside = [
+                    (position, text.removeprefix(_INSIDE)) for position, text in lines[start:at]
+                ]
                 bodies.append(Body(_graph(inside, classes, ())))
             elif line.peek in roots:
                 word, name, root = line.root()

@@ -89,7 +89,7 @@ def _verify_names(graph: Graph, facts: Facts) -> None:
             raise GraphError(f"{label(value)} is a second leaf with the name `{op.name}`")
     for name, new in graph.updates.items():
         leaf = leaves.get(name)
-        if leaf is None or not leaf.is_kept:
+        if leaf is None or not leaf.is_persistent:
             raise GraphError(f"{label(new)} updates `{name}`, which is no parameter")
         if not _same_type(facts, new.type, leaf.infer(facts)):
             raise GraphError(f"{label(new)}, a {new.type}, cannot update `{name}`")

@@ -51,7 +51,7 @@ class DiskCache:
             return None
         return content
 
-    def keep(self, key: str, content: bytes) -> None:
+    def store(self, key: str, content: bytes) -> None:
         """Store a content under a key; where that is impossible, log a note and continue."""
         path = self._path(key)
         try:

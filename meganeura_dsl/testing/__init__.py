@@ -47,14 +47,14 @@ def block(target: str, name: str) -> Subject:
 
 
 def tensors(
-    of: TensorType, manner: InputDistribution = InputDistribution.SMOOTH
+    of: TensorType, distribution: InputDistribution = InputDistribution.SMOOTH
 ) -> st.SearchStrategy[Array]:
     """Numbers for a tensor of known sizes: away from kinks, positive, or deliberately on kinks."""
-    return SEEDS.map(lambda seed: RandomInputs(seed, manner).tensor("", of))
+    return SEEDS.map(lambda seed: RandomInputs(seed, distribution).tensor("", of))
 
 
 def parameters(
-    elaboration: Elaboration, manner: InputDistribution = InputDistribution.SMOOTH
+    elaboration: Elaboration, distribution: InputDistribution = InputDistribution.SMOOTH
 ) -> st.SearchStrategy[dict[str, Array]]:
     """Numbers for all parameters and states of what was elaborated."""
     leaves = {
@@ -63,7 +63,7 @@ def parameters(
     return SEEDS.map(
         lambda seed: {
             name: numbers
-            for name, numbers in RandomInputs(seed, manner).feeds(elaboration.graph).items()
+            for name, numbers in RandomInputs(seed, distribution).feeds(elaboration.graph).items()
             if name in leaves
         }
     )

@@ -65,7 +65,10 @@ class GraphExample:
 
 @st.composite
 def graphs(
-    draw: st.DrawFn, *, most_ops: int = 12, manner: InputDistribution = InputDistribution.SMOOTH
+    draw: st.DrawFn,
+    *,
+    most_ops: int = 12,
+    distribution: InputDistribution = InputDistribution.SMOOTH,
 ) -> GraphExample:
     """Graphs of inputs and parameters, with one to three outputs; every size is a number.
 
@@ -80,7 +83,7 @@ def graphs(
             values.append(made)
     ends = [values[-1], *draw(st.lists(st.sampled_from(values), max_size=2))]
     graph = build.graph({f"y{index}": value for index, value in enumerate(ends)})
-    return GraphExample(graph, RandomInputs(draw(st.integers(0, 999)), manner).feeds(graph))
+    return GraphExample(graph, RandomInputs(draw(st.integers(0, 999)), distribution).feeds(graph))
 
 
 def _leaf(draw: st.DrawFn, build: Builder, index: int) -> Value:

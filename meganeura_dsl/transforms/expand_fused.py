@@ -7,7 +7,7 @@ from meganeura_dsl.ir.ops.fused.base import Fused
 
 
 def expand_fused(graph: Graph, keep: Collection[type[Op]] = ()) -> Graph:
-    """The graph with each fused op not in `keep` spelled out; what they share is one value."""
+    """The graph with each fused op not in `keep` expanded; what they share is one value."""
     build = Builder()
 
     def change(value: Value, operands: tuple[Value, ...]) -> Value:

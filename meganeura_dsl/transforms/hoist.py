@@ -1,4 +1,4 @@
-"""A graph in two: what follows from some of its inputs alone, and the rest.
+"""Hoisting: a graph in two, what depends on some of its inputs alone, and the rest.
 
 The first graph runs once for many runs of the second, which keeps its results. It is loop-invariant
 code motion (Allen and Cocke 1971) where the loop is in the host: the encoder of a model that writes

@@ -1,4 +1,4 @@
-"""Loops that do no more than is read of them, and the same rounds once.
+"""Dead results of loops are removed, and loops over the same rounds are merged.
 
 Differentiation applies a loop a second time that collects more, and collects the cotangents of all
 that was sliced, whoever reads them.

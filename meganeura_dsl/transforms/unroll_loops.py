@@ -1,4 +1,4 @@
-"""Loops written out, round by round: for few rounds, and to compare with."""
+"""Loop unrolling: for loops of few rounds, and as a reference to compare with."""
 
 from collections.abc import Sequence
 
@@ -34,12 +34,12 @@ def _unrolled(build: Builder, op: Loop, operands: Sequence[Value]) -> tuple[Valu
     starts, sources, captured = op.parts(operands)
     carries, given = tuple(starts), list[tuple[Value, ...]]()
     rounds = range(concrete(op.rounds))
-    for place in reversed(rounds) if op.backward else rounds:
+    for number in reversed(rounds) if op.backward else rounds:
         slices = [
-            _slice(build, each, axis, place) for each, axis in zip(sources, op.sliced, strict=True)
+            _slice(build, each, axis, number) for each, axis in zip(sources, op.sliced, strict=True)
         ]
         leaves = dict(zip(op.names, (*carries, *slices, *captured), strict=True))
-        leaves[ROUND] = build.add(Constant(place, DType.I32))
+        leaves[ROUND] = build.add(Constant(number, DType.I32))
         _, carries, found = op.instantiate(build, leaves)
         given.append(found)
     ordered = given[::-1] if op.backward else given
@@ -50,10 +50,10 @@ def _unrolled(build: Builder, op: Loop, operands: Sequence[Value]) -> tuple[Valu
     return (*carries, *stacks)
 
 
-def _slice(build: Builder, source: Value, axis: int, place: int) -> Value:
+def _slice(build: Builder, source: Value, axis: int, number: int) -> Value:
     shape = source.type.shape
-    starts = tuple(place if each == axis else 0 for each in range(len(shape)))
-    stops = tuple(place + 1 if each == axis else size for each, size in enumerate(shape))
+    starts = tuple(number if each == axis else 0 for each in range(len(shape)))
+    stops = tuple(number + 1 if each == axis else size for each, size in enumerate(shape))
     part = build.add(Slice(starts, stops, (1,) * len(shape)), source)
     return build.add(Reshape(shape[:axis] + shape[axis + 1 :]), part)
 

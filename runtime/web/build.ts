@@ -57,18 +57,23 @@ async function page(folder: string): Promise<string> {
     .replace("/*SCRIPT*/", () => `${BANNER}\n${inHtml(main)}`);
 }
 
-const pages = { page: await page("page"), generation: await page("page/generation") };
-const sizes = Object.entries(pages).map(([name, text]) => [name, text.length]);
+const reader = inHtml(await bundled("page/reader.ts", { format: "iife" }));
+const pages = {
+  "page.html": await page("page"),
+  "generation.html": await page("page/generation"),
+  "wordpiece.js": `${BANNER}\n${reader}`,
+};
+const sizes = Object.entries(pages).map(([name, text]) => [name.split(".")[0], text.length]);
 
 console.log(JSON.stringify({ runtime, tokenizer, ...Object.fromEntries(sizes) }));
 if (process.argv.includes("--check")) {
   for (const [name, text] of Object.entries(pages)) {
-    if (readFileSync(`${PAGES}/${name}.html`, "utf8") === text) continue;
-    console.error(`${name}.html is not what runtime/web gives: run \`npm run build\` there`);
+    if (readFileSync(`${PAGES}/${name}`, "utf8") === text) continue;
+    console.error(`${name} is not what runtime/web gives: run \`npm run build\` there`);
     process.exitCode = 1;
   }
 } else {
-  for (const [name, text] of Object.entries(pages)) writeFileSync(`${PAGES}/${name}.html`, text);
+  for (const [name, text] of Object.entries(pages)) writeFileSync(`${PAGES}/${name}`, text);
   mkdirSync(here("dist"), { recursive: true });
   for (const [name, text] of files) writeFileSync(here(`dist/${name}`), text);
   copyFileSync(here("../../LICENSE"), here("LICENSE"));

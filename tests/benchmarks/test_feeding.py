@@ -32,3 +32,10 @@ def test_it_measures_memory(
     found = rows(capsys.readouterr().out)
     assert [each[0] for each in found[2:]][-1] == "100%"
     assert all(float(each[1].split()[0]) > 10 for each in found[2:])
+
+
+def test_it_measures_what_an_iterator_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    feeding.main(["iterator", "--steps", "8", "--step", "1"])
+    found = rows(capsys.readouterr().out)
+    assert [each[0] for each in found[2:]] == ["0.025 MB", "0.39 MB", "3.5 MB", "19 MB"]
+    assert all(float(each[1].removesuffix(" ms")) > 0.9 for each in found[2:])

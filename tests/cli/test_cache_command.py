@@ -15,7 +15,7 @@ def test_it_tells_where_and_how_much_and_removes_it(
     folder = tmp_path / "compiled"
     shown = meganeura("cache")
     assert shown.out.startswith(f"{folder}: 0 files, 0.0 MB of at most 268 MB\n")
-    DiskCache(folder).keep("0123", bytes(1_000_000))
+    DiskCache(folder).store("0123", bytes(1_000_000))
     assert ": 1 file, 1.0 MB" in meganeura("cache").out
     assert meganeura("cache", "--clear").out == "removed 1 file, 1.0 MB\n"
     assert ": 0 files" in meganeura("cache").out

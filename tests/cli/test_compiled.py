@@ -121,7 +121,8 @@ def test_a_model_that_writes_is_compiled_for_a_page(meganeura: Command, tmp_path
         (*given, *weights, *out, "--set", "capacity=0"): "`capacity` is a number",
         (*given, *weights, "-o", "x.html", "--white", "16"): "has no pictures",
         (*given, *weights, *out, "--tokenizer", str(tmp_path / "none.json")): "none.json",
-        ("build", "lm_tiny", "--tokenizer", "x.json"): "--mode generate",
+        (*given, "--tokenizer", "x.json"): "reads or writes texts",
+        ("build", "lm_tiny", "--tokenizer", "x.json"): "about a page",
         ("build", "digits_mlp", "--mode", "generate", *weights, *out): "E0660",
     }.items():
         found = meganeura(*words)

@@ -30,9 +30,9 @@ def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_notes_are_found_as_they_were_kept() -> None:
     assert proof_cache.known_notes(TEXTS) is None
-    proof_cache.keep_notes(TEXTS, [FULL, BARE])
+    proof_cache.store_notes(TEXTS, [FULL, BARE])
     assert proof_cache.known_notes(TEXTS) == (FULL, BARE)
-    proof_cache.keep_notes(TEXTS, [])
+    proof_cache.store_notes(TEXTS, [])
     assert proof_cache.known_notes(TEXTS) == ()
 
 
@@ -46,7 +46,7 @@ def test_notes_are_found_as_they_were_kept() -> None:
     ],
 )
 def test_other_texts_have_other_proofs(texts: tuple[tuple[str, Source], ...]) -> None:
-    proof_cache.keep_notes(TEXTS, [BARE])
+    proof_cache.store_notes(TEXTS, [BARE])
     assert proof_cache.known_notes(texts) is None
 
 
@@ -54,7 +54,7 @@ def test_so_many_proofs_are_in_memory_and_no_more(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(proof_cache, "MOST_IN_MEMORY", 3)
     texts = [[("", Source("net.mgn", f"# {number}\n"))] for number in range(4)]
     for number, each in enumerate(texts):
-        proof_cache.keep_notes(each, [])
+        proof_cache.store_notes(each, [])
         known = [one for one in texts if proof_cache.known_notes(one) is not None]
         assert known == (texts[: number + 1] if number < 3 else texts[3:])
 
@@ -85,7 +85,7 @@ def damages() -> Iterator[Callable[[Any], Any]]:
 
 @pytest.mark.parametrize("damage", list(damages()))
 def test_an_entry_that_makes_no_sense_is_none(damage: Callable[[Any], Any]) -> None:
-    proof_cache.keep_notes(TEXTS, [FULL])
+    proof_cache.store_notes(TEXTS, [FULL])
     ((key, content),) = proof_cache._in_memory.items()
     proof_cache._in_memory[key] = json.dumps(damage(json.loads(content))).encode()
     assert proof_cache.known_notes(TEXTS) is None
@@ -93,7 +93,7 @@ def test_an_entry_that_makes_no_sense_is_none(damage: Callable[[Any], Any]) -> N
 
 @pytest.mark.parametrize("content", [b"", b"[", b"\xff", b"[{}]"])
 def test_an_entry_that_is_no_json_is_none(content: bytes) -> None:
-    proof_cache.keep_notes(TEXTS, [])
+    proof_cache.store_notes(TEXTS, [])
     (key,) = proof_cache._in_memory
     proof_cache._in_memory[key] = content
     assert proof_cache.known_notes(TEXTS) is None

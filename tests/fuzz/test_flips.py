@@ -71,7 +71,7 @@ def write_artefact(path: Path) -> None:
 
 
 def write_entry(path: Path) -> None:
-    DiskCache(path.parent).keep(path.stem, b"what was compiled " * 9)
+    DiskCache(path.parent).store(path.stem, b"what was compiled " * 9)
 
 
 def read_weights(path: Path) -> object:

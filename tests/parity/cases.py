@@ -1,10 +1,13 @@
 """One small model of each family, for odd sizes, and its reference."""
 
+from functools import partial
+
 from tests.parity.models import Case
 from tests.parity.references.convnets import (
     ConvNext,
     DenseNet,
     EfficientNet,
+    EfficientNetLite,
     MobileNetV2,
     MobileNetV3,
 )
@@ -199,6 +202,30 @@ SMALL = [
         """,
         lambda: EfficientNet([[1, 3, 1, 6, 1], [3, 5, 2, 8, 2], [2, 3, 2, 5, 1]], 4, 10, 5),
         {"n": 2, "h": 17, "w": 22},
+    ),
+    *(
+        Case(
+            f"efficientnet_lite{'-same' if same else ''}",
+            f"""\
+            from efficientnet_lite import EfficientNetLite
+            model net = EfficientNetLite(stages=[[1, 3, 1, 6, 1], [3, 5, 2, 8, 2], [2, 3, 2, 5, 1]],
+                                         width=4, last=10, classes=5, dropout=0, drop_path=0,
+                                         same={str(same).lower()}, eps={eps})
+            train fit(x: [n, 3, h, w], target: [n, 5]):
+              minimize mse(x |> net, target)
+            """,
+            partial(
+                EfficientNetLite,
+                [[1, 3, 1, 6, 1], [3, 5, 2, 8, 2], [2, 3, 2, 5, 1]],
+                4,
+                10,
+                5,
+                same=same,
+                eps=eps,
+            ),
+            {"n": 2, "h": 17, "w": 22},
+        )
+        for same, eps in ((False, 1e-5), (True, 1e-3))
     ),
     Case(
         "vit",

@@ -26,7 +26,9 @@ def test_loss_gradients_and_states(case: Case) -> None:
     data = models.drawn(models.training(case).inputs, 1)
     theirs = models.their_step(module, data)
     graph = models.gradient_graph(models.training(case))
-    kept = {each.op.name for each in graph.values if isinstance(each.op, Leaf) and each.op.is_kept}
+    kept = {
+        each.op.name for each in graph.values if isinstance(each.op, Leaf) and each.op.is_persistent
+    }
     with choose_device("wgpu").open(graph) as session:
         session.load({name: values[name] for name in kept})
         gradients = dict(session.step(data))

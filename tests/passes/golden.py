@@ -43,7 +43,7 @@ def gradient(graph: Graph) -> Graph:
     leaves = {
         value.op.name: value
         for value in copy.values
-        if isinstance(value.op, Leaf) and value.op.is_kept
+        if isinstance(value.op, Leaf) and value.op.is_persistent
     }
     found = differentiate(build, copy.outputs["loss"], tuple(leaves.values()))
     named = {f"d {name}": each for name, each in zip(leaves, found, strict=True)}

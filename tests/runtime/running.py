@@ -37,7 +37,7 @@ def run(
 
 def run_plan(plan: Plan, graph: Graph, feeds: Mapping[str, Array], device: Device) -> Results:
     """One step of a plan, its temporaries poisoned before it."""
-    kept = {v.op.name for v in graph.values if isinstance(v.op, Leaf) and v.op.is_kept}
+    kept = {v.op.name for v in graph.values if isinstance(v.op, Leaf) and v.op.is_persistent}
     with WebGpuSession(plan, device) as session:
         session.load({name: array for name, array in feeds.items() if name in kept})
         poison(session)

@@ -85,7 +85,7 @@ class Place:
         *overrides: str,
         steps: int | None = None,
         open_session: OpenSession = ReferenceSession,
-        manner: RunOptions = FROM_THE_START,
+        options: RunOptions = FROM_THE_START,
     ) -> RunFolder:
         """A run from the start, stopped after so many steps."""
         folder = self.run_folder(name)
@@ -95,7 +95,7 @@ class Place:
             open_session,
             self.told.append,
             stopper(self, steps),
-            manner,
+            options,
         )
         return folder
 

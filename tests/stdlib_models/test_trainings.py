@@ -58,6 +58,7 @@ EMBEDDED = [
     ("digits_mlp", "fit"),
     ("distil", "distil"),
     ("efficientnet", "digits"),
+    ("efficientnet_lite", "digits"),
     ("gan", "gan"),
     ("mobilenet", "digits"),
     ("mobilenet_v3", "digits"),

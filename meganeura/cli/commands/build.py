@@ -98,7 +98,7 @@ def build(
     ] = None,
     tokenizer: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Of --mode generate, a file not beside the weights."),
+        typer.Option(metavar="FILE", help="Of a model of texts, a file not beside the weights."),
     ] = None,
     report: Annotated[bool, typer.Option("--report", help="Say what the optimizer did.")] = False,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -112,12 +112,12 @@ def build(
     if device is not None:
         require_device(device)
     names = None if labels is None else read_labels(labels)
-    options = PageOptions(split, with_data, names, white)
+    options = PageOptions(split, with_data, names, white, tokenizer)
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device or "cpu")
     wanted = mode or (Mode.TRAIN if output is None else Mode.INFER)
     options.require_page(output, wanted)
-    if tokenizer is not None and (wanted is not Mode.GENERATE or output is None):
-        text = "it is about a model that writes texts: --mode generate -o page.html"
+    if tokenizer is not None and output is None:
+        text = "it is about a model that reads or writes texts: -o page.html"
         raise typer.BadParameter(text, param_hint="--tokenizer")
     stages = stages_of(target, wanted, size, changes, rules, precision)
     if output is not None:
@@ -203,8 +203,8 @@ def _text(stages: Stages, emit: str, device: str | None, *, no_tuned: bool) -> s
     backend = emitting(emit)
     if backend is not None:
         optimized = stages.compiled.optimized
-        manner = Emission(emit, device, stages.floats, tuned=not no_tuned)
-        return emitted(manner, backend, optimized)
+        options = Emission(emit, device, stages.floats, tuned=not no_tuned)
+        return emitted(options, backend, optimized)
     stage = _stage(emit)
     match stage:
         case Stage.AST:

@@ -16,19 +16,19 @@ def cache(
     from meganeura_dsl.support.disk_cache import user_cache
     from meganeura_dsl.support.paths import VARIABLE
 
-    kept = user_cache()
-    if kept is None:
+    cache = user_cache()
+    if cache is None:
         say(f"nothing is kept: {VARIABLE} is off")
         return
-    others = _files_of_libraries(kept.folder.parent)
-    megabytes = kept.bytes() / 1e6 + sum(map(_megabytes, others.values()))
+    others = _files_of_libraries(cache.folder.parent)
+    megabytes = cache.bytes() / 1e6 + sum(map(_megabytes, others.values()))
     if clear:
-        files = kept.clear() + sum(map(_remove, others.values()))
+        files = cache.clear() + sum(map(_remove, others.values()))
         say(f"removed {count(files, 'file')}, {megabytes:.1f} MB")
         return
-    files = count(len(list(kept.paths())), "file")
-    most = kept.most_bytes / 1e6
-    say(f"{kept.folder}: {files}, {kept.bytes() / 1e6:.1f} MB of at most {most:.0f} MB")
+    files = count(len(list(cache.paths())), "file")
+    most = cache.most_bytes / 1e6
+    say(f"{cache.folder}: {files}, {cache.bytes() / 1e6:.1f} MB of at most {most:.0f} MB")
     for folder, found in others.items():
         say(f"{folder}: {count(len(found), 'file')}, {_megabytes(found):.1f} MB")
     say(f"set {VARIABLE} to keep them in another folder, or to `off`")

@@ -148,8 +148,8 @@ def run(
         excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
         values = loaded_values(symbolic, weights or (), random_weights, excused, called)
         rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
-        manner = _Manner(device, precision, rules, no_tuned, profile)
-        found = _computed(chosen, symbolic, tensors, values, manner)
+        options = _RunOptions(device, precision, rules, no_tuned, profile)
+        found = _computed(chosen, symbolic, tensors, values, options)
     say(show_outputs(found, top, names))
     if output is not None:
         write_outputs(output, found)
@@ -173,7 +173,7 @@ def _computed(
     symbolic: "Elaboration",
     tensors: Mapping[str, "StoredTensor"],
     values: Mapping[str, "Array"],
-    manner: "_Manner",
+    options: "_RunOptions",
 ) -> dict[str, "Array"]:
     """The outputs, in sizes that follow from the inputs."""
     from meganeura_dsl.ir.index_checks import all_of, leaf_bounds
@@ -185,15 +185,15 @@ def _computed(
     concrete = chosen.elaborate(bind_sizes(symbolic.inputs, shapes, chosen.sizes))
     bounds = all_of(leaf_bounds(concrete.graph), concrete.stated_bounds({}))
     fed = feeds(bounds, concrete.inputs, tensors)
-    with explained_failures(), manner.session(concrete.graph) as session:
+    with explained_failures(), options.session(concrete.graph) as session:
         session.load(values)
-        for _ in range(manner.steps - 1):
+        for _ in range(options.steps - 1):
             dict(session.step(fed))
         return dict(session.step(fed))
 
 
 @dataclass(frozen=True)
-class _Manner:
+class _RunOptions:
     """Where a model runs, and how closely it is watched."""
 
     device: str

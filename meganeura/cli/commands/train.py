@@ -127,9 +127,9 @@ def train(
             Interruption() as interruption,
             closing(display(stream)) as shown,
         ):
-            manner = RunOptions(resumed, detect_anomaly, traced.span, met, chosen)
+            options = RunOptions(resumed, detect_anomaly, traced.span, met, chosen)
             finished = run_job(
-                job, folder, traced.open, shown.watch, interruption.is_wanted, manner
+                job, folder, traced.open, shown.watch, interruption.is_wanted, options
             )
     if met.is_first:
         say(_summary(finished, folder))

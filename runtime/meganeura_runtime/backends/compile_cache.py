@@ -56,15 +56,15 @@ def cached_inference(
 
     In the mode `train` no parameter is added, so that the forms for several sizes keep the same.
     """
-    kept = user_cache()
-    key = "" if kept is None else inference_of(graph, rewriting, mode).key
-    content = None if kept is None else kept.find(key)
+    cache = user_cache()
+    key = "" if cache is None else inference_of(graph, rewriting, mode).key
+    content = None if cache is None else cache.find(key)
     found = None if content is None else rewritten(content, graph)
     if found is not None:
         return found
     optimized = rewriting.optimize(graph, mode)
-    if kept is not None:
-        kept.keep(key, _content(optimized.graph, optimized.load, graph))
+    if cache is not None:
+        cache.store(key, _content(optimized.graph, optimized.load, graph))
     return Rewritten(optimized.graph, optimized.load)
 
 
@@ -72,25 +72,25 @@ def cached_training_step(
     forward: Graph, settings: TrainingSettings, rewriting: RewriteOptions
 ) -> Graph:
     """The optimized training step of a graph; raises `ProblemError` as the optimizer does."""
-    kept = user_cache() if rewriting.enabled else None
-    key = "" if kept is None else step_of(forward, settings, rewriting).key
-    content = None if kept is None else kept.find(key)
+    cache = user_cache() if rewriting.enabled else None
+    key = "" if cache is None else step_of(forward, settings, rewriting).key
+    content = None if cache is None else cache.find(key)
     found = None if content is None else rewritten(content, forward)
     if found is not None:
         return found.graph
     step = optimized_training_step(forward, settings, rewriting).graph
-    if kept is not None:
-        kept.keep(key, _content(step, EMPTY, forward))
+    if cache is not None:
+        cache.store(key, _content(step, EMPTY, forward))
     return step
 
 
 def _content(graph: Graph, load: Graph, before: Graph) -> bytes:
-    places = {value.origin: number for number, value in reversed([*enumerate(before.values)])}
-    return _ADAPTER.dump_json(RewrittenEntry(_entry(graph, places), _entry(load, places)))
+    numbers = {value.origin: number for number, value in reversed([*enumerate(before.values)])}
+    return _ADAPTER.dump_json(RewrittenEntry(_entry(graph, numbers), _entry(load, numbers)))
 
 
-def _entry(graph: Graph, places: Mapping[Origin, int]) -> GraphEntry:
-    return GraphEntry(format_graph(graph), tuple(places.get(v.origin) for v in graph.values))
+def _entry(graph: Graph, numbers: Mapping[Origin, int]) -> GraphEntry:
+    return GraphEntry(format_graph(graph), tuple(numbers.get(v.origin) for v in graph.values))
 
 
 def rewritten(content: bytes, before: Graph) -> Rewritten | None:

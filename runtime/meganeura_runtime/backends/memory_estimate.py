@@ -59,8 +59,8 @@ def available_bytes() -> int | None:
 def estimate_memory(graph: Graph) -> MemoryEstimate:
     """What the interpreter holds at the fullest moment of a step."""
     fullest = fullest_values(graph)
-    kept = sum(stored_bytes(value) for value in graph.values if _is_kept(value))
-    rest = (value for value in fullest if not _is_kept(value))
+    kept = sum(stored_bytes(value) for value in graph.values if _is_persistent(value))
+    rest = (value for value in fullest if not _is_persistent(value))
     largest = sorted(rest, key=stored_bytes, reverse=True)[:NAMED]
     return MemoryEstimate(sum(map(stored_bytes, fullest)), kept, tuple(map(_told, largest)))
 
@@ -104,8 +104,8 @@ def gigabytes(size: int) -> str:
     return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
 
 
-def _is_kept(value: Value) -> bool:
-    return isinstance(value.op, Leaf) and value.op.is_kept
+def _is_persistent(value: Value) -> bool:
+    return isinstance(value.op, Leaf) and value.op.is_persistent
 
 
 def _told(value: Value) -> str:

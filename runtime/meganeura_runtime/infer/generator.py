@@ -222,42 +222,42 @@ class Generator(Closing):
     def _chosen(self, ids: Array, steps: int, choose: Choose) -> Iterator[Array]:
         step = replace(self._step, top_k=None, draws=False)
         logits = self._prefill(ids, step, GREEDY)[LOGITS]
-        for place in range(ids.shape[1], ids.shape[1] + steps):
+        for position in range(ids.shape[1], ids.shape[1] + steps):
             token = choose(logits)
             yield token
-            if place + 1 < ids.shape[1] + steps:
+            if position + 1 < ids.shape[1] + steps:
                 session = self._session(step)
-                manner = _manner(session, place, 1, GREEDY)
-                logits = session.step({IDS: token[:, None], **manner})[LOGITS]
+                inputs = _step_inputs(session, position, 1, GREEDY)
+                logits = session.step({IDS: token[:, None], **inputs})[LOGITS]
 
     def _prefill(self, ids: Array, step: TokenStep, sampling: Sampling) -> Outputs:
         """What the last step of a prompt gives."""
         self._first.reset()
-        place, outputs = 0, None
+        position, outputs = 0, None
         for size in chunks(ids.shape[1]):
             session = self._session(replace(step, tokens=size))
-            part = np.ascontiguousarray(ids[:, place : place + size])
-            outputs = session.step({IDS: part, **_manner(session, place, size, sampling)})
-            place += size
+            part = np.ascontiguousarray(ids[:, position : position + size])
+            outputs = session.step({IDS: part, **_step_inputs(session, position, size, sampling)})
+            position += size
         assert outputs is not None
         return outputs
 
     def _drawn(self, ids: Array, steps: int, sampling: Sampling) -> Iterator[Array]:
         step = replace(self._step, top_k=sampling.drawn_from)
-        outputs, place = self._prefill(ids, step, sampling), ids.shape[1]
+        outputs, position = self._prefill(ids, step, sampling), ids.shape[1]
         token = outputs[TOKEN]
         yield token[:, 0]
         session = self._session(step)
         running: deque[Outputs] = deque()
         for number in range(1, steps):
-            manner = _manner(session, place, 1, sampling)
+            inputs = _step_inputs(session, position, 1, sampling)
             if number == 1 or not self._chained:
-                outputs = session.step({IDS: token, **manner})
+                outputs = session.step({IDS: token, **inputs})
             else:
-                outputs = session.follow(manner, {IDS: TOKEN})
+                outputs = session.follow(inputs, {IDS: TOKEN})
             outputs.request()
             running.append(outputs)
-            place += 1
+            position += 1
             if not self._chained or len(running) > session.ahead:
                 token = running.popleft()[TOKEN]
                 yield token[:, 0]
@@ -294,12 +294,14 @@ def chunks(length: int) -> Iterator[int]:
         yield from (size for _ in range(count))
 
 
-def _manner(session: Session, place: int, tokens: int, sampling: Sampling) -> dict[str, Array]:
-    """What a step is fed beside its tokens; the counter counts the places that are drawn for."""
+def _step_inputs(
+    session: Session, position: int, tokens: int, sampling: Sampling
+) -> dict[str, Array]:
+    """What a step is fed beside its tokens; the counter counts the positions that are drawn for."""
     known = {
-        POSITION: np.asarray(place, np.int32),
+        POSITION: np.asarray(position, np.int32),
         TEMPERATURE: np.asarray(sampling.temperature, np.float32),
-        COUNTER: np.array([sampling.seed, place + tokens], np.uint32),
+        COUNTER: np.array([sampling.seed, position + tokens], np.uint32),
     }
     return {name: array for name, array in known.items() if name in session.inputs}
 

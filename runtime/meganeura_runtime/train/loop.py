@@ -63,29 +63,29 @@ def train(
     open_session: OpenSession,
     watch: Watch,
     stop: Callable[[], bool],
-    manner: RunOptions = FROM_THE_START,
+    options: RunOptions = FROM_THE_START,
 ) -> Finished:
     """Run a job to its end, or until `stop` says so after a step; a checkpoint is kept either way.
 
     Raises `ProblemError` if the loss is no longer finite or a file cannot be written.
     """
-    weights = origins_of(job, manner.resumption)
-    first = None if manner.resumption else begin("values", job.initial_values)
-    with logged(LogStart(folder, job.settings, manner.step), watch) as logging:
+    weights = origins_of(job, options.resumption)
+    first = None if options.resumption else begin("values", job.initial_values)
+    with logged(LogStart(folder, job.settings, options.step), watch) as logging:
         folder.write_settings(job.settings, weights)  # a log that refuses leaves no run behind
         with (
-            reported(job, folder, manner.device, logging) as watched,
+            reported(job, folder, options.device, logging) as watched,
             TrainingSession(job, open_session, job.others) as trained,
         ):
             trained.origins = weights
             loop = Loop(job, folder, trained, watched, stop)
-            loop.looks_at_every_step = manner.detect_anomaly
-            loop.span = manner.span
-            loop.hosts = manner.hosts
+            loop.looks_at_every_step = options.detect_anomaly
+            loop.span = options.span
+            loop.hosts = options.hosts
             if first is not None:
                 loop.begin(first.result())
-            elif manner.resumption is not None:
-                loop.go_on(manner.resumption)
+            elif options.resumption is not None:
+                loop.go_on(options.resumption)
             return loop.run()
 
 

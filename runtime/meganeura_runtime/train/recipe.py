@@ -204,7 +204,7 @@ class Recipe:
         """What every kept leaf of the step holds before the first one; moments start at zero."""
         declared = {each.name: each for each in self.parameters}
         declared |= {average_of(each.name): each for each in self.parameters}
-        kept = [leaf for leaf in leaves(self.compiled) if leaf.is_kept]
+        kept = [leaf for leaf in leaves(self.compiled) if leaf.is_persistent]
         with ThreadPoolExecutor(DRAWERS, thread_name_prefix="values") as threads:
             of_leaves = [declared.get(leaf.name) for leaf in kept]
             arrays = threads.map(self._initial, kept, of_leaves)

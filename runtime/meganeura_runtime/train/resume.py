@@ -196,7 +196,7 @@ def _kept(
     """The tensors of a checkpoint, which must be those that the same recipe keeps between steps."""
     if progress.program != recipe.program_hash:
         raise ProblemError(CannotResume("the program, or what it is built of, has changed"))
-    wanted = {leaf.name: leaf for leaf in leaves(recipe.compiled) if leaf.is_kept}
+    wanted = {leaf.name: leaf for leaf in leaves(recipe.compiled) if leaf.is_persistent}
     if set(tensors) != set(wanted):
         raise ProblemError(CannotResume("its checkpoint holds other tensors than the program"))
     for name, leaf in wanted.items():

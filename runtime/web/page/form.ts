@@ -27,11 +27,23 @@ export interface BytesForm {
   readonly kind: "bytes";
 }
 
+/** Integers that are the tokens of a text, by the tokenizer of the page. */
+export interface TokensForm {
+  readonly kind: "tokens";
+}
+
+/** Which tokens of another input are those of a text. */
+export interface MaskForm {
+  readonly kind: "mask";
+  readonly of: string;
+}
+
 export interface NumbersForm {
   readonly kind: "numbers";
 }
 
-export type InputForm = PictureForm | SoundForm | BytesForm | NumbersForm;
+export type InputForm =
+  PictureForm | SoundForm | BytesForm | TokensForm | MaskForm | NumbersForm;
 
 export interface PageForm {
   readonly title: string;

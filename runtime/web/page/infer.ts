@@ -2,6 +2,7 @@
 
 import { brief, el, fill } from "./dom.ts";
 import type { PageForm } from "./form.ts";
+import type { Widget } from "./inputs.ts";
 import { describe, widgetFor } from "./inputs.ts";
 import type { Link } from "./link.ts";
 import { outputView } from "./outputs.ts";
@@ -13,9 +14,12 @@ export function inferencePage(
 ): void {
   const outputs = el("div", { className: "outputs" });
   const note = el("p", { className: "note" });
-  const widgets = new Map(opened.inputs.map((input) => {
-    return [input.name, widgetFor(input, form.inputs[input.name] ?? { kind: "numbers" }, changed)];
-  }));
+  const widgets = new Map<string, Widget>();
+  const other = (name: string) => widgets.get(name)!;
+  for (const input of opened.inputs) {
+    const given = form.inputs[input.name] ?? { kind: "numbers" };
+    widgets.set(input.name, widgetFor(input, given, changed, other));
+  }
   let [isRunning, isStale, isFirst] = [false, false, true];
 
   function changed(): void {

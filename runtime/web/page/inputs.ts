@@ -4,15 +4,21 @@ import type { Signature, Values } from "../src/index.ts";
 import { readTensors } from "../src/index.ts";
 import { elements, shown, storedValues } from "../src/tensor.ts";
 import { dropzone, el, fill, takeDropped } from "./dom.ts";
-import type { BytesForm, InputForm, NumbersForm, PictureForm, SoundForm } from "./form.ts";
+import type { BytesForm, InputForm, MaskForm, NumbersForm, PictureForm, SoundForm } from "./form.ts";
 import { centered, pixelsOf, prepared, unprepared } from "./picture.ts";
 import { decoded, logMel, RATE } from "./sound.ts";
+import type { TextReader } from "../src/wordpiece.ts";
+
+declare global {
+  /** Of pages that read texts: it makes their tokenizer of a tokenizer.json. */
+  var meganeuraReader: ((text: string) => TextReader) | undefined;
+}
 
 /** A widget: `read` gives the values of its input, or throws words for people. */
 export interface Widget {
   readonly element: HTMLElement;
   readonly read: () => Values;
-  /** Of a text: how many bytes of it are fed. */
+  /** Of a text: how many bytes or tokens of it are fed. */
   readonly text?: () => number;
 }
 
@@ -21,7 +27,10 @@ const PEN = 24;
 /** A frame of so many pixels is for what is drawn: its middle is found first. */
 const SMALL = 64;
 
-export function widgetFor(input: Signature, form: InputForm, changed: () => void): Widget {
+/** The widget of an input; `others` gives those of other inputs, once all are made. */
+export function widgetFor(
+  input: Signature, form: InputForm, changed: () => void, others: (name: string) => Widget,
+): Widget {
   switch (form.kind) {
     case "picture":
       return pictureWidget(input, form, changed);
@@ -29,6 +38,10 @@ export function widgetFor(input: Signature, form: InputForm, changed: () => void
       return soundWidget(input, form, changed);
     case "bytes":
       return bytesWidget(input, form, changed);
+    case "tokens":
+      return tokensWidget(input, changed);
+    case "mask":
+      return maskWidget(input, form, others);
     case "numbers":
       return numbersWidget(input, form, changed);
   }
@@ -243,6 +256,39 @@ function bytesWidget(input: Signature, _form: BytesForm, changed: () => void): W
   };
   const element = el("div", {}, area, note);
   return { element, read, text: () => bytes().length };
+}
+
+function tokensWidget(input: Signature, changed: () => void): Widget {
+  const length = elements(input.shape);
+  const reader = meganeuraReader!(document.getElementById("meganeura-tokenizer")!.textContent!);
+  const area = el("textarea", { rows: 5, value: "The quick brown fox", spellcheck: false });
+  const note = el("p", { className: "note" });
+  let tokens: number[] = [];
+  const update = () => {
+    const whole = reader.encode(area.value);
+    tokens = reader.encode(area.value, length);
+    note.textContent = whole.length > length
+      ? `${length} of the text's ${whole.length} tokens` : `${whole.length} of ${length} tokens`;
+  };
+  area.oninput = () => {
+    update();
+    changed();
+  };
+  update();
+  const read = () => {
+    const padded = Array.from({ length }, (_, i) => tokens[i] ?? reader.pad);
+    return input.dtype === "i32" ? Int32Array.from(padded) : Uint32Array.from(padded);
+  };
+  return { element: el("div", {}, area, note), read, text: () => tokens.length };
+}
+
+function maskWidget(input: Signature, form: MaskForm, others: (name: string) => Widget): Widget {
+  const note = el("p", { className: "note" }, `the tokens of the text in ${form.of}`);
+  const read = () => {
+    const count = others(form.of).text!();
+    return Uint32Array.from({ length: elements(input.shape) }, (_, i) => +(i < count));
+  };
+  return { element: note, read };
 }
 
 function numbersWidget(input: Signature, _form: NumbersForm, changed: () => void): Widget {

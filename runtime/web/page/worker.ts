@@ -35,7 +35,7 @@ serve<Calls>({
     const artefact = parseArtefact(bytes);
     const weights = [...artefact.tensors.values()].reduce((sum, each) => sum + each.bytes.length, 0);
     if (artefact.training) {
-      training = await Training.open(bytes, { progress });
+      training = await Training.open(artefact, { progress });
       watch(training.gpu, current);
       const { batch, epochs } = training.form;
       const { name, inputs, gpu, bytes: memory } = training;
@@ -44,7 +44,7 @@ serve<Calls>({
         training: { batch, epochs },
       };
     }
-    model = await Model.open(bytes, { progress });
+    model = await Model.open(artefact, { progress });
     watch(model.gpu, current);
     const { name, inputs, outputs, gpu, bytes: memory } = model;
     return { name, inputs, outputs, device: gpu.title, bytes: memory, weights, training: null };

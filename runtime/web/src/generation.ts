@@ -4,12 +4,11 @@
  */
 
 import type { Artefact, GenerationForm } from "./artefact.ts";
-import { parseArtefact } from "./artefact.ts";
 import type { Gpu } from "./gpu.ts";
-import { openGpu } from "./gpu.ts";
+import { findAdapter, openGpu } from "./gpu.ts";
 import { checked, checkIndices, isCheck } from "./indices.ts";
 import type { OpenOptions, Source } from "./model.ts";
-import { bytesOf, onDevice } from "./model.ts";
+import { artefactOf, onDevice } from "./model.ts";
 import type { Plan } from "./plan.ts";
 import { MeganeuraError, notAnArtefact } from "./problems.ts";
 import { Session } from "./session.ts";
@@ -58,8 +57,9 @@ export class Generator {
   }
 
   /** Read, check and prepare a compiled model; throws `MeganeuraError`. */
-  static async open(source: Source, options: OpenOptions = {}): Promise<Generator> {
-    const artefact = parseArtefact(await bytesOf(source));
+  static async open(source: Source | Artefact, options: OpenOptions = {}): Promise<Generator> {
+    const adapter = findAdapter(options.gpu);
+    const artefact = await artefactOf(source);
     const form = artefact.generation;
     if (!form) throw notAnArtefact("it writes no texts: build it with --mode generate");
     const tokenizer = form.tokenizer === null
@@ -69,7 +69,7 @@ export class Generator {
       throw new MeganeuraError("E0663", text);
     }
     const plans = [...form.prompts.map(({ plan }) => plan), ...Object.values(form.draws)];
-    const gpu = await openGpu([artefact.plan, ...plans], options.gpu);
+    const gpu = await openGpu([artefact.plan, ...plans], adapter);
     const step = await Session.open(artefact.plan, gpu, options.progress);
     step.write(new Map([...artefact.tensors].map(([name, tensor]) => [name, onDevice(tensor)])));
     const made = new Generator(artefact, gpu, step, tokenizer);

@@ -4,7 +4,8 @@ import type { Plan } from "./plan.ts";
 import { deviceFailure, MeganeuraError } from "./problems.ts";
 
 const NO_WEBGPU =
-  "use Chrome or Edge 113, Safari 26 or Firefox 141, or newer, over https, localhost or as a file";
+  "use Chrome or Edge 113, Safari 26 or Firefox 141, or newer, over https, localhost or as a file; "
+  + "Firefox on Linux has it behind dom.webgpu.enabled in about:config";
 const NO_ADAPTER =
   "update the browser and the driver of the GPU; Chrome runs without a GPU if it is started with "
   + "--enable-unsafe-webgpu";
@@ -53,14 +54,23 @@ export function limitsOf(plans: readonly Plan[]): Map<Limit, number> {
   return needs;
 }
 
-/** A device for plans; throws `MeganeuraError` that says what is missing and how to get it. */
-export async function openGpu(
-  plans: readonly Plan[],
+/** The adapter, asked for while a model is read; throws `MeganeuraError` once it is waited for. */
+export function findAdapter(
   gpu: GPU | undefined = globalThis.navigator?.gpu,
-): Promise<Gpu> {
-  if (!gpu) throw deviceFailure("this browser has no WebGPU here", NO_WEBGPU);
-  const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
-  if (!adapter) throw deviceFailure("WebGPU finds no GPU here", NO_ADAPTER);
+): Promise<GPUAdapter> {
+  const found = (async () => {
+    if (!gpu) throw deviceFailure("this browser has no WebGPU here", NO_WEBGPU);
+    const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+    if (!adapter) throw deviceFailure("WebGPU finds no GPU here", NO_ADAPTER);
+    return adapter;
+  })();
+  found.catch(() => {});
+  return found;
+}
+
+/** A device for plans; throws `MeganeuraError` that says what is missing and how to get it. */
+export async function openGpu(plans: readonly Plan[], found: Promise<GPUAdapter>): Promise<Gpu> {
+  const adapter = await found;
   const halves = plans.some((plan) => plan.kernels.some((text) => /\benable f16;/.test(text)));
   const needs = [...limitsOf(plans)];
   const missing = needs

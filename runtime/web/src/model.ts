@@ -3,7 +3,7 @@
 import type { Artefact } from "./artefact.ts";
 import { parseArtefact } from "./artefact.ts";
 import type { Gpu } from "./gpu.ts";
-import { openGpu } from "./gpu.ts";
+import { findAdapter, openGpu } from "./gpu.ts";
 import { checked, checkIndices, isCheck } from "./indices.ts";
 import type { PlannedTensor } from "./plan.ts";
 import { MeganeuraError, notAnArtefact } from "./problems.ts";
@@ -50,6 +50,12 @@ export async function bytesOf(source: Source): Promise<Uint8Array> {
   return new Uint8Array(await answer.arrayBuffer());
 }
 
+/** The compiled model of a source, or one that was read already; throws `MeganeuraError`. */
+export async function artefactOf(source: Source | Artefact): Promise<Artefact> {
+  if (typeof source === "object" && "plan" in source) return source;
+  return parseArtefact(await bytesOf(source));
+}
+
 /** What a plan takes but for what the loop feeds, or gives but for checks. */
 export function signatures(
   artefact: Artefact, tensors: readonly PlannedTensor[],
@@ -75,11 +81,12 @@ export class Model {
   }
 
   /** Read, check and prepare a compiled model; throws `MeganeuraError`. */
-  static async open(source: Source, options: OpenOptions = {}): Promise<Model> {
-    const artefact = parseArtefact(await bytesOf(source));
+  static async open(source: Source | Artefact, options: OpenOptions = {}): Promise<Model> {
+    const adapter = findAdapter(options.gpu);
+    const artefact = await artefactOf(source);
     if (artefact.training) throw notAnArtefact("it is a training step, which `Training` runs");
     if (artefact.generation) throw notAnArtefact("it writes texts, which `Generator` does");
-    const gpu = await openGpu([artefact.plan], options.gpu);
+    const gpu = await openGpu([artefact.plan], adapter);
     const session = await Session.open(artefact.plan, gpu, options.progress);
     session.write(new Map([...artefact.tensors].map(([name, tensor]) => [name, onDevice(tensor)])));
     return new Model(artefact, gpu, session);

@@ -62,7 +62,9 @@ export class Session {
   ): Promise<Session> {
     const failed = gpu.lost.then((error) => Promise.reject(error));
     failed.catch(() => {});
-    const kernels = await Promise.race([compiled(plan, gpu, progress), failed]);
+    // The device compiles while the memory is taken.
+    const compiling = Promise.race([compiled(plan, gpu, progress), failed]);
+    compiling.catch(() => {});
     const buffers: GPUBuffer[] = [];
     const borrowed = new Set<GPUBuffer>();
     try {
@@ -74,6 +76,7 @@ export class Session {
           buffers.push(shared ?? gpu.device.createBuffer({ size: Math.max(4, bytes), usage }));
         });
       });
+      const kernels = await compiling;
       const launches = await guarded(gpu, "the kernels of this model", () =>
         plan.dispatches.map((dispatch) => {
           const pipeline = kernels[dispatch.kernel]!;

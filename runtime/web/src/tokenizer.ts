@@ -5,10 +5,11 @@
 
 import { MeganeuraError } from "./problems.ts";
 import type { Tokenizer } from "./text.ts";
+import { finder, surroundings, unknown } from "./tokenizer_parts.ts";
+import type { Json } from "./tokenizer_parts.ts";
 
 /** Cuts a piece of a text into smaller ones. */
 type Cut = (piece: string) => string[];
-type Json = { readonly [name: string]: any };
 
 const utf8 = new TextEncoder();
 const GPT2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
@@ -35,11 +36,6 @@ export function parseTokenizer(text: string): Tokenizer {
     if (error instanceof MeganeuraError) throw error;
     throw unknown(`it is none: ${(error as Error).message}`);
   }
-}
-
-function unknown(what: string): MeganeuraError {
-  const cure = "byte-level BPE is known, as of GPT-2, Llama 3 and SmolLM2";
-  return new MeganeuraError("E0533", `the tokenizer.json cannot be used: ${what}`, cure);
 }
 
 function bpe(file: Json): Tokenizer {
@@ -111,24 +107,6 @@ function bpe(file: Json): Tokenizer {
   };
 }
 
-/** The tokens of a text: those added, wherever they stand, and those of the rest. */
-function finder(
-  added: readonly Json[], normalized: (text: string) => string, rest: (text: string) => number[],
-): (text: string) => number[] {
-  for (const name of ["single_word", "lstrip", "rstrip"]) {
-    const found = added.find((each) => each[name]);
-    if (found) throw unknown(`its token \`${found.content}\` has ${name}`);
-  }
-  const tokens = new Map(added.map(({ content, id }) => [normalized(content), id as number]));
-  const texts = [...tokens.keys()].filter(Boolean).sort((one, other) => other.length - one.length);
-  if (!texts.length) return rest;
-  const pattern = texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&")).join("|");
-  return (text) => {
-    const parts = text.split(new RegExp(`(${pattern})`));
-    return parts.flatMap((part, i) => (i % 2 ? tokens.get(part)! : part ? rest(part) : []));
-  };
-}
-
 function normalizer(from: Json | null): (text: string) => string {
   if (!from) return (text) => text;
   if (from.type === "Sequence") {
@@ -186,25 +164,4 @@ function matches(source: string, between = true): Cut {
     if (between) pieces.push(text.slice(at));
     return pieces.filter(Boolean);
   };
-}
-
-/** The tokens that are put before and after a text. */
-function surroundings(from: Json | null): [number[], number[]] {
-  const around: [number[], number[]] = [[], []];
-  if (!from || from.type === "ByteLevel") return around;
-  if (from.type === "Sequence") {
-    for (const each of from.processors as Json[]) {
-      const [before, after] = surroundings(each);
-      around[0].unshift(...before);
-      around[1].push(...after);
-    }
-    return around;
-  }
-  if (from.type !== "TemplateProcessing") throw unknown(`its post-processor is ${from.type}`);
-  let side = 0;
-  for (const { Sequence: text, SpecialToken: token } of from.single as Json[]) {
-    if (text) side = 1;
-    else around[side as 0 | 1].push(...(from.special_tokens[token.id].ids as number[]));
-  }
-  return around;
 }

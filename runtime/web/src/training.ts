@@ -1,14 +1,13 @@
 /** Training as the reference does it: the same order of examples, random words and rates. */
 
 import type { Artefact, TrainingForm } from "./artefact.ts";
-import { parseArtefact } from "./artefact.ts";
 import type { Dataset, Split } from "./dataset.ts";
 import { matchData } from "./dataset.ts";
 import type { Gpu } from "./gpu.ts";
-import { openGpu } from "./gpu.ts";
+import { findAdapter, openGpu } from "./gpu.ts";
 import { checked } from "./indices.ts";
 import type { OpenOptions, Signature, Source } from "./model.ts";
-import { bytesOf, onDevice, signatures } from "./model.ts";
+import { artefactOf, onDevice, signatures } from "./model.ts";
 import { orderOfEpoch } from "./philox.ts";
 import type { Plan } from "./plan.ts";
 import { MeganeuraError, notAnArtefact } from "./problems.ts";
@@ -75,10 +74,11 @@ export class Training {
   }
 
   /** Read, check and prepare a training step; throws `MeganeuraError`. */
-  static async open(source: Source, options: OpenOptions = {}): Promise<Training> {
-    const artefact = parseArtefact(await bytesOf(source));
+  static async open(source: Source | Artefact, options: OpenOptions = {}): Promise<Training> {
+    const adapter = findAdapter(options.gpu);
+    const artefact = await artefactOf(source);
     if (!artefact.training) throw notAnArtefact("it is a model, which `Model` runs");
-    const gpu = await openGpu(plansOf(artefact), options.gpu);
+    const gpu = await openGpu(plansOf(artefact), adapter);
     const session = await Session.open(artefact.plan, gpu, options.progress);
     return new Training(artefact, gpu, session, options);
   }
@@ -236,7 +236,7 @@ export class Training {
   /** Open the device again, and go back to what was saved last. */
   async recover(): Promise<void> {
     this.close();
-    this.gpu = await openGpu(plansOf(this.artefact), this.#options.gpu);
+    this.gpu = await openGpu(plansOf(this.artefact), findAdapter(this.#options.gpu));
     this.#session = await Session.open(this.artefact.plan, this.gpu, this.#options.progress);
     this.#session.write(this.#saved.kept);
     this.#step = this.#saved.step;

@@ -18,6 +18,7 @@ import { MeganeuraError } from "../src/problems.ts";
 import { parseTensors, serializeTensors } from "../src/safetensors.ts";
 import type { DType, StoredTensor, Values } from "../src/tensor.ts";
 import { parseTokenizer } from "../src/tokenizer.ts";
+import { parseWordPiece } from "../src/wordpiece.ts";
 import { elements, fromDevice, storedValues, toDevice, toStored } from "../src/tensor.ts";
 
 /** What it holds depends on what is asked. */
@@ -62,6 +63,10 @@ async function answer(question: Question): Promise<unknown> {
         const written = Uint8Array.from(tokens.flatMap((token) => [...tokenizer.bytes(token)]));
         return [tokens, new TextDecoder("utf-8", { ignoreBOM: true }).decode(written)];
       });
+    }
+    case "wordpiece": {
+      const reader = parseWordPiece(question.text as string);
+      return (question.texts as string[]).map((text) => reader.encode(text, question.most as number));
     }
     case "device": {
       // To the memory of a device and back, and to the type of a file.

@@ -21,7 +21,7 @@ def untold(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def kept(tmp_path: Path) -> DiskCache:
     found = DiskCache(tmp_path / "cache")
-    found.keep(KEY, b"content\nof two lines")
+    found.store(KEY, b"content\nof two lines")
     return found
 
 
@@ -32,7 +32,7 @@ def path_of(kept: DiskCache, key: str = KEY) -> Path:
 def test_what_was_kept_is_found_and_nothing_else(kept: DiskCache) -> None:
     assert kept.find(KEY) == b"content\nof two lines"
     assert kept.find(OTHER) is None
-    kept.keep(KEY, b"")
+    kept.store(KEY, b"")
     assert kept.find(KEY) == b""
     assert [path.name for path in kept.folder.iterdir()] == [f"{KEY}{SUFFIX}"]
 
@@ -63,7 +63,7 @@ def test_what_is_not_whole_is_as_good_as_absent(
     assert note.startswith(
         f"note: a compiled entry cannot be used, and is made anew: {path}: it is"
     )
-    kept.keep(KEY, b"new")
+    kept.store(KEY, b"new")
     assert kept.find(KEY) == b"new"
 
 
@@ -80,13 +80,13 @@ def test_a_folder_that_cannot_be_used_is_told_and_no_error(
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     kept = DiskCache(tmp_path / "file")
-    kept.keep(KEY, b"content")
-    kept.keep(KEY, b"content")
+    kept.store(KEY, b"content")
+    kept.store(KEY, b"content")
     assert kept.find(KEY) is None
     path = path_of(DiskCache(tmp_path / "folder"))
     path.mkdir(parents=True)
     assert DiskCache(path.parent).find(KEY) is None
-    DiskCache(path.parent).keep(KEY, b"content")
+    DiskCache(path.parent).store(KEY, b"content")
     assert [message.partition(": [Errno")[0] for message in caplog.messages] == [
         f"note: what was compiled cannot be kept: {path_of(kept)}",
         f"note: a compiled entry cannot be read, and is made anew: {path_of(kept)}",
@@ -101,25 +101,25 @@ def test_what_could_not_be_written_whole_leaves_nothing(
         raise OSError("no space left")
 
     monkeypatch.setattr(Path, "replace", fail)
-    kept.keep(OTHER, b"content")
+    kept.store(OTHER, b"content")
     assert [path.name for path in kept.folder.iterdir()] == [f"{KEY}{SUFFIX}"]
 
 
 def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
     kept = DiskCache(tmp_path, most_bytes=1200)
     for number in range(3):
-        kept.keep(f"k{number}", bytes(250))
+        kept.store(f"k{number}", bytes(250))
         os.utime(path_of(kept, f"k{number}"), (1000 + number, 1000 + number))
     assert kept.find("k0") == bytes(250)  # used now
-    kept.keep("k3", bytes(250))
+    kept.store("k3", bytes(250))
     assert {path.stem for path in kept.paths()} == {"k0", "k2", "k3"}
     assert kept.bytes() <= 1200
-    kept.keep("large", bytes(2000))
+    kept.store("large", bytes(2000))
     assert list(kept.paths()) == []
 
 
 def test_clearing_removes_entries_alone(kept: DiskCache) -> None:
-    kept.keep(OTHER, b"content")
+    kept.store(OTHER, b"content")
     (kept.folder / "notes.txt").write_text("mine")
     assert kept.clear() == 2
     assert [path.name for path in kept.folder.iterdir()] == ["notes.txt"]
@@ -140,7 +140,7 @@ def test_what_a_killed_process_left_counts_towards_the_bound(tmp_path: Path) -> 
     left = tmp_path / f".{OTHER}{SUFFIX}.12345.partial"
     left.write_bytes(bytes(1000))
     os.utime(left, (1000, 1000))
-    kept.keep(KEY, bytes(900))
+    kept.store(KEY, bytes(900))
     assert [path.stem for path in kept.paths()] == [KEY]
 
 
@@ -164,5 +164,5 @@ def test_what_another_process_removes_meanwhile_is_no_error(kept: DiskCache) -> 
     path_of(kept, OTHER).symlink_to(kept.folder / "gone")
     assert kept.bytes() == whole
     assert kept.find(OTHER) is None
-    kept.keep(KEY, b"content")
+    kept.store(KEY, b"content")
     assert kept.find(KEY) == b"content"

@@ -303,3 +303,77 @@ class ConvNext(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.classifier(self.features(x).mean((2, 3)))
+
+
+# --- EfficientNet-Lite ---------------------------------------------------------------------------
+
+
+class SameConv(nn.Conv2d):
+    """A convolution that pads as TensorFlow does: what is odd stands behind."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        (k, _), (stride, _) = self.kernel_size, self.stride
+        h, w = ((size - 1) // stride * stride + k - size for size in x.shape[2:])
+        return super().forward(F.pad(x, [w // 2, w - w // 2, h // 2, h - h // 2]))
+
+
+def _lite_conv(inner: int, outer: int, k: int, stride: int = 1, groups: int = 1, *,
+               same: bool) -> nn.Conv2d:  # fmt: skip
+    if same:
+        return SameConv(inner, outer, k, stride, groups=groups, bias=False)
+    return nn.Conv2d(inner, outer, k, stride, k // 2, groups=groups, bias=False)
+
+
+class LiteBlock(nn.Module):
+    """`Separable` and `InvertedResidual` of efficientnet_lite.mgn, by timm's names."""
+
+    def __init__(
+        self, inner: int, outer: int, k: int, stride: int, expansion: int, *, same: bool, eps: float
+    ) -> None:
+        super().__init__()
+        hidden = expansion * inner
+        filtered = _lite_conv(hidden, hidden, k, stride, hidden, same=same)
+        convs = {"conv_dw": filtered, "conv_pw": nn.Conv2d(hidden, outer, 1, bias=False)}
+        if expansion > 1:
+            widened = nn.Conv2d(inner, hidden, 1, bias=False)
+            convs = {"conv_pw": widened, "conv_dw": filtered, "conv_pwl": convs["conv_pw"]}
+        for index, (name, conv) in enumerate(convs.items()):
+            self.add_module(name, conv)
+            self.add_module(f"bn{index + 1}", nn.BatchNorm2d(conv.out_channels, eps))
+        self.is_residual = stride == 1 and inner == outer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y, parts = x, list(self.children())
+        for index, part in enumerate(parts):
+            y = part(y)
+            if index % 2 == 1 and index < len(parts) - 1:
+                y = F.relu6(y)
+        return x + y if self.is_residual else y
+
+
+class EfficientNetLite(nn.Module):
+    """`EfficientNetLite` of efficientnet_lite.mgn, without what is dropped."""
+
+    def __init__(
+        self, stages: Sequence[Sequence[int]], width: int, last: int, classes: int, *, same: bool,
+        eps: float,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.conv_stem = _lite_conv(3, width, 3, 2, same=same)
+        self.bn1 = nn.BatchNorm2d(width, eps)
+        rows: list[nn.Module] = []
+        for expansion, k, stride, outer, depth in stages:
+            row: list[nn.Module] = []
+            for index in range(depth):
+                step = stride if index == 0 else 1
+                row.append(LiteBlock(width, outer, k, step, expansion, same=same, eps=eps))
+                width = outer
+            rows.append(nn.Sequential(*row))
+        self.blocks = nn.Sequential(*rows)
+        self.conv_head = nn.Conv2d(width, last, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(last, eps)
+        self.classifier = nn.Linear(last, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.blocks(F.relu6(self.bn1(self.conv_stem(x))))
+        return self.classifier(F.relu6(self.bn2(self.conv_head(x))).mean((2, 3)))

@@ -345,7 +345,7 @@ def test_the_memory_of_a_plan_is_found_as_it_was_worked_out(
             cached_memory(step, device, TunedConfigs("tuned"))
     (path,) = kept.paths()
     for content in (b"", b"[]", b"{}", b'{"roles": {"x": 1}}'):
-        kept.keep(path.stem, content)
+        kept.store(path.stem, content)
         assert cached_memory(step, device) == made
 
 
@@ -358,7 +358,7 @@ def test_whole_entries_that_make_no_sense_are_made_anew(
     form = cached_inference(small(), RULES)
     plan = cached_plan(step, device)
     for path in list(kept.paths()):
-        kept.keep(path.stem, content)
+        kept.store(path.stem, content)
     assert format_graph(cached_training_step(forward, STEP, RULES)) == format_graph(step)
     assert format_graph(cached_inference(small(), RULES).graph) == format_graph(form.graph)
     assert cached_plan(step, device) == plan
@@ -378,7 +378,7 @@ def test_a_graph_that_cannot_be_read_is_made_anew(
             entry["graph"]["origins"] = entry["graph"]["origins"][:3]
         case _:
             entry["graph"]["origins"][0] = len(forward.values)
-    kept.keep(path.stem, json.dumps(entry).encode())
+    kept.store(path.stem, json.dumps(entry).encode())
     assert origins(cached_training_step(forward, STEP, RULES)) == origins(step)
 
 

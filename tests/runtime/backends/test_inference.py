@@ -28,7 +28,7 @@ def values(graph: Graph, *, kept: bool) -> dict[str, Array]:
     return {
         leaf.name: numbers(leaf).astype(np.float32) if leaf.dtype.is_float else numbers(leaf)
         for leaf in leaves
-        if leaf.is_kept is kept
+        if leaf.is_persistent is kept
     }
 
 

@@ -28,7 +28,7 @@ def place(tmp_path: Path) -> Place:
 
 def stopped(place: Place, *, detect: bool) -> LossNotFinite:
     with pytest.raises(ProblemError) as caught:
-        place.start("run", manner=RunOptions(detect_anomaly=detect))
+        place.start("run", options=RunOptions(detect_anomaly=detect))
     assert isinstance(caught.value.problem, LossNotFinite)
     return caught.value.problem
 

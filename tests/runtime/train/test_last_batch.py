@@ -159,7 +159,7 @@ def test_it_was_decided_when_the_run_began(place: Place) -> None:
 
 
 def test_each_step_can_be_looked_at(place: Place) -> None:
-    watched = place.start("watched", KEEP, "epochs=1", manner=RunOptions(detect_anomaly=True))
+    watched = place.start("watched", KEEP, "epochs=1", options=RunOptions(detect_anomaly=True))
     plain = place.start("plain", KEEP, "epochs=1")
     assert contents(watched.checkpoint) == contents(plain.checkpoint)
 

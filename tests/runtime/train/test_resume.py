@@ -97,32 +97,6 @@ def test_several_interruptions(place: Place) -> None:
     assert_same_run(place.resume("parts"), whole)
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "validation=0.2",
-        "validation=points",
-        "sampling_weights=weight",
-        "balance=y",
-        "shuffle=false",
-    ],
-)
-def test_settings_of_data_are_remembered(place: Place, setting: str) -> None:
-    """Those that are not in the program, and of which a run that goes on is not told again."""
-    points = load_file(place.folder / "points.safetensors")
-    held_out = {name.removeprefix("test."): x for name, x in points.items() if "test." in name}
-    train = {name.removeprefix("train."): x for name, x in points.items() if "train." in name}
-    save_file(held_out, place.folder / "held_out.safetensors")
-    weight = np.linspace(1, 2, len(train["y"]), dtype=np.float32)
-    save_file({**train, "weight": weight}, place.folder / "points.safetensors")
-    valid = f"validation={place.folder / 'held_out.safetensors'}"
-    given = [valid if setting == "validation=points" else setting]
-    given += [] if setting.startswith("validation") else ["validation=0.2"]
-    whole = place.start("whole", *given)
-    place.start("parts", *given, steps=7)
-    assert_same_run(place.resume("parts"), whole)
-
-
 @pytest.mark.adapter
 def test_resumed_is_uninterrupted_on_an_adapter(place: Place, device: Device) -> None:
     def on_adapter(graph: Graph) -> Session:

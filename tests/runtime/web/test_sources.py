@@ -25,6 +25,7 @@ def test_the_committed_page_is_what_the_sources_give_and_small() -> None:
     assert sizes["tokenizer"] < 5_000
     assert sizes["page"] < 80_000
     assert sizes["generation"] < 45_000
+    assert sizes["wordpiece"] < 4_000
 
 
 def test_nothing_else_is_needed_at_run_time() -> None:

@@ -140,9 +140,9 @@ class WinogradInput(Winograd):
         shape = concrete_shape(x.type.shape)
         count = (shape[axis] - TAPS + 1) // self.outputs
         rows: list[Value] = []
-        for place in range(self.size):
-            start = tuple(place if at == axis else 0 for at in range(len(shape)))
-            last = place + (count - 1) * self.outputs + 1
+        for position in range(self.size):
+            start = tuple(position if at == axis else 0 for at in range(len(shape)))
+            last = position + (count - 1) * self.outputs + 1
             stop = (*shape[:axis], last, *shape[axis + 1 :])
             step = tuple(self.outputs if at == axis else 1 for at in range(len(shape)))
             row = build.add(Slice(start, stop, step), x)

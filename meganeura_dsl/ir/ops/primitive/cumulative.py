@@ -86,9 +86,9 @@ class Cumulative(Op):
     def _is_first(self, build: Builder, out: Value) -> Value:
         """Whether an element is the first in this op's order."""
         size = out.type.shape[self.axis]
-        places = build.add(Broadcast(out.type.shape, (self.axis,)), build.add(Iota(size)))
+        positions = build.add(Broadcast(out.type.shape, (self.axis,)), build.add(Iota(size)))
         first = size - 1 if self.backward else 0
-        return build.add(Compare("eq"), places, full(build, places.type, first))
+        return build.add(Compare("eq"), positions, full(build, positions.type, first))
 
     def _records(self, build: Builder, out: Value) -> Value:
         """Whether an element is the first that is as large, or as small, as it is."""

@@ -158,13 +158,13 @@ class ScatterExtreme(Scatter):
         count = product(rows)
         numbers = build.add(Reshape(rows), build.add(Iota(count)))
         axes = tuple(range(self.axis, self.axis + len(rows)))
-        places = build.add(Broadcast(updates.type.shape, axes), numbers)
+        positions = build.add(Broadcast(updates.type.shape, axes), numbers)
         extreme = build.add(Gather(self.axis, self.batch), out, ids)
         attains = build.add(Compare("eq"), updates, extreme)
-        found = build.add(Where(), attains, places, full(build, places.type, count))
+        found = build.add(Where(), attains, positions, full(build, positions.type, count))
         firsts = build.add(ScatterExtreme("min", self.axis, self.size, self.batch), ids, found)
         first = build.add(Gather(self.axis, self.batch), firsts, ids)
-        return build.add(Compare("eq"), places, first)
+        return build.add(Compare("eq"), positions, first)
 
     def picks(self, ids: TensorType, updates: TensorType) -> tuple[tuple[int, Size], ...]:
         return ((0, self.size),)

@@ -21,14 +21,14 @@ Number = float | int | bool | Dim
 class Input(Leaf):
     """Data fed at each run."""
 
-    is_kept = False
+    is_persistent = False
 
 
 @dataclass(frozen=True)
 class Parameter(Leaf):
     """A tensor kept between runs: trained, never changed, or updated by the graph itself."""
 
-    is_kept = True
+    is_persistent = True
     kind: Kind
 
 

@@ -140,15 +140,15 @@ class Region:
         sliced = [value for value in inside if value.id in self.slices]
         slices = [self.slices[value.id] for value in sliced]
         making = _Making(Builder(self.build.facts))
-        place = making.declare(ROUND, TensorType(DType.I32, ()))
+        round_number = making.declare(ROUND, TensorType(DType.I32, ()))
         for number, carry in enumerate(carries):
             making.of[carry.leaf.id] = making.declare(f"{CARRY}{number}", carry.start.type)
         for number, value in enumerate(sliced):
             making.of[value.id] = making.declare(f"{SLICE}{number}", value.type)
         if self._place is not None:
-            making.of[self._place.id] = place
+            making.of[self._place.id] = round_number
         if self._time is not None:
-            making.of[self._time.id] = self._counted(making.build, place, backward=backward)
+            making.of[self._time.id] = self._counted(making.build, round_number, backward=backward)
         roots = [*(each.next for each in carries), *(one.value for one in collected)]
         making.capture([*inside, *(root for root in roots if not self.depends(root))])
         if not (carries or slices or making.captured):
@@ -171,10 +171,10 @@ class Region:
         attributes = (body, self.rounds, len(carries), *axes, backward)
         return attributes, (*(each.start for each in carries), *sources, *making.captured)
 
-    def _counted(self, build: Builder, place: Value, *, backward: bool) -> Value:
+    def _counted(self, build: Builder, round_number: Value, *, backward: bool) -> Value:
         if not backward:
-            return place
-        return build.add(Sub(), build.add(Constant(self.rounds - 1, DType.I32)), place)
+            return round_number
+        return build.add(Sub(), build.add(Constant(self.rounds - 1, DType.I32)), round_number)
 
 
 @dataclass

@@ -70,8 +70,8 @@ class Pooling(Op, abstract=True):
         """The shape of padded x [n, c, *spatial], and the places of windows' indices in it."""
         windows = self._windows()
         shape = (*indices.shape[:2], *windows.padded(spatial))
-        place = np.arange(int(np.prod(shape))).reshape(shape)
-        taps = [place[(..., *tap)] for _, tap in windows.taps(spatial)]
+        position = np.arange(int(np.prod(shape))).reshape(shape)
+        taps = [position[(..., *tap)] for _, tap in windows.taps(spatial)]
         if indices.min() < 0 or indices.max() >= len(taps):
             raise IndexError(f"an index is outside a window of {len(taps)} elements")
         steps = np.array([tap.flat[0] for tap in taps])
@@ -100,7 +100,7 @@ class MaxPool(Pooling):
     def evaluate(self, x: Array) -> tuple[Array, Array]:
         windows = self._windows()
         padded = windows.pad(x, -np.inf)
-        taps = [padded[(..., *place)] for _, place in windows.taps(x.shape[2:])]
+        taps = [padded[(..., *position)] for _, position in windows.taps(x.shape[2:])]
         best = taps[0].copy()
         for tap in taps[1:]:
             np.maximum(best, tap, out=best)
@@ -142,8 +142,8 @@ class MaxPoolGradient(Pooling):
         return total
 
     def evaluate(self, indices: Array, dy: Array) -> Array:
-        shape, place = self._found(indices, concrete_shape(self.spatial))
-        total = np.bincount(place.reshape(-1), dy.reshape(-1), int(np.prod(shape)))
+        shape, position = self._found(indices, concrete_shape(self.spatial))
+        total = np.bincount(position.reshape(-1), dy.reshape(-1), int(np.prod(shape)))
         return self._windows().unpad(total.reshape(shape)).astype(dy.dtype)
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
@@ -164,8 +164,8 @@ class MaxPoolSelect(Pooling):
         return pooled
 
     def evaluate(self, indices: Array, g: Array) -> Array:
-        _, place = self._found(indices, g.shape[2:])
-        return self._windows().pad(g, 0).reshape(-1)[place]
+        _, position = self._found(indices, g.shape[2:])
+        return self._windows().pad(g, 0).reshape(-1)[position]
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         indices, g = out.operands

@@ -90,8 +90,8 @@ class Windows:
     def add_rows(self, rows: Array, spatial: tuple[int, ...]) -> Array:
         """The adjoint of `rows`: [n, *count, *window, c] added up into [n, c, *spatial]."""
         total = np.zeros((rows.shape[0], *self.padded(spatial), rows.shape[-1]), rows.dtype)
-        for tap, place in self.taps(spatial):
-            total[(slice(None), *place)] += rows[(..., *tap, slice(None))]
+        for tap, position in self.taps(spatial):
+            total[(slice(None), *position)] += rows[(..., *tap, slice(None))]
         return self.unpad(channels_first(total))
 
     def batches(self, shape: tuple[int, ...]) -> Iterator[slice]:

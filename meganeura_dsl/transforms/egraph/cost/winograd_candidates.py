@@ -67,7 +67,7 @@ def _fastest(op: Plain, factors: tuple[TensorType, ...], device: DeviceModel) ->
 def _seconds(op: Plain, factors: tuple[TensorType, ...], form: int, device: DeviceModel) -> float:
     build = Builder()
     operands = [
-        build.add(Input(str(place), of.dtype, of.shape)) for place, of in enumerate(factors)
+        build.add(Input(str(position), of.dtype, of.shape)) for position, of in enumerate(factors)
     ]
     if form:
         in_tiles(build, op, operands, form)

@@ -94,12 +94,12 @@ def loading(shapes: Iterable[Shape]) -> Iterator[str]:
 
 
 def _rule(constructor: Constructor, count: int) -> str:
-    places = [f"x{place}" for place in range(count)]
-    attributes = [f"a{place}" for place in range(len(constructor.attributes))]
-    operands = [f"(Value {place})" for place in places]
+    positions = [f"x{position}" for position in range(count)]
+    attributes = [f"a{position}" for position in range(len(constructor.attributes))]
+    operands = [f"(Value {position})" for position in positions]
     if constructor.arity is None:
         operands = [f"(vec-of {' '.join(operands)})"]
-    row = f"(values-{count} {' '.join(('i', 'f', 'k', *places))})"
+    row = f"(values-{count} {' '.join(('i', 'f', 'k', *positions))})"
     form = f"(form-{constructor.op.__name__} {' '.join(('f', *attributes))})"
     made = _made(f"({' '.join((constructor.name, *operands, *attributes, 't'))})")
     return f"(rule ({row} (= t (types k)) {form}) {made} :ruleset loading)"

@@ -1,4 +1,4 @@
-"""Which node computes each class, and in inference which classes are computed once, at load."""
+"""Extraction: which node computes each class, and in inference which classes only once, at load."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

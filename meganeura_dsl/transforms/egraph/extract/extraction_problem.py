@@ -114,18 +114,18 @@ def components(problem: ExtractionProblem) -> list[int]:
     for root, nodes in enumerate(problem.classes):
         work = [(root, 0)] if len(nodes) > 1 and index[root] < 0 else []
         while work:
-            number, place = work.pop()
-            if place == 0:
+            number, position = work.pop()
+            if position == 0:
                 index[number] = low[number] = clock
                 clock += 1
                 open_classes.append(number)
             else:
-                low[number] = min(low[number], low[needs[number][place - 1]])
-            while place < len(needs[number]):
-                need = needs[number][place]
-                place += 1
+                low[number] = min(low[number], low[needs[number][position - 1]])
+            while position < len(needs[number]):
+                need = needs[number][position]
+                position += 1
                 if index[need] < 0:
-                    work += [(number, place), (need, 0)]
+                    work += [(number, position), (need, 0)]
                     break
                 if component[need] < 0:
                     low[number] = min(low[number], index[need])

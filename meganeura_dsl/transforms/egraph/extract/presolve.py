@@ -1,4 +1,4 @@
-"""What need not be searched: an extraction problem made smaller, with the same best choices.
+"""Presolve: an extraction problem made smaller, with the same best choices.
 
 Most classes have one node, and are needed whatever is chosen elsewhere: what is left without them
 is condensed into a problem of its own. Of that, a class that every choice computes is paid anyway.
@@ -51,17 +51,18 @@ def condense(problem: ExtractionProblem, component: Sequence[int]) -> ReducedPro
     }
     live = _reached(problem, forced - given, alone=False)
     classes = sorted(live - given)
-    place = {number: here for here, number in enumerate(classes)}
+    position = {number: here for here, number in enumerate(classes)}
     nodes = [node for number in classes for node in problem.classes[number]]
     needs = [
-        tuple([place[need] for need in problem.needs[node] if need in place]) for node in nodes
+        tuple([position[need] for need in problem.needs[node] if need in position])
+        for node in nodes
     ]
     starts = iter(range(len(nodes)))
     smaller = ExtractionProblem(
         [[next(starts) for _ in problem.classes[number]] for number in classes],
         needs,
         [problem.costs[node] for node in nodes],
-        tuple([place[number] for number in classes if number in forced]),
+        tuple([position[number] for number in classes if number in forced]),
     )
     within = [component[number] for number in classes]
     return ReducedProblem(

@@ -140,12 +140,12 @@ def _binary_of_copies(op: str) -> Rewrite:
     )
 
 
-def _number_of_copies(op: str, place: str) -> Rewrite:
+def _number_of_copies(op: str, position: str) -> Rewrite:
     value = full("v", "d", "tx", "sx")
-    pair = "c y" if place == "first" else "y c"
-    made = f"{value} x" if place == "first" else f"x {value}"
+    pair = "c y" if position == "first" else "y c"
+    made = f"{value} x" if position == "first" else f"x {value}"
     return Rewrite(
-        f"copies-{op}-{place}",
+        f"copies-{op}-{position}",
         "f(v, copies of x) = copies of f(v, x)",
         f"(= e ({op} {pair} t)) (number c v) (copied y x s a tx) (= tx (T d sx))"
         " (!= sx (vec-empty))",

@@ -1,4 +1,4 @@
-"""Rules as text: what an action makes gets its type told at once, without a rule for each op."""
+"""Rules as text: what an action adds gets its type asserted at once, with no rule for each op."""
 
 import re
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""Which rules a graph can meet: those whose words it has, or other rules make.
+"""Rule pruning: which rules can match, those whose features a graph has or other rules add.
 
-egglog compiles every rule it is given, which takes longer than a small graph does. The words of a
-graph are its ops, the texts among their attributes, and the ranks of its tensors; those of a rule
-are the constructors, tables and texts in its pattern and in what it makes.
+egglog compiles every rule it is given, which takes longer than a small graph does. The features of
+a graph are its ops, the texts among their attributes, and the ranks of its tensors; those of a
+rule are the constructors, tables and texts in its pattern and in what it adds.
 """
 
 import re
@@ -25,16 +25,16 @@ ALWAYS = frozenset(
         rank_word(0),
     )
 )
-"""What every graph may have besides its words: numbers, and tables that not only rules fill."""
+"""What every graph may have besides its features: numbers, and tables that not only rules fill."""
 
 
 def features_of(encoding: Encoding) -> frozenset[str]:
-    """The words of a graph."""
+    """The features of a graph."""
     ranks = frozenset(rank_word(of.rank) for of in encoding.types)
-    return ranks.union(*map(_words_of_use, encoding.uses))
+    return ranks.union(*map(_features_of_use, encoding.uses))
 
 
-def _words_of_use(use: Use) -> Iterator[str]:
+def _features_of_use(use: Use) -> Iterator[str]:
     name = use.constructor
     yield name
     yield rank_word(use.of.rank, name)
@@ -45,29 +45,29 @@ def _words_of_use(use: Use) -> Iterator[str]:
             yield str(getattr(use.op, field))
 
 
-def reachable_rules(rules: Iterable[Rule], words: Iterable[str]) -> list[Rule]:
-    """The rules that can match in a graph of these words, but for facts that none of them reads."""
+def reachable_rules(rules: Iterable[Rule], features: Iterable[str]) -> list[Rule]:
+    """The rules that can match in a graph of these features, but for facts that none reads."""
     if not is_enabled(Trick.PRUNING):
         return list(rules)
-    present = ALWAYS.union(words)
+    present = ALWAYS.union(features)
     waiting = list(rules)
     found: list[Rule] = []
     while True:
-        ready = [rule for rule in waiting if _words(rule)[0] <= present]
+        ready = [rule for rule in waiting if _features(rule)[0] <= present]
         if not ready:
             return _read(found)
         found += ready
-        waiting = [rule for rule in waiting if not _words(rule)[0] <= present]
-        present = present.union(*(_words(rule)[1] for rule in ready))
+        waiting = [rule for rule in waiting if not _features(rule)[0] <= present]
+        present = present.union(*(_features(rule)[1] for rule in ready))
 
 
 def _read(rules: list[Rule]) -> list[Rule]:
     while True:
-        read = frozenset[str]().union(*(_words(rule)[0] for rule in rules))
+        read = frozenset[str]().union(*(_features(rule)[0] for rule in rules))
         kept = [
             rule
             for rule in rules
-            if isinstance(rule, Rewrite) or not read.isdisjoint(_words(rule)[1] & _tables())
+            if isinstance(rule, Rewrite) or not read.isdisjoint(_features(rule)[1] & _tables())
         ]
         if len(kept) == len(rules):
             return kept
@@ -99,8 +99,8 @@ def names_of(rules: Iterable[Rule]) -> frozenset[str]:
 
 
 @cache
-def _words(rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
-    """The words that a rule looks for, and those that it makes."""
+def _features(rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
+    """The features that a rule looks for, and those that it adds."""
     looks, states = _heads(rule)
     return looks.union(rule.given, _texts_in(rule.when)), states | _texts_in(_action(rule))
 

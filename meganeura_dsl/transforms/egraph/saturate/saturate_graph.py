@@ -1,4 +1,4 @@
-"""Everything that the rules find equal to a graph."""
+"""Equality saturation: everything that the rules find equal to a graph."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace

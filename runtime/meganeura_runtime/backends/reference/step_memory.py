@@ -14,5 +14,5 @@ def step_memory(graph: Graph) -> StepMemory:
     """
     expanded = SUPPORT.supported(graph)
     fullest = [(value, stored_bytes(value)) for value in fullest_values(expanded)]
-    held = sum(n for value, n in fullest if isinstance(value.op, Leaf) and value.op.is_kept)
+    held = sum(n for value, n in fullest if isinstance(value.op, Leaf) and value.op.is_persistent)
     return StepMemory(sum_by_role(expanded, fullest), held)

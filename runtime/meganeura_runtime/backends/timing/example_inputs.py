@@ -36,7 +36,7 @@ def example_of(graph: Graph, seed: int = 0) -> Example:
         if not isinstance(leaf, Leaf):
             continue
         found = _numbers(generator, leaf, bounds.get(leaf.name))
-        if leaf.is_kept:
+        if leaf.is_persistent:
             kept[leaf.name] = np.abs(found) * found.dtype.type(0.1 if leaf.dtype.is_float else 1)
         else:
             feeds[leaf.name] = np.zeros_like(found) if leaf.name == LEARNING_RATE else found

@@ -17,9 +17,9 @@ from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
 
 def cached_plan(graph: Graph, device: Device, choices: TunedConfigs = UNTUNED) -> Plan:
     """The plan of a graph on a device; raises `LimitError` as `plan_graph` does."""
-    kept = user_cache()
-    key = "" if kept is None else plan_of(graph, device, choices).key
-    content = None if kept is None else kept.find(key)
+    cache = user_cache()
+    key = "" if cache is None else plan_of(graph, device, choices).key
+    content = None if cache is None else cache.find(key)
     found = None if content is None else _plan(content)
     if found is not None:
         return found
@@ -28,16 +28,16 @@ def cached_plan(graph: Graph, device: Device, choices: TunedConfigs = UNTUNED) -
 
     with phase("plan"):
         plan = plan_graph(graph, device.limits, device.style, choices)
-    if kept is not None:
-        kept.keep(key, plan.as_json())
+    if cache is not None:
+        cache.store(key, plan.as_json())
     return plan
 
 
 def cached_memory(graph: Graph, device: Device, choices: TunedConfigs = UNTUNED) -> StepMemory:
     """What the plan of a graph takes, by role; raises `LimitError` as `plan_memory` does."""
-    kept = user_cache()
-    key = "" if kept is None else key_of("memory", asdict(plan_of(graph, device, choices)))
-    content = None if kept is None else kept.find(key)
+    cache = user_cache()
+    key = "" if cache is None else key_of("memory", asdict(plan_of(graph, device, choices)))
+    content = None if cache is None else cache.find(key)
     found = None if content is None else _memory(content)
     if found is not None:
         return found
@@ -45,9 +45,9 @@ def cached_memory(graph: Graph, device: Device, choices: TunedConfigs = UNTUNED)
     from meganeura_runtime.backends.webgpu.schedule.compile import plan_memory
 
     memory = plan_memory(graph, device.limits, device.style, choices)
-    if kept is not None:
+    if cache is not None:
         stored = {"held": memory.held, "roles": memory.roles}
-        kept.keep(key, json.dumps(stored).encode())
+        cache.store(key, json.dumps(stored).encode())
     return memory
 
 

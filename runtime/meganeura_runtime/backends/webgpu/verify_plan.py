@@ -58,15 +58,15 @@ def _slots(plan: Plan) -> Iterator[Slot]:
 
 
 def _verify_slot(plan: Plan, slot: Slot, limits: DeviceLimits | None) -> None:
-    place = f"{slot.offset}+{slot.bytes} of buffer {slot.buffer}"
-    _require(0 <= slot.buffer < len(plan.buffers), f"{place} is in none of its buffers")
+    position = f"{slot.offset}+{slot.bytes} of buffer {slot.buffer}"
+    _require(0 <= slot.buffer < len(plan.buffers), f"{position} is in none of its buffers")
     inside = min(slot.offset, slot.bytes) >= 0 and slot.end <= plan.buffers[slot.buffer].bytes
-    _require(inside, f"{place} is not in that buffer")
+    _require(inside, f"{position} is not in that buffer")
     alignment = WORD if limits is None else limits.offset_alignment
     aligned = slot.offset % alignment == 0 and slot.bytes % WORD == 0
-    _require(aligned, f"{place} begins or ends between words")
+    _require(aligned, f"{position} begins or ends between words")
     allowed = limits is None or slot.bytes <= limits.binding_bytes
-    _require(allowed, f"{place} is more than an adapter binds")
+    _require(allowed, f"{position} is more than an adapter binds")
 
 
 def _verify_sizes(plan: Plan, limits: DeviceLimits | None) -> None:
@@ -94,8 +94,8 @@ def _verify_tensors(plan: Plan, tensors: Sequence[Tensor], role: Role) -> None:
         _require(tensor.slot.bytes == size, f"`{tensor}` takes {tensor.slot.bytes} bytes")
         of_role = plan.buffers[tensor.slot.buffer].role is role
         _require(of_role, f"`{tensor.name}` is not in a buffer of {role.value}")
-    places = sorted({(each.slot.buffer, each.slot.offset, each.slot.end) for each in tensors})
-    for (buffer, _, end), (other, start, _) in pairwise(places):
+    positions = sorted({(each.slot.buffer, each.slot.offset, each.slot.end) for each in tensors})
+    for (buffer, _, end), (other, start, _) in pairwise(positions):
         apart = buffer != other or end <= start
         _require(apart, f"two of its {role.value} overlap in buffer {buffer}")
 
@@ -104,8 +104,8 @@ def _bindings(number: int, text: str) -> list[bool]:
     """For each binding of a kernel, whether it may be written."""
     _require(text.isascii() and "\0" not in text, f"kernel {number} is no text of ours")
     found = BINDING.findall(text)
-    places = [int(place) for place, _ in found]
-    _require(places == list(range(len(found))), f"kernel {number} does not number its bindings")
+    positions = [int(position) for position, _ in found]
+    _require(positions == list(range(len(found))), f"kernel {number} does not number its bindings")
     return [access == "read_write" for _, access in found]
 
 

@@ -32,6 +32,8 @@ class Emitter:
         self._initializers: dict[str, TensorProto] = {}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._taken: dict[str, int] = {}
+        self.called: dict[str, None] = {}
+        """The functions of our own domain that nodes call."""
 
     def add(self, op_type: str, *inputs: str, **attributes: Attribute) -> str:
         """A node of one result; the name of that."""
@@ -47,6 +49,19 @@ class Emitter:
         node.attribute.extend(helper.make_attribute(*each) for each in given.items())
         self._nodes.append(node)
         return outputs
+
+    def append(self, node: NodeProto) -> None:
+        """A node that was made elsewhere."""
+        self._nodes.append(node)
+
+    def call(self, domain: str, function: str, *inputs: str, **attributes: int) -> str:
+        """A node that is a function of a domain; the name of its result."""
+        output = self.fresh(function)
+        node = helper.make_node(function, inputs, [output], output, domain=domain)
+        node.attribute.extend(helper.make_attribute(*each) for each in attributes.items())
+        self._nodes.append(node)
+        self.called[function] = None
+        return output
 
     def name(self, op_type: str, inputs: Sequence[str], output: str) -> None:
         """A node whose result has a name of its own."""
@@ -85,7 +100,7 @@ class Emitter:
         made = Emitter(self.opset)
         made.scope = self.scope
         made._initializers, made._constants = self._initializers, self._constants
-        made._taken = self._taken
+        made._taken, made.called = self._taken, self.called
         return made
 
     def body(

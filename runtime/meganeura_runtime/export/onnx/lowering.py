@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from meganeura_dsl.ir.graph import Application, Graph, Op, Value
-from meganeura_dsl.ir.types import DType
+from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.size import Size
 from meganeura_runtime.export.onnx.attributes import average, refused, window
 from meganeura_runtime.export.onnx.emitter import ELEMENT, Emitter
+from meganeura_runtime.export.onnx.functions import DOMAIN, STREAMS
 from meganeura_runtime.export.onnx.patterns import Match, needed
 from meganeura_runtime.export.onnx.sizes import Sizes
 
@@ -89,6 +90,11 @@ class Lowering:
         numbers = self.emitter.add("Range", start, end, step)
         return self.emitter.add("Cast", numbers, to=ELEMENT[DType.I32])
 
+    def drawn(self, function: str, counter: Value, shape: Shape, streams: Mapping[str, int]) -> str:
+        """Random numbers of a shape, by one of our own functions."""
+        sizes = self.sizes.shape(shape)
+        return self.emitter.call(DOMAIN, function, self.whole(counter), sizes, **streams)
+
     def _op(self, value: Value) -> Tensor:
         lower = self._table.get(type(value.op))
         if lower is None:
@@ -105,6 +111,10 @@ class Lowering:
     def _match(self, value: Value, match: Match) -> Tensor:
         """The tensor of a value that is one node with these operands."""
         op_type, attributes = match.op_type, dict(match.attributes)
+        if op_type in STREAMS:
+            (counter,) = match.operands
+            streams = {name: each for name, each in attributes.items() if isinstance(each, int)}
+            return exact(self.drawn(op_type, counter, value.type.shape, streams), value)
         if op_type in ELEMENTWISE:
             (x,) = match.operands
             tensor = self.tensors[x.id]

@@ -9,6 +9,7 @@ from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.ops import Input, Parameter
 from meganeura_runtime.export.onnx.emitter import Emitter, value_info
 from meganeura_runtime.export.onnx.folding import folded
+from meganeura_runtime.export.onnx.functions import DOMAIN, VERSION, function
 from meganeura_runtime.export.onnx.lowering import Lowering, exact
 from meganeura_runtime.export.onnx.ops.table import TABLE
 from meganeura_runtime.export.onnx.options import OnnxOptions
@@ -53,10 +54,14 @@ def onnx_model(
     made = emitter.graph(name)
     made.input.extend(value_info(each, of) for each, of in inputs.items())
     made.output.extend(value_info(each, value.type) for each, value in graph.outputs.items())
+    opsets = [helper.make_opsetid("", options.opset)]
+    if emitter.called:
+        opsets.append(helper.make_opsetid(DOMAIN, VERSION))
     return helper.make_model(
         made,
         producer_name="meganeura",
         producer_version=__version__,
         ir_version=IR_VERSION,
-        opset_imports=[helper.make_opsetid("", options.opset)],
+        opset_imports=opsets,
+        functions=[function(each, options.opset) for each in emitter.called],
     )

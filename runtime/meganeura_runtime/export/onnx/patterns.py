@@ -13,15 +13,19 @@ from meganeura_dsl.ir.graph import Graph, Op, Value
 from meganeura_dsl.ir.ops import (
     Add,
     Broadcast,
+    Cast,
     Compare,
     Constant,
     Conv,
+    Cos,
     Div,
     Erf,
     Exp,
     Log,
     MatMul,
+    Minimum,
     Mul,
+    RandomBits,
     ReduceMax,
     Sqrt,
     StopGradient,
@@ -31,8 +35,10 @@ from meganeura_dsl.ir.ops import (
     Transpose,
     Where,
 )
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import product
 from meganeura_runtime.export.onnx.emitter import Attribute
+from meganeura_runtime.export.onnx.functions import NORMAL, RANDOM_SINCE, UNIFORM
 
 ROUNDING = 1e-6
 """How far a constant of the program may be, relatively, from that of the function."""
@@ -366,9 +372,46 @@ def _average_pool(value: Value) -> Match | None:
     return Match("AveragePool", (x,)) if fits and _is(w, 1 / prod(numbers)) else None
 
 
+def _uniform(value: Value) -> Match | None:
+    """`random_uniform`: words scaled by 2**-32, and kept below 1."""
+    for scaled, largest in _swapped(value, Minimum):
+        real = _scaled(scaled, 2.0**-32) if _number(largest) == 1 - 2.0**-24 else None
+        for bits in _args(real, Cast) if real is not None else ():
+            if isinstance(bits.op, RandomBits) and value.type.dtype is DType.F32:
+                return Match(UNIFORM, bits.operands, {"stream": bits.op.stream})
+    return None
+
+
+def _normal(value: Value) -> Match | None:
+    """`random_normal`: sqrt(-2 log(1 - u)) cos(2 pi v)."""
+    for radius, cosine in _swapped(value, Mul):
+        for squared in _args(radius, Sqrt):
+            logarithm = _scaled(squared, -2.0)
+            for positive in _args(logarithm, Log) if logarithm is not None else ():
+                for angle in _args(cosine, Cos):
+                    turn = _scaled(angle, 2 * pi)
+                    found = None if turn is None else _normal_of(positive, turn)
+                    if found is not None:
+                        return found
+    return None
+
+
+def _normal_of(positive: Value, turn: Value) -> Match | None:
+    match _args(positive, Sub):
+        case (one, uniform) if _number(one) == 1:
+            first, second = _uniform(uniform), _uniform(turn)
+            if first is None or second is None or first.operands != second.operands:
+                return None
+            streams = {"stream": first.attributes["stream"], "second": second.attributes["stream"]}
+            return Match(NORMAL, first.operands, streams)
+        case _:
+            return None
+
+
 PATTERNS: dict[type[Op], tuple[tuple[Pattern, int], ...]] = {
     Where: ((_relu, 1),),
-    Mul: ((_sigmoid, 1), (_gelu, 20)),
+    Minimum: ((_uniform, RANDOM_SINCE),),
+    Mul: ((_sigmoid, 1), (_gelu, 20), (_normal, RANDOM_SINCE)),
     Div: ((_softmax, 13), (_reduce_mean, 13)),
     Sub: ((_log_softmax, 13),),
     Add: ((_layer_norm, 17), (_batch_norm, 15), (_biased, 13)),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from meganeura_dsl.ir.index_checks import Bound
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_runtime.io.preprocess.images import Cover, ImageSteps, Middle
 from meganeura_runtime.io.preprocess.input_transforms import Choices, usual_steps
 
@@ -67,13 +67,28 @@ class BytesForm:
 
 
 @dataclass(frozen=True)
+class TokensForm:
+    """A text, as the tokens of the page's tokenizer."""
+
+    kind: Literal["tokens"] = "tokens"
+
+
+@dataclass(frozen=True)
+class MaskForm:
+    """Which tokens of another input are those of a text."""
+
+    of: str
+    kind: Literal["mask"] = "mask"
+
+
+@dataclass(frozen=True)
 class NumbersForm:
     """Numbers that are typed, or come from a file."""
 
     kind: Literal["numbers"] = "numbers"
 
 
-InputForm = PictureForm | SoundForm | BytesForm | NumbersForm
+InputForm = PictureForm | SoundForm | BytesForm | TokensForm | MaskForm | NumbersForm
 
 
 def input_forms(
@@ -82,17 +97,33 @@ def input_forms(
     choices: Choices,
     white: float | None = None,
     *,
+    tokens: int = 0,
     batches: bool = False,
 ) -> dict[str, InputForm]:
-    """The form of each input.
+    """The form of each input; a text is read by a tokenizer that has so many `tokens`.
 
     `white` is what a white pixel becomes before it is normalised, 1 where nothing is said. Inputs
     of one example are given by hand; with `batches` those of a batch are, one example at a time.
     """
-    return {
+    forms = {
         name: _form(wanted, bounds.get(name), choices, white, batches)
         for name, wanted in inputs.items()
     }
+    return forms | (_of_text(inputs, bounds, tokens) if tokens else {})
+
+
+def _of_text(
+    inputs: Mapping[str, TensorType], bounds: Mapping[str, Bound], tokens: int
+) -> dict[str, InputForm]:
+    """The forms of the input that takes tokens and of its mask; none where there is no mask."""
+    for mask, of in inputs.items():
+        if of.dtype is not DType.BOOL or of.rank != 2 or of.shape[0] != 1:
+            continue
+        for name, wanted in inputs.items():
+            bound = bounds.get(name)
+            if wanted.shape == of.shape and bound is not None and bound.count >= tokens:
+                return {name: TokensForm(), mask: MaskForm(name)}
+    return {}
 
 
 def _form(

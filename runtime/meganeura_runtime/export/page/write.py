@@ -21,6 +21,8 @@ from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 
 TEMPLATE, WRITING = "page.html", "generation.html"
 """The pages of a model or a training step, and of a model that writes texts."""
+READER = "wordpiece.js"
+"""What reads texts, for pages that do."""
 FORM = "{{FORM}}"
 PAYLOAD = "{{PAYLOAD}}"
 SUFFIX = ".mgb"
@@ -36,6 +38,8 @@ class Page:
     labels: Sequence[str] = ()
     data: Mapping[str, Array] | None = None
     """The examples that the page holds, too."""
+    tokenizer: str | None = None
+    """The text of the tokenizer.json by which the page reads texts."""
     is_split: bool = False
     """Whether the model lies in a file beside the page."""
 
@@ -56,13 +60,20 @@ class Page:
         if self.data is not None:
             data = _content(partial(write_tensors, tensors=self.data, metadata={}))
             parts.append(_held("meganeura-data", data))
+        if self.tokenizer is not None:
+            kind = 'type="application/json" id="meganeura-tokenizer"'
+            parts.append(f"<script {kind}>{_in_html(self.tokenizer)}</script>")
+            parts.append(f"<script>{_template(READER)}</script>")
         name = TEMPLATE if self.artefact.generation is None else WRITING
-        template = files("meganeura_runtime.export.page").joinpath(name).read_text("utf-8")
-        before, _, rest = template.partition(FORM)
+        before, _, rest = _template(name).partition(FORM)
         between, _, after = rest.partition(PAYLOAD)
         text = "".join([before, _in_html(json.dumps(form)), between, "\n".join(parts), after])
         write_text(path, text)
         return (path,) if beside is None else (path, beside)
+
+
+def _template(name: str) -> str:
+    return files("meganeura_runtime.export.page").joinpath(name).read_text("utf-8")
 
 
 def _content(write: Callable[[Path], None]) -> bytes:

@@ -72,6 +72,8 @@ class Builder:
     """Blocks that statements apply and the library lacks: their texts, by name."""
     moves: dict[int, tuple[Tensor, Move]] = field(default_factory=dict[int, tuple[Tensor, Move]])
     """The values that are rearranged, and of what."""
+    counters: set[int] = field(default_factory=set[int])
+    """The values that random numbers are drawn from, which no statement gives."""
     _count: int = 0
     _codes: dict[int, Expression] = field(default_factory=dict[int, Expression])
     stated: list[Compare] = field(default_factory=list[Compare])

@@ -63,6 +63,8 @@ class Code:
 
     pieces: tuple[Piece, ...]
     level: Level
+    is_named: bool = False
+    """Whether it has a line of its own, since its place among others matters."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from meganeura_dsl.symbolic.conditions import Compare
 from meganeura_dsl.symbolic.size import dim, evaluate
 from meganeura_runtime.export.onnx.differences import ALLOWED, distance, first_line
 from meganeura_runtime.export.reference_run import random_inputs, reference_run
+from meganeura_runtime.importing.onnx.draws import COUNTER
 from meganeura_runtime.importing.onnx.import_problems import ImportDiffers
 from meganeura_runtime.importing.onnx.onnx_file import NUMBERS, OnnxFile
 from meganeura_runtime.importing.onnx.onnx_process import ONNX_PROCESS, OnnxFailedError
@@ -37,6 +38,8 @@ def compared(
     stored = {name: each.values for name, each in translation.build.stored.items()}
     inputs, found = _by_reference(file, graph, stored, len(sizes))
     fed = {own: inputs[own if own in inputs else f"_{own}"] for _, own, _ in translation.inputs}
+    if translation.draws:
+        fed[COUNTER] = inputs[COUNTER]
     wanted = _by_runtime(file, translation, fed)
     largest = 0.0
     for (name, value), given, expected in zip(translation.outputs, found, wanted, strict=True):
@@ -100,6 +103,8 @@ def _holds(condition: Compare, sizes: Mapping[str, int]) -> bool:
 def _by_runtime(file: OnnxFile, translation: Translation, fed: Mapping[str, Array]) -> list[Array]:
     types = {each.name: NUMBERS[each.type.tensor_type.elem_type] for each in file.model.graph.input}
     feeds = {name: fed[own].astype(types[name]) for name, own, _ in translation.inputs}
+    if translation.draws:
+        feeds[COUNTER] = fed[COUNTER]
     feeds |= {name: value.array.astype(types[name]) for name, value in translation.given.items()}
     names = [name for name, _ in translation.outputs]
     try:

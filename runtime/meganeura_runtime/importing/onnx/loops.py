@@ -187,6 +187,10 @@ def _towards(build: Builder, sliced: Sliced, *, backward: bool) -> Sliced:
 def _slice(build: Builder, sliced: Sliced, place: Tensor) -> Tensor:
     """The slice of a round: its place itself, where that is what is sliced."""
     x, axis = sliced.tensor, sliced.axis
+    if x.id in build.counters:
+        counter = build.fresh(x.dtype, x.shape[:axis] + x.shape[axis + 1 :])
+        build.counters.add(counter.id)
+        return counter
     if build.is_iota(x):
         return place
     pieces = (Ref(x.id, Level.ATOM), "[", ":, " * axis, Ref(place.id), "]")

@@ -200,8 +200,13 @@ class Node:
     # --- layers of the library -------------------------------------------------------------------
 
     def is_own(self, known: Value | None) -> bool:
-        """Whether an operand is an initializer that no other node reads."""
-        return isinstance(known, Known) and bool(known.name) and self.sites[known.name] == 1
+        """Whether an operand is an initializer, of f32 as in layers, that no other node reads."""
+        return (
+            isinstance(known, Known)
+            and bool(known.name)
+            and known.dtype is DType.F32
+            and self.sites[known.name] == 1
+        )
 
     def label(self, parts: Mapping[str, Known], default: str) -> Words:
         """The path of a layer with these parameters: what their names have in common.

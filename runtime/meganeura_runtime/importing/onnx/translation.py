@@ -29,6 +29,7 @@ from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, within
 from meganeura_dsl.symbolic.size import Size, dim
 from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
 from meganeura_runtime.importing.onnx.code import Tensor
+from meganeura_runtime.importing.onnx.draws import COUNTER, Draws, is_draw, require_unread
 from meganeura_runtime.importing.onnx.folding import folded
 from meganeura_runtime.importing.onnx.import_problems import NoForm
 from meganeura_runtime.importing.onnx.loops import (
@@ -74,6 +75,8 @@ class Translation:
     outputs: list[tuple[str, Tensor]]
     given: Mapping[str, Known]
     """The inputs that are given as numbers."""
+    draws: bool = False
+    """Whether it draws random numbers, from the input `COUNTER` of the file."""
 
 
 @dataclass
@@ -115,6 +118,7 @@ class _Translator:
         self.absorbed: set[int] = set()
         """Nodes of the graph that became part of those before them."""
         self.sites: Counter[str] = Counter()
+        self.draws = Draws()
 
     def run(self) -> Translation:
         opset = self.opsets.get("", self.opsets.get("ai.onnx", 0))
@@ -127,6 +131,7 @@ class _Translator:
         inputs = [each for each in graph.input if each.name not in scope.values]
         size_names = self._size_names(inputs)
         self.build.size_names = frozenset(size_names.values())
+        draws = any(is_draw(each.domain, each.op_type) for each in graph.node)
         taken: list[tuple[str, str, Tensor]] = []
         for each in inputs:
             if each.name in scope.values:
@@ -139,12 +144,19 @@ class _Translator:
             of = self._input_type(each, size_names)
             value = self.build.fresh(of.dtype, of.shape)
             scope.values[each.name] = value
-            taken.append((each.name, self.names.give(each.name, "x"), value))
+            if each.name == COUNTER and draws:
+                self.build.counters.add(value.id)
+            else:
+                taken.append((each.name, self.names.give(each.name, "x"), value))
         self._nodes(graph.node, scope, 0)
         outputs = [(each.name, self._output(each.name, scope)) for each in graph.output]
         if not outputs:
             raise self.file.fault("it has no outputs")
-        return Translation(self.build, taken, outputs, self.given)
+        try:
+            require_unread(self.build, [value for _, value in outputs])
+        except UnsayableError as error:
+            raise ProblemError(NoForm("input", COUNTER, str(error))) from None
+        return Translation(self.build, taken, outputs, self.given, draws)
 
     def _output(self, name: str, scope: _Scope) -> Tensor:
         value = scope.values.get(name)
@@ -273,6 +285,8 @@ class _Translator:
         inputs = [self._input(name, scope) for name in proto.input]
         while inputs and inputs[-1] is None:
             inputs.pop()
+        if is_draw(proto.domain, proto.op_type):
+            return self.draws.read(self._node_of(proto, inputs, scope, label))
         local = self.functions.get((proto.domain, proto.op_type))
         if local is not None:
             return self._function(local, proto, inputs, scope, depth, label)

@@ -106,7 +106,8 @@ class BodyWriter:
             return
         made = self._expression(code)
         uses = [self.left[each.id] for each in statement.results]
-        if len(uses) == 1 and uses[0] == 1 and self._is_inside(made):
+        is_named = isinstance(code, Code) and code.is_named
+        if uses == [1] and not is_named and self._is_inside(made):
             self.pending[statement.results[0].id] = made
             return
         yield self._bound(statement.results, made, _primary(code))

@@ -1,9 +1,10 @@
 """Tables, CSV and Parquet, by pyarrow: columns of numbers as tensors."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, cast
+from typing import BinaryIO, Protocol, cast
 
 import numpy as np
 
@@ -113,12 +114,15 @@ def _numbers(path: Path, name: str, column: str, table: Table, place: Span | Non
 def _read(path: Path, needed: Sequence[str]) -> Table:
     """The columns that are needed and there, or the first of all if none is.
 
+    pyarrow opens the file itself, once it is known to be one: its threads would release a file of
+    Python's, for which a process that ends has no interpreter any more (abort, on Linux).
+
     Raises `ProblemError` for a damaged file, and for one whose columns would not fit into memory.
     """
     arrow = load("pyarrow", "tables", PURPOSE)
     failures = cast("type[Exception]", arrow.ArrowException)
     try:
-        with opened(path) as file:
+        with opened(path), cast("BinaryIO", arrow.OSFile(os.fspath(path))) as file:
             if path.suffix.lower() == ".parquet":
                 parquet = load("pyarrow.parquet", "tables", PURPOSE)
                 held = cast("ParquetFile", parquet.ParquetFile(file))

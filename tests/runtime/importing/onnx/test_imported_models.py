@@ -9,7 +9,16 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 import meganeura as api
-from fuzz.onnx_models import branched, convolutional, model, repeated, reshaped, resized, value
+from fuzz.onnx_models import (
+    branched,
+    convolutional,
+    model,
+    random,
+    repeated,
+    reshaped,
+    resized,
+    value,
+)
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Sink
 from meganeura_dsl.elaborate.values import Static
@@ -199,3 +208,90 @@ def _ops(target: str, config: Mapping[str, Static]) -> Counter[str]:
     graph = pipeline.elaborate_model(program, config=config, sizes=sizes).graph
     found = optimize(graph, mode="infer").graph
     return Counter(type(each.op).__name__ for each in found.values)
+
+
+# --- random numbers ------------------------------------------------------------------------------
+
+DRAWS = """block Walk()(x: [n]) -> [n]:
+  y = x + random_normal([n])
+  scan i in 0..3:
+    y = y + random_uniform([n])
+  return y
+
+model walk = Walk()
+"""
+
+
+def test_random_numbers_are_the_same_when_read(tmp_path: Path) -> None:
+    (tmp_path / "walk.mgn").write_text(DRAWS)
+    api.load(tmp_path / "walk.mgn").model().export(tmp_path / "walk.onnx")
+    made = import_onnx(tmp_path / "walk.onnx", tmp_path / "back.mgn")
+    text = made.program.read_text()
+    assert made.difference < 1e-6
+    assert text.count("random_uniform([n])") == 1
+    assert text.count("random_normal([n])") == 1
+    assert "counter" not in text
+
+
+def _shifted(made: ModelProto) -> None:
+    made.graph.node[0].attribute[0].i += 1
+
+
+def _counted(made: ModelProto) -> None:
+    made.graph.node.append(helper.make_node("Cast", ["counter"], ["c"], to=TensorProto.FLOAT))
+    made.graph.node.append(helper.make_node("ReduceSum", ["c"], ["z"]))
+    made.graph.output.append(value("z", [1]))
+
+
+def _fed(made: ModelProto) -> None:
+    made.graph.input.append(value("other", [2], TensorProto.UINT32))
+    made.graph.node[0].input[0] = "other"
+
+
+def _otherwise(made: ModelProto) -> None:
+    made.functions[1].node[-2].op_type = "Max"
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (_shifted, "its stream is not the next of the model's own block"),
+        (_counted, "a counter of random numbers is read by something else"),
+        (_fed, "its counter is not the input `counter`"),
+        (_otherwise, "differs by"),
+    ],
+)
+def test_random_numbers_that_no_program_draws(
+    damage: Callable[[ModelProto], None], reason: str, tmp_path: Path
+) -> None:
+    made = random()
+    damage(made)
+    (tmp_path / "net.onnx").write_bytes(made.SerializeToString())
+    with pytest.raises(ProblemError) as caught:
+        import_onnx(tmp_path / "net.onnx", tmp_path / "net.mgn")
+    assert reason in str(caught.value.problem.report())
+
+
+def test_halves_have_parameters_of_their_own(tmp_path: Path) -> None:
+    """Layers of the library have parameters of f32."""
+    half = np.float16
+    weights = {
+        "fc.weight": np.ones((3, 4), half), "fc.bias": np.ones(3, half),
+        "conv.weight": np.ones((4, 3, 1), half), "norm.weight": np.array([1, 2, 3, 4], half),
+        "norm.bias": np.array([1, 2, 3, 4], half),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("Conv", ["x", "conv.weight"], ["a"]),
+        helper.make_node("Transpose", ["a"], ["b"], perm=[0, 2, 1]),
+        helper.make_node("LayerNormalization", ["b", "norm.weight", "norm.bias"], ["c"]),
+        helper.make_node("ReduceMean", ["c", "one"], ["d"], keepdims=0),
+        helper.make_node("Gemm", ["d", "fc.weight", "fc.bias"], ["y"], transB=1),
+    ]
+    of = TensorProto.FLOAT16
+    made = model(
+        nodes, [value("x", ["n", 3, 5], of)], [value("y", ["n", 3], of)],
+        {**weights, "one": np.array([1])},
+    )  # fmt: skip
+    (tmp_path / "net.onnx").write_bytes(made.SerializeToString())
+    back = import_onnx(tmp_path / "net.onnx", tmp_path / "net.mgn")
+    assert "f16[n, 3, 5]) -> f16[n, 3]" in back.program.read_text()

@@ -72,6 +72,7 @@ CASES = [
     Case("Transpose", [N], {"perm": [2, 0, 1]}), Case("Expand", [[3, 1], ints([2, 1, 4])]),
     Case("Tile", [N, ints([1, 2, 1])]), Case("Concat", [N, N], {"axis": -1}),
     Case("Split", [X, ints([1, 3])], {"axis": 2}, outputs=2),
+    Case("Split", [[2, 7]], {"axis": 1, "num_outputs": 3}, outputs=3),  # of 3, 3 and 1
     Case("Slice", [N, ints([0]), ints([2]), ints([1])]),
     Case("Slice", [X, ints([-1]), ints([-9]), ints([2]), ints([-2])]),
     Case("Gather", [N, ints([0, -1])], {"axis": 1}), Case("Gather", [N, ints(1)], {"axis": 1}),

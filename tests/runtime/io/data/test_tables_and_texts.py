@@ -1,5 +1,7 @@
 """Tables as columns of numbers, texts as sequences of tokens."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -55,6 +57,18 @@ def test_columns_feed_inputs(tmp_path: Path, suffix: str) -> None:
     fed = read(path, POINTS, WIDE).train.take(slice(0, 3))
     assert fed["x"].tolist() == [[2, 1.5], [3, 2.5], [4, -1]]
     assert fed["y"].tolist() == [0, 1, 1]
+
+
+def test_a_process_may_end_as_soon_as_a_table_is_read(tmp_path: Path) -> None:
+    """No thread of pyarrow wants the interpreter then, as one would that releases a file."""
+    pyarrow.parquet.write_table(pa.table({"width": [1.0, None] * 20}), tmp_path / "x.parquet")
+    text = (
+        "import sys; from pathlib import Path; from meganeura_runtime.io.data import tables; "
+        "tables._read(Path(sys.argv[1]), ['width']); sys.exit(2)"
+    )
+    command = [sys.executable, "-c", text, str(tmp_path / "x.parquet")]
+    running = [subprocess.Popen(command) for _ in range(2)]
+    assert [each.wait() for each in running] == [2, 2]
 
 
 def test_shards_of_a_table_are_joined(tmp_path: Path) -> None:

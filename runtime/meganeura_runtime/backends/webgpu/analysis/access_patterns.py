@@ -1,4 +1,4 @@
-"""Which stored values a stored value is computed from, and whether element by element."""
+"""Access patterns: which stored values a stored value is computed from, pointwise or gathered."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ def row_accesses(value: Value, rows: RowReduction, stored: Collection[int]) -> A
         Expressions(keep_choices=True), {number: number for number in stored if number != value.id}
     )
     row, term = variable(Axis("i", rows.count)), variable(Axis("t", rows.terms))
-    here = {rows.count: row, rows.count * rows.terms: rows.place(row, term)}
+    here = {rows.count: row, rows.count * rows.terms: rows.position(row, term)}
     shape = concrete_shape(value.type.shape)
     if is_reduction(value):
         reduction = reduction_of(value)

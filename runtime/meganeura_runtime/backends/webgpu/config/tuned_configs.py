@@ -69,7 +69,7 @@ class TuningKey:
 
     @property
     def file_name(self) -> str:
-        """A name that no other place has."""
+        """A name that no other key has."""
         digest = sha256(json.dumps([self.adapter, self.driver, self.compiler]).encode())
         words = "-".join("".join(c if c.isalnum() else " " for c in self.adapter.lower()).split())
         return f"{words[:40]}-{digest.hexdigest()[:12]}.json"
@@ -86,7 +86,7 @@ class TuningRecord:
 
 @dataclass(frozen=True)
 class TuningDatabase:
-    """All that was found for one place."""
+    """All that was found for one key."""
 
     configs: Mapping[str, TuningRecord] = field(default_factory=dict[str, TuningRecord])
     fusings: Mapping[str, FusionConfig] = field(default_factory=dict[str, FusionConfig])
@@ -107,8 +107,8 @@ def _adapter() -> TypeAdapter[TunedConfigsFile]:
     return TypeAdapter(TunedConfigsFile)
 
 
-def read_tuning_record(path: Path, place: TuningKey) -> TuningDatabase:
-    """What was found for a place; raises `TunedConfigsError`, and `FileNotFoundError`."""
+def read_tuning_record(path: Path, key: TuningKey) -> TuningDatabase:
+    """What was found for a key; raises `TunedConfigsError`, and `FileNotFoundError`."""
     try:
         written = read_bytes(path, LONGEST)
         content = _adapter().validate_json(written)
@@ -119,14 +119,14 @@ def read_tuning_record(path: Path, place: TuningKey) -> TuningDatabase:
     except ValidationError as error:
         first = error.errors()[0]
         raise TunedConfigsError(f"{path} holds no choices: {first['msg']}") from None
-    if content.place != place:
+    if content.place != key:
         raise TunedConfigsError(f"{path} is of {content.place.adapter}, {content.place.driver}")
     return TuningDatabase(content.found, content.fusings)
 
 
-def read_tuned_configs(path: Path, place: TuningKey, limits: DeviceLimits) -> TunedConfigs:
-    """The choices for a place, without what its limits forbid."""
-    known = read_tuning_record(path, place)
+def read_tuned_configs(path: Path, key: TuningKey, limits: DeviceLimits) -> TunedConfigs:
+    """The configs for a key, without what its limits forbid."""
+    known = read_tuning_record(path, key)
     configs = {
         name: one.config for name, one in known.configs.items() if is_possible(one.config, limits)
     }
@@ -158,7 +158,7 @@ MOST_ROWS = 256
 """Rows or columns of a tile; more would not fit the registers of any adapter."""
 
 
-def content_of(place: TuningKey, known: TuningDatabase) -> str:
+def content_of(key: TuningKey, known: TuningDatabase) -> str:
     """The text of a file."""
     configs, fusings = dict(sorted(known.configs.items())), dict(sorted(known.fusings.items()))
-    return _adapter().dump_json(TunedConfigsFile(place, configs, fusings), indent=1).decode()
+    return _adapter().dump_json(TunedConfigsFile(key, configs, fusings), indent=1).decode()

@@ -62,15 +62,15 @@ def as_tables() -> Generator[None]:
 
 def _tables(text: str, version: str) -> Mapping[str, object]:
     """The tables of a header, made by this version of cffi, now or before."""
-    kept = user_cache()
+    cache = user_cache()
     what = f"declarations {sys.platform} {version}\n{text}"
     key = sha256(what.encode()).hexdigest()
-    content = None if kept is None else kept.find(key)
+    content = None if cache is None else cache.find(key)
     if content is not None:
         return _literals(content.decode())
     made = _made(text)
-    if kept is not None:
-        kept.keep(key, made.encode())
+    if cache is not None:
+        cache.store(key, made.encode())
     return _literals(made)
 
 

@@ -1,4 +1,4 @@
-"""Where tensors lie: those that are never alive together may share memory.
+"""Memory planning: tensors that are never alive together may share memory.
 
 Buffers are few and tensors are ranges of them. WebGPU forbids a dispatch to read a buffer that it
 writes through another binding of read-only access, so `schedule` binds every range of a buffer that

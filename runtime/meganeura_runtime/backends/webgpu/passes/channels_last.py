@@ -1,8 +1,8 @@
-"""Convolutions of pictures whose channels lie next to each other, where that is faster.
+"""Layout assignment: convolutions on images with the channels last (NHWC), where that is faster.
 
-A CPU that poses as a GPU fetches four neighbours in hardly more time than one. Along the channels
+Software Vulkan fetches four neighbours in hardly more time than one. Along the channels
 there are always four of them at once; along a row of pixels the taps of a kernel are shifted
-against each other. So kernels and pictures are kept with their channels last for the convolutions
+against each other. So kernels and images have their channels last for the convolutions
 that gain from it, and everything between these is computed in that order too.
 """
 

@@ -1,4 +1,4 @@
-"""Which attentions become kernels of their own, and what takes the place of the others' ops."""
+"""Attention fusion: which attentions become FlashAttention kernels, and what the others become."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A graph in the steps that kernels take: each value is read in place, or made by one kernel.
+"""Legalization: ops become what kernels compute, each value inlined or the result of one kernel.
 
 Ops of two phases become two ops, long sums become sums of sums, and every output and update gets a
 value of its own, so that none shares memory with another. The result is a graph like any other and

@@ -69,11 +69,11 @@ def _combined(build: Builder, op: Scattering, ids: Value, updates: Value, most: 
         return build.add(op, ids, updates)
     names = build.add(Iota(rows))
     first = _first_equal(build, names, ids, most)
-    places = build.add(Iota(count))
+    positions = build.add(Iota(count))
     later = build.add(
         Compare("gt"),
-        build.add(Broadcast((count, count), (1,)), places),
-        build.add(Broadcast((count, count), (0,)), places),
+        build.add(Broadcast((count, count), (1,)), positions),
+        build.add(Broadcast((count, count), (0,)), positions),
     )
     following = _first_equal(build, ids, ids, most, later)
     return build.add(LinkedReduction(_kind(op), op.axis), first, following, updates)
@@ -92,8 +92,8 @@ def _first_equal(
     found = build.add(Cast(DType.I32), same)
     if where is not None:
         found = build.add(Where(), where, found, full(build, found.type, 0))
-    place = split_arg_max(build, 1, found, most)
+    position = split_arg_max(build, 1, found, most)
     exists = split_reduction(build, ReduceMax((1,)), found, most)
     none = build.add(Compare("eq"), exists, full(build, exists.type, 0))
     (count,) = concrete_shape(ids.type.shape)
-    return build.add(Where(), none, full(build, place.type, count), place)
+    return build.add(Where(), none, full(build, position.type, count), position)

@@ -1,4 +1,4 @@
-"""Products of a matrix and a vector as sums: there is nothing to share between rows or columns.
+"""Matrix-vector products as reductions: there is no reuse between rows or columns.
 
 Each element of a matrix is read once, so tiles gain nothing. What counts is that many lanes read
 neighbours, and row reductions do. As sums such products also share kernels as sums do: the

@@ -1,4 +1,4 @@
-"""The sign of what was cut off at zero, read off the result.
+"""The gradient of relu from its output, which is positive exactly where the input was.
 
 A gradient goes through relu(x) where x is above zero. There relu(x) is above zero too, and it is
 in memory mostly, as the next layer reads it; x is not, if nothing else asks for it.

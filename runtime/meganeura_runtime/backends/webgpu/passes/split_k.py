@@ -1,4 +1,4 @@
-"""In how many parts a contraction is summed, so that even a small result keeps a device busy."""
+"""Split-K: in how many parts a contraction is summed, so that small results fill a device."""
 
 from math import prod
 

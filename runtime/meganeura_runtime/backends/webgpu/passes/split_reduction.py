@@ -69,8 +69,8 @@ def _joined(build: Builder, x: Value, axes: tuple[int, ...]) -> tuple[Value, tup
     shape = concrete_shape(x.type.shape)
     groups = sorted([*runs(axes), *((axis,) for axis in others(axes, len(shape)))])
     joined = tuple(prod(shape[axis] for axis in group) for group in groups)
-    places = tuple(place for place, group in enumerate(groups) if group[0] in axes)
-    return build.add(Reshape(joined), x), places
+    positions = tuple(position for position, group in enumerate(groups) if group[0] in axes)
+    return build.add(Reshape(joined), x), positions
 
 
 def _within(shape: tuple[int, ...], axes: tuple[int, ...], most: int) -> tuple[int, ...]:

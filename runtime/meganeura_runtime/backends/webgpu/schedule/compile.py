@@ -392,15 +392,15 @@ class _Assembly:
         for group in groups:
             kernel, first = single[group[0]]
             if len(group) > 1:
-                kernel = merged_kernel([single[place][0] for place in group])
+                kernel = merged_kernel([single[position][0] for position in group])
             yield replace(
                 first,
-                name=SIDE_BY_SIDE.join(single[place][1].name for place in group),
+                name=SIDE_BY_SIDE.join(single[position][1].name for position in group),
                 kernel=self._texts.setdefault(kernel.shader.text, len(self._texts)),
                 slots=tuple(self._slots[tensor] for tensor in kernel.tensors),
                 workgroups=kernel.workgroups,
-                flops=sum(single[place][1].flops for place in group),
-                bytes=sum(single[place][1].bytes for place in group),
+                flops=sum(single[position][1].flops for position in group),
+                bytes=sum(single[position][1].bytes for position in group),
             )
 
     def _one(

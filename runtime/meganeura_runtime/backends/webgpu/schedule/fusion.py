@@ -1,4 +1,4 @@
-"""Which stored values share a kernel.
+"""Kernel fusion: which stored values share a kernel.
 
 Every stored value begins as a kernel of its own. Elementwise work then joins the kernel that makes
 what it reads: as the epilogue of a contraction or reduction, or with its like over the same

@@ -47,16 +47,16 @@ def horizontal_fusion(graph: Graph, schedule: Schedule, target: Target) -> Sched
         is_small = not _has_loop(one) and sum(sizes[each] for each in _tensors(one)) <= SMALL
         earliest = max((launch_of[each] + 1 for each in needed), default=0)
         first = max(earliest, len(launches) - WINDOW)
-        place = next(
+        position = next(
             (at for at in range(first, len(launches)) if _fits(launches[at], bound, target)),
             len(launches),
         )
-        if not is_small or place == len(launches):
-            place = len(launches)
+        if not is_small or position == len(launches):
+            position = len(launches)
             launches.append(_Launch([], set(), is_small))
-        launches[place].kernels.append(number)
-        launches[place].bound |= bound
-        launch_of.append(place)
+        launches[position].kernels.append(number)
+        launches[position].bound |= bound
+        launch_of.append(position)
     order = [number for launch in launches for number in launch.kernels]
     return replace(
         schedule,

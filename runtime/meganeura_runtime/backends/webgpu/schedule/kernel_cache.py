@@ -27,8 +27,8 @@ class KernelCache:
         if known is None:
             made = self._write(work, memory)
             numbers = {tensor: number for number, tensor in enumerate(tensors)}
-            places = tuple(numbers[tensor] for tensor in made.tensors)
-            known = self._written[form] = Kernel(made.shader, places, made.workgroups)
+            positions = tuple(numbers[tensor] for tensor in made.tensors)
+            known = self._written[form] = Kernel(made.shader, positions, made.workgroups)
         return Kernel(known.shader, tuple(tensors[n] for n in known.tensors), known.workgroups)
 
 

@@ -1,4 +1,4 @@
-"""In what order kernels run, and which parameters they update in place."""
+"""List scheduling: the order in which kernels run, and which parameters are updated in place."""
 
 import heapq
 from collections.abc import Mapping, Sequence

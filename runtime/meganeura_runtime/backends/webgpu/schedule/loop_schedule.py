@@ -147,7 +147,7 @@ class LoopScheduler:
         tensors = {v.id: leaves[v.op.name] for v in graph.values if isinstance(v.op, Leaf)}
         for value in (value for one in kernels for value in one.work.stores):
             tensors[value.id] = self._new(value.type)
-        places = {name: tensors[value.id] for name, value in graph.outputs.items()} | leaves
+        positions = {name: tensors[value.id] for name, value in graph.outputs.items()} | leaves
         return LoopSchedule(
             op=op,
             value=self.value,
@@ -159,19 +159,19 @@ class LoopScheduler:
             kernels=tuple([self._inner(one, tensors) for one in kernels]),
             launches=scheduled.launches,
             tensors=tensors,
-            slices=tuple(self._slices(rounds, places)),
+            slices=tuple(self._slices(rounds, positions)),
             carries=tuple(
-                replace(each, source=places[f"{NEXT}{number}"])
+                replace(each, source=positions[f"{NEXT}{number}"])
                 for number, each in enumerate(starts)
             ),
             temporaries=tuple(self.temporaries),
         )
 
-    def _slices(self, rounds: RoundGraph, places: Mapping[str, int]) -> Iterator[Moved]:
+    def _slices(self, rounds: RoundGraph, positions: Mapping[str, int]) -> Iterator[Moved]:
         for number, (name, value) in enumerate(zip(rounds.given, self.op.given, strict=True)):
             target = self.results.get(self.op.carried + number)
             if target is not None:
-                yield Moved(places[name], target, value.type, self.op.collected[number])
+                yield Moved(positions[name], target, value.type, self.op.collected[number])
 
     def _inner(self, one: FusedKernel, tensors: Mapping[int, int]) -> "FusedKernel | LoopSchedule":
         if not one.work.anchors or not is_loop(one.work.anchors[0]):

@@ -1,4 +1,4 @@
-"""What a kernel has to do at least: its arithmetic, and the bytes it reads and writes."""
+"""Roofline numbers of a kernel: the arithmetic and the bytes moved that it needs at least."""
 
 from collections.abc import Sequence
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Size
 from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
 from meganeura_runtime.importing.onnx.code import Piece, Ref, Tensor
@@ -32,7 +33,11 @@ def _linear_of(node: Node, weight: Known) -> Tensor | None:
     if not is_unnamed and not (weight.is_turned and weight.name.endswith(".weight")):
         return None  # a name that a checkpoint has, and that no `linear` gives
     x = node.tensor(0)
-    if x.rank < 2 or not node.build.same(x.shape[-1], weight.array.shape[0]):
+    if (
+        x.rank < 2
+        or x.dtype is not DType.F32
+        or not node.build.same(x.shape[-1], weight.array.shape[0])
+    ):
         return None
     parts = {"weight": weight} | ({"bias": bias} if has_bias and bias is not None else {})
     label = node.label(parts, "linear")
@@ -78,8 +83,8 @@ def _gemm(node: Node) -> list[Value | None]:
     if flips:
         x = build.transpose(x, (1, 0))
     is_linear = (
-        turned and alpha == beta == 1 and isinstance(weight, Known) and node.is_own(weight)
-        and weight.rank == 2
+        x.dtype is DType.F32 and turned and alpha == beta == 1
+        and isinstance(weight, Known) and node.is_own(weight) and weight.rank == 2
         and (bias is None or (node.is_own(bias) and bias.shape == weight.shape[:1]))
     )  # fmt: skip
     if is_linear and isinstance(weight, Known):
@@ -226,7 +231,7 @@ def _conv_layer(
         return None
     if bias is not None and not (isinstance(bias, Known) and node.is_own(bias)):
         return None
-    if not weight.dtype.is_float or weight.array.dtype == np.float16:
+    if x.dtype is not DType.F32:
         return None
     parts = {"weight": weight} | ({"bias": bias} if isinstance(bias, Known) else {})
     label = node.label(parts, "conv")

@@ -22,7 +22,7 @@ def _scatter(
 
 
 def _combined(
-    build: Builder, data: Tensor, ids: Tensor, updates: Tensor, batch: int, manner: str
+    build: Builder, data: Tensor, ids: Tensor, updates: Tensor, batch: int, reduction: str
 ) -> Tensor:
     """A table whose axis `batch` is replaced, or combined, where ids say."""
     size = data.shape[batch]
@@ -31,7 +31,7 @@ def _combined(
         raise UnsayableError(f"it is applied to {data.dtype.value}")
     if is_bool:
         data, updates = build.cast(data, DType.F32), build.cast(updates, DType.F32)
-    match manner:
+    match reduction:
         case "none":
             ones = build.filled(1, DType.F32, ids.shape)
             hits = _scatter(build, "scatter_add", ids, ones, size, batch, "")
@@ -48,11 +48,11 @@ def _combined(
                 "+", data, _scatter(build, "scatter_add", ids, updates, size, batch, "")
             )
         case "max" | "min" if data.dtype.is_float:
-            empty = "-3.4028235e38" if manner == "max" else "3.4028235e38"
-            arrived = _scatter(build, f"scatter_{manner}", ids, updates, size, batch, empty)
-            made = build.pair("maximum" if manner == "max" else "minimum", data, arrived)
+            empty = "-3.4028235e38" if reduction == "max" else "3.4028235e38"
+            arrived = _scatter(build, f"scatter_{reduction}", ids, updates, size, batch, empty)
+            made = build.pair("maximum" if reduction == "max" else "minimum", data, arrived)
         case _:
-            raise UnsayableError(f"its reduction is `{manner[:40]}`")
+            raise UnsayableError(f"its reduction is `{reduction[:40]}`")
     return build.binary("!=", made, 0.0) if is_bool else made
 
 
@@ -72,8 +72,8 @@ def _scatter_elements(node: Node) -> list[Value | None]:
     last = [*order, axis]
     ids = _counted(build, ids, data.shape[axis])
     table, places, parts = (build.transpose(each, last) for each in (data, ids, updates))
-    manner = node.attribute("reduction", "none")
-    made = _combined(build, table, places, parts, data.rank - 1, manner)
+    reduction = node.attribute("reduction", "none")
+    made = _combined(build, table, places, parts, data.rank - 1, reduction)
     return [build.transpose(made, [last.index(each) for each in range(data.rank)])]
 
 

@@ -285,13 +285,13 @@ def _times(old: Size, scale: float | None, size: Size | None) -> int | None:
 
 def _repeats(attributes: Mapping[str, object], node: Node) -> bool:
     """Whether the nearest of a whole multiple is each element in a row."""
-    manner = attributes.get("coordinate_transformation_mode", "half_pixel")
+    mode = attributes.get("coordinate_transformation_mode", "half_pixel")
     if node.opset < 11:
         return True
     rounding = attributes.get("nearest_mode", "round_prefer_floor")
-    if manner in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"):
+    if mode in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"):
         return rounding in ("round_prefer_floor", "round_prefer_ceil")
-    return manner == "asymmetric" and rounding == "floor"
+    return mode == "asymmetric" and rounding == "floor"
 
 
 def _matrix(

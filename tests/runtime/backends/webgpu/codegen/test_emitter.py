@@ -8,16 +8,16 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expression
 
 def test_what_is_read_in_a_condition_is_read_there_only() -> None:
     """What a condition keeps within the tensor must not be read before it is asked."""
-    writer, lane, turn = WgslEmitter(), Axis("lane", 8), Axis("turn", 2)
+    emitter, lane, turn = WgslEmitter(), Axis("lane", 8), Axis("turn", 2)
     read = Expressions().load(0, variable(lane), DType.F32)
-    writer.axis(lane, "id.x")
-    with writer.loop(turn):
-        with writer.condition("lane < 3u"):
-            writer.line(f"use({writer.value(read)});")
-            with writer.condition("turn == 1u"):
-                writer.line(f"again({writer.value(read)});")
-        writer.line(f"after({writer.value(read)});")
-    assert writer.lines == [
+    emitter.axis(lane, "id.x")
+    with emitter.loop(turn):
+        with emitter.condition("lane < 3u"):
+            emitter.line(f"use({emitter.value(read)});")
+            with emitter.condition("turn == 1u"):
+                emitter.line(f"again({emitter.value(read)});")
+        emitter.line(f"after({emitter.value(read)});")
+    assert emitter.lines == [
         "let lane = id.x;",
         "let v1 = b0[lane];",
         "for (var turn = 0u; turn < 2u; turn++) {",
@@ -34,12 +34,12 @@ def test_what_is_read_in_a_condition_is_read_there_only() -> None:
 
 
 def test_what_a_loop_does_not_change_is_read_before_it() -> None:
-    writer, make, outer, inner = WgslEmitter(), Expressions(), Axis("i", 4), Axis("j", 4)
-    with writer.loop(outer), writer.loop(inner):
+    emitter, make, outer, inner = WgslEmitter(), Expressions(), Axis("i", 4), Axis("j", 4)
+    with emitter.loop(outer), emitter.loop(inner):
         row = variable(outer) * 4
         for position in (row, row + variable(inner)):
-            writer.line(f"use({writer.value(make.load(0, position, DType.F32))});")
-    assert writer.lines == [
+            emitter.line(f"use({emitter.value(make.load(0, position, DType.F32))});")
+    assert emitter.lines == [
         "for (var i = 0u; i < 4u; i++) {",
         "    let v0 = b0[i * 4u];",
         "    let n1 = i * 4u;",

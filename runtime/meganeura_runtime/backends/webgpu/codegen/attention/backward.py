@@ -1,4 +1,4 @@
-"""The gradients of attention, whose weights are computed again rather than kept.
+"""FlashAttention, backward: gradients of attention, whose weights are recomputed, not stored.
 
 For dq a workgroup takes some queries and walks over the keys, for dk and dv it takes some keys and
 walks over the queries. `AttentionGradient` has the formulas; a weight needs no maximum here, as the
@@ -36,47 +36,47 @@ def to_queries_kernel(
     """Walk over the keys once, and store dq."""
     *_, dy, rows, level = work.anchors[0].operands
     frame = KernelTemplate(work, memory, target, tile, heads.batch, (heads.queries, heads.keys))
-    writer, reader, head = frame.writer, frame.reader, tuple(frame.batch)
+    emitter, reader, head = frame.emitter, frame.reader, tuple(frame.batch)
     at_key = heads.shared(head)
     queries, slopes = heads.query(reader, head), plain(reader, dy, head)
     keys = heads.key(reader, at_key)
     scores = frame.compare("s", queries, keys, heads.width)
     inner = frame.compare("d", slopes, heads.value(reader, at_key), heads.value_width)
     sums = frame.mix("c", keys, heads.width)
-    walk = KvLoop(writer, frame.block, [scores, inner, sums])
+    walk = KvLoop(emitter, frame.block, [scores, inner, sums])
 
-    def place(row: Index, column: Index) -> OutputCoordinate:
+    def coordinate(row: Index, column: Index) -> OutputCoordinate:
         return OutputCoordinate((*head, *row, *column))
 
-    places = frame.places((heads.width,), sums.tile, Affine(0), place)
-    results = frame.results(0, lambda dq: places.elements(dq, frame.exists))
-    writer.vec4s = vec4s_of(walk.reads(), memory, results)
+    lane_results = frame.lane_results((heads.width,), sums.tile, Affine(0), coordinate)
+    results = frame.results(0, lambda dq: lane_results.elements(dq, frame.exists))
+    emitter.vec4s = vec4s_of(walk.reads(), memory, results)
     frame.zero("c", sums.tile)
     for vec4 in frame.vec4s:
         at = [index for _, index in frame.row_vec4(vec4)]
         for name, known in (("r", rows), ("e", level)):
             found = frame.vector([reader.at(known, (*head, *one)) for one in at])
-            writer.line(f"let {name}{vec4} = {found}{_in_powers(name)};")
+            emitter.line(f"let {name}{vec4} = {found}{_in_powers(name)};")
     visible = Mask(heads.whole, tile, heads.keys)
     start, stop = visible.span()
-    writer.line(f"let start = {start};")
+    emitter.line(f"let start = {start};")
     walk.begin("start")
-    with writer.span(frame.block, "start", stop):
+    with emitter.span(frame.block, "start", stop):
         frame.zero("s", tile.scores)
         frame.zero("d", tile.scores)
         walk.multiply(0)
         walk.multiply(1)
         for i, j in frame.each(tile.scores):
             of_row = frame.of_row("r", i)
-            writer.line(f"s{i}_{j} = exp2(s{i}_{j} * {heads.factor} - vec4<f32>({of_row}));")
-        visible.hide(writer, "0.0f")
+            emitter.line(f"s{i}_{j} = exp2(s{i}_{j} * {heads.factor} - vec4<f32>({of_row}));")
+        visible.hide(emitter, "0.0f")
         for i, j in frame.each(tile.scores):
-            writer.line(f"s{i}_{j} *= d{i}_{j} - vec4<f32>({frame.of_row('e', i)});")
+            emitter.line(f"s{i}_{j} *= d{i}_{j} - vec4<f32>({frame.of_row('e', i)});")
         frame.mixed(walk, 2)
     for i, j in frame.each(sums.tile):
-        writer.line(f"c{i}_{j} *= {heads.whole.scale!r}f;")
+        emitter.line(f"c{i}_{j} *= {heads.whole.scale!r}f;")
     for result in results:
-        write_result(writer, memory, result)
+        write_result(emitter, memory, result)
     return frame.kernel()
 
 
@@ -107,50 +107,50 @@ class _ToKeys:
     def kernel(self) -> Kernel:
         """The finished kernel."""
         frame, heads, at_key = self._frame, self._heads, tuple(self._frame.batch)
-        writer, reader, head = frame.writer, frame.reader, self._head
+        emitter, reader, head = frame.emitter, frame.reader, self._head
         keys, values = heads.key(reader, at_key), heads.value(reader, at_key)
         slopes = plain(reader, self._dy, head)
         scores = frame.compare("s", keys, heads.query(reader, head), heads.width)
         to_values = frame.mix("c", slopes, heads.value_width)
         inner = frame.compare("d", values, slopes, heads.value_width)
         to_keys = frame.mix("b", heads.query(reader, head), heads.width)
-        walk = KvLoop(writer, frame.block, [scores, to_values, inner, to_keys])
+        walk = KvLoop(emitter, frame.block, [scores, to_values, inner, to_keys])
         results = [
             *self._results(0, "b", to_keys, heads.width),
             *self._results(1, "c", to_values, heads.value_width),
         ]
-        writer.vec4s = vec4s_of(walk.reads(), frame.memory, results)
+        emitter.vec4s = vec4s_of(walk.reads(), frame.memory, results)
         frame.zero("b", to_keys.tile)
         frame.zero("c", to_values.tile)
         if heads.whole.shared > 1:
-            with writer.loop(self._which):
+            with emitter.loop(self._which):
                 self._walk(walk)
         else:
             self._walk(walk)
         for i, j in frame.each(to_keys.tile):
-            writer.line(f"b{i}_{j} *= {heads.whole.scale!r}f;")
+            emitter.line(f"b{i}_{j} *= {heads.whole.scale!r}f;")
         for result in results:
-            write_result(writer, frame.memory, result)
+            write_result(emitter, frame.memory, result)
         return frame.kernel()
 
     def _walk(self, walk: KvLoop) -> None:
-        frame, tile, writer = self._frame, self._tile, self._frame.writer
+        frame, tile, emitter = self._frame, self._tile, self._frame.emitter
         start, stop = self._visible.span()
-        writer.line(f"let start = {start};")
+        emitter.line(f"let start = {start};")
         walk.begin("start")
-        with writer.span(frame.block, "start", stop):
+        with emitter.span(frame.block, "start", stop):
             frame.zero("s", tile.scores)
             walk.multiply(0)
             self._know("r", self._rows)
             for i, j in frame.each(tile.scores):
-                writer.line(f"s{i}_{j} = exp2(s{i}_{j} * {self._heads.factor} - r{j});")
-            self._visible.hide(writer, "0.0f")
+                emitter.line(f"s{i}_{j} = exp2(s{i}_{j} * {self._heads.factor} - r{j});")
+            self._visible.hide(emitter, "0.0f")
             frame.mixed(walk, 1)
             frame.zero("d", tile.scores)
             walk.multiply(2)
             self._know("e", self._level)
             for i, j in frame.each(tile.scores):
-                writer.line(f"s{i}_{j} *= d{i}_{j} - e{j};")
+                emitter.line(f"s{i}_{j} *= d{i}_{j} - e{j};")
             frame.mixed(walk, 3)
 
     def _know(self, name: str, known: Value) -> None:
@@ -161,16 +161,16 @@ class _ToKeys:
             found = frame.vector(
                 [frame.reader.at(known, (*self._head, guard.index)) for guard in guards]
             )
-            frame.writer.line(f"let {name}{vec4} = {found}{_in_powers(name)};")
+            frame.emitter.line(f"let {name}{vec4} = {found}{_in_powers(name)};")
 
     def _results(self, index: int, sums: str, product: Product, width: int) -> list[Result]:
         frame, head = self._frame, tuple(self._frame.batch)
 
-        def place(row: Index, column: Index) -> OutputCoordinate:
+        def coordinate(row: Index, column: Index) -> OutputCoordinate:
             return OutputCoordinate((*head, *row, *column))
 
-        places = frame.places((width,), product.tile, Affine(0), place, sums)
-        return frame.results(index, lambda made: places.elements(made, frame.exists))
+        lane_results = frame.lane_results((width,), product.tile, Affine(0), coordinate, sums)
+        return frame.results(index, lambda made: lane_results.elements(made, frame.exists))
 
 
 def _in_powers(name: str) -> str:

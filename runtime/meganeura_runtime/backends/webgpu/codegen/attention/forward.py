@@ -1,4 +1,4 @@
-"""Attention in one kernel, which never stores its scores.
+"""FlashAttention, forward: attention in one kernel, which never stores its scores.
 
 A workgroup takes some queries and walks over the keys, block by block. It compares them, corrects
 what it has summed so far by how much the largest scores grew, publishes the weights of the block to
@@ -74,84 +74,84 @@ class _Forward:
         keys, values = heads.key(frame.reader, at_key), heads.value(frame.reader, at_key)
         scores = frame.compare("s", queries, keys, heads.width)
         means = frame.mix("c", values, heads.value_width)
-        walk = KvLoop(frame.writer, frame.block, [scores, means])
+        walk = KvLoop(frame.emitter, frame.block, [scores, means])
         results = [*frame.results(0, self._of_means), *frame.results(1, self._of_rows)]
-        frame.writer.vec4s = vec4s_of(walk.reads(), frame.memory, results)
+        frame.emitter.vec4s = vec4s_of(walk.reads(), frame.memory, results)
         frame.zero("c", self._means)
         for vec4 in frame.vec4s:
-            frame.writer.line(f"var m{vec4} = vec4<f32>({LEAST});")
-            frame.writer.line(f"var l{vec4} = vec4<f32>();")
+            frame.emitter.line(f"var m{vec4} = vec4<f32>({LEAST});")
+            frame.emitter.line(f"var l{vec4} = vec4<f32>();")
         self._walk(walk, scores)
         self._divide()
         for result in results:
-            write_result(frame.writer, frame.memory, result)
+            write_result(frame.emitter, frame.memory, result)
         words = self._tile.across * (self._tile.rows + GAP)
-        return frame.kernel(f"var<workgroup> told: array<f32, {words}>;")
+        return frame.kernel(f"var<workgroup> row_values: array<f32, {words}>;")
 
     def _walk(self, walk: KvLoop, scores: Product) -> None:
-        writer, frame = self._frame.writer, self._frame
+        emitter, frame = self._frame.emitter, self._frame
         start, stop = self._visible.span()
         if self._parts > 1:
             each = -(-frame.block.size // self._parts)
-            part = writer.index(self._part * each)
+            part = emitter.index(self._part * each)
             start, stop = f"max({start}, {part})", f"min({stop}, {part} + {each}u)"
-        writer.line(f"let start = {start};")
-        writer.line(f"let stop = {stop};")
+        emitter.line(f"let start = {start};")
+        emitter.line(f"let stop = {stop};")
         walk.begin("start")
-        with writer.span(frame.block, "start", "stop"):
+        with emitter.span(frame.block, "start", "stop"):
             frame.zero("s", scores.tile)
             walk.multiply(0)
             for i, j in frame.each(scores.tile):
-                writer.line(f"s{i}_{j} *= {self._heads.factor};")
-            self._visible.hide(writer, f"{LOW:.8e}f")
+                emitter.line(f"s{i}_{j} *= {self._heads.factor};")
+            self._visible.hide(emitter, f"{LOW:.8e}f")
             self._weigh()
             frame.mixed(walk, 1)
 
     def _weigh(self) -> None:
         """Turn scores into weights, and correct what there is for a larger maximum."""
-        frame, writer = self._frame, self._frame.writer
+        frame, emitter = self._frame, self._frame.emitter
         each = range(self._tile.columns_each // 4)
         for i in range(self._tile.rows_each):
-            writer.line(f"let t{i} = {_folded('max', [f's{i}_{j}' for j in each])};")
+            emitter.line(f"let t{i} = {_folded('max', [f's{i}_{j}' for j in each])};")
         for vec4 in frame.vec4s:
             four = ", ".join(
                 _folded("max", [f"t{i}.{letter}" for letter in "xyzw"])
                 for i in range(4 * vec4, 4 * vec4 + 4)
             )
-            writer.line(f"let o{vec4} = vec4<f32>({four});")
+            emitter.line(f"let o{vec4} = vec4<f32>({four});")
         for vec4, found in enumerate(self._shared_by_lanes("o")):
-            writer.line(f"let top{vec4} = max(m{vec4}, {_folded('max', found)});")
-            writer.line(f"let f{vec4} = exp2(m{vec4} - top{vec4});")
-            writer.line(f"m{vec4} = top{vec4};")
+            emitter.line(f"let top{vec4} = max(m{vec4}, {_folded('max', found)});")
+            emitter.line(f"let f{vec4} = exp2(m{vec4} - top{vec4});")
+            emitter.line(f"m{vec4} = top{vec4};")
         for i, j in frame.each(self._tile.scores):
-            writer.line(f"s{i}_{j} = exp2(s{i}_{j} - vec4<f32>({frame.of_row('m', i)}));")
-        self._visible.hide(writer, "0.0f")
+            emitter.line(f"s{i}_{j} = exp2(s{i}_{j} - vec4<f32>({frame.of_row('m', i)}));")
+        self._visible.hide(emitter, "0.0f")
         for i in range(self._tile.rows_each):
-            writer.line(f"let u{i} = {' + '.join(f's{i}_{j}' for j in each)};")
+            emitter.line(f"let u{i} = {' + '.join(f's{i}_{j}' for j in each)};")
         for vec4 in frame.vec4s:
             four = ", ".join(
                 " + ".join(f"u{i}.{letter}" for letter in "xyzw")
                 for i in range(4 * vec4, 4 * vec4 + 4)
             )
-            writer.line(f"l{vec4} = l{vec4} * f{vec4} + vec4<f32>({four});")
+            emitter.line(f"l{vec4} = l{vec4} * f{vec4} + vec4<f32>({four});")
         for i, j in frame.each(self._means):
-            writer.line(f"c{i}_{j} *= {frame.of_row('f', i)};")
+            emitter.line(f"c{i}_{j} *= {frame.of_row('f', i)};")
 
     def _shared_by_lanes(self, name: str) -> list[list[str]]:
         """What all lanes of the same rows know of them, for every four rows."""
-        frame, writer, tile = self._frame, self._frame.writer, self._tile
+        frame, emitter, tile = self._frame, self._frame.emitter, self._tile
         pitch = tile.rows + GAP
         for vec4 in frame.vec4s:
             for v, letter in enumerate("xyzw"):
-                place = f"across / 4u * {pitch}u + down + {4 * vec4 * tile.down + v}u"
-                writer.line(f"told[{place}] = {name}{vec4}.{letter};")
-        writer.line("workgroupBarrier();")
+                position = f"across / 4u * {pitch}u + down + {4 * vec4 * tile.down + v}u"
+                emitter.line(f"row_values[{position}] = {name}{vec4}.{letter};")
+        emitter.line("workgroupBarrier();")
         found: list[list[str]] = []
         for vec4 in frame.vec4s:
             texts: list[str] = []
             for lane in range(tile.across):
                 start = lane * pitch + 4 * vec4 * tile.down
-                words = ", ".join(f"told[down + {start + v}u]" for v in range(4))
+                words = ", ".join(f"row_values[down + {start + v}u]" for v in range(4))
                 texts.append(f"vec4<f32>({words})")
             found.append(texts)
         return found
@@ -162,25 +162,27 @@ class _Forward:
         A sum of 0 is that of no keys, or of scores that are all -inf: the mean is then NaN, but for
         a part among others, which must not count.
         """
-        frame, writer = self._frame, self._frame.writer
+        frame, emitter = self._frame, self._frame.emitter
         for vec4, found in enumerate(self._shared_by_lanes("l")):
-            writer.line(f"let w{vec4} = {' + '.join(found)};")
+            emitter.line(f"let w{vec4} = {' + '.join(found)};")
             share, none = f"vec4<f32>(1.0f) / w{vec4}", "vec4<f32>()"
             if self._parts > 1:
                 share = f"select({share}, {none}, w{vec4} == {none})"
-            writer.line(f"let d{vec4} = {share};")
-            writer.line(f"let r{vec4} = (m{vec4} + log2(w{vec4})) * {log(2):.9f}f;")
+            emitter.line(f"let d{vec4} = {share};")
+            emitter.line(f"let r{vec4} = (m{vec4} + log2(w{vec4})) * {log(2):.9f}f;")
         for i, j in frame.each(self._means):
-            writer.line(f"c{i}_{j} *= {frame.of_row('d', i)};")
+            emitter.line(f"c{i}_{j} *= {frame.of_row('d', i)};")
 
     def _of_means(self, means: Value) -> list[list[Element]]:
         frame = self._frame
 
-        def place(row: Index, column: Index) -> OutputCoordinate:
+        def coordinate(row: Index, column: Index) -> OutputCoordinate:
             return OutputCoordinate((*self._outer, *row, *column))
 
-        places = frame.places((self._heads.value_width,), self._means, Affine(0), place)
-        return places.elements(means, frame.exists)
+        lane_results = frame.lane_results(
+            (self._heads.value_width,), self._means, Affine(0), coordinate
+        )
+        return lane_results.elements(means, frame.exists)
 
     def _of_rows(self, rows: Value) -> list[list[Element]]:
         """The logarithms, which the first lanes of each row store."""

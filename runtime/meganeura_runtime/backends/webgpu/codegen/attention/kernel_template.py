@@ -19,7 +19,7 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
 )
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import OutputCoordinate
 from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import ElementInliner
-from meganeura_runtime.backends.webgpu.codegen.matmul.output_tile import Places, shared_out
+from meganeura_runtime.backends.webgpu.codegen.matmul.output_tile import LaneResults, shared_out
 from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import (
     Operand,
     Read,
@@ -68,20 +68,20 @@ class KernelTemplate:
         self.rows, self.columns = sizes
         grid = (*batch, -(-self.rows // tile.rows))
         self._launch = Launch(prod(grid) * tile.lanes, tile.lanes, target)
-        self.writer, self.make = WgslEmitter(), Expressions()
-        group, exists = self._launch.declare_group(self.writer, "tile")
+        self.emitter, self.make = WgslEmitter(), Expressions()
+        group, exists = self._launch.declare_group(self.emitter, "tile")
         self.exists = all_of(exists)
         self._lane = Axis("l", tile.lanes)
-        self.writer.axis(self._lane, "lane")
+        self.emitter.axis(self._lane, "lane")
         *self.batch, row = unravel(variable(group), grid)
         self._row = Axis("rows", grid[-1])
-        self.writer.axis(self._row, self.writer.index(row))
+        self.emitter.axis(self._row, self.emitter.index(row))
         self._down, self._across = shared_out(tile.scores, variable(self._lane))
-        self.writer.line(f"let down = {self.writer.index(self._down * 4)};")
-        self.writer.line(f"let across = {self.writer.index(self._across * 4)};")
+        self.emitter.line(f"let down = {self.emitter.index(self._down * 4)};")
+        self.emitter.line(f"let across = {self.emitter.index(self._across * 4)};")
         each = tile.published // tile.across
         words = each * SharedMemoryBank("left", tile.rows).pitch
-        self.writer.line(f"let spot = {self.writer.index(self._across * words)} + down;")
+        self.emitter.line(f"let spot = {self.emitter.index(self._across * words)} + down;")
         self.block = Axis("block", -(-self.columns // tile.columns))
         self._before = memory.before(work)
         self.reader = ElementInliner(self.make, self._before)
@@ -117,8 +117,8 @@ class KernelTemplate:
         def fetched(block: Affine) -> Sequence[SharedMemoryTile]:
             def read(at: Index, term: Index) -> Expression:
                 (number,) = term
-                place = block * self.tile.columns + self.tile.column(number)
-                return right((BoundsCheck(place, 1, self.columns).index,), at)
+                position = block * self.tile.columns + self.tile.column(number)
+                return right((BoundsCheck(position, 1, self.columns).index,), at)
 
             side = Operand("right", tile.columns, Affine(0), (width,), read)
             return [staged(side, steps, self._lane, self.make)]
@@ -149,7 +149,7 @@ class KernelTemplate:
     def zero(self, sums: str, tile: Tile) -> None:
         """Declare sums of nothing."""
         for i, j in self.each(tile):
-            self.writer.line(f"var {sums}{i}_{j} = vec4<f32>();")
+            self.emitter.line(f"var {sums}{i}_{j} = vec4<f32>();")
 
     @staticmethod
     def of_row(name: str, i: int) -> str:
@@ -170,12 +170,14 @@ class KernelTemplate:
             j, v = divmod(portion * each + term, 4)
             for i in range(tile.rows_each):
                 start = term * bank.pitch + 4 * (i // 4) * tile.down + i % 4
-                self.writer.line(f"left[spot + {start}u] = {name}{i}_{j}.{LETTERS[v]};")
+                self.emitter.line(f"left[spot + {start}u] = {name}{i}_{j}.{LETTERS[v]};")
 
     def row_vec4(self, vec4: int) -> list[tuple[BoundsCheck, Index]]:
         """Four of a lane's rows, and whether they exist."""
-        places = self.places((), self.tile.scores, Affine(0), lambda row, _: OutputCoordinate(row))
-        return [places.at_row(4 * vec4 + v) for v in range(4)]
+        lane_results = self.lane_results(
+            (), self.tile.scores, Affine(0), lambda row, _: OutputCoordinate(row)
+        )
+        return [lane_results.at_row(4 * vec4 + v) for v in range(4)]
 
     def column_vec4(self, vec4: int) -> list[BoundsCheck]:
         """Four of a lane's columns in a block, which need not exist."""
@@ -185,22 +187,22 @@ class KernelTemplate:
 
     def vector(self, elements: Sequence[Expression]) -> str:
         """The text of a vector."""
-        return f"vec4<f32>({', '.join(self.writer.value(one) for one in elements)})"
+        return f"vec4<f32>({', '.join(self.emitter.value(one) for one in elements)})"
 
     # --- results ----------------------------------------------------------------------------------
 
-    def places(
+    def lane_results(
         self,
         columns: tuple[int, ...],
         tile: Tile,
         column: Affine,
-        place: Callable[[Index, Index], OutputCoordinate],
+        coordinate: Callable[[Index, Index], OutputCoordinate],
         sums: str = "c",
-    ) -> Places:
+    ) -> LaneResults:
         """Where sums of the lane lie in the result."""
         row = variable(self._row)
-        return Places(
-            (self.rows,), columns, place, tile, row, column, self._down, self._across, sums
+        return LaneResults(
+            (self.rows,), columns, coordinate, tile, row, column, self._down, self._across, sums
         )
 
     def results(self, index: int, elements: ElementsOf) -> list[Result]:
@@ -217,4 +219,4 @@ class KernelTemplate:
         banks = [
             f"var<workgroup> {name}: array<f32, {words}>;" for name, words in self._banks.items()
         ]
-        return self._launch.kernel(self.writer, self.memory, [*banks, *shared])
+        return self._launch.kernel(self.emitter, self.memory, [*banks, *shared])

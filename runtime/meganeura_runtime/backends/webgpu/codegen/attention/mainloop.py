@@ -47,8 +47,8 @@ class Product:
 class KvLoop:
     """Products that follow each other in every block."""
 
-    def __init__(self, writer: WgslEmitter, block: Axis, products: Sequence[Product]) -> None:
-        self._writer = writer
+    def __init__(self, emitter: WgslEmitter, block: Axis, products: Sequence[Product]) -> None:
+        self._emitter = emitter
         self._block = block
         self._products = products
 
@@ -60,56 +60,56 @@ class KvLoop:
     def begin(self, start: str) -> None:
         """Fetch what the products begin with."""
         first = Axis("begin", self._block.size)
-        self._writer.axis(first, f"min({start}, {self._block.size - 1}u)")
+        self._emitter.axis(first, f"min({start}, {self._block.size - 1}u)")
         for product in self._products:
             for name, _ in product.reads(variable(first), Affine(0)):
-                self._writer.line(f"var {name} = 0.0f;")
+                self._emitter.line(f"var {name} = 0.0f;")
         # Nothing is moved out of a condition: what is loaded is not reused by later blocks.
-        with self._writer.condition("true"):
+        with self._emitter.condition("true"):
             for product in self._products:
                 self._fetch(product, variable(first), Affine(0))
 
     def multiply(self, number: int, portion: int = 0) -> None:
         """Add up a product of the block, or a portion of it."""
-        writer, product = self._writer, self._products[number]
+        emitter, product = self._emitter, self._products[number]
         count = product.steps.count // product.portions
         slots = [
-            (side.side.name, n, writer.index(slot))
+            (side.side.name, n, emitter.index(slot))
             for side in product.fetched(variable(self._block))
             for n, slot in enumerate(side.slots)
         ]
         step = Axis(f"step{number}", count)
-        with writer.loop(step):
+        with emitter.loop(step):
             for name, n, slot in slots:
-                writer.line(f"{name}[{slot}] = {product.sums}_{name}{n};")
-            writer.line("workgroupBarrier();")
+                emitter.line(f"{name}[{slot}] = {product.sums}_{name}{n};")
+            emitter.line("workgroupBarrier();")
             self._fetch_next(product, step, portion)
             start = "down"
             if count > 1 and product.left.name not in {name for name, _, _ in slots}:
                 start = "begins"
                 words = product.tile.terms * product.left.pitch
-                writer.line(f"let begins = down + {step.name} * {words}u;")
-            multiply(writer, product.tile, product.left, product.right, product.sums, start)
-            writer.line("workgroupBarrier();")
+                emitter.line(f"let begins = down + {step.name} * {words}u;")
+            multiply(emitter, product.tile, product.left, product.right, product.sums, start)
+            emitter.line("workgroupBarrier();")
 
     def _fetch_next(self, product: Product, step: Axis, portion: int) -> None:
-        writer, block = self._writer, self._block
+        emitter, block = self._emitter, self._block
         if portion < product.portions - 1:
             following = Axis("following", product.steps.count)
-            writer.axis(following, f"{step.name} + {portion * step.size + 1}u")
+            emitter.axis(following, f"{step.name} + {portion * step.size + 1}u")
             self._fetch(product, variable(block), variable(following))
             return
         following, ahead = Axis("following", product.steps.count), Axis("ahead", block.size)
         ends = f"{step.name} == {step.size - 1}u"
         begin = portion * step.size + 1
-        writer.axis(following, f"select({step.name} + {begin}u, 0u, {ends})")
+        emitter.axis(following, f"select({step.name} + {begin}u, 0u, {ends})")
         after = f"min({block.name} + 1u, {block.size - 1}u)"
-        writer.axis(ahead, f"select({block.name}, {after}, {ends})")
+        emitter.axis(ahead, f"select({block.name}, {after}, {ends})")
         self._fetch(product, variable(ahead), variable(following))
 
     def _fetch(self, product: Product, block: Affine, step: Affine) -> None:
         values = [
-            (name, self._writer.value(element)) for name, element in product.reads(block, step)
+            (name, self._emitter.value(element)) for name, element in product.reads(block, step)
         ]
         for name, value in values:
-            self._writer.line(f"{name} = {value};")
+            self._emitter.line(f"{name} = {value};")

@@ -112,22 +112,22 @@ class Mask:
             return "0u", stop
         return f"(max({first}, {back}u) - {back}u) / {tile.columns}u", stop
 
-    def hide(self, writer: WgslEmitter, low: str) -> None:
+    def hide(self, emitter: WgslEmitter, low: str) -> None:
         """Replace masked scores by `low`, in the blocks that have any."""
         where = self._where()
         if where is None:
             return
         tile = self.tile
-        with writer.block(f"if ({where})"):
+        with emitter.block(f"if ({where})"):
             for j in range(tile.columns_each // 4):
                 start = f"block * {tile.columns}u + across + {4 * j * tile.across}u"
-                writer.line(f"let at{j} = vec4<u32>({start}) + vec4<u32>(0u, 1u, 2u, 3u);")
+                emitter.line(f"let at{j} = vec4<u32>({start}) + vec4<u32>(0u, 1u, 2u, 3u);")
             for i in range(tile.rows_each):
-                place = 4 * (i // 4) * tile.down + i % 4
-                writer.line(f"let from{i} = vec4<u32>(rows * {tile.rows}u + down + {place}u);")
+                position = 4 * (i // 4) * tile.down + i % 4
+                emitter.line(f"let from{i} = vec4<u32>(rows * {tile.rows}u + down + {position}u);")
                 for j in range(tile.columns_each // 4):
                     seen = " & ".join(self._seen(f"from{i}", f"at{j}"))
-                    writer.line(f"s{i}_{j} = select(vec4<f32>({low}), s{i}_{j}, {seen});")
+                    emitter.line(f"s{i}_{j} = select(vec4<f32>({low}), s{i}_{j}, {seen});")
 
     def _where(self) -> str | None:
         """The blocks in which something is hidden; None if there are none."""

@@ -30,11 +30,11 @@ def elementwise_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     each = 4 if wide else 1
     make = Expressions()
     launch = Launch(count // each, WORKGROUP, target)
-    writer = WgslEmitter()
-    axis, exists = launch.declare(writer, "i")
+    emitter = WgslEmitter()
+    axis, exists = launch.declare(emitter, "i")
     elements = [Element(variable(axis) * each + at, {}, all_of(exists)) for at in range(each)]
     result = result_of(make, work.stores, memory.before(work), elements)
     if wide:
-        writer.vec4s = vec4s_of([], memory, [result])
-    write_result(writer, memory, result)
-    return launch.kernel(writer, memory)
+        emitter.vec4s = vec4s_of([], memory, [result])
+    write_result(emitter, memory, result)
+    return launch.kernel(emitter, memory)

@@ -49,9 +49,9 @@ class Shader:
         body = "\n".join(f"    {line}" for line in self.body)
         half = any("f16" in each.element for each in self.bindings) or "f16(" in body
         bindings = (
-            f"@group(0) @binding({place}) var<storage, {each.access}> b{place}: "
+            f"@group(0) @binding({position}) var<storage, {each.access}> b{position}: "
             f"array<{each.element}>;"
-            for place, each in enumerate(self.bindings)
+            for position, each in enumerate(self.bindings)
         )
         entry = (
             f"@compute @workgroup_size({self.size})\n"
@@ -143,29 +143,29 @@ def result_of(
     return Result(tuple(values), tuple(elements), expressions)
 
 
-def write_result(writer: WgslEmitter, memory: Memory, result: Result) -> None:
+def write_result(emitter: WgslEmitter, memory: Memory, result: Result) -> None:
     """Compute and store; everything is computed before anything is stored."""
-    texts = [[writer.value(one) for one in expressions] for expressions in result.expressions]
+    texts = [[emitter.value(one) for one in expressions] for expressions in result.expressions]
     first = result.elements[0]
-    guards = [writer.guard(guard) for guard in first.guards if not guard.always_holds]
+    guards = [emitter.guard(guard) for guard in first.guards if not guard.always_holds]
     if not first.exists and not guards:
-        _store(writer, memory, result, texts)
+        _store(emitter, memory, result, texts)
         return
-    with writer.condition(" && ".join([*first.exists, *guards])):
-        _store(writer, memory, result, texts)
+    with emitter.condition(" && ".join([*first.exists, *guards])):
+        _store(emitter, memory, result, texts)
 
 
 def _store(
-    writer: WgslEmitter, memory: Memory, result: Result, texts: Sequence[Sequence[str]]
+    emitter: WgslEmitter, memory: Memory, result: Result, texts: Sequence[Sequence[str]]
 ) -> None:
     positions = [element.position for element in result.elements]
     for value, each in zip(result.values, texts, strict=True):
         tensor, dtype = memory.tensors[value.id], value.type.dtype
-        if tensor in writer.vec4s:
-            writer.store_vec4(tensor, dtype, positions[0], each)
+        if tensor in emitter.vec4s:
+            emitter.store_vec4(tensor, dtype, positions[0], each)
         else:
             for position, text in zip(positions, each, strict=True):
-                writer.store(tensor, dtype, position, text)
+                emitter.store(tensor, dtype, position, text)
 
 
 def vec4s_of(
@@ -207,7 +207,7 @@ def is_vec4(positions: Sequence[Affine]) -> bool:
         len(positions) == 4
         and first.constant % 4 == 0
         and is_aligned(first)
-        and all(at == first + place for place, at in enumerate(positions))
+        and all(at == first + position for position, at in enumerate(positions))
     )
 
 
@@ -230,7 +230,7 @@ class Launch:
         rows = -(-groups // most)
         return -(-groups // rows), rows, 1
 
-    def declare(self, writer: WgslEmitter, name: str) -> tuple[Axis, str | None]:
+    def declare(self, emitter: WgslEmitter, name: str) -> tuple[Axis, str | None]:
         """A variable that numbers the invocations, and the condition that tells off the surplus.
 
         The surplus ones do the work of the last one, but must not store it.
@@ -242,31 +242,31 @@ class Launch:
         )
         axis = Axis(name, self.invocations)
         if across * rows * self.size == self.invocations:
-            writer.axis(axis, number)
+            emitter.axis(axis, number)
             return axis, None
-        writer.line(f"let number = {number};")
-        writer.axis(axis, f"min(number, {self.invocations - 1}u)")
+        emitter.line(f"let number = {number};")
+        emitter.axis(axis, f"min(number, {self.invocations - 1}u)")
         return axis, f"number < {self.invocations}u"
 
-    def declare_group(self, writer: WgslEmitter, name: str) -> tuple[Axis, str | None]:
+    def declare_group(self, emitter: WgslEmitter, name: str) -> tuple[Axis, str | None]:
         """The same for workgroups, each of which works together."""
         across, rows, _ = self.workgroups
         number = f"group.x + group.y * {across}u" if rows > 1 else "group.x"
         axis = Axis(name, self.invocations // self.size)
         if across * rows == axis.size:
-            writer.axis(axis, number)
+            emitter.axis(axis, number)
             return axis, None
-        writer.line(f"let number = {number};")
-        writer.axis(axis, f"min(number, {axis.size - 1}u)")
+        emitter.line(f"let number = {number};")
+        emitter.axis(axis, f"min(number, {axis.size - 1}u)")
         return axis, f"number < {axis.size}u"
 
-    def kernel(self, writer: WgslEmitter, memory: Memory, shared: Sequence[str] = ()) -> Kernel:
+    def kernel(self, emitter: WgslEmitter, memory: Memory, shared: Sequence[str] = ()) -> Kernel:
         """The finished kernel around a body; `shared` declares memory of a workgroup."""
         bindings = tuple(
-            Binding(memory.access(tensor), writer.bound_type(tensor)) for tensor in writer.tensors
+            Binding(memory.access(tensor), emitter.bound_type(tensor)) for tensor in emitter.tensors
         )
-        shader = Shader(bindings, tuple(shared), tuple(writer.lines), self.size)
-        return Kernel(shader, tuple(writer.tensors), self.workgroups)
+        shader = Shader(bindings, tuple(shared), tuple(emitter.lines), self.size)
+        return Kernel(shader, tuple(emitter.tensors), self.workgroups)
 
 
 def all_of(*conditions: str | None) -> tuple[str, ...]:

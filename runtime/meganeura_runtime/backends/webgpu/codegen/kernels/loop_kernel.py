@@ -41,7 +41,7 @@ def move_kernel(
     is_read = any(move.inner for move in moves)
     if is_read or set_counter:
         tensors.append(counter)
-    number = {tensor: place for place, tensor in enumerate(tensors)}
+    number = {tensor: position for position, tensor in enumerate(tensors)}
     types = {tensor: HALF if move.dtype is DType.F16 else "u32" for move in moves
              for tensor in (move.source, move.target)} | {counter: "i32"}  # fmt: skip
     count = max([1, *(move.count for move in moves)])
@@ -52,11 +52,11 @@ def move_kernel(
     if is_read:
         lines.append(f"let round = u32(b{number[counter]}[0]);")
     for move in moves:
-        place = "i"
+        position = "i"
         if move.inner:
             before = f"i / {move.inner}u * {move.rounds}u + round"
-            place = f"({before}) * {move.inner}u + i % {move.inner}u"
-        moved = f"b{number[move.target]}[{place}] = b{number[move.source]}[i];"
+            position = f"({before}) * {move.inner}u + i % {move.inner}u"
+        moved = f"b{number[move.target]}[{position}] = b{number[move.source]}[i];"
         lines.append(f"if (i < {move.count}u) {{ {moved} }}")
     if set_counter:
         at = f"b{number[counter]}[0]"

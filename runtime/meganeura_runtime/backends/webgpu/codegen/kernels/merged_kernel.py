@@ -17,13 +17,13 @@ BOUND = re.compile(r"\bb(\d+)(?=\[)")
 def merged_kernels(kernels: Sequence[Kernel], limits: DeviceLimits) -> list[list[int]]:
     """Which kernels may become one, by their places: those of one size of workgroups."""
     groups: list[list[int]] = []
-    for place, kernel in enumerate(kernels):
+    for position, kernel in enumerate(kernels):
         for group in groups:
             if _may_join([kernels[each] for each in group], kernel, limits):
-                group.append(place)
+                group.append(position)
                 break
         else:
-            groups.append([place])
+            groups.append([position])
     return groups
 
 
@@ -73,11 +73,11 @@ def merged_kernel(kernels: Sequence[Kernel]) -> Kernel:
     first = 0
     for kernel in kernels:
         last = first + kernel.workgroups[0]
-        places = [numbers[tensor] for tensor in kernel.tensors]
+        positions = [numbers[tensor] for tensor in kernel.tensors]
         lines.append(f"if ({f'group.x >= {first}u && ' if first else ''}group.x < {last}u) {{")
         if first:
             lines.append(f"    let group = vec3<u32>(group.x - {first}u, 0u, 0u);")
-        lines += (f"    {_renumbered(line, places)}" for line in kernel.shader.body)
+        lines += (f"    {_renumbered(line, positions)}" for line in kernel.shader.body)
         lines.append("}")
         first = last
     size = kernels[0].shader.size
@@ -85,5 +85,5 @@ def merged_kernel(kernels: Sequence[Kernel]) -> Kernel:
     return Kernel(shader, tuple(bindings), (first, 1, 1))
 
 
-def _renumbered(line: str, places: Sequence[int]) -> str:
-    return BOUND.sub(lambda found: f"b{places[int(found[1])]}", line)
+def _renumbered(line: str, positions: Sequence[int]) -> str:
+    return BOUND.sub(lambda found: f"b{positions[int(found[1])]}", line)

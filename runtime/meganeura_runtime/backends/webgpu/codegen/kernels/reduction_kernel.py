@@ -75,41 +75,41 @@ class _Accumulator:
         """The variable that holds the result once all terms are in."""
         return f"{self.name}_at" if self.reduction.kind is Kind.ARG_MAX else self.name
 
-    def declare(self, writer: WgslEmitter) -> None:
+    def declare(self, emitter: WgslEmitter) -> None:
         """The result of no terms."""
-        writer.line(
+        emitter.line(
             f"var {self.name} = {literal(neutral(self.reduction.kind, self.dtype), self.dtype)};"
         )
         if self.reduction.kind is Kind.ARG_MAX:
-            writer.line(f"var {self.result} = 0i;")
+            emitter.line(f"var {self.result} = 0i;")
 
-    def add(self, writer: WgslEmitter, term: Term, at: Index) -> None:
+    def add(self, emitter: WgslEmitter, term: Term, at: Index) -> None:
         """Take one more term in."""
         if term.counts is None:
-            self._combine(writer, term, at)
+            self._combine(emitter, term, at)
             return
-        with writer.condition(writer.guard(term.counts)):
-            self._combine(writer, term, at)
+        with emitter.condition(emitter.guard(term.counts)):
+            self._combine(emitter, term, at)
 
-    def _combine(self, writer: WgslEmitter, term: Term, at: Index) -> None:
-        element = writer.value(term.element)
+    def _combine(self, emitter: WgslEmitter, term: Term, at: Index) -> None:
+        element = emitter.value(term.element)
         match self.reduction.kind:
             case Kind.SUM:
-                writer.line(f"{self.name} += {element};")
+                emitter.line(f"{self.name} += {element};")
             case Kind.MAX:
                 larger = "larger" if self.dtype.is_float else "max"
-                writer.line(f"{self.name} = {larger}({self.name}, {element});")
+                emitter.line(f"{self.name} = {larger}({self.name}, {element});")
             case Kind.MIN:
                 smaller = "smaller" if self.dtype.is_float else "min"
-                writer.line(f"{self.name} = {smaller}({self.name}, {element});")
+                emitter.line(f"{self.name} = {smaller}({self.name}, {element});")
             case Kind.ONLY:
-                writer.line(f"{self.name} = {element};")
+                emitter.line(f"{self.name} = {element};")
             case Kind.ARG_MAX:
-                place = writer.index(ravel(at, self.reduction.shape))
+                position = emitter.index(ravel(at, self.reduction.shape))
                 better = f"{self.name}_beaten"
-                writer.line(f"let {better} = {self._exceeds(element)};")
-                writer.line(f"{self.result} = select({self.result}, i32({place}), {better});")
-                writer.line(f"{self.name} = select({self.name}, {element}, {better});")
+                emitter.line(f"let {better} = {self._exceeds(element)};")
+                emitter.line(f"{self.result} = select({self.result}, i32({position}), {better});")
+                emitter.line(f"{self.name} = select({self.name}, {element}, {better});")
             case _:
                 assert_never(self.reduction.kind)
 
@@ -126,16 +126,16 @@ def reduction_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     reductions = [reduction_of(anchor) for anchor in work.anchors]
     each = 4 if are_many_vec4s(prod(shape), target) and all(map(_is_plain, reductions)) else 1
     launch = Launch(prod(shape) // each, WORKGROUP, target)
-    writer, make = WgslEmitter(), Expressions()
-    axis, exists = launch.declare(writer, "i")
+    emitter, make = WgslEmitter(), Expressions()
+    axis, exists = launch.declare(emitter, "i")
     before = memory.before(work)
     reader = ElementInliner(make, before)
     reduction = reductions[0]
     loops = reduction.axes()
     accumulators: list[tuple[_Accumulator, Term]] = []
     elements: list[Element] = []
-    for place in range(each):
-        position = variable(axis) * each + place
+    for number in range(each):
+        position = variable(axis) * each + number
         kept = unravel(position, shape)
         registers: dict[int, str] = {}
         for anchor, one in zip(work.anchors, reductions, strict=True):
@@ -147,22 +147,22 @@ def reduction_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     result = result_of(make, work.stores, before, elements)
     if each == 4:
         read = [_all_of_term(make, term) for _, term in accumulators]
-        writer.vec4s = vec4s_of(read, memory, [result])
+        emitter.vec4s = vec4s_of(read, memory, [result])
     for accumulator, _ in accumulators:
-        accumulator.declare(writer)
+        accumulator.declare(emitter)
     with ExitStack() as stack:
         for loop in loops if reduction.links is None else ():
-            stack.enter_context(writer.loop(loop))
+            stack.enter_context(emitter.loop(loop))
         if reduction.links is not None:
             first = reduction.links.first(reader, unravel(variable(axis), shape))
-            stack.enter_context(writer.walk(loops[0], integer(first)))
+            stack.enter_context(emitter.walk(loops[0], integer(first)))
         for accumulator, term in accumulators:
-            accumulator.add(writer, term, accumulator.reduction.index(loops))
+            accumulator.add(emitter, term, accumulator.reduction.index(loops))
         if reduction.links is not None:
             on = integer(reduction.links.following(reader, reduction.index(loops)))
-            writer.line(f"{loops[0].name} = {writer.index(on)};")
-    write_result(writer, memory, result)
-    return launch.kernel(writer, memory)
+            emitter.line(f"{loops[0].name} = {emitter.index(on)};")
+    write_result(emitter, memory, result)
+    return launch.kernel(emitter, memory)
 
 
 def _all_of_term(make: Expressions, term: Term) -> Expression:

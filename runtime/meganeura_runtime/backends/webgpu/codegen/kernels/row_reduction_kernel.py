@@ -63,7 +63,7 @@ class RowReduction:
     shape: tuple[int, ...]
     axes: tuple[int, ...]
 
-    def place(self, row: Affine, term: Affine) -> Affine:
+    def position(self, row: Affine, term: Affine) -> Affine:
         """The row-major position of a term."""
         inside = tuple(self.shape[axis] for axis in self.axes)
         outside = tuple(size for axis, size in enumerate(self.shape) if axis not in self.axes)
@@ -170,40 +170,40 @@ class _Sum:
         """Whether the result is the place of a term."""
         return reduction(self.anchor).kind is Kind.ARG_MAX
 
-    def declare(self, writer: WgslEmitter) -> None:
+    def declare(self, emitter: WgslEmitter) -> None:
         """What a lane has found of no terms."""
         nothing = neutral(reduction(self.anchor).kind, self.dtype)
-        writer.line(f"var a{self.number} = {literal(nothing, self.dtype)};")
+        emitter.line(f"var a{self.number} = {literal(nothing, self.dtype)};")
         if self.has_places:
-            writer.line(f"var p{self.number} = 0i;")
+            emitter.line(f"var p{self.number} = 0i;")
 
-    def add(self, writer: WgslEmitter, element: str, place: str) -> None:
+    def add(self, emitter: WgslEmitter, element: str, position: str) -> None:
         """Take in a term of a lane, which sees them in order."""
         name = f"a{self.number}"
         if not self.has_places:
-            writer.line(f"{name} = {self._combined(name, element)};")
+            emitter.line(f"{name} = {self._combined(name, element)};")
             return
-        with writer.block(f"if ({self._exceeds(element, name)})"):
-            writer.line(f"{name} = {element};")
-            writer.line(f"p{self.number} = i32({place});")
+        with emitter.block(f"if ({self._exceeds(element, name)})"):
+            emitter.line(f"{name} = {element};")
+            emitter.line(f"p{self.number} = i32({position});")
 
-    def share(self, writer: WgslEmitter) -> None:
+    def share(self, emitter: WgslEmitter) -> None:
         """Let the other lanes know what this one has found."""
-        writer.line(f"all{self.number}[l] = a{self.number};")
+        emitter.line(f"all{self.number}[l] = a{self.number};")
         if self.has_places:
-            writer.line(f"places{self.number}[l] = p{self.number};")
+            emitter.line(f"places{self.number}[l] = p{self.number};")
 
-    def join(self, writer: WgslEmitter, apart: int) -> None:
+    def join(self, emitter: WgslEmitter, apart: int) -> None:
         """Take in what the lane so far behind has found; of equal terms, the first counts."""
         own, other = (f"all{self.number}[l{at}]" for at in ("", f" + {apart}u"))
         if not self.has_places:
-            writer.line(f"{own} = {self._combined(own, other)};")
+            emitter.line(f"{own} = {self._combined(own, other)};")
             return
-        place, behind = (f"places{self.number}[l{at}]" for at in ("", f" + {apart}u"))
-        tie = f"!({self._exceeds(own, other)}) && {behind} < {place}"
-        with writer.block(f"if ({self._exceeds(other, own)} || ({tie}))"):
-            writer.line(f"{own} = {other};")
-            writer.line(f"{place} = {behind};")
+        position, behind = (f"places{self.number}[l{at}]" for at in ("", f" + {apart}u"))
+        tie = f"!({self._exceeds(own, other)}) && {behind} < {position}"
+        with emitter.block(f"if ({self._exceeds(other, own)} || ({tie}))"):
+            emitter.line(f"{own} = {other};")
+            emitter.line(f"{position} = {behind};")
 
     def shared(self, lanes: int) -> list[str]:
         """Declarations of what the lanes of a workgroup share."""
@@ -262,17 +262,17 @@ class _Writing:
         words = sum(2 if isinstance(anchor.op, ArgMax) else 1 for anchor in work.anchors)
         self._team = team = _Team.of(rows, words, target.limits)
         self._launch = Launch(-(-rows.count // team.rows) * team.size, team.size, target)
-        self._writer, self._make = WgslEmitter(), Expressions()
-        group, exists = self._launch.declare_group(self._writer, "rows")
+        self._emitter, self._make = WgslEmitter(), Expressions()
+        group, exists = self._launch.declare_group(self._emitter, "rows")
         self._exists = all_of(exists)
         self._lane = Axis("l", team.size)
-        self._writer.axis(self._lane, "lane")
+        self._emitter.axis(self._lane, "lane")
         row, self._number = team.split(variable(self._lane))
         self._row = BoundsCheck(variable(group) * team.rows + row, 1, rows.count)
         runs = rows.terms // team.each
         self._turn = Axis("turn", -(-runs // team.lanes))
         self._run = BoundsCheck(variable(self._turn) * team.lanes + self._number, 1, runs)
-        self._terms = [self._run.index * team.each + place for place in range(team.each)]
+        self._terms = [self._run.index * team.each + position for position in range(team.each)]
 
     def kernel(self, work: Work) -> Kernel:
         """Everything is computed as expressions first, so that it is known what is read how."""
@@ -283,18 +283,18 @@ class _Writing:
         last = [self._of_row(per_row)] if per_row else []
         if self._team.contiguous and self._team.each == 4:
             reads = [one for stage in stages for total in stage for one in total.elements]
-            self._writer.vec4s = vec4s_of(reads, self._memory, [*again, *last])
+            self._emitter.vec4s = vec4s_of(reads, self._memory, [*again, *last])
         for stage in stages:
             self._reduce(stage)
         for result in again:
-            with self._writer.loop(self._turn):
-                write_result(self._writer, self._memory, result)
-            self._writer.line("storageBarrier();")
+            with self._emitter.loop(self._turn):
+                write_result(self._emitter, self._memory, result)
+            self._emitter.line("storageBarrier();")
         for result in last:
-            write_result(self._writer, self._memory, result)
+            write_result(self._emitter, self._memory, result)
         totals = sorted((one for stage in stages for one in stage), key=lambda one: one.number)
         shared = [line for total in totals for line in total.shared(self._team.size)]
-        return self._launch.kernel(self._writer, self._memory, shared)
+        return self._launch.kernel(self._emitter, self._memory, shared)
 
     def _stages(self, anchors: Sequence[Value]) -> list[list[_Sum]]:
         numbers = {anchor.id: number for number, anchor in enumerate(anchors)}
@@ -320,8 +320,8 @@ class _Writing:
 
     def _of_terms(self, values: Sequence[Value]) -> Result:
         guards = (self._row, self._run)
-        places = [self._rows.place(self._row.index, term) for term in self._terms]
-        found = [Element(place, self._registers, self._exists, guards) for place in places]
+        positions = [self._rows.position(self._row.index, term) for term in self._terms]
+        found = [Element(position, self._registers, self._exists, guards) for position in positions]
         return result_of(self._make, values, self._before, found)
 
     def _of_row(self, values: Sequence[Value]) -> Result:
@@ -331,26 +331,26 @@ class _Writing:
 
     def _reduce(self, stage: Sequence[_Sum]) -> None:
         """Each lane alone, then all lanes of a row together, in halves."""
-        writer, team = self._writer, self._team
+        emitter, team = self._emitter, self._team
         for total in stage:
-            total.declare(writer)
-        with writer.loop(self._turn):
+            total.declare(emitter)
+        with emitter.loop(self._turn):
             for total in stage:
                 for one, term in zip(total.elements, self._terms, strict=True):
-                    place = writer.index(term) if total.has_places else ""
-                    total.add(writer, writer.value(one), place)
-        number = writer.index(self._number)
+                    position = emitter.index(term) if total.has_places else ""
+                    total.add(emitter, emitter.value(one), position)
+        number = emitter.index(self._number)
         for total in stage:
-            total.share(writer)
-        writer.line("workgroupBarrier();")
+            total.share(emitter)
+        emitter.line("workgroupBarrier();")
         half = team.lanes // 2
         while half:
-            with writer.block(f"if ({number} < {half}u)"):
+            with emitter.block(f"if ({number} < {half}u)"):
                 for total in stage:
-                    total.join(writer, half * team.apart)
-            writer.line("workgroupBarrier();")
+                    total.join(emitter, half * team.apart)
+            emitter.line("workgroupBarrier();")
             half //= 2
-        first = writer.index(variable(self._lane) - self._number * team.apart)
+        first = emitter.index(variable(self._lane) - self._number * team.apart)
         for total in stage:
             found = "places" if total.has_places else "all"
-            writer.line(f"let r{total.number} = {found}{total.number}[{first}];")
+            emitter.line(f"let r{total.number} = {found}{total.number}[{first}];")

@@ -53,8 +53,8 @@ def winograd_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     four = target.style is Style.SOFTWARE_VULKAN and prod(first.units[1:]) % 4 == 0
     each = len(SQUARES) if four else 1
     launch = Launch(prod(first.units) // each, WORKGROUP, target)
-    writer, make = WgslEmitter(), Expressions()
-    axis, exists = launch.declare(writer, "i")
+    emitter, make = WgslEmitter(), Expressions()
+    axis, exists = launch.declare(emitter, "i")
     units = [unravel(variable(axis) * each + number, first.units) for number in range(each)]
     names = [
         {anchor: f"{name}{square}" for anchor, name in zip(transforms, NAMES, strict=False)}
@@ -66,7 +66,7 @@ def winograd_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
         anchor: [_square(transform, reader, unit) for unit in units]
         for anchor, transform in transforms.items()
     }
-    places = [
+    positions = [
         elements
         for row in range(len(first.matrix))
         for elements in _together(
@@ -77,18 +77,18 @@ def winograd_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
         )
     ]
     passes = [
-        (anchors, [result_of(make, stores, before, elements) for elements in places])
+        (anchors, [result_of(make, stores, before, elements) for elements in positions])
         for anchors, stores in _passes(work)
     ]
     reads = [one for some in read.values() for square in some for row in square for one in row]
-    writer.vec4s = vec4s_of(reads, memory, [result for _, results in passes for result in results])
+    emitter.vec4s = vec4s_of(reads, memory, [result for _, results in passes for result in results])
     for anchors, results in passes:
         for anchor in anchors:
             for called, square in zip(names, read[anchor.id], strict=True):
-                _multiply(writer, called[anchor.id], transforms[anchor.id].matrix, square)
+                _multiply(emitter, called[anchor.id], transforms[anchor.id].matrix, square)
         for result in results:
-            write_result(writer, memory, result)
-    return launch.kernel(writer, memory)
+            write_result(emitter, memory, result)
+    return launch.kernel(emitter, memory)
 
 
 def _square(transform: Transform, reader: ElementInliner, unit: Index) -> list[list[Expression]]:
@@ -110,18 +110,18 @@ def _passes(work: Work) -> list[tuple[list[Value], list[Value]]]:
 
 
 def _multiply(
-    writer: WgslEmitter, name: str, matrix: Array, square: Sequence[Sequence[Expression]]
+    emitter: WgslEmitter, name: str, matrix: Array, square: Sequence[Sequence[Expression]]
 ) -> None:
     """Declare all elements of matrix @ square @ matrix^T."""
     made, read = matrix.shape
     for j in range(read):
-        column = [writer.value(square[i][j]) for i in range(read)]
+        column = [emitter.value(square[i][j]) for i in range(read)]
         for i in range(made):
-            writer.line(f"let {name}t{i}_{j} = {_product(matrix[i], column)};")
+            emitter.line(f"let {name}t{i}_{j} = {_product(matrix[i], column)};")
     for i in range(made):
         row = [f"{name}t{i}_{j}" for j in range(read)]
         for j in range(made):
-            writer.line(f"let {name}{i}_{j} = {_product(matrix[j], row)};")
+            emitter.line(f"let {name}{i}_{j} = {_product(matrix[j], row)};")
 
 
 def _product(factors: Array, texts: Sequence[str]) -> str:
@@ -145,10 +145,10 @@ def _row(
     """The elements of a row of a square of the result."""
     shape = concrete_shape(anchor.type.shape)
     for column in range(len(transform.matrix)):
-        place = transform.place(unit, row, column)
+        position = transform.coordinate(unit, row, column)
         registers = {number: f"{name}{row}_{column}" for number, name in names.items()}
-        guards = tuple(guard for guard in place.guards if not guard.always_holds)
-        yield Element(ravel(place.index, shape), registers, all_of(exists), guards)
+        guards = tuple(guard for guard in position.guards if not guard.always_holds)
+        yield Element(ravel(position.index, shape), registers, all_of(exists), guards)
 
 
 def _together(rows: Sequence[Sequence[Element]]) -> list[list[Element]]:

@@ -33,7 +33,7 @@ class Contraction:
     terms: tuple[int, ...]
     left: Factor
     right: Factor
-    place: Callable[[Index, Index, Index], OutputCoordinate]
+    coordinate: Callable[[Index, Index, Index], OutputCoordinate]
     together: tuple[int, ...] | None = None
     """The axes of the terms that it is cheapest to step along; all, where None."""
     reached: Callable[[Index, Index], Sequence[BoundsCheck]] | None = None

@@ -56,8 +56,8 @@ def turned(op: Op, a: Value, b: Value) -> Contraction:
     def right(reading: Reading, at: Index, column: Index, term: Index) -> Expression:
         return whole.left(reading, at, column, _first(term))
 
-    def place(at: Index, row: Index, column: Index) -> OutputCoordinate:
-        found = whole.place(at, column, row)
+    def coordinate(at: Index, row: Index, column: Index) -> OutputCoordinate:
+        found = whole.coordinate(at, column, row)
         return OutputCoordinate(_last(found.index, 1), found.guards)
 
     def reached(at: Index, term: Index) -> Sequence[BoundsCheck]:
@@ -70,7 +70,7 @@ def turned(op: Op, a: Value, b: Value) -> Contraction:
         _last(whole.terms, 0),
         left,
         right,
-        place,
+        coordinate,
         reached=None if whole.reached is None else reached,
     )
 
@@ -81,11 +81,11 @@ def _turned_weight_gradient(whole: Contraction) -> Contraction:
     def right(reading: Reading, at: Index, column: Index, term: Index) -> Expression:
         return whole.right(reading, at, _first(column), term)
 
-    def place(at: Index, row: Index, column: Index) -> OutputCoordinate:
-        found = whole.place(at, row, _first(column))
+    def coordinate(at: Index, row: Index, column: Index) -> OutputCoordinate:
+        found = whole.coordinate(at, row, _first(column))
         return OutputCoordinate(_last(found.index, 1), found.guards)
 
-    return replace(whole, columns=_last(whole.columns, 0), right=right, place=place)
+    return replace(whole, columns=_last(whole.columns, 0), right=right, coordinate=coordinate)
 
 
 def _last(of: tuple[Each, ...], axis: int) -> tuple[Each, ...]:
@@ -135,11 +135,11 @@ def _forward(geometry: _Geometry, x: Value, w: Value) -> Contraction:
         start = column[0], group[0] * depth + term[0]
         return _read(reading, x, start, geometry.taps(column[1:], term[1:], spatial))
 
-    def place(group: Index, row: Index, column: Index) -> OutputCoordinate:
+    def coordinate(group: Index, row: Index, column: Index) -> OutputCoordinate:
         return OutputCoordinate((column[0], group[0] * each + row[0], *column[1:]))
 
     columns, terms = (samples, *pixels), (depth, *kernel)
-    return Contraction((geometry.groups,), (each,), columns, terms, left, right, place, (0,))
+    return Contraction((geometry.groups,), (each,), columns, terms, left, right, coordinate, (0,))
 
 
 def _weight_gradient(
@@ -156,11 +156,11 @@ def _weight_gradient(
         start = term[0], group[0] * depth + column[0]
         return _read(reading, x, start, geometry.taps(term[1:], column[1:], spatial))
 
-    def place(group: Index, row: Index, column: Index) -> OutputCoordinate:
+    def coordinate(group: Index, row: Index, column: Index) -> OutputCoordinate:
         return OutputCoordinate((group[0] * each + row[0], *column))
 
     return Contraction(
-        (geometry.groups,), (each,), (depth, *kernel), (samples, *pixels), left, right, place
+        (geometry.groups,), (each,), (depth, *kernel), (samples, *pixels), left, right, coordinate
     )
 
 
@@ -226,7 +226,7 @@ def _input_gradient(
         guards = [axis.output(phase, i, j) for axis, phase, i, j in axes]
         return _read(reading, dy, (column[0], at[0] * each + term[0]), guards)
 
-    def place(at: Index, row: Index, column: Index) -> OutputCoordinate:
+    def coordinate(at: Index, row: Index, column: Index) -> OutputCoordinate:
         axes = zip(phases, at[1:], column[1:], strict=True)
         guards = tuple(axis.pixel(phase, i) for axis, phase, i in axes)
         index = (column[0], at[0] * depth + row[0], *(guard.index for guard in guards))
@@ -239,7 +239,7 @@ def _input_gradient(
     batch = (geometry.groups, *(axis.count for axis in phases))
     columns = (samples, *(axis.pixels for axis in phases))
     terms = (each, *(axis.taps for axis in phases))
-    return Contraction(batch, (depth,), columns, terms, left, right, place, (0,), reached)
+    return Contraction(batch, (depth,), columns, terms, left, right, coordinate, (0,), reached)
 
 
 def _pixels(spatial: Sequence[int], kernel: Sequence[int], geometry: _Geometry) -> tuple[int, ...]:

@@ -25,13 +25,13 @@ def read(reading: Reading, value: Value, index: Index) -> Expression:
             after = axis + ids.type.rank - batch
             row = integer(reading.at(ids, (*index[:batch], *index[axis:after])))
             guard = BoundsCheck(row, 1, concrete(table.type.shape[axis]))
-            place = (*index[:axis], guard.index, *index[after:])
-            return guarded(reading.make, [guard], reading.at(table, place))
+            position = (*index[:axis], guard.index, *index[after:])
+            return guarded(reading.make, [guard], reading.at(table, position))
         case DynamicSlice():
             x, *starts = value.operands
             firsts = (integer(reading.at(start, ())) for start in starts)
-            place = tuple(first + at for first, at in zip(firsts, index, strict=True))
-            return reading.at(x, place)
+            position = tuple(first + at for first, at in zip(firsts, index, strict=True))
+            return reading.at(x, position)
         case DynamicUpdate():
             x, part, *starts = value.operands
             firsts = (integer(reading.at(start, ())) for start in starts)
@@ -65,8 +65,8 @@ def reduction(value: Value) -> Reduction:
 def _scattered(kind: Kind, axis: int, batch: int, ids: Value, updates: Value) -> Reduction:
     def term(reading: Reading, kept: Index, at: Index) -> Term:
         distance = integer(reading.at(ids, (*kept[:batch], *at))) - kept[axis]
-        place = (*kept[:axis], *at, *kept[axis + 1 :])
-        return Term(reading.at(updates, place), BoundsCheck(distance, 1, 1))
+        position = (*kept[:axis], *at, *kept[axis + 1 :])
+        return Term(reading.at(updates, position), BoundsCheck(distance, 1, 1))
 
     return Reduction(kind, (concrete_shape(ids.type.shape[batch:]),), term)
 

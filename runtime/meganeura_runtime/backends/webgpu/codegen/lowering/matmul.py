@@ -35,7 +35,7 @@ def contraction(op: Op, a: Value, b: Value) -> Contraction:
         matrix = (*column, *term) if op.transpose_right else (*term, *column)
         return reading.at(b, (*at, *matrix))
 
-    def place(at: Index, row: Index, column: Index) -> OutputCoordinate:
+    def coordinate(at: Index, row: Index, column: Index) -> OutputCoordinate:
         return OutputCoordinate((*at, *row, *column))
 
-    return Contraction(batch, rows, (columns,), (terms,), left, right, place)
+    return Contraction(batch, rows, (columns,), (terms,), left, right, coordinate)

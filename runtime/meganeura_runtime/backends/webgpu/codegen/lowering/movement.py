@@ -37,8 +37,10 @@ def read(reading: Reading, value: Value, index: Index) -> Expression:
         case Reverse(axes=axes):
             return reading.at(operand, _reversed(index, shape, axes))
         case Pad(low=low, interior=interior):
-            places = zip(index, concrete_shape(low), concrete_shape(interior), shape, strict=True)
-            guards = [BoundsCheck(at - first, gap + 1, size) for at, first, gap, size in places]
+            positions = zip(
+                index, concrete_shape(low), concrete_shape(interior), shape, strict=True
+            )
+            guards = [BoundsCheck(at - first, gap + 1, size) for at, first, gap, size in positions]
             inside = reading.at(operand, tuple(guard.index for guard in guards))
             return guarded(reading.make, guards, inside)
         case Concat(axis=axis):
@@ -62,8 +64,8 @@ def _joined(reading: Reading, value: Value, index: Index, axis: int) -> Expressi
     for operand, size in zip(reversed(value.operands), reversed(sizes), strict=True):
         start -= size
         guard = BoundsCheck(index[axis] - start, 1, size)
-        place = (*index[:axis], guard.index, *index[axis + 1 :])
-        inside = reading.at(operand, place)
+        position = (*index[:axis], guard.index, *index[axis + 1 :])
+        inside = reading.at(operand, position)
         result = inside if result is None else reading.make.choice(guard, inside, result)
     if result is None:
         raise ValueError("nothing was joined")

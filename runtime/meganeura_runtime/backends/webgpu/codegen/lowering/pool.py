@@ -28,8 +28,8 @@ def read(reading: Reading, value: Value, index: Index) -> Expression:
             indices, g = value.operands
             number = integer(reading.at(indices, index))
             guards = _taps(op, g, index, unravel(number, concrete_shape(op.window)))
-            place = (*index[:2], *(guard.index for guard in guards))
-            return guarded(reading.make, guards, reading.at(g, place))
+            position = (*index[:2], *(guard.index for guard in guards))
+            return guarded(reading.make, guards, reading.at(g, position))
         case op:
             raise TypeError(f"{op} selects nothing")
 
@@ -82,12 +82,12 @@ def _added(op: MaxPoolGradient, indices: Value, dy: Value) -> Reduction:
     padding, windows = concrete_shape(op.padding), concrete_shape(dy.type.shape[2:])
 
     def term(reading: Reading, kept: Index, at: Index) -> Term:
-        places = [place + pad for place, pad in zip(kept[2:], padding, strict=True)]
-        axes = list(zip(places, at, stride, strict=True))
+        positions = [position + pad for position, pad in zip(kept[2:], padding, strict=True)]
+        axes = list(zip(positions, at, stride, strict=True))
         numbers = zip(axes, windows, strict=True)
-        outer = [BoundsCheck(place // by - j, 1, size) for (place, j, by), size in numbers]
+        outer = [BoundsCheck(position // by - j, 1, size) for (position, j, by), size in numbers]
         taps = zip(axes, window, strict=True)
-        inner = [BoundsCheck(place % by + j * by, 1, size) for (place, j, by), size in taps]
+        inner = [BoundsCheck(position % by + j * by, 1, size) for (position, j, by), size in taps]
         index = (*kept[:2], *(guard.index for guard in outer))
         make = reading.make
         number = make.number(ravel(tuple(guard.index for guard in inner), window), DType.I32)

@@ -66,12 +66,12 @@ def _composed(reading: Reading, op: RecurrenceRound, value: Value, kept: Index) 
     make, dtype = reading.make, a.type.dtype
     total = make.literal(1 - value.index, dtype)
     for guard in reversed(_places(op, concrete_shape(a.type.shape), kept)):
-        place = (*kept[: op.axis], guard.index, *kept[op.axis + 1 :])
-        factor = make.call("{0} * {1}", dtype, reading.at(a, place), total)
+        position = (*kept[: op.axis], guard.index, *kept[op.axis + 1 :])
+        factor = make.call("{0} * {1}", dtype, reading.at(a, position), total)
         if value.index == 0:
             total = make.choice(guard, factor, total)
         else:
-            term = make.call("{0} + {1}", dtype, reading.at(b, place), factor)
+            term = make.call("{0} + {1}", dtype, reading.at(b, position), factor)
             total = guarded(make, [guard], term)
     return total
 

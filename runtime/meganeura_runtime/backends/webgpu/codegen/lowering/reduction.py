@@ -96,7 +96,7 @@ class Reduction:
 
     def axes(self) -> tuple[Axis, ...]:
         """A variable for each loop."""
-        return tuple(Axis(f"k{place}", size) for place, size in enumerate(self.sizes))
+        return tuple(Axis(f"k{position}", size) for position, size in enumerate(self.sizes))
 
     def index(self, axes: tuple[Axis, ...]) -> Index:
         """The term that the loops are at."""

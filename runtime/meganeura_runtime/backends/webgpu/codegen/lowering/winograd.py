@@ -34,7 +34,7 @@ class Transform:
     units: tuple[int, ...]
     matrix: Array
     read: Callable[[Reading, Index, int, int], Expression]
-    place: Callable[[Index, int, int], OutputCoordinate]
+    coordinate: Callable[[Index, int, int], OutputCoordinate]
 
 
 def transform_of(value: Value) -> Transform:
@@ -65,10 +65,10 @@ def _input(value: Value) -> Transform:
     def read(reading: Reading, unit: Index, row: int, column: int) -> Expression:
         return _pixel(reading, x, unit, _start(op, unit, (row, column), padding))
 
-    def place(unit: Index, row: int, column: int) -> OutputCoordinate:
+    def coordinate(unit: Index, row: int, column: int) -> OutputCoordinate:
         return _product(op, unit, tiles, row, column)
 
-    return Transform((c, *tiles), op.matrices.input, read, place)
+    return Transform((c, *tiles), op.matrices.input, read, coordinate)
 
 
 def _kernel(value: Value) -> Transform:
@@ -78,11 +78,11 @@ def _kernel(value: Value) -> Transform:
     def read(reading: Reading, unit: Index, row: int, column: int) -> Expression:
         return reading.at(w, (*unit, Affine(abs(last - row)), Affine(abs(last - column))))
 
-    def place(unit: Index, row: int, column: int) -> OutputCoordinate:
+    def coordinate(unit: Index, row: int, column: int) -> OutputCoordinate:
         return OutputCoordinate((Affine(row * op.size + column), *unit))
 
     units = concrete_shape(w.type.shape[:2])
-    return Transform(units, op.matrices.kernel, read, place)
+    return Transform(units, op.matrices.kernel, read, coordinate)
 
 
 def _kernel_gradient(value: Value) -> Transform:
@@ -91,11 +91,11 @@ def _kernel_gradient(value: Value) -> Transform:
     def read(reading: Reading, unit: Index, row: int, column: int) -> Expression:
         return reading.at(products, (Affine(row * op.size + column), *unit))
 
-    def place(unit: Index, row: int, column: int) -> OutputCoordinate:
+    def coordinate(unit: Index, row: int, column: int) -> OutputCoordinate:
         return OutputCoordinate((*unit, Affine(row), Affine(column)))
 
     units = concrete_shape(products.type.shape[1:])
-    return Transform(units, op.matrices.kernel.T, read, place)
+    return Transform(units, op.matrices.kernel.T, read, coordinate)
 
 
 def _output(value: Value) -> Transform:
@@ -106,13 +106,13 @@ def _output(value: Value) -> Transform:
     def read(reading: Reading, unit: Index, row: int, column: int) -> Expression:
         return reading.at(products, _product(op, unit, tiles, row, column).index)
 
-    def place(unit: Index, row: int, column: int) -> OutputCoordinate:
+    def coordinate(unit: Index, row: int, column: int) -> OutputCoordinate:
         starts = _start(op, unit, (row, column), (0, 0))
         guards = tuple(BoundsCheck(at, 1, size) for at, size in zip(starts, spatial, strict=True))
         return OutputCoordinate((unit[1], unit[0], *(guard.index for guard in guards)), guards)
 
     units = (concrete_shape(products.type.shape)[1], *tiles)
-    return Transform(units, op.matrices.output, read, place)
+    return Transform(units, op.matrices.output, read, coordinate)
 
 
 def _output_gradient(value: Value) -> Transform:
@@ -123,10 +123,10 @@ def _output_gradient(value: Value) -> Transform:
     def read(reading: Reading, unit: Index, row: int, column: int) -> Expression:
         return _pixel(reading, dy, unit, _start(op, unit, (row, column), (0, 0)))
 
-    def place(unit: Index, row: int, column: int) -> OutputCoordinate:
+    def coordinate(unit: Index, row: int, column: int) -> OutputCoordinate:
         return _product(op, unit, tiles, row, column)
 
-    return Transform((k, *tiles), op.matrices.output.T, read, place)
+    return Transform((k, *tiles), op.matrices.output.T, read, coordinate)
 
 
 TRANSFORMS: Mapping[type[Op], Callable[[Value], Transform]] = {
@@ -150,7 +150,7 @@ def _start(
 ) -> list[Affine]:
     """The index in its image of an element of the tile of a unit [channel, image, row, column]."""
     axes = zip(unit[2:], within, padding, strict=True)
-    return [tile * op.outputs + place - around for tile, place, around in axes]
+    return [tile * op.outputs + position - around for tile, position, around in axes]
 
 
 def _pixel(reading: Reading, x: Value, unit: Index, at: list[Affine]) -> Expression:

@@ -84,8 +84,8 @@ def _split(whole: Contraction, parts: int) -> Contraction:
     def right(reading: Reading, at: Index, column: Index, term: Index) -> Expression:
         return whole.right(reading, at[1:], column, original(at, term)[1])
 
-    def place(at: Index, row: Index, column: Index) -> OutputCoordinate:
-        inner = whole.place(at[1:], row, column)
+    def coordinate(at: Index, row: Index, column: Index) -> OutputCoordinate:
+        inner = whole.coordinate(at[1:], row, column)
         return OutputCoordinate((at[0], *inner.index), inner.guards)
 
     def reached(at: Index, term: Index) -> Sequence[BoundsCheck]:
@@ -98,7 +98,7 @@ def _split(whole: Contraction, parts: int) -> Contraction:
         terms=terms,
         left=left,
         right=right,
-        place=place,
+        coordinate=coordinate,
         reached=reached,
     )
 
@@ -143,7 +143,7 @@ class _Tile:
     @staticmethod
     def at(number: Affine, count: int, sizes: tuple[int, ...]) -> "_Tile":
         guards = tuple(
-            BoundsCheck(number * count + place, 1, prod(sizes)) for place in range(count)
+            BoundsCheck(number * count + position, 1, prod(sizes)) for position in range(count)
         )
         return _Tile(tuple(unravel(guard.index, sizes) for guard in guards), guards)
 
@@ -165,26 +165,28 @@ def contraction_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
         -(-prod(contraction.columns) // tiling.columns),
     )
     launch = Launch(prod(tiles), tiling.workgroup, target)
-    writer, make = WgslEmitter(), Expressions()
-    axis, exists = launch.declare(writer, "t")
+    emitter, make = WgslEmitter(), Expressions()
+    axis, exists = launch.declare(emitter, "t")
     which, row, column = unravel(variable(axis), tiles)
     batch = unravel(which, contraction.batch)
     rows = _Tile.at(row, tiling.rows, contraction.rows)
     columns = _Tile.at(column, tiling.columns, contraction.columns)
     before = memory.before(work)
-    _sum_products(writer, ElementInliner(make, before), contraction, tiling, (batch, rows, columns))
+    _sum_products(
+        emitter, ElementInliner(make, before), contraction, tiling, (batch, rows, columns)
+    )
     shape = concrete_shape(anchor.type.shape)
     for i, j in product(range(tiling.rows), range(tiling.columns)):
-        place = contraction.place(batch, rows.indices[i], columns.indices[j])
-        guards = (*place.guards, rows.guards[i], columns.guards[j])
-        position = ravel(place.index, shape)
+        at = contraction.coordinate(batch, rows.indices[i], columns.indices[j])
+        guards = (*at.guards, rows.guards[i], columns.guards[j])
+        position = ravel(at.index, shape)
         element = Element(position, {anchor.id: f"c{i}_{j}"}, all_of(exists), guards)
-        write_result(writer, memory, result_of(make, work.stores, before, [element]))
-    return launch.kernel(writer, memory)
+        write_result(emitter, memory, result_of(make, work.stores, before, [element]))
+    return launch.kernel(emitter, memory)
 
 
 def _sum_products(
-    writer: WgslEmitter,
+    emitter: WgslEmitter,
     reader: ElementInliner,
     contraction: Contraction,
     tiling: Tiling,
@@ -192,27 +194,27 @@ def _sum_products(
 ) -> None:
     batch, rows, columns = tile
     sizes = (*contraction.terms[:-1], contraction.terms[-1] // tiling.terms)
-    loops = [Axis(f"k{place}", size) for place, size in enumerate(sizes)]
+    loops = [Axis(f"k{position}", size) for position, size in enumerate(sizes)]
     for i, j in product(range(tiling.rows), range(tiling.columns)):
-        writer.line(f"var c{i}_{j} = 0.0f;")
+        emitter.line(f"var c{i}_{j} = 0.0f;")
     with ExitStack() as stack:
         for loop in loops:
             if loop.size > 1:
-                stack.enter_context(writer.loop(loop))
+                stack.enter_context(emitter.loop(loop))
         outer = tuple(_position(loop) for loop in loops[:-1])
         terms = [(*outer, _position(loops[-1]) * tiling.terms + u) for u in range(tiling.terms)]
         # All loads stand before all arithmetic, or software adapters spill every product.
         left = [
-            [writer.value(contraction.left(reader, batch, row, term)) for term in terms]
+            [emitter.value(contraction.left(reader, batch, row, term)) for term in terms]
             for row in rows.indices
         ]
         right = [
-            [writer.value(contraction.right(reader, batch, column, term)) for term in terms]
+            [emitter.value(contraction.right(reader, batch, column, term)) for term in terms]
             for column in columns.indices
         ]
         for i, j in product(range(tiling.rows), range(tiling.columns)):
             products = (f"{a} * {b}" for a, b in zip(left[i], right[j], strict=True))
-            writer.line(f"c{i}_{j} += {' + '.join(products)};")
+            emitter.line(f"c{i}_{j} += {' + '.join(products)};")
 
 
 def _position(loop: Axis) -> Affine:

@@ -27,12 +27,12 @@ def shared_out(tile: Tile, lane: Affine) -> tuple[Affine, Affine]:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """The elements of a lane's sums, in rows and columns of a result that `place` puts together."""
+class LaneResults:
+    """The elements of a lane's sums, at rows and columns that `coordinate` puts together."""
 
     rows: tuple[int, ...]
     columns: tuple[int, ...]
-    place: Callable[[Index, Index], OutputCoordinate]
+    coordinate: Callable[[Index, Index], OutputCoordinate]
     tile: Tile
     row: Affine
     column: Affine
@@ -50,10 +50,10 @@ class Places:
                 for beside, columns, first in self._columns(j):
                     group: list[Element] = []
                     for v, column in enumerate(columns, first):
-                        place = self.place(row, column)
+                        at = self.coordinate(row, column)
                         registers = {of.id: f"{self.sums}{i}_{j}.{'xyzw'[v]}"}
-                        guards = (*place.guards, above, beside)
-                        position = ravel(place.index, shape)
+                        guards = (*at.guards, above, beside)
+                        position = ravel(at.index, shape)
                         group.append(Element(position, registers, exists, guards))
                     found.extend(together(group))
         return found

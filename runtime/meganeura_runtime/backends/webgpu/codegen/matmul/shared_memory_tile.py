@@ -1,4 +1,4 @@
-"""How the lanes of a workgroup bring parts of a factor from memory to where all of them can read.
+"""Shared-memory tiles: the lanes of a workgroup copy part of an operand where all can read it.
 
 In each step they fetch a few terms of the tile's rows or columns into registers, which may happen
 long before they put them into the memory of the workgroup.
@@ -83,11 +83,11 @@ class Steps:
         """Neighbouring terms of a step, from the `number`-th `width` of them on."""
         block, *others = step
         guard = BoundsCheck(block * (self.at_once // width) + number, 1, self.length // width)
-        places = dict(zip(self._others, others, strict=True))
+        positions = dict(zip(self._others, others, strict=True))
         found: list[Index] = []
-        for place in range(width):
-            inside = unravel(guard.index * width + place, self._sizes)
-            both = places | dict(zip(self.together, inside, strict=True))
+        for position in range(width):
+            inside = unravel(guard.index * width + position, self._sizes)
+            both = positions | dict(zip(self.together, inside, strict=True))
             found.append(tuple(both[axis] for axis in range(len(self.terms))))
         return guard, found
 
@@ -130,7 +130,7 @@ class Operand:
         """Words from one term to the next in the workgroup's memory."""
         return self.bank.pitch
 
-    def places(self, number: Affine, width: int) -> tuple[BoundsCheck, list[Index]]:
+    def positions(self, number: Affine, width: int) -> tuple[BoundsCheck, list[Index]]:
         """Neighbouring rows or columns of the tile; the first of all where there are no more."""
         total = prod(self.axes)
         guard = BoundsCheck(self.tile * (self.size // width) + number, 1, total // width)
@@ -168,14 +168,14 @@ def _are_vec4s(elements: Sequence[Expression]) -> bool:
 
 def _terms_are_closer(side: Operand, steps: Steps) -> bool:
     total, length = prod(side.axes), steps.length
-    place, term = Axis("place", total), Axis("term", length)
+    position, term = Axis("place", total), Axis("term", length)
     plain = Steps(steps.terms, steps.together, length)
     _, indices = plain.term(plain.at(Affine(0)), variable(term), 1)
-    element = side.read(unravel(variable(place), side.axes), indices[0])
+    element = side.read(unravel(variable(position), side.axes), indices[0])
     load = next((one for one in walk([element]) if isinstance(one, Load)), None)
     if load is None:
         return False
-    down, along = stride_along(load.index, place), stride_along(load.index, term)
+    down, along = stride_along(load.index, position), stride_along(load.index, term)
     return along > 0 and (along <= down or down == 0)
 
 
@@ -210,10 +210,10 @@ def _spread(
     def fetch(step: Index) -> list[Expression]:
         found: list[Expression] = []
         for outer, inner in parts:
-            place, term = (outer, inner) if run.along_terms else (inner, outer)
+            position, term = (outer, inner) if run.along_terms else (inner, outer)
             counts, terms = steps.term(step, term, run.width if run.along_terms else 1)
-            _, places = side.places(place, 1 if run.along_terms else run.width)
-            found.extend(guarded(make, [counts], side.read(p, t)) for p in places for t in terms)
+            _, positions = side.positions(position, 1 if run.along_terms else run.width)
+            found.extend(guarded(make, [counts], side.read(p, t)) for p in positions for t in terms)
         return found
 
     slots = [slot for part in parts for slot in run.slots(part, side.pitch)]
@@ -221,7 +221,7 @@ def _spread(
 
 
 def multiply(
-    writer: WgslEmitter,
+    emitter: WgslEmitter,
     tile: Tile,
     left: SharedMemoryBank,
     right: SharedMemoryBank,
@@ -232,10 +232,10 @@ def multiply(
     down, across = tile.rows // tile.rows_each, tile.columns // tile.columns_each
     for k in range(tile.terms):
         for i in range(tile.rows_each // 4):
-            writer.line(f"let x{k}_{i} = {left.four(start, k * left.pitch + 4 * i * down)};")
+            emitter.line(f"let x{k}_{i} = {left.four(start, k * left.pitch + 4 * i * down)};")
         for j in range(tile.columns_each // 4):
-            place = k * right.pitch + 4 * j * across
-            writer.line(f"let y{k}_{j} = {right.four('across', place)};")
+            position = k * right.pitch + 4 * j * across
+            emitter.line(f"let y{k}_{j} = {right.four('across', position)};")
         for i in range(tile.rows_each):
             for j in range(tile.columns_each // 4):
-                writer.line(f"{sums}{i}_{j} += x{k}_{i // 4}.{'xyzw'[i % 4]} * y{k}_{j};")
+                emitter.line(f"{sums}{i}_{j} += x{k}_{i // 4}.{'xyzw'[i % 4]} * y{k}_{j};")

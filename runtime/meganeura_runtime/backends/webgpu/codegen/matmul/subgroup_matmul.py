@@ -112,17 +112,19 @@ def subgroup_kernel(
     """Sum the products of some rows and each lane's columns, then compute what is stored."""
     grid = shuffle.grid(contraction)
     launch = Launch(prod(grid) * shuffle.lanes, shuffle.lanes, target)
-    writer, make = WgslEmitter(), Expressions()
-    group, exists = launch.declare_group(writer, "tile")
+    emitter, make = WgslEmitter(), Expressions()
+    group, exists = launch.declare_group(emitter, "tile")
     lane = Axis("l", shuffle.lanes)
-    writer.axis(lane, "lane")
+    emitter.axis(lane, "lane")
     which, column, row = _place(variable(group), grid, contraction)
     batch = unravel(which, contraction.batch)
     before = memory.before(work)
     rows = _Rows(contraction.rows, shuffle, row, _in_fours(contraction, shuffle, before))
     vec4 = (column * shuffle.lanes + variable(lane)) * shuffle.vec4s
     columns = [
-        one for place in range(shuffle.vec4s) for one in _columns(contraction.columns, vec4 + place)
+        one
+        for position in range(shuffle.vec4s)
+        for one in _columns(contraction.columns, vec4 + position)
     ]
     reader = ElementInliner(make, before)
     loops, terms = _loops(contraction, shuffle.terms)
@@ -136,28 +138,28 @@ def subgroup_kernel(
     counter = Axis("row", shuffle.rows)
 
     def results(row: Affine, sums: str) -> list[Result]:
-        places = batch, rows.computed(row), columns
-        elements = _elements(work, contraction, places, sums, all_of(exists))
+        positions = batch, rows.computed(row), columns
+        elements = _elements(work, contraction, positions, sums, all_of(exists))
         return [result_of(make, work.stores, before, group) for group in elements]
 
     of_any_row = results(variable(counter), "sum")
     reads = [one for side in (*left, *right) for one in side]
-    writer.vec4s = vec4s_of(reads, memory, of_any_row)
-    _sum_products(writer, loops, rows, left, right, lane)
-    if shuffle.rows * _accesses(of_any_row, memory, writer.vec4s) <= MOST_ACCESSES:
+    emitter.vec4s = vec4s_of(reads, memory, of_any_row)
+    _sum_products(emitter, loops, rows, left, right, lane)
+    if shuffle.rows * _accesses(of_any_row, memory, emitter.vec4s) <= MOST_ACCESSES:
         for number in range(shuffle.rows):
             for result in results(Affine(number), f"c{number}_"):
-                write_result(writer, memory, result)
-        return launch.kernel(writer, memory)
+                write_result(emitter, memory, result)
+        return launch.kernel(emitter, memory)
     for vec4 in range(shuffle.vec4s):
         sums = ", ".join(f"c{number}_{vec4}" for number in range(shuffle.rows))
-        writer.line(f"var sums{vec4} = array<vec4<f32>, {shuffle.rows}>({sums});")
-    with writer.loop(counter):
+        emitter.line(f"var sums{vec4} = array<vec4<f32>, {shuffle.rows}>({sums});")
+    with emitter.loop(counter):
         for vec4 in range(shuffle.vec4s):
-            writer.register(f"sum{vec4}", f"sums{vec4}[row]")
+            emitter.register(f"sum{vec4}", f"sums{vec4}[row]")
         for result in of_any_row:
-            write_result(writer, memory, result)
-    return launch.kernel(writer, memory)
+            write_result(emitter, memory, result)
+    return launch.kernel(emitter, memory)
 
 
 def _place(group: Affine, grid: tuple[int, int, int], contraction: Contraction) -> Index:
@@ -206,16 +208,16 @@ class _Rows:
             BoundsCheck(first + turn * self.shuffle.lanes, 1, self.total // each)
             for turn in range(turns)
         ]
-        places = [guard.index * each + place for guard in guards for place in range(each)]
-        return [unravel(place, self.sizes) for place in places]
+        positions = [guard.index * each + position for guard in guards for position in range(each)]
+        return [unravel(position, self.sizes) for position in positions]
 
     def source(self, row: int) -> tuple[int, int]:
         """Which of those that a lane fetched is a row of the workgroup, and which lane has it."""
         if not self.in_fours:
             return divmod(row, self.shuffle.lanes)
         turn, within = divmod(row, VEC4 * self.shuffle.lanes)
-        lane, place = divmod(within, VEC4)
-        return VEC4 * turn + place, lane
+        lane, position = divmod(within, VEC4)
+        return VEC4 * turn + position, lane
 
     def computed(self, row: Affine) -> tuple[Index, BoundsCheck]:
         """One of the rows of the workgroup."""
@@ -241,44 +243,44 @@ def _in_fours(contraction: Contraction, shuffle: SubgroupTile, before: Mapping[i
 
 
 def _axes(name: str, sizes: tuple[int, ...]) -> list[Axis]:
-    return [Axis(f"{name}{place}", size) for place, size in enumerate(sizes)]
+    return [Axis(f"{name}{position}", size) for position, size in enumerate(sizes)]
 
 
 def _columns(sizes: tuple[int, ...], vec4: Affine) -> list[tuple[Index, BoundsCheck]]:
     """The columns of a lane: four neighbours that exist together, where that is so for all."""
     total = prod(sizes)
     if total % VEC4:
-        guards = [BoundsCheck(vec4 * VEC4 + place, 1, total) for place in range(VEC4)]
+        guards = [BoundsCheck(vec4 * VEC4 + position, 1, total) for position in range(VEC4)]
         return [(unravel(guard.index, sizes), guard) for guard in guards]
     guard = BoundsCheck(vec4, 1, total // VEC4)
-    places = [guard.index * VEC4 + place for place in range(VEC4)]
-    return [(unravel(place, sizes), guard) for place in places]
+    positions = [guard.index * VEC4 + position for position in range(VEC4)]
+    return [(unravel(position, sizes), guard) for position in positions]
 
 
 def _loops(contraction: Contraction, at_once: int) -> tuple[list[Axis], list[Index]]:
     """A loop for each axis of the terms, and the terms that one turn of all of them takes."""
     *outer, last = contraction.terms
-    loops = [Axis(f"k{place}", size) for place, size in enumerate((*outer, last // at_once))]
-    *places, base = [variable(loop) if loop.size > 1 else Affine(0) for loop in loops]
-    terms = [(*places, base * at_once + place) for place in range(at_once)]
+    loops = [Axis(f"k{position}", size) for position, size in enumerate((*outer, last // at_once))]
+    *positions, base = [variable(loop) if loop.size > 1 else Affine(0) for loop in loops]
+    terms = [(*positions, base * at_once + position) for position in range(at_once)]
     return [loop for loop in loops if loop.size > 1], terms
 
 
 def _elements(
     work: Work,
     contraction: Contraction,
-    places: tuple[Index, tuple[Index, BoundsCheck], Sequence[tuple[Index, BoundsCheck]]],
+    positions: tuple[Index, tuple[Index, BoundsCheck], Sequence[tuple[Index, BoundsCheck]]],
     sums: str,
     exists: Sequence[str],
 ) -> list[list[Element]]:
     """The elements of a lane in one of its rows, those together that exist together."""
     anchor = work.anchors[0]
     shape = concrete_shape(anchor.type.shape)
-    batch, (row, above), columns = places
+    batch, (row, above), columns = positions
     group: list[Element] = []
-    for place, (column, beside) in enumerate(columns):
-        at = contraction.place(batch, row, column)
-        registers = {anchor.id: f"{sums}{place // VEC4}.{'xyzw'[place % VEC4]}"}
+    for position, (column, beside) in enumerate(columns):
+        at = contraction.coordinate(batch, row, column)
+        registers = {anchor.id: f"{sums}{position // VEC4}.{'xyzw'[position % VEC4]}"}
         guards = tuple(one for one in (*at.guards, above, beside) if not one.always_holds)
         group.append(Element(ravel(at.index, shape), registers, exists, guards))
     vec4s = [group[start : start + VEC4] for start in range(0, len(group), VEC4)]
@@ -292,7 +294,7 @@ def _existing(vec4: list[Element]) -> list[list[Element]]:
 
 
 def _sum_products(
-    writer: WgslEmitter,
+    emitter: WgslEmitter,
     loops: Sequence[Axis],
     rows: _Rows,
     left: Sequence[Sequence[Expression]],
@@ -302,29 +304,29 @@ def _sum_products(
     shuffle = rows.shuffle
     for row in range(shuffle.rows):
         for vec4 in range(shuffle.vec4s):
-            writer.line(f"var c{row}_{vec4} = vec4<f32>();")
+            emitter.line(f"var c{row}_{vec4} = vec4<f32>();")
     with ExitStack() as stack:
         ends = [*_common_guards(left), *_common_guards(right)]
         for depth, loop in enumerate(loops):
-            stack.enter_context(writer.loop(loop))
+            stack.enter_context(emitter.loop(loop))
             for guard in ends:
                 if _fails_for_good(guard, loop, {lane, *loops[depth:]}):
-                    writer.line(f"if (!{writer.guard(guard)}) {{ break; }}")
+                    emitter.line(f"if (!{emitter.guard(guard)}) {{ break; }}")
         # All loads stand before all arithmetic, or the compiler spills every product.
-        fetched = [[writer.value(one) for one in terms] for terms in left]
-        columns = [[writer.value(one) for one in terms] for terms in right]
+        fetched = [[emitter.value(one) for one in terms] for terms in left]
+        columns = [[emitter.value(one) for one in terms] for terms in right]
         for term in range(shuffle.terms):
             for vec4 in range(shuffle.vec4s):
                 four = ", ".join(column[term] for column in columns[VEC4 * vec4 :][:VEC4])
-                writer.line(f"let y{term}_{vec4} = vec4<f32>({four});")
+                emitter.line(f"let y{term}_{vec4} = vec4<f32>({four});")
         for row in range(shuffle.rows):
-            place, source = rows.source(row)
+            position, source = rows.source(row)
             for term in range(shuffle.terms):
-                name = fetched[place][term]
-                writer.line(f"let x{row}_{term} = subgroupShuffle({name}, {source}u);")
+                name = fetched[position][term]
+                emitter.line(f"let x{row}_{term} = subgroupShuffle({name}, {source}u);")
             for vec4 in range(shuffle.vec4s):
                 products = (f"x{row}_{term} * y{term}_{vec4}" for term in range(shuffle.terms))
-                writer.line(f"c{row}_{vec4} += {' + '.join(products)};")
+                emitter.line(f"c{row}_{vec4} += {' + '.join(products)};")
 
 
 def _common_guards(factor: Sequence[Sequence[Expression]]) -> list[BoundsCheck]:

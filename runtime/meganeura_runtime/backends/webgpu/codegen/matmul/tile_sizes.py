@@ -1,4 +1,4 @@
-"""How the workgroups of a GPU share out a contraction: sizes as data, and the choice among them."""
+"""Tile sizes: how the workgroups of a GPU share out a contraction, as data, and the choice."""
 
 from math import prod
 

@@ -23,7 +23,7 @@ from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import (
     OutputCoordinate,
 )
 from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import ElementInliner
-from meganeura_runtime.backends.webgpu.codegen.matmul.output_tile import Places, shared_out
+from meganeura_runtime.backends.webgpu.codegen.matmul.output_tile import LaneResults, shared_out
 from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import (
     Operand,
     SharedMemoryTile,
@@ -56,10 +56,10 @@ def tiled_kernel(
         -(-prod(contraction.rows) // tile.rows),
     )
     launch = Launch(prod(grid) * tile.lanes, tile.lanes, target)
-    writer, make = WgslEmitter(), Expressions()
-    group, exists = launch.declare_group(writer, "tile")
+    emitter, make = WgslEmitter(), Expressions()
+    group, exists = launch.declare_group(emitter, "tile")
     lane = Axis("l", tile.lanes)
-    writer.axis(lane, "lane")
+    emitter.axis(lane, "lane")
     which, column, row = unravel(variable(group), grid)
     batch = unravel(which, contraction.batch)
     down, across = shared_out(tile, variable(lane))
@@ -81,26 +81,28 @@ def tiled_kernel(
         )
     ]
 
-    def place(at: Index, beside: Index) -> OutputCoordinate:
-        return contraction.place(batch, at, beside)
+    def coordinate(at: Index, beside: Index) -> OutputCoordinate:
+        return contraction.coordinate(batch, at, beside)
 
-    places = Places(contraction.rows, contraction.columns, place, tile, row, column, down, across)
+    lanes = LaneResults(
+        contraction.rows, contraction.columns, coordinate, tile, row, column, down, across
+    )
     results = [
         result_of(make, work.stores, before, elements)
-        for elements in places.elements(work.anchors[0], all_of(exists))
+        for elements in lanes.elements(work.anchors[0], all_of(exists))
     ]
     reads = [one for side in sides for one in side.fetch(steps.at(Affine(0)))]
-    writer.vec4s = vec4s_of(reads, memory, results)
+    emitter.vec4s = vec4s_of(reads, memory, results)
     step = Axis("step", steps.count)
     reached = _reached(contraction, steps, batch, variable(step))
-    _sum_products(writer, tile, steps, sides, (down, across), reached)
+    _sum_products(emitter, tile, steps, sides, (down, across), reached)
     for result in results:
-        write_result(writer, memory, result)
+        write_result(emitter, memory, result)
     shared = [
         f"var<workgroup> {side.side.name}: array<f32, {tile.terms * side.side.pitch}>;"
         for side in sides
     ]
-    return launch.kernel(writer, memory, shared)
+    return launch.kernel(emitter, memory, shared)
 
 
 def _reached(
@@ -115,47 +117,47 @@ def _reached(
 
 
 def _sum_products(
-    writer: WgslEmitter,
+    emitter: WgslEmitter,
     tile: Tile,
     steps: Steps,
     sides: Sequence[SharedMemoryTile],
     lanes: tuple[Affine, Affine],
     reached: Sequence[BoundsCheck],
 ) -> None:
-    slots = [[writer.index(slot) for slot in side.slots] for side in sides]
-    first = [[writer.value(one) for one in side.fetch(steps.at(Affine(0)))] for side in sides]
+    slots = [[emitter.index(slot) for slot in side.slots] for side in sides]
+    first = [[emitter.value(one) for one in side.fetch(steps.at(Affine(0)))] for side in sides]
     for i in range(tile.rows_each):
         for j in range(tile.columns_each // 4):
-            writer.line(f"var c{i}_{j} = vec4<f32>();")
+            emitter.line(f"var c{i}_{j} = vec4<f32>();")
     for side, values in zip(sides, first, strict=True):
         for number, value in enumerate(values):
-            writer.line(f"var {side.side.name}{number} = {value};")
-    bases = [writer.index(lane * 4) for lane in lanes]
-    writer.line(f"let down = {bases[0]};")
-    writer.line(f"let across = {bases[1]};")
+            emitter.line(f"var {side.side.name}{number} = {value};")
+    bases = [emitter.index(lane * 4) for lane in lanes]
+    emitter.line(f"let down = {bases[0]};")
+    emitter.line(f"let across = {bases[1]};")
     axis = Axis("step", steps.count)
-    with writer.loop(axis):
-        for side, places in zip(sides, slots, strict=True):
-            for number, place in enumerate(places):
-                writer.line(f"{side.side.name}[{place}] = {side.side.name}{number};")
-        writer.line("workgroupBarrier();")
+    with emitter.loop(axis):
+        for side, positions in zip(sides, slots, strict=True):
+            for number, position in enumerate(positions):
+                emitter.line(f"{side.side.name}[{position}] = {side.side.name}{number};")
+        emitter.line("workgroupBarrier();")
         if steps.count > 1:
-            _fetch_next(writer, steps, sides)
+            _fetch_next(emitter, steps, sides)
         banks = sides[0].side.bank, sides[1].side.bank
         if reached:
-            with writer.condition(" && ".join(writer.guard(guard) for guard in reached)):
-                multiply(writer, tile, *banks)
+            with emitter.condition(" && ".join(emitter.guard(guard) for guard in reached)):
+                multiply(emitter, tile, *banks)
         else:
-            multiply(writer, tile, *banks)
-        writer.line("workgroupBarrier();")
+            multiply(emitter, tile, *banks)
+        emitter.line("workgroupBarrier();")
 
 
-def _fetch_next(writer: WgslEmitter, steps: Steps, sides: Sequence[SharedMemoryTile]) -> None:
+def _fetch_next(emitter: WgslEmitter, steps: Steps, sides: Sequence[SharedMemoryTile]) -> None:
     """Start to read what the next step needs, so that it is there by then; the last reads again."""
     following = Axis("following", steps.count)
-    writer.axis(following, f"min(step + 1u, {steps.count - 1}u)")
+    emitter.axis(following, f"min(step + 1u, {steps.count - 1}u)")
     for side in sides:
         elements = side.fetch(steps.at(variable(following)))
-        values = [writer.value(element) for element in elements]
+        values = [emitter.value(element) for element in elements]
         for number, value in enumerate(values):
-            writer.line(f"{side.side.name}{number} = {value};")
+            emitter.line(f"{side.side.name}{number} = {value};")

@@ -1,0 +1,290 @@
+"""A model in Python's hands: its weights, what it computes and writes, and its exports."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from operator import index
+from pathlib import Path
+from typing import SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.elaborate.declarations.generation import TokenGraph, TokenStep
+from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.index_checks import all_of, leaf_bounds
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_dsl.symbolic.size import Dim
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_runtime.backends.base import Session
+from meganeura_runtime.backends.device_failures import explained_failures
+from meganeura_runtime.backends.inference_session import open_inference
+from meganeura_runtime.backends.registry import choose_device, model_of
+from meganeura_runtime.export.onnx.export import export_onnx
+from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OnnxOptions
+from meganeura_runtime.infer.feeds import COUNTER, as_tensors, feeds, first_counter
+from meganeura_runtime.infer.generator import (
+    Generator,
+    Sampling,
+    streamed,
+)
+from meganeura_runtime.infer.size_binding import bind_sizes
+from meganeura_runtime.infer.text_task import TextTask
+from meganeura_runtime.infer.transcription import Speech, SpeechTask, Transcriber
+from meganeura_runtime.io.preprocess.speech_tokens import speech_tokens
+from meganeura_runtime.io.preprocess.tokens import require_vocabulary, tokenizer_of
+from meganeura_runtime.io.weights import initial_values, write_weights
+from meganeura_runtime.train.recipe import Start
+
+
+class Model:
+    """A model with its weights. Sizes that the program leaves open are those of the inputs."""
+
+    def __init__(
+        self,
+        program: pipeline.Program,
+        name: str | None,
+        config: Mapping[str, Static],
+        optional: frozenset[str] = frozenset(),
+    ) -> None:
+        self._program = program
+        self._name = name
+        self._config = config
+        self._optional = optional
+        symbolic = self._elaborated()
+        for each in sorted(optional - symbolic.inputs.keys()):
+            raise ValueError(f"the model has no optional input `{each}`")
+        self.parameters: tuple[ParameterInfo, ...] = symbolic.parameters
+        """What a checkpoint of it holds, in order."""
+        self.inputs: Mapping[str, TensorType] = symbolic.inputs
+        """The tensors it takes."""
+        self._symbolic = symbolic
+        self._files: tuple[Path, ...] = ()
+        self.values: dict[str, Array] = {}
+        """The value of every parameter and state, by name; empty until there are some."""
+
+    def load(self, start: Start, seed: int) -> None:
+        """Take the weights of files, all of them or none; what may be missing starts anew.
+
+        Raises `ProblemError` for files that cannot be read and for tensors that do not fit.
+        """
+        found = start.compared(self.parameters)
+        anew = [each for each in self.parameters if each.name in found.anew]
+        self.values = {**initial_values(anew, seed), **found.read()}
+        self._files = start.files
+
+    def session(
+        self,
+        sizes: Mapping[str, SupportsIndex] | None = None,
+        *,
+        device: str = "auto",
+        precision: str = "f32",
+    ) -> Session:
+        """The model on a device, with its weights, for inputs of these sizes.
+
+        `sizes` gives each size that the inputs leave open, such as `{"n": 4}` for
+        `image: [n, 1, 8, 8]`. `device` is a name that `meganeura devices` lists, or `auto`;
+        `precision` is `f32`, or on `xla` also `tf32` or `bf16`. Raises `ProblemError` for sizes the
+        model cannot have and for a device that is not there, refuses the model or the precision, or
+        has too little memory; `ValueError` for a size that is missing or that no input has, for
+        another precision, and if the model has no weights.
+        """
+        self._require_values()
+        numbers = self._all_sizes(sizes or {})
+        concrete = self._elaborated(numbers)
+        floats = ComputePrecision(precision)
+        rules = RewriteOptions(device=model_of(device, floats))
+        with explained_failures():
+            chosen = choose_device(device, precision=floats)
+            session = open_inference(concrete.graph, chosen.open, rules)
+            session.load(self.values)
+        return session
+
+    def run(
+        self,
+        inputs: Mapping[str, ArrayLike] | None = None,
+        *,
+        seed: int = 0,
+        device: str = "auto",
+        precision: str = "f32",
+    ) -> dict[str, Array]:
+        """The outputs, by name, for one array for each of `self.inputs`, by name.
+
+        A model that draws random numbers draws them from `seed`, unless `counter` is among the
+        inputs.
+        The sizes that the inputs leave open are those of the arrays. An array of another type is
+        converted if no value changes its meaning: integers to floats, wide numbers to narrow ones
+        that hold them. Each call opens the device anew: to run many, keep a `session`. Raises
+        `ProblemError` for inputs that do not fit and as `session` does; `ValueError` for arrays of
+        an element type that no tensor has, or if the model has no weights.
+        """
+        self._require_values()
+        given = {name: np.asarray(array) for name, array in (inputs or {}).items()}
+        if COUNTER in self.inputs:
+            given.setdefault(COUNTER, first_counter(seed))
+        tensors = as_tensors(given)
+        sizes = bind_sizes(self.inputs, {name: each.shape for name, each in tensors.items()})
+        bounds = all_of(
+            leaf_bounds(self._symbolic.graph, sizes), self._symbolic.stated_bounds(sizes)
+        )
+        fed = feeds(bounds, self.inputs, tensors)
+        with (
+            explained_failures(),
+            self.session(sizes, device=device, precision=precision) as session,
+        ):
+            outputs = session.step(fed)
+            return {name: np.asarray(value) for name, value in outputs.items()}
+
+    def generator(
+        self,
+        capacity: int,
+        *,
+        rows: int = 1,
+        sizes: Mapping[str, int] | None = None,
+        device: str = "auto",
+        precision: str = "f32",
+    ) -> Generator:
+        """The model on a device as what draws tokens, with caches for `capacity` of them.
+
+        `rows` is how many sequences of one length it goes on with at once. Its method `tokens`
+        gives what follows a prompt. If the model takes other inputs than tokens, `read` takes them
+        before; `sizes` gives those sizes that they leave open. Raises `ProblemError` for a model
+        that does not generate, and as `session` does.
+        """
+        step = TokenStep(capacity, 1, rows, sizes=tuple((sizes or {}).items()))
+        return self._generator(step, device, precision)
+
+    def _generator(self, step: TokenStep, device: str, precision: str = "f32") -> Generator:
+        self._require_values()
+        floats = ComputePrecision(precision)
+        rules = RewriteOptions(device=model_of(device, floats))
+        with explained_failures():
+            chosen = choose_device(device, precision=floats)
+            return Generator(self._token_step, self.values, chosen.open, rules, step)
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        steps: int | None = None,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        seed: int = 0,
+        tokenizer: Path | str | None = None,
+        device: str = "auto",
+    ) -> Iterator[str]:
+        """The text that follows a prompt, a piece for each token that finishes a character.
+
+        A model that takes a text beside its tokens, as T5 does, answers the prompt. Of at most
+        `steps` tokens: 128, or as many as fit, where that is not given. `tokenizer` is a
+        tokenizer.json; without one, the one beside the weights is taken, or the bytes of the text.
+        Tokens are the likeliest at temperature 0, otherwise drawn from
+        softmax(logits / temperature), from the `top_k` likeliest if that is not 0. The text ends
+        with a token that the checkpoint says ends it. To generate often, keep a `generator`.
+        Raises `ProblemError` for a prompt that is empty or too long, a setting that is out of
+        range, a tokenizer that does not fit, and as `generator` does.
+        """
+        words = tokenizer_of(self._files, None if tokenizer is None else Path(tokenizer))
+        sampling = Sampling(temperature, top_k, seed)
+        task = TextTask.of(self._token_step, words, prompt, steps, sampling)
+        generator = self._generator(task.step, device)
+        require_vocabulary(words, generator.vocabulary)
+
+        def pieces() -> Iterator[str]:
+            with generator:
+                if task.context:
+                    generator.read(task.context)
+                tokens = generator.tokens(task.ids, task.steps, sampling)
+                yield from streamed(words, tokens, task.ends)
+
+        return pieces()
+
+    def transcribe(
+        self,
+        sound: Path | str,
+        *,
+        language: str | None = None,
+        task: str | None = None,
+        timestamps: bool = False,
+        steps: int | None = None,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        seed: int = 0,
+        tokenizer: Path | str | None = None,
+        device: str = "auto",
+    ) -> Iterator[str]:
+        """What is said in a sound file, piece by piece; with `timestamps` a line for each part.
+
+        `language` is a code such as `en`, the one that is heard if it is not given; `task` is
+        `transcribe` or `translate`. What there is of these is said by the `generation_config.json`
+        beside the weights. `steps` is the most tokens of a window, 30 s for Whisper; the others
+        are those of `generate`. Raises `ProblemError` for a model that takes no sound, for what it
+        cannot do, for a file that is no sound, and as `generator` does.
+        """
+        words = tokenizer_of(self._files, None if tokenizer is None else Path(tokenizer))
+        sampling = Sampling(temperature, top_k, seed)
+        speech_task = SpeechTask.of(self._token_step, self._files)
+        with ExitStack() as stack:
+            generator = stack.enter_context(self._generator(speech_task.step, device))
+            require_vocabulary(words, generator.vocabulary)
+            known = speech_tokens(self._files, words, generator.vocabulary)
+            transcriber = Transcriber(generator, speech_task, words, known)
+            pieces = transcriber(Path(sound), Speech(language, task, timestamps), steps, sampling)
+            opened = stack.pop_all()
+
+        def closing_pieces() -> Iterator[str]:
+            with opened:
+                yield from pieces
+
+        return closing_pieces()
+
+    def _token_step(self, step: TokenStep) -> TokenGraph:
+        return pipeline.elaborate_tokens(self._program, self._name, self._config, step)
+
+    def export(
+        self, path: Path | str, *, opset: int = NEWEST_OPSET, fold_batch_norm: bool = False
+    ) -> None:
+        """Write the model with its weights as ONNX, of opset 17 to 20; open sizes stay symbols.
+
+        Raises `ProblemError` for what ONNX cannot say, if ONNX Runtime does not give what the model
+        gives, or where the extra `onnx` is not installed; `ValueError` for another opset, or if the
+        model has no weights.
+        """
+        self._require_values()
+        options = OnnxOptions(opset, fold_batch_norm)
+
+        name = self._program.model(self._name)
+        export_onnx(name, self._elaborated, self.values, Path(path), options)
+
+    def save(self, path: Path | str) -> None:
+        """Write the weights as safetensors, with the names and types of the checkpoint.
+
+        Raises `ProblemError` if the file cannot be written, `ValueError` if there are no weights.
+        """
+        self._require_values()
+        write_weights(Path(path), self.parameters, self.values, {"format": "pt"})
+
+    def _elaborated(self, sizes: Mapping[str, int] | None = None) -> Elaboration:
+        """The graph; sizes that are not given stay symbols."""
+        return pipeline.elaborate_model(
+            self._program, self._name, config=self._config, sizes=sizes, optional=self._optional
+        )
+
+    def _all_sizes(self, given: Mapping[str, SupportsIndex]) -> dict[str, int]:
+        """The sizes that are given, if they are those that the inputs leave open."""
+        sizes = [size for each in self.inputs.values() for size in each.shape]
+        names = [size.variables() for size in sizes if isinstance(size, Dim)]
+        wanted = frozenset[str]().union(*names)
+        if wanted.symmetric_difference(given):
+            listed = ", ".join(sorted(wanted)) or "no size"
+            text = f"the inputs leave open {listed}; given are {', '.join(given) or 'none'}"
+            raise ValueError(text)
+        return {name: index(size) for name, size in given.items()}
+
+    def _require_values(self) -> None:
+        if not self.values and self.parameters:
+            raise ValueError("the model has no weights: give it `weights`, or a `seed` to try it")

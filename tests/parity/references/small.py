@@ -1,0 +1,133 @@
+"""The smaller standard models in plain PyTorch."""
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - so it is known
+from torch import nn
+
+from tests.parity.references.encoders import Bert
+from tests.parity.references.sequences import Conv1D, Gpt2, Whisper
+
+
+class Perceptron(nn.Module):
+    """`Perceptron` of digits_mlp.mgn."""
+
+    def __init__(self, hidden: int, classes: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(64, hidden)
+        self.fc2 = nn.Linear(hidden, classes)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return self.fc2(torch.relu(self.fc1(image.flatten(1) / 16)))
+
+
+class Lora(Conv1D):
+    """`lora` of lora.mgn, around a map of GPT-2."""
+
+    def __init__(self, inner: int, outer: int, r: int) -> None:
+        super().__init__(inner, outer)
+        self.r = r
+        self.lora_A = nn.Parameter(torch.zeros(r, inner))
+        self.lora_B = nn.Parameter(torch.zeros(outer, r))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + x @ self.lora_A.T @ self.lora_B.T * (16 / self.r)
+
+
+class LoraGpt2(Gpt2):
+    def __init__(self, vocabulary: int, positions: int, d: int, layers: int, heads: int) -> None:
+        super().__init__(vocabulary, positions, d, layers, heads)
+        for layer in self.transformer["h"].children():
+            layer.get_submodule("attn").add_module("c_attn", Lora(d, 3 * d, 3))
+
+
+class SentenceBert(Bert):
+    """`SentenceEncoder` of bert.mgn, for sentences of which the first tokens alone count."""
+
+    def __init__(self, seen: int, vocabulary: int, positions: int, d: int, layers: int, heads: int,
+                 ffn: int) -> None:  # fmt: skip
+        super().__init__(vocabulary, positions, d, layers, heads, ffn)
+        del self.pooler
+        self.seen = seen
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        ids = ids[:, : self.seen]
+        words, places, kinds, norm = self.embeddings.children()
+        x = norm(words(ids) + places(torch.arange(self.seen)) + kinds(torch.zeros_like(ids)))
+        return F.normalize(self.encoder.get_submodule("layer")(x).mean(1), dim=1)
+
+
+class LstmLm(nn.Module):
+    """`LstmLm` of recurrent.mgn, by torch.nn.LSTM."""
+
+    def __init__(self, vocabulary: int, d: int, hidden: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, d)
+        self.lstm = nn.LSTM(d, hidden, batch_first=True)
+        self.out = nn.Linear(hidden, vocabulary)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.out(self.lstm(self.embed(ids))[0])
+
+
+class Tagger(nn.Module):
+    """`Tagger` of recurrent.mgn, by a torch.nn.GRU for each direction."""
+
+    def __init__(self, words: int, d: int, hidden: int, tags: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(words, d)
+        self.forwards = nn.GRU(d, hidden, batch_first=True)
+        self.backwards = nn.GRU(d, hidden, batch_first=True)
+        self.out = nn.Linear(2 * hidden, tags)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(ids)
+        after = self.backwards(x.flip(1))[0].flip(1)
+        return self.out(torch.cat([self.forwards(x)[0], after], 2))
+
+
+class WhisperWords(Whisper):
+    """`WhisperClassifier` of whisper.mgn."""
+
+    def __init__(self, classes: int, d: int, heads: int, layers: int, ffn: int) -> None:
+        super().__init__(d=d, heads=heads, layers=layers, ffn=ffn)
+        self.head = nn.Linear(d, classes)
+
+    def forward(self, mel: torch.Tensor) -> torch.Tensor:
+        return self.head(super().forward(mel).mean(1))
+
+
+class Autoencoder(nn.Module):
+    """`Encoder` and `Decoder` of vae.mgn, the sum of what one gives being what the other reads."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        sizes = {"fc1": (64, hidden), "fc2": (hidden, hidden)}
+        ends = {"mean": (hidden, 8), "log_variance": (hidden, 8)}
+        self.encoder = _linears(sizes | ends)
+        self.decoder = _linears({**sizes, "fc1": (8, hidden), "fc3": (hidden, 64)})
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        e, d = self.encoder, self.decoder
+        x = F.silu(e["fc2"](F.silu(e["fc1"](image.flatten(1)))))
+        z = e["mean"](x) + e["log_variance"](x)
+        return d["fc3"](F.silu(d["fc2"](F.silu(d["fc1"](z))))).reshape(-1, 1, 8, 8)
+
+
+def _linears(sizes: dict[str, tuple[int, int]]) -> nn.ModuleDict:
+    return nn.ModuleDict({name: nn.Linear(*each) for name, each in sizes.items()})
+
+
+class Generator(nn.Module):
+    """`Generator` of gan.mgn."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(16, hidden, bias=False)
+        self.norm1 = nn.BatchNorm1d(hidden)
+        self.fc2 = nn.Linear(hidden, hidden, bias=False)
+        self.norm2 = nn.BatchNorm1d(hidden)
+        self.fc3 = nn.Linear(hidden, 64)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.norm2(self.fc2(torch.relu(self.norm1(self.fc1(z))))))
+        return torch.sigmoid(self.fc3(x)).reshape(-1, 1, 8, 8)

@@ -1,0 +1,144 @@
+"""The smaller standard models against PyTorch: outputs, gradients, and five steps of training."""
+
+import pytest
+
+from meganeura_dsl.ir.interpreter import Precision
+from tests.parity import models
+from tests.parity.models import Case
+from tests.parity.references.small import (
+    Autoencoder,
+    Generator,
+    LoraGpt2,
+    LstmLm,
+    Perceptron,
+    SentenceBert,
+    Tagger,
+    WhisperWords,
+)
+
+pytestmark = pytest.mark.parity
+
+TOKENS = """\
+    {imports}
+    model net = {net}
+    train fit(ids: i32[n, s], target: [n, s, {out}]):
+      minimize mse(ids |> net, target)
+    """
+
+CASES = [
+    Case(
+        "digits_mlp",
+        """\
+        from digits_mlp import Perceptron
+        model net = Perceptron(hidden=7, classes=5)
+        train fit(image: [n, 1, 8, 8], target: [n, 5]):
+          minimize mse(image |> net, target)
+        """,
+        lambda: Perceptron(7, 5),
+        {"n": 4},
+    ),
+    Case(
+        "lora",
+        TOKENS.format(
+            imports="from gpt2 import Gpt2\n    from lora import lora",
+            net="Gpt2(vocabulary=11, positions=9, d=12, layers=2, heads=3, fc=lora(r=3))",
+            out=11,
+        ),
+        lambda: LoraGpt2(11, 9, 12, 2, 3),
+        {"n": 2, "s": 7},
+    ),
+    Case(
+        "minilm",
+        """\
+        from bert import SentenceEncoder
+        block Net()(ids: i32[n, s]) -> [n, 12]
+            where s <= 9:
+          seen = expand(iota(s), [s] -> [n, s]) < 5
+          return ids |> .: SentenceEncoder(vocabulary=11, positions=9, d=12, layers=2, heads=3,
+                                           ffn=20)(seen)
+        model net = Net()
+        train fit(ids: i32[n, s], target: [n, 12])
+            where s <= 9:
+          minimize mse(ids |> net, target)
+        """,
+        lambda: SentenceBert(5, 11, 9, 12, 2, 3, 20),
+        {"n": 2, "s": 7},
+    ),
+    Case(
+        "lstm_lm",
+        TOKENS.format(
+            imports="from recurrent import LstmLm",
+            net="LstmLm(vocabulary=11, d=5, hidden=6)",
+            out=11,
+        ),
+        lambda: LstmLm(11, 5, 6),
+        {"n": 2, "s": 7},
+    ),
+    Case(
+        "tagger",
+        TOKENS.format(
+            imports="from recurrent import Tagger",
+            net="Tagger(words=11, d=5, hidden=6, tags=3)",
+            out=3,
+        ),
+        lambda: Tagger(11, 5, 6, 3),
+        {"n": 2, "s": 7},
+    ),
+    Case(
+        "whisper_words",
+        """\
+        from whisper import WhisperClassifier
+        model net = WhisperClassifier(classes=5, d=8, heads=2, layers=1, ffn=10)
+        train fit(mel: [n, 80, t], target: [n, 5])
+            where t <= 3000:
+          minimize mse(mel |> net, target)
+        """,
+        lambda: WhisperWords(5, 8, 2, 1, 10),
+        {"n": 2, "t": 9},
+    ),
+    Case(
+        "vae",
+        """\
+        from vae import Decoder, Encoder
+        block Net()(image: [n, 1, 8, 8]) -> [n, 1, 8, 8]:
+          center, log_variance = image |> encoder: Encoder(hidden=6)
+          return center + log_variance |> decoder: Decoder(hidden=6)
+        model net = Net()
+        train fit(image: [n, 1, 8, 8], target: [n, 1, 8, 8]):
+          minimize mse(image |> net, target)
+        """,
+        lambda: Autoencoder(6),
+        {"n": 3},
+    ),
+    Case(
+        "gan",
+        """\
+        from gan import Generator
+        model net = Generator(hidden=6)
+        train fit(z: [n, 16], target: [n, 1, 8, 8])
+            where n >= 2:
+          minimize mse(z |> net, target)
+        """,
+        lambda: Generator(6),
+        {"n": 6},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_output_gradients_and_five_steps(case: Case) -> None:
+    module = models.reference(case)
+    values = models.weights(case, module)
+    data = models.drawn(models.training(case).inputs, 1)
+    given = {name: data[name] for name in models.inference(case).inputs}
+    expected = models.their_forward(module, given)
+    found = models.forward(case, values, given, Precision.DOUBLE)
+    models.assert_near({"output": found}, {"output": expected}, 1e-12)
+    theirs = models.their_step(module, data)
+    ours = models.step(case, values, data, Precision.DOUBLE)
+    models.assert_near(ours.gradients, theirs.gradients, 1e-11)
+    assert ours.gradients.keys() == models.trainable(models.training(case).parameters)
+    optimizer, torchs = models.OPTIMIZERS["sgd"]
+    trained = models.trained_weights(case, values, optimizer, Precision.SINGLE)
+    after = models.their_trained_weights(case, models.loaded(case, values), torchs)
+    models.assert_near(trained, after, 1e-4)

@@ -1,0 +1,132 @@
+"""What messages say when what they speak of is other, more or less than in their pages.
+
+`problem_variants.sums` has, of a problem of each code and of each of its fields, a checksum of the
+messages in which the field is empty, one, or many, or a flag is turned. Whatever changes the words,
+the cure or the list of one of them is seen there, whether or not it was meant.
+
+`python -m tests.problem_variants` writes the file anew; read the difference before you keep it.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, cast, get_type_hints
+from zlib import crc32
+
+from meganeura_dsl.diagnostics.problem import Problem, Sink
+from meganeura_dsl.diagnostics.terminal import render
+from meganeura_dsl.pipeline import check
+from tests.literate import SPEC, read
+from tests.spec_examples import EXAMPLES
+
+FILE = Path(__file__).with_suffix(".sums")
+SLOW = ("E0330",)
+"""Pages whose programs take long to refuse."""
+LIBRARY_LINE = re.compile(r"(?<=nn\.mgn|ss\.mgn):\d+")
+"""Where something is in the standard library."""
+MANY = 30
+"""Of what a message lists."""
+
+
+def described() -> Iterator[str]:
+    """All lines of the file."""
+    found = {**_of_programs(), **EXAMPLES}
+    for code, problem in sorted(found.items()):
+        yield f"{code} {type(problem).__name__}: {_sum(_said(problem))}"
+        for name, variants in _variants(problem):
+            yield f"{code} {name}: {_sum(*map(_said, variants))}"
+
+
+def _of_programs() -> dict[str, Problem]:
+    """The first problem of each code that the pages of errors cause."""
+    with _collected() as found:
+        for path in sorted((SPEC / "errors").glob("E*.md")):
+            if path.stem not in (*EXAMPLES, *SLOW):
+                page = read(path)
+                for program in page.programs:
+                    check(program.source, page.load)
+    by_code: dict[str, Problem] = {}
+    for problem in found:
+        by_code.setdefault(problem.code, problem)
+    return by_code
+
+
+@contextmanager
+def _collected() -> Iterator[list[Problem]]:
+    """The problems that are told while the block runs."""
+    found: list[Problem] = []
+    add = Sink.add
+
+    def noted(sink: Sink, problem: Problem) -> None:
+        found.append(problem)
+        add(sink, problem)
+
+    Sink.add = noted  # pyright: ignore[reportAttributeAccessIssue] - for this block
+    try:
+        yield found
+    finally:
+        Sink.add = add
+
+
+def _variants(problem: Problem) -> Iterator[tuple[str, list[Problem]]]:
+    """Of each field that can be varied the problems in which it is."""
+    if not is_dataclass(problem):
+        return
+    hints = get_type_hints(type(problem))
+    for field in fields(problem):
+        values = list(_others(getattr(problem, field.name)))
+        if type(None) in getattr(hints[field.name], "__args__", ()):
+            values.append(None)
+        if values:
+            yield field.name, [_with(problem, field.name, value) for value in values]
+
+
+def _with(problem: Problem, name: str, value: object) -> Problem:
+    return cast("Problem", replace(cast("Any", problem), **{name: value}))
+
+
+def _others(value: object) -> Iterator[object]:
+    """Other values of the same type."""
+    match value:
+        case bool():
+            yield not value
+        case int():
+            yield from (-1, 0, 1, 2, 1_234_567)
+        case str():
+            yield from ("", "x", f"{value} and more")
+        case tuple():
+            items = cast("tuple[object, ...]", value)
+            yield from (items[:1], items[:2], items + items)
+            if items:
+                yield tuple(_numbered(items[n % len(items)], n) for n in range(MANY))
+            yield ()
+        case _:
+            return
+
+
+def _numbered(item: object, number: int) -> object:
+    return f"{item}{number}" if isinstance(item, str) else item
+
+
+def _said(problem: Problem) -> str:
+    try:
+        return LIBRARY_LINE.sub("", render(problem.report(), colour=False))
+    except (
+        ArithmeticError,
+        AssertionError,
+        LookupError,
+        StopIteration,
+        TypeError,
+        ValueError,
+    ) as error:
+        return type(error).__name__
+
+
+def _sum(*texts: str) -> str:
+    return f"{len(texts)} {crc32(chr(0).join(texts).encode()):08x}"
+
+
+if __name__ == "__main__":
+    FILE.write_text("\n".join(described()) + "\n")

@@ -1,0 +1,75 @@
+"""What one process of the suite has proved and optimized, for the others.
+
+The standard files are checked by hundreds of tests, and every process would prove them all again;
+hundreds of runs train the same few programs.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from meganeura_dsl import proof_cache
+from meganeura_dsl.support.disk_cache import user_cache
+from meganeura_runtime.backends import compile_cache
+
+VARIABLE = "MEGANEURA_TEST_SHARED"
+"""Names the folder to the processes of one run, which begins with nothing in it."""
+
+
+@dataclass(frozen=True)
+class SharedEntries:
+    """A folder with one file for each proof or optimized graph."""
+
+    folder: Path
+
+    def find(self, key: str) -> bytes | None:
+        """The entry of a key, if there is one."""
+        try:
+            return (self.folder / key).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def store(self, key: str, content: bytes) -> None:
+        """Store an entry for all processes, at once or not at all."""
+        written = self.folder / f"{key}.{os.getpid()}"
+        written.write_bytes(content)
+        written.replace(self.folder / key)
+
+
+def share(config: pytest.Config) -> None:
+    """Look for proofs here where a test has no cache of its own; the first process removes them."""
+    if VARIABLE not in os.environ:
+        folder = os.environ[VARIABLE] = tempfile.mkdtemp(prefix="meganeura-shared-")
+        config.add_cleanup(lambda: _remove(folder))
+    # JAX reads these when it is imported: what XLA compiled for one test is loaded for others.
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(os.environ[VARIABLE]) / "xla")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
+    patch = pytest.MonkeyPatch()
+    patch.setattr(proof_cache, "user_cache", lambda: user_cache() or _shared())
+    config.add_cleanup(patch.undo)
+
+
+@contextmanager
+def shared_graphs() -> Iterator[None]:
+    """Look for optimized graphs there too, for tests of something else than how graphs become so.
+
+    The key of a graph is its text, and all that decides over what the optimizer does with it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compile_cache, "user_cache", lambda: user_cache() or _shared())
+        yield
+
+
+def _shared() -> SharedEntries:
+    return SharedEntries(Path(os.environ[VARIABLE]))
+
+
+def _remove(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    del os.environ[VARIABLE]
