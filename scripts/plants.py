@@ -1728,15 +1728,15 @@ PLANTS = (
     Plant(
         "all steps of a prompt stand at its beginning",
         "runtime/meganeura_runtime/infer/generator.py",
-        "            place += size\n        assert",
+        "            position += size\n        assert",
         "        assert",
         (GENERATOR,),
     ),
     Plant(
         "what is drawn depends on the steps in which the prompt was read",
         "runtime/meganeura_runtime/infer/generator.py",
-        "np.array([sampling.seed, place + tokens], np.uint32)",
-        "np.array([sampling.seed, place], np.uint32)",
+        "np.array([sampling.seed, position + tokens], np.uint32)",
+        "np.array([sampling.seed, position], np.uint32)",
         (GENERATOR,),
     ),
     Plant(
@@ -1768,7 +1768,7 @@ PLANTS = (
         (OBJECTIVES,),
     ),
     Plant(
-        "`over` reaches names that begin alike",
+        "`over` reaches all names that begin with those of its path",
         "meganeura_dsl/elaborate/declarations/training_blocks.py",
         'found = [name for name in trained if name == path or name.startswith(f"{path}.")]',
         "found = [name for name in trained if name.startswith(path)]",
