@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import cast
@@ -47,7 +47,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The fast tier runs as on a machine without wgpu, so that none of it needs an adapter."""
     share(config)
-    gc.disable()  # until all modules are imported and all tests listed
     if config.getoption("--fast"):
         sys.modules["wgpu"] = cast("ModuleType", None)
 
@@ -60,11 +59,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if ignored else None
 
 
-def pytest_collection_finish() -> None:
-    """What was imported and listed stays: a collection of garbage in a test looks at the rest."""
-    gc.collect()
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """No garbage is looked for while tests are listed, nor later in what was imported for them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_terminal_summary(
