@@ -198,7 +198,7 @@ class Builder:
             zero = self.filled(0, DType.F32, shape)
             return self.binary("==" if value else "!=", zero, 0.0)
         if not isinstance(value, Dim) and not np.isfinite(value):
-            return self._unusual(float(value), shape)
+            return self.cast(self._unusual(float(value), shape), dtype)
         if not isinstance(value, Dim) and value == 0:
             made = self.add(Code(("zeros(", *bracketed(shape), ")"), Level.ATOM), DType.F32, shape)
         else:

@@ -56,7 +56,7 @@ def folded(node: Node) -> list[Value | None] | None:
     try:
         with np.errstate(all="ignore"):
             made = fold(node, [each.array for each in known])
-    except (ValueError, TypeError, IndexError, ZeroDivisionError, OverflowError) as error:
+    except (ValueError, TypeError, IndexError, ArithmeticError) as error:
         raise UnsayableError(f"its constants do not fit: {str(error)[:120]}") from None
     if made is None:
         return None
@@ -163,6 +163,8 @@ def _bounded(arrays: Sequence[Array]) -> None:
 def _pair(function: Callable[[Any, Any], Any]) -> Fold:
     def fold(node: Node, arrays: list[Array]) -> Array:
         _bounded(arrays)
+        if _are_sizes(*arrays) and any(each.dtype.kind == "f" for each in arrays):
+            raise TypeError("a size meets a number that is not whole")
         return np.asarray(function(*arrays))
 
     return fold
@@ -192,6 +194,8 @@ def _divide(a: Array, b: Array) -> Array:
 def _mod(node: Node, arrays: list[Array]) -> Array:
     _bounded(arrays)
     a, b = arrays
+    if _are_sizes(a, b) and node.attribute("fmod", 0):
+        raise TypeError("the remainder of a size has the sign of the dividend")
     return np.fmod(a, b) if node.attribute("fmod", 0) else a % b
 
 

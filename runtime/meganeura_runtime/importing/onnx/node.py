@@ -147,7 +147,9 @@ class Node:
     def sizes(self, index: int, what: str) -> list[Size]:
         """An operand that has to be known, as sizes or whole numbers."""
         found = self.numbers(index, what)
-        whole = [each for each in found if isinstance(each, int | Dim)]
+        whole = [
+            each for each in found if isinstance(each, int | Dim) and not isinstance(each, bool)
+        ]
         if len(whole) < len(found):
             raise UnsayableError(f"its {what} are no whole numbers")
         return whole

@@ -13,10 +13,13 @@ VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
 
 
 def require_conforming(node: NodeProto, inputs: Sequence[object], opset: int) -> None:
-    """Raise `UnsayableError` for a node that its op does not allow: by counts, or by types."""
+    """Raise `UnsayableError` for a node that its op does not allow: by counts, or by types.
+
+    Also for an op that the opset has not.
+    """
     schema = _schema(node.op_type, opset)
     if schema is None:
-        return
+        raise UnsayableError("ONNX has no such op in this opset")
     if len(inputs) > schema.max_input:
         raise UnsayableError(f"it has {len(inputs)} operands")
     for index, formal in enumerate(schema.inputs):

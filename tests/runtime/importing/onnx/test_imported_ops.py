@@ -135,6 +135,14 @@ CASES = [
     Case("RNN", [["s", "n", 3], *cells(1)], {"hidden_size": 5, "direction": "reverse"}, opset=14),
     Case("Range", [ints(1), ints(7), ints(2)]),
     Case("Elu", [N]), Case("Celu", [N]), Case("Mish", [N]), Case("ThresholdedRelu", [N]),
+    Case("LpPool", [PICTURE], {"kernel_shape": [2, 2], "p": 3}),
+    Case("RotaryEmbedding", [["n", 3, "s", 8], ["n", "s", 4], ["n", "s", 4]], opset=23),
+    Case("RotaryEmbedding", [["n", "s", 24], ["n", "s", 4], ["n", "s", 4]],
+         {"num_heads": 3, "interleaved": 1}, opset=23),
+    Case("RotaryEmbedding", [[2, 3, 2, 8], drawn(9, 4), drawn(9, 4), ints([[0, 8], [3, 3]])],
+         opset=23),
+    Case("RotaryEmbedding", [[2, 3, 5, 8], [2, 5, 2], [2, 5, 2]], {"rotary_embedding_dim": 4},
+         opset=23),
     Case("MeanVarianceNormalization", [PICTURE]), Case("Shrink", [N], {"lambd": 0.5}),
 ]  # fmt: skip
 BOOLS = {"And", "Or", "Xor", "Not"}

@@ -194,6 +194,8 @@ def _clamped(node: Node, at: Size, size: Size, lowest: int = 0, highest: int = 0
 def _gather(node: Node) -> list[Value | None]:
     build, axis = node.build, node.axis(0)
     table, ids = node.value(0), node.value(1)
+    if not ids.dtype.is_integer:
+        raise UnsayableError("its indices are no whole numbers")
     if isinstance(ids, Known) and ids.array.size == 1:
         x, at = node.tensor(0), ids.numbers[0]
         if isinstance(at, int) and at < 0:
@@ -222,6 +224,8 @@ def _embedding(node: Node, table: Known, ids: Tensor) -> Tensor:
 def _ids(node: Node, index: int, size: Size) -> Tensor:
     """Positions, those that are constant counted from the front."""
     found = node.value(index)
+    if not found.dtype.is_integer:
+        raise UnsayableError("its indices are no whole numbers")
     if not isinstance(found, Known) or found.is_symbolic or not isinstance(size, int):
         return node.tensor(index)
     array = np.where(found.array < 0, found.array + size, found.array)

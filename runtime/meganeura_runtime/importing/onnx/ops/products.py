@@ -11,6 +11,9 @@ from meganeura_runtime.importing.onnx.code import Piece, Ref, Tensor
 from meganeura_runtime.importing.onnx.node import Known, Node, Value
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 
+LARGEST_STEP = 1 << 20
+"""Above all strides, dilations, paddings and sizes of a window that are read."""
+
 
 def _matmul(node: Node) -> list[Value | None]:
     weight = node.value(1)
@@ -129,7 +132,7 @@ def window_pads(
     kind = node.attribute("auto_pad", "NOTSET")
     if kind in ("NOTSET", ""):
         pads = node.attribute("pads", [0] * (2 * rank))
-        if len(pads) != 2 * rank or min(pads) < 0:
+        if len(pads) != 2 * rank or min(pads) < 0 or max(pads) >= LARGEST_STEP:
             raise UnsayableError("its padding is impossible")
         return list(pads[:rank]), list(pads[rank:])
     if kind == "VALID":
@@ -155,7 +158,7 @@ def window_pads(
 def positive(node: Node, name: str, rank: int, default: int = 1) -> list[int]:
     """An attribute of one number for each axis, all of which are at least 1."""
     found = list(node.attribute(name, [default] * rank))
-    if len(found) != rank or min(found, default=1) < 1:
+    if len(found) != rank or not 1 <= min(found, default=1) <= max(found, default=1) < LARGEST_STEP:
         raise UnsayableError(f"its `{name}` are impossible")
     return found
 

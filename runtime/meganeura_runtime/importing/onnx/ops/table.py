@@ -6,6 +6,7 @@ An op that is not here but that ONNX defines by a function of others is read as 
 from collections.abc import Mapping
 
 from meganeura_runtime.importing.onnx.ops import (
+    attention,
     elementwise,
     movement,
     norms,
@@ -18,6 +19,7 @@ from meganeura_runtime.importing.onnx.ops import (
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 
 TABLE: Mapping[str, Entry] = {
+    **attention.OPS,
     **elementwise.OPS,
     **movement.OPS,
     **norms.OPS,

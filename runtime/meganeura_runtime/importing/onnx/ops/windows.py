@@ -29,8 +29,9 @@ def _geometry(
     """Kernel, strides, dilations, padding before and after, and the sizes of the result."""
     rank = x.rank - 2
     kernel = list(node.attribute("kernel_shape", []))
-    if rank < 1 or len(kernel) != rank or min(kernel) < 1:
+    if rank < 1 or len(kernel) != rank:
         raise UnsayableError("its window has other axes than its operand")
+    kernel = positive(node, "kernel_shape", rank)
     strides, dilations = positive(node, "strides", rank), positive(node, "dilations", rank)
     before, after = window_pads(node, x.shape[2:], kernel, strides, dilations)
     sizes: list[Size] = []
@@ -178,12 +179,16 @@ def _groups(channels: Size) -> tuple[Piece, ...]:
 
 def _lp_pool(node: Node) -> list[Value | None]:
     build, x, p = node.build, node.tensor(0), node.attribute("p", 2)
-    if p not in (1, 2):
+    if p < 1:
         raise UnsayableError(f"its norm is of order {p}")
     kernel, strides, dilations, before, after, sizes = _geometry(node, x)
-    x = build.elementwise("abs", x) if p == 1 else build.power(x, 2)
-    x = _padded(build, x, before, after, 0.0)
-    total = _window_sum(build, x, kernel, strides, dilations, (*x.shape[:2], *sizes))
+    size = build.elementwise("abs", x) if p % 2 else x
+    size = size if p == 1 else build.power(size, p)
+    size = _padded(build, size, before, after, 0.0)
+    total = _window_sum(build, size, kernel, strides, dilations, (*x.shape[:2], *sizes))
+    if p > 2:
+        logarithm = build.binary("/", build.elementwise("log", total), float(p))
+        return [build.elementwise("exp", logarithm)]
     return [total if p == 1 else build.elementwise("sqrt", total)]
 
 
