@@ -1823,4 +1823,86 @@ PLANTS = (
         "sizes.append(each)",
         ("tests/runtime/importing/onnx/test_imported_ops.py::test_an_op_is_what_onnx_runtime_has",),
     ),
+    Plant(
+        "a rule that was chosen led there as well",
+        "meganeura_dsl/transforms/egraph/provenance.py",
+        "            if (rule, number) not in final:\n"
+        "                yield self._note(rule, number)",
+        "            yield self._note(rule, number)",
+        ("tests/cli/test_optimizer_report.py::test_a_rule_that_was_chosen_did_not_lead_there",),
+    ),
+    Plant(
+        "parts of a product are counted down",
+        "runtime/meganeura_runtime/backends/webgpu/passes/split_k.py",
+        "-(-_iterations(whole.terms, tiling.terms) // MOST_PRODUCTS)",
+        "_iterations(whole.terms, tiling.terms) // MOST_PRODUCTS",
+        (
+            "tests/runtime/backends/webgpu/passes/test_split_k.py::test_no_loop_of_a_kernel_is_longer_than_drivers_allow",
+        ),
+    ),
+    Plant(
+        "what is read for the last time is no longer alive",
+        "runtime/meganeura_runtime/backends/webgpu/schedule/compile.py",
+        "if one.first <= at <= one.last]",
+        "if one.first <= at < one.last]",
+        (
+            "tests/runtime/backends/webgpu/memory/test_memory_planner.py::test_all_that_is_alive_at_the_fullest_moment_has_a_role",
+        ),
+    ),
+    Plant(
+        "a form for training is found as that for inference",
+        "runtime/meganeura_runtime/backends/compile_cache.py",
+        "inference_of(graph, rewriting, mode).key",
+        "inference_of(graph, rewriting).key",
+        (
+            "tests/runtime/backends/test_compile_cache.py::test_a_form_for_training_is_not_found_as_that_for_inference",
+        ),
+    ),
+    Plant(
+        "an argument too many is ignored",
+        "meganeura_dsl/elaborate/typecheck/signatures.py",
+        "    elif fault is None and positional:\n"
+        "        fault = f\"got {counted(len(positional), 'argument')} too many\"\n",
+        "",
+        ("tests/test_spec.py::test_page_holds[errors/E0202.md]",),
+    ),
+    Plant(
+        "what stands beside several results is not returned",
+        "meganeura_dsl/elaborate/body/statements.py",
+        "                and len(values) == 1\n",
+        "",
+        ("tests/dsl/elaborate/test_refusals.py::test_a_program_is_refused_in_words",),
+    ),
+    Plant(
+        "the index of a loop is the size that a caller calls so",
+        "meganeura_dsl/elaborate/body/induction.py",
+        "        inner = inner.parent\n    while name in used:",
+        "        inner = None\n    while name in used:",
+        (
+            "tests/dsl/elaborate/test_refusals.py::test_the_index_of_a_loop_is_no_size_that_a_caller_calls_so",
+        ),
+    ),
+    Plant(
+        "logits are those of the defaults",
+        "meganeura_dsl/pipeline.py",
+        "return generation.elaborate_logits(program.module, node, config, step)",
+        "return generation.elaborate_logits(program.module, node, {}, step)",
+        (
+            "tests/runtime/export/mgb/test_generation_form.py::test_its_steps_and_draws_give_what_generate_gives",
+        ),
+    ),
+    Plant(
+        "a schedule follows what is shown",
+        "runtime/meganeura_runtime/train/job.py",
+        "known = tuple(name for name, value in measured.items() if value.type.rank == 0)",
+        "known = tuple(measured)",
+        ("tests/runtime/train/test_shown.py::test_what_is_shown_is_nothing_a_schedule_follows",),
+    ),
+    Plant(
+        "a trainer that goes on forgets that nothing got better",
+        "meganeura/trainer.py",
+        "            stale=self._stale,\n",
+        "",
+        ("tests/test_trainer.py::test_a_trainer_keeps_a_folder",),
+    ),
 )

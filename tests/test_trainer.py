@@ -376,6 +376,9 @@ def test_a_trainer_keeps_a_folder(program: meganeura.Program, tmp_path: Path, de
         assert trainer.should_stop
         with pytest.raises(ProblemError, match="E0555"):
             program.trainer(device=device, settings=settings, out=out)
+        trainer.save(tmp_path / "stale")
+    with program.trainer(device=device, resume=tmp_path / "stale") as again:
+        assert again.should_stop
     found = summary_of(out)
     assert found.description is not None
     assert found.description.status == "finished"

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -113,3 +114,13 @@ def test_the_rules_that_led_to_a_reparameterised_network_are_counted(meganeura: 
     assert {"repvgg.mgn:10", "repvgg.mgn:21"} <= places
     shown = meganeura("explain-opt", "repvgg_a0").out
     assert "rule that led there" in shown
+
+
+def test_a_rule_that_was_chosen_did_not_lead_there(meganeura: Command, tmp_path: Path) -> None:
+    """It matches what it makes, a product, and could so be taken for one that led to itself."""
+    body = "  return 3 * (x |> fc: linear(5, bias=false))\n"
+    (tmp_path / "net.mgn").write_text(f"block f()(x: [n, 4]):\n{body}\nmodel m = f()\n")
+    found = json.loads(meganeura("explain-opt", str(tmp_path / "net.mgn"), "--json").out)
+    (phase,) = found["phases"]
+    assert [each["rule"] for each in phase["chosen"]] == ["matmul-right"]
+    assert phase["contributed"] == []

@@ -367,6 +367,17 @@ model m = f(k=[1, 2])
         "`f` is checked in each model that uses it",
         "`k` is a list the configuration gives",
     ),
+    *(
+        Refusal(
+            f"several results are returned by themselves, not {what}",
+            "block g()(x: [n]) -> [n], [n]:\n  return x, x + 1\n"
+            f"block f()(x: [n]):\n  return {returned}\n",
+            "E0203",
+            "this needs a tensor to return",
+            "this is 2 results",
+        )
+        for what, returned in (("before others", "g(x), x"), ("behind others", "x, g(x)"))
+    ),
     Refusal(
         "there is an end to trying paths",
         "block f(a, b, c, d, e, g, h, i, j, k, l, m)(x: [n]) -> [n]:\n"
@@ -400,3 +411,23 @@ def test_a_program_is_refused_in_words(refusal: Refusal) -> None:
     assert (report.code, report.headline) == (refusal.code, refusal.headline)
     assert report.label is not None
     assert report.label.text.split("\n")[0] == refusal.label
+
+
+def test_the_index_of_a_loop_is_no_size_that_a_caller_calls_so() -> None:
+    """Otherwise `i < j` in the loop and `i >= 5` of the caller would show that `y[4]` is there."""
+    text = """\
+block g(k)(y: [j, d]) -> [j, d]
+    where d >= 1:
+  for i in 0..j:
+    if k[0] == 1:
+      y = y + y[4, 0]
+  return y
+block f(k)(x: [i, d], y: [j, d]) -> [j, d]
+    where i >= 5, d >= 1:
+  return y + sum(x) |> g(k)
+model m = f(k=[1])
+"""
+    reports = pipeline.check(Source("example.mgn", text), lambda _: None).reports
+    (error,) = (each for each in reports if each.code != "N0001")
+    assert error.label is not None
+    assert (error.code, error.label.text.split("\n")[0]) == ("E0305", "needs 5 <= j")

@@ -15,6 +15,7 @@ from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import ArgMax, Cast, Compare, Input
 from meganeura_dsl.ir.types import DType
+from meganeura_dsl.settings.settings_problems import NothingToFollow
 from meganeura_runtime.train.confusion import NAME, with_confusion
 from meganeura_runtime.train.report.page_data import run_data
 from meganeura_runtime.train.report.run_records import ShownFile
@@ -101,6 +102,14 @@ def test_what_is_no_classifier_shows_nothing(place: Place) -> None:
         if NAME in graph.outputs:
             matrix = evaluate(graph, fed).outputs[NAME]
             assert (matrix.sum(), matrix[3, 0]) == (0.5, 0.5)
+
+
+def test_what_is_shown_is_nothing_a_schedule_follows(place: Place) -> None:
+    place.write(SHOWING)
+    with pytest.raises(ProblemError) as error:
+        place.job('schedule=plateau(metric="show points")')
+    assert isinstance(error.value.problem, NothingToFollow)
+    assert error.value.problem.known == ("loss",)
 
 
 @pytest.mark.parametrize("shape", [(4, 6), (1, 4, 6), (4, 6, 1), (3, 4, 6), (4, 6, 3)])

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from meganeura_dsl.ir.graph import Builder, Graph
 from meganeura_dsl.ir.ops import Exp, Input, MatMul, Parameter
 from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.memory_roles import MemoryRole
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 from meganeura_runtime.backends.webgpu.memory.memory_planner import Lifetime, least_bytes, place
 from meganeura_runtime.backends.webgpu.plan import Role
-from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph, plan_memory
 
 
 @st.composite
@@ -76,6 +77,19 @@ def chain(length: int) -> Graph:
 def test_a_chain_needs_two_tensors_however_long_it_is(length: int) -> None:
     plan = plan_graph(chain(length), DeviceLimits())
     assert plan.bytes_for(Role.TEMPORARIES) == plan.least_bytes == 2 * 32 * 32 * 4
+
+
+def test_all_that_is_alive_at_the_fullest_moment_has_a_role() -> None:
+    """At the second product both its operand, which is read for the last time, and its result."""
+    found = plan_memory(chain(3), DeviceLimits())
+    size = 32 * 32 * 4
+    assert found.roles == {
+        MemoryRole.PARAMETERS: size,
+        MemoryRole.INPUTS: size,
+        MemoryRole.OUTPUTS: size,
+        MemoryRole.ACTIVATIONS: 2 * size,
+        MemoryRole.PADDING: 0,
+    }
 
 
 def test_slots_of_a_dispatch_do_not_overlap() -> None:
