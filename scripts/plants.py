@@ -27,6 +27,11 @@ DOOR = "tests/cli/test_door.py"
 PIECES = "tests/runtime/io/tensors/test_verified_pieces.py"
 LOCKS = "tests/runtime/train/test_folder_lock.py"
 TRAINING = "tests/dsl/transforms/test_training_step.py"
+LOOPS = "tests/dsl/transforms/test_loops.py"
+COMBINED = "tests/dsl/elaborate/test_scan_combinations.py"
+CACHES = "tests/runtime/backends/test_caches.py"
+GENERATOR = "tests/runtime/infer/test_generator.py"
+MODES = "tests/dsl/elaborate/test_modes.py"
 OBJECTIVES = "tests/dsl/transforms/test_objectives.py"
 NUMBERS = "tests/dsl/ir/ops/test_numbers.py"
 NEAR_MISSES = "tests/dsl/transforms/egraph/test_near_misses.py"
@@ -1614,6 +1619,195 @@ PLANTS = (
         (
             "tests/runtime/export/onnx/test_onnx_models.py::test_a_loop_that_reads_no_slice_has_its_rounds",
         ),
+    ),
+    Plant(
+        "the cotangent of what a round carries and collects is the last one",
+        "meganeura_dsl/ir/ops/primitive/loop_gradient.py",
+        "seeds[value] = cotangent if known is None else self.build.add(Add(), known, cotangent)",
+        "seeds[value] = cotangent",
+        (LOOPS,),
+    ),
+    Plant(
+        "a carry that another carry depends on has no cotangent",
+        "meganeura_dsl/ir/ops/primitive/loop_gradient.py",
+        "                active.add(index)\n                waiting.append(op.next[index])",
+        "                active.add(index)",
+        (LOOPS,),
+    ),
+    Plant(
+        "the gradient of a scan goes back to front, whatever the scan does",
+        "meganeura_dsl/ir/ops/primitive/loop_gradient.py",
+        "self.backward = not op.backward",
+        "self.backward = True",
+        (LOOPS,),
+    ),
+    Plant(
+        "what a round began with is read from the other end",
+        "meganeura_dsl/ir/ops/primitive/loop_gradient.py",
+        "Sliced(stacks[value], 0, self.backward)",
+        "Sliced(stacks[value], 0, not self.backward)",
+        (LOOPS,),
+    ),
+    Plant(
+        "the gradient of a weight is that of the last round",
+        "meganeura_dsl/ir/ops/primitive/loop_gradient.py",
+        "self._carry(leaf, full(self.build, term.type, 0), added)",
+        "self._carry(leaf, full(self.build, term.type, 0), term)",
+        (LOOPS,),
+    ),
+    Plant(
+        "slices that are read the other way are not turned round",
+        "meganeura_dsl/ir/ops/primitive/loop_region.py",
+        "            if each.backward is backward\n",
+        "            if each.backward is backward or True\n",
+        (LOOPS,),
+    ),
+    Plant(
+        "rounds that go backwards count from one too many",
+        "meganeura_dsl/ir/ops/primitive/loop_region.py",
+        "Constant(self.rounds - 1, DType.I32)",
+        "Constant(self.rounds, DType.I32)",
+        (COMBINED,),
+    ),
+    Plant(
+        "slices that are collected the other way are not turned round",
+        "meganeura_dsl/elaborate/body/scans.py",
+        "return frame.add(statement.span, ops.Reverse((axis,)), stack) if turned else stack",
+        "return stack",
+        (LOOPS,),
+    ),
+    Plant(
+        "the cotangent of what is behind the last round is dropped",
+        "meganeura_dsl/ir/ops/primitive/loop_gradient.py",
+        "self._carry(leaf, self.ends[index] or zero, parts[index] or zero)",
+        "self._carry(leaf, zero, parts[index] or zero)",
+        (LOOPS,),
+    ),
+    Plant(
+        "two scans in opposite directions are one",
+        "meganeura_dsl/transforms/simplify_loops.py",
+        "return operands, op.body.made, following, op.rounds, op.sliced, op.backward",
+        "return operands, op.body.made, following, op.rounds, op.sliced",
+        (LOOPS,),
+    ),
+    Plant(
+        "a carry that only another carry reads is pruned",
+        "meganeura_dsl/transforms/simplify_loops.py",
+        "        carried |= more\n",
+        "        carried |= more\n        break\n",
+        (LOOPS,),
+    ),
+    Plant(
+        "a part that was replaced keeps its gradient",
+        "meganeura_dsl/ir/ops/primitive/dynamic.py",
+        "build.add(DynamicUpdate(), cotangent, none, *starts),",
+        "cotangent,",
+        ("tests/dsl/ir/ops/test_ops.py",),
+    ),
+    Plant(
+        "a cache that is given out is overwritten by the next call",
+        "meganeura_dsl/ir/interpreter.py",
+        "        and value.operands[0].id not in given\n        and value.id not in given\n",
+        "",
+        (CACHES,),
+    ),
+    Plant(
+        "what a run updates is held for all runs",
+        "meganeura_dsl/transforms/hoist.py",
+        'if op.name in graph.updates or op.kind == "cache" else',
+        'if op.kind == "cache" else',
+        ("tests/dsl/transforms/test_hoist.py",),
+    ),
+    Plant(
+        "a sequence begins with the carry of the one before",
+        "runtime/meganeura_runtime/infer/generator.py",
+        "        self._first.reset()\n",
+        "",
+        (GENERATOR,),
+    ),
+    Plant(
+        "all steps of a prompt stand at its beginning",
+        "runtime/meganeura_runtime/infer/generator.py",
+        "            position += size\n        assert",
+        "        assert",
+        (GENERATOR,),
+    ),
+    Plant(
+        "what is drawn depends on the steps in which the prompt was read",
+        "runtime/meganeura_runtime/infer/generator.py",
+        "np.array([sampling.seed, position + tokens], np.uint32)",
+        "np.array([sampling.seed, position], np.uint32)",
+        (GENERATOR,),
+    ),
+    Plant(
+        "a reset clears one cache",
+        "runtime/meganeura_runtime/backends/base.py",
+        "            self._clear(self._caches)\n",
+        "            self._clear(self._caches[:1])\n",
+        (CACHES,),
+    ),
+    Plant(
+        "an objective moves what others are to move",
+        "meganeura_dsl/transforms/training_step.py",
+        "            for name in objective.moves\n",
+        "            for name in _trained(forward)\n",
+        (OBJECTIVES,),
+    ),
+    Plant(
+        "of several intervals the first that matches counts",
+        "meganeura_dsl/transforms/training_step.py",
+        "return matching[-1] if matching else 1",
+        "return matching[0] if matching else 1",
+        (OBJECTIVES,),
+    ),
+    Plant(
+        "the states of an optimizer change at steps that move nothing",
+        "meganeura_dsl/transforms/optimizers/update.py",
+        "self._updates[state.op.name] = self.when_due(new, state)",
+        "self._updates[state.op.name] = new",
+        (OBJECTIVES,),
+    ),
+    Plant(
+        "`over` reaches all names that begin with those of its path",
+        "meganeura_dsl/elaborate/declarations/training_blocks.py",
+        'found = [name for name in trained if name == path or name.startswith(f"{path}.")]',
+        "found = [name for name in trained if name.startswith(path)]",
+        (OBJECTIVES,),
+    ),
+    Plant(
+        "the loss of a step is that of its last objective",
+        "meganeura_dsl/elaborate/declarations/training_blocks.py",
+        "state.outputs[LOSS] = frame.add(statement.span, ops.Add(), *terms)",
+        "state.outputs[LOSS] = [*terms][1]",
+        (OBJECTIVES,),
+    ),
+    Plant(
+        "what follows a frozen part is frozen",
+        "meganeura_dsl/elaborate/body/modes.py",
+        "        state.training, state.frozen = before",
+        "        state.training = before[0]",
+        (MODES,),
+    ),
+    Plant(
+        "only the first objective's gradients are finite or not",
+        "meganeura_dsl/transforms/update_gate.py",
+        "return reduce(self._both, self._finite) if self._finite else None",
+        "return self._finite[0] if self._finite else None",
+        (OBJECTIVES,),
+    ),
+    Plant(
+        "a layer is replayed with the weights of the one it was recorded from",
+        "meganeura_dsl/elaborate/body/layer_templates.py",
+        "        if not all(each.id in numbers or _is_number(each) for each in read):",
+        "        if read is None:",
+        ("tests/dsl/elaborate/test_templates.py",),
+    ),
+    Plant(
+        "an average follows the weights of before the step",
+        "meganeura_dsl/elaborate/body/layer_copies.py",
+        "frame.names.update((name, state.current(full)) for name, full in of.items())",
+        "frame.names.update((name, state.leaves[full]) for name, full in of.items())",
+        ("tests/dsl/elaborate/test_layer_copies.py",),
     ),
     Plant(
         "a run that went on has the seconds of its second part",

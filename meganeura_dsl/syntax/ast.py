@@ -249,11 +249,12 @@ class Part(Node):
 
 @dataclass(frozen=True, eq=False)
 class Scan(Node):
-    """`scan t in start..stop:`, all rounds of which have one body."""
+    """`scan t in start..stop while going:`, all rounds of which have one body."""
 
     variable: Name
     start: Expression
     stop: Expression
+    condition: Expression | None
     body: tuple["Statement", ...]
 
 

@@ -36,6 +36,38 @@ def test_a_seed_decides_what_is_drawn(meganeura: Command) -> None:
     assert drawn[0] == drawn[1] != drawn[2]
 
 
+DRAW = ("generate", "gan", "--random-weights", "2", "--set", "count=2", "--device", "cpu")
+
+
+def test_the_model_of_a_file_that_takes_no_inputs_draws(meganeura: Command, tmp_path: Path) -> None:
+    """As `meganeura run gan:drawn` does, whose pictures a seed decides."""
+    files = [tmp_path / f"{name}.png" for name in "abc"]
+    for file, seed in zip(files, ("1", "1", "2"), strict=True):
+        assert meganeura(*DRAW, "-o", str(file), "--seed", seed).code == 0
+    run = meganeura("run", "gan:drawn", *DRAW[2:], "-o", str(tmp_path / "d.png"), "--seed", "1")
+    assert run.code == 0
+    drawn = [file.read_bytes() for file in (*files, tmp_path / "d.png")]
+    assert drawn[0] == drawn[1] == drawn[3] != drawn[2]
+
+
+@pytest.mark.parametrize(
+    ("model", "more", "told"),
+    [
+        ("gpt2", [], "each takes inputs"),
+        ("gan", ["--prompt", "x"], "drawn of a seed alone"),
+        ("gan", ["--prompt", ""], "drawn of a seed alone"),
+        ("gan:generator", [], "E0560"),
+    ],
+)
+def test_what_does_not_draw_is_refused(
+    meganeura: Command, tmp_path: Path, model: str, more: list[str], told: str
+) -> None:
+    file = tmp_path / "a.png"
+    found = meganeura("generate", model, "--random-weights", "2", "-o", str(file), *more)
+    assert (found.code, file.exists()) == (1 if told == "E0560" else 2, False)
+    assert told in found.err
+
+
 def test_it_writes_from_a_file_of_weights(meganeura: Command, tmp_path: Path) -> None:
     model = load("lm_tiny").model("lm_tiny", seed=5)
     model.save(tmp_path / "lm.safetensors")

@@ -102,6 +102,6 @@ def test_the_loss_that_spreads_tokens_over_experts() -> None:
     found = models.forward(made, values, data, Precision.DOUBLE)
     rows = torch.tensor(data["x"]).double().reshape(-1, 6)
     logits = tuple(rows @ torch.tensor(values[f"moe.{i}.gate.weight"]).T for i in range(layers))
-    loss: Callable[..., torch.Tensor] = load_balancing_loss_func
+    loss: Callable[..., torch.Tensor | int] = load_balancing_loss_func
     expected = loss(logits, experts, 2)
     assert float(found) == pytest.approx(float(expected), rel=1e-6)

@@ -37,7 +37,7 @@ def _walk(random: Random, number: int, shape: Shape, label: Callable[[], str]) -
     kept = random.choice((h, f"0.5 * {h}", f"where(t > 1, {h}, 0)", f"{h} / f32(t + 2)"))
     lines = (
         f"{h} = zeros([{n}, {d}])",
-        f"scan t in {start}..{s}:",
+        f"scan t in {start}..{s}{random.choice(('', '', _ending(random, h)))}:",
         f"  {h} = tanh({kept} + {entry}){noise}",
         f"  {y}[:, {write}] = {random.choice((h, f'{h} * {h}'))}",
         random.choice((f"x = {y}", f"x = {y} + mean({h})")),
@@ -45,6 +45,11 @@ def _walk(random: Random, number: int, shape: Shape, label: Callable[[], str]) -
     if start == "0":
         return ScanLines(lines, s)
     return ScanLines(lines, f"({s}) - 1", (f"{s} >= 2",))
+
+
+def _ending(random: Random, h: str) -> str:
+    """A condition that ends the scan after some rounds."""
+    return f" while {random.choice(('t < 2', f'sum({h}) < 1', f'any({h} > -0.5) or t < 1'))}"
 
 
 def _pair(random: Random, number: int, shape: Shape, _label: Callable[[], str]) -> ScanLines:

@@ -1,4 +1,4 @@
-"""`meganeura generate`: the text that a model writes, behind a prompt or of a sound."""
+"""`meganeura generate`: the text that a model writes, or the pictures that it draws."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from meganeura.cli.commands.run import run
 from meganeura.cli.options.device_options import Device, NotTuned, Precision, announce
 from meganeura.cli.options.model_options import (
     AllowMissing,
@@ -20,6 +21,7 @@ from meganeura.cli.options.model_options import (
     allowed,
     configured,
     given_names,
+    load,
     loaded_values,
     require_weights,
     rewriting,
@@ -64,6 +66,10 @@ def generate(
     tokenizer: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A tokenizer.json not beside the weights.")
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Draw: write pictures as .png."),
+    ] = None,
     no_opt: NoOptimizer = False,
     disable_rule: DisabledRules = None,
     device: Device = "auto",
@@ -75,12 +81,24 @@ def generate(
     `--set` gives `steps`, the most tokens (128, or what fits); `temperature`, 0 for the likeliest
     token each time (0); and `top_k`, from how many of the likeliest one is drawn, 0 for all (0).
     Of a sound it gives `language`, such as en (the one that is heard); `task`, transcribe or
-    translate (transcribe); and `timestamps` (false).
+    translate (transcribe); and `timestamps` (false). With `-o` a model that takes no inputs draws.
     """
+    if output is not None:
+        run(
+            _drawing(model, (sound, prompt, tokenizer)), seed=seed, weights=weights,
+            random_weights=random_weights, allow_missing=allow_missing,
+            allow_unexpected=allow_unexpected, rename=rename, prefix=prefix, changes=changes,
+            no_opt=no_opt, disable_rule=disable_rule, device=device, precision=precision,
+            no_tuned=no_tuned, output=output,
+        )  # fmt: skip
+        return
     if (sound is None) == (prompt is None):
         raise typer.BadParameter("give a --prompt, or a file with a sound", param_hint="--prompt")
-    told = bool(allow_missing or allow_unexpected or rename or prefix)
-    require_weights(weights, random_weights, told=told)
+    require_weights(
+        weights,
+        random_weights,
+        told=bool(allow_missing or allow_unexpected or rename or prefix),
+    )
     settings, rest = _split(changes or ())
     from meganeura_dsl import pipeline
     from meganeura_dsl.elaborate.declarations.generation import TokenGraph, TokenStep
@@ -105,9 +123,14 @@ def generate(
         task = SpeechTask.of(elaborate, files)
     else:
         task = TextTask.of(elaborate, words, prompt, steps, sampling)
-    excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
-    symbolic = chosen.elaborate()
-    values = loaded_values(symbolic, files, random_weights, excused, called, err=True)
+    values = loaded_values(
+        chosen.elaborate(),
+        files,
+        random_weights,
+        allowed(allow_missing, allow_unexpected),
+        given_names(rename, prefix),
+        err=True,
+    )
     rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
     with explained_failures():
         place = choose_device(device, tuned=not no_tuned, precision=precision)
@@ -120,6 +143,30 @@ def generate(
                 tokens = speech_tokens(files, words, generator.vocabulary)
                 transcriber = Transcriber(generator, task, words, tokens)
                 _write_down(transcriber(sound, speech, steps, sampling))
+
+
+def _drawing(target: str, given: Sequence[object]) -> str:
+    """The model that a target names, or the only one of its file that takes no inputs."""
+    from meganeura_dsl import pipeline
+    from meganeura_dsl.elaborate.declarations.block_domain import model_configuration
+
+    if any(each is not None for each in given):
+        raise typer.BadParameter("pictures are drawn of a seed alone", param_hint="--output")
+    if pipeline.find(target).chosen is not None:
+        return target
+    program = load(target)
+    blocks = {
+        name: model_configuration(program.module, model)[1]
+        for name, model in program.module.models.items()
+    }
+    names = [name for name, block in blocks.items() if not block.inputs]
+    if not names:
+        text = f"no model of `{target}` draws: each takes inputs, see `meganeura run`"
+        raise typer.BadParameter(text, param_hint="MODEL")
+    if len(names) > 1:
+        text = f"{count(len(names), 'model')} of `{target}` draw: name one, `{target}:{names[0]}`"
+        raise typer.BadParameter(text, param_hint="MODEL")
+    return f"{target}:{names[0]}"
 
 
 def _answer(

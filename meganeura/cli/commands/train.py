@@ -107,7 +107,9 @@ def train(
         program = load(target)
         name = program.train()
         with explained_failures():
-            met = meet_hosts(settings_of(program, name, overrides).device, meeting)
+            met = meet_hosts(
+                settings_of(program, name, overrides, needs_data=resume is None).device, meeting
+            )
         if resume is None:
             job, resumed, folder = prepare(program, name, base, overrides, start), None, None
         else:

@@ -53,6 +53,7 @@ from meganeura_dsl.elaborate.values import (
     Pattern,
     Tensor,
     describe,
+    is_tensor,
 )
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.types import TensorType
@@ -294,10 +295,29 @@ class Elaborator(Layers):
         fill_inputs(inner, block, self.evaluate)
         check_where(inner, block, frame.place(span), self.condition)
         if may_assume_signature(inner, block, self.evaluate):
+            if not self._has_same_weights(inner, block):
+                return self.run_body(inner, block)
             for name in own_paths(inner.module, block):
                 inner.state.claim(inner.join(name), frame.place(span), inner.label)
             return self.stand_in(inner, block, dict(inner.names))
         return apply_template(inner, block, span, lambda: self.run_body(inner, block))
+
+    def _has_same_weights(self, inner: Frame, block: ast.Block) -> bool:
+        """Whether a layer is applied first, or again to what it was applied to first.
+
+        If it is applied to something else, its first application is looked into, so that its
+        weights are known, and a second one that needs others is refused.
+        """
+        state, path = inner.state, inner.path
+        if not state.shared or path not in state.assumed:
+            state.assumed[path] = inner, dict(inner.names)
+            return True
+        first, names = state.assumed[path]
+        if _types(names) == _types(inner.names):
+            return True
+        first.names = dict(names)
+        self.run_body(first, block)
+        return False
 
     def run_body(self, inner: Frame, block: ast.Block) -> Results:
         """Run a body whose signature is bound; in a proof, once for each path through it."""
@@ -449,3 +469,8 @@ def _last_return(block: ast.Block) -> Span:
         if isinstance(statement, ast.Return):
             return statement.span
     return block.name.span
+
+
+def _types(names: Mapping[str, Evaluated]) -> dict[str, object]:
+    """What a signature is bound to: types of tensors, and all else as it is."""
+    return {name: each.type if is_tensor(each) else each for name, each in names.items()}

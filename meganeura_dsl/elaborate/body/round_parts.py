@@ -25,7 +25,7 @@ SizeOf = Callable[[ast.Expression, Frame], Size]
 def note_read(frame: Frame, name: str, value: Evaluated) -> None:
     """Remember that a round reads what a name was at its start."""
     for scan in frame.state.scans.values():
-        if scan.carried.get(name) is value:
+        if scan.is_at_start(name, value):
             scan.read.add(name)
 
 

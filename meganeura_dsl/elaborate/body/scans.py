@@ -4,12 +4,14 @@ What a round reads before it binds it anew is carried, and keeps its type: one r
 any number of them. The rules are those of the page `scans.md`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.round_parts import note_read, speaks_of_round
+from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of
 from meganeura_dsl.elaborate.problems.scan_problems import (
     DiffersByRound,
@@ -20,11 +22,12 @@ from meganeura_dsl.elaborate.scope.found import Found
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan, Written
 from meganeura_dsl.elaborate.scope.scope import Binding, Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
+from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import broadcast, equal, scalar
 from meganeura_dsl.elaborate.values import Evaluated, Tensor, describe, is_tensor, show_shape
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Collected, Region
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.assumptions import Compare, Facts, Proved, Unproved, Verdict
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
@@ -102,11 +105,42 @@ class _Round:
         frame.build.facts = self.facts
         state.scans[str(index)] = scan
         try:
+            self._begin(scan)
             self.elaborator.execute(self.statement.body, frame)
             _refuse_changed(self.statement, frame, names, scan)
         finally:
             del state.scans[str(index)]
         return scan
+
+    def _begin(self, scan: OpenScan) -> None:
+        """Read the condition of `while`; a round that it leaves out finds what the first one did.
+
+        So what such a round computes, which nobody reads, is as finite as that of the first round,
+        and its gradient is 0.
+        """
+        node, frame = self.statement.condition, self.frame
+        if node is None:
+            return
+        going = scan.going = scan.region.leaf(TensorType(DType.BOOL, ()))
+        condition = self.elaborator.evaluate(node, frame)
+        condition = lifted(frame, node.span, condition)
+        if not is_tensor(condition) or condition.type != going.type:
+            place, cure = frame.place(node.span), "reduce it     any(...)"
+            raise ProblemError(WrongKind(place, "a tensor bool[]", describe(condition), cure))
+        no = frame.add(node.span, ops.Constant(value=False, dtype=DType.BOOL))
+        scan.goes_on = frame.add(node.span, ops.Where(), going, condition, no)
+        for name, leaf in scan.carried.items():
+            if frame.names.get(name) is leaf:
+                safe = chosen(frame, node.span, scan, leaf, scan.before[name])
+                frame.names[name] = scan.safe[name] = safe
+
+
+def chosen(frame: Frame, span: Span, scan: OpenScan, value: Tensor, otherwise: Tensor) -> Tensor:
+    """The value of a round, or another one of a round that `while` left out."""
+    if scan.goes_on is None:
+        return value
+    going = broadcast(frame, span, scan.goes_on, value.type.shape, ())
+    return frame.add(span, ops.Where(), going, value, otherwise)
 
 
 def _named(frame: Frame, states: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -182,7 +216,7 @@ def collects(statement: ast.Part, frame: Frame, elaborator: Runs) -> bool:
         return False
     if name not in frame.names:
         return True
-    if name in scan.read or frame.names[name] is not scan.carried.get(name):
+    if name in scan.read or not scan.is_at_start(name, frame.names[name]):
         return False
     return any(speaks_of_round(each, frame, elaborator.evaluate) for each in statement.entries)
 
@@ -316,7 +350,7 @@ def _close(
     for name, leaf in scan.carried.items():
         after = rounds.get(name, leaf)
         if name not in scan.read:
-            if after is not leaf or name in scan.written:
+            if not scan.is_at_start(name, after) or name in scan.written:
                 frame.names.pop(name, None)
                 frame.gone.add(name)
             continue
@@ -325,9 +359,14 @@ def _close(
             where = "is read in the scan that writes it by parts"
             raise frame.refuse(statement.span, f"`{name}`", where)
         note_read(frame, name, scan.before[name])
+        after = chosen(frame, statement.span, scan, after, leaf)
         carries[name] = Carry(leaf, scan.before[name], after)
     states = {
-        name: Carry(leaf, frame.state.current(name), updates[name])
+        name: Carry(
+            leaf,
+            frame.state.current(name),
+            chosen(frame, statement.span, scan, updates[name], leaf),
+        )
         for name, leaf in scan.states.items()
     }
     frame.gone.update(set(rounds) - set(frame.names) - {statement.variable.text})
@@ -335,9 +374,11 @@ def _close(
     if not carries and not states and not written:
         return
     backward = sum(1 if each.backward else -1 for each in written.values()) > 0
+    kept = [Collected(_kept(frame, scan, each), each.axis) for each in written.values()]
+    ends = [] if scan.goes_on is None else [Collected(scan.goes_on, 0)]
     attributes, operands = scan.region.close(
-        [*carries.values(), *states.values()],
-        [Collected(each.value, each.axis) for each in written.values()],
+        [*carries.values(), *states.values(), *_ending(statement, frame, scan)],
+        [*kept, *ends],
         backward=backward,
     )
     first = frame.add(statement.span, ops.Scan(*attributes), *operands)
@@ -347,17 +388,52 @@ def _close(
     after = dict(zip(states, results[len(carries) :], strict=False))
     frame.state.updates.update(after)
     frame.names.update(_named(frame, after))
-    given = results[len(carries) + len(states) :]
-    for (name, each), made in zip(written.items(), given, strict=True):
-        reverse = ops.Reverse((each.axis,))
-        ordered = each.backward is backward
-        result = made if ordered else frame.add(statement.span, reverse, made)
+    given = results[attributes[2] :]
+    _bind_written(statement, frame, scan, (given, backward))
+    frame.gone.difference_update(carries, written)
+
+
+def _bind_written(
+    statement: ast.Scan, frame: Frame, scan: OpenScan, collected: tuple[Sequence[Tensor], bool]
+) -> None:
+    """Bind what was collected, in the order in which it was written."""
+    given, backward = collected
+    for (name, each), made in zip(scan.written.items(), given, strict=False):
+        turned = each.backward is not backward
+        result = _in_order(statement, frame, made, each.axis, turned=turned)
         _require_whole(frame, scan, name, each, result.type)
+        if scan.goes_on is not None and name in scan.before:
+            wrote = _in_order(statement, frame, given[-1], 0, turned=turned)
+            whole = broadcast(frame, statement.span, wrote, result.type.shape, (each.axis,))
+            result = frame.add(statement.span, ops.Where(), whole, result, scan.before[name])
         frame.names[name] = result
         if not frame.module.is_library:
             span = each.statement.target.span
             frame.state.bindings.append(Binding(span, name, frame.path, result.type))
-    frame.gone.difference_update(carries, written)
+
+
+def _in_order(
+    statement: ast.Scan, frame: Frame, stack: Tensor, axis: int, *, turned: bool
+) -> Tensor:
+    """What was collected, which is turned round if it was written the other way."""
+    return frame.add(statement.span, ops.Reverse((axis,)), stack) if turned else stack
+
+
+def _ending(statement: ast.Scan, frame: Frame, scan: OpenScan) -> list[Carry]:
+    """What tells a round of a scan with `while` that one before it was the last."""
+    if scan.going is None or scan.goes_on is None:
+        return []
+    yes = frame.add(statement.span, ops.Constant(value=True, dtype=DType.BOOL))
+    return [Carry(scan.going, yes, scan.goes_on)]
+
+
+def _kept(frame: Frame, scan: OpenScan, written: Written) -> Tensor:
+    """A slice that a round writes; 0 of a round that `while` left out."""
+    if scan.goes_on is None:
+        return written.value
+    of, span = written.value.type, written.statement.span
+    value = False if of.dtype is DType.BOOL else 0
+    return chosen(frame, span, scan, written.value, scalar(frame, span, value, of.dtype, of.shape))
 
 
 def _require_whole(

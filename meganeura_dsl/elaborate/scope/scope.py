@@ -194,6 +194,10 @@ class ElaborationState:
         default_factory=dict[str, "tuple[str, Location]"]
     )
     """For the path of a layer that begins as a copy, that of the other, and the statement."""
+    assumed: dict[str, tuple[Frame, dict[str, Evaluated]]] = field(
+        default_factory=dict[str, "tuple[Frame, dict[str, Evaluated]]"]
+    )
+    """In a proof, for the path of a layer that was not looked into, its frame and its signature."""
     averaged: dict[str, Location] = field(default_factory=dict[str, "Location"])
     """The parameters and states that an update of their layer changes, and the statement."""
     contracts: set[str] = field(default_factory=set[str])

@@ -197,6 +197,9 @@ def _rounds(phrase: Phrase, node: ast.For | ast.Scan) -> None:
     phrase.condition(node.start)
     phrase.write("..")
     phrase.condition(node.stop)
+    if isinstance(node, ast.Scan) and node.condition is not None:
+        phrase.write(" while ")
+        phrase.condition(node.condition)
     phrase.write(":")
 
 

@@ -22,7 +22,7 @@ from meganeura_runtime.io.data.batches import steps_of_epoch
 from meganeura_runtime.io.data.dataset import Dataset
 from meganeura_runtime.io.data.index_bounds import bounded
 from meganeura_runtime.train.data_fingerprint import fingerprints
-from meganeura_runtime.train.job_data import NOTHING, Given, dataset_of
+from meganeura_runtime.train.job_data import NOTHING, Given, dataset_of, place_of
 from meganeura_runtime.train.recipe import (
     Recipe,
     Signature,
@@ -129,7 +129,7 @@ def prepare(
     folder: Path,
     overrides: Sequence[str] = (),
     start: Start | None = None,
-    revise: Callable[[RunSettings], RunSettings] = lambda settings: settings,
+    revise: Callable[[RunSettings], RunSettings] | None = None,
     data: Given = NOTHING,
 ) -> Job:
     """A job from a `train` block; relative data paths of the program start at `folder`.
@@ -141,7 +141,7 @@ def prepare(
     weights.
     """
     overrides = [*overrides, *data.overrides]
-    settings = revise(settings_of(program, train, overrides))
+    settings = _settings(program, train, overrides, revise)
     log_openers(settings)
     signature = Signature.of(program, train, settings)
     demand = signature.demand
@@ -152,11 +152,24 @@ def prepare(
     if settings.best_metric.name not in measured:
         raise ProblemError(NoSuchMetric(settings.best_metric.name, measured))
     dataset = dataset_of(raw, settings, demand, folder, data)
-    dataset = bounded(dataset, bounds, raw["data"].span)
+    dataset = bounded(dataset, bounds, place_of("data", raw))
     recipe = recipe_of(program, train, settings, signature, start)
     _require_measured(raw, recipe, dataset)
     unchecked = {name: bound for name, bound in bounds.items() if name not in demand.inputs}
     return Job.of(replace(recipe, bounds=unchecked), dataset)
+
+
+def _settings(
+    program: Program,
+    train: str,
+    overrides: Sequence[str],
+    revise: Callable[[RunSettings], RunSettings] | None,
+) -> RunSettings:
+    """The settings, of which a run that goes on knows the data. Raises as `settings_of`."""
+    if revise is None:
+        return settings_of(program, train, overrides)
+    settings = revise(settings_of(program, train, overrides, needs_data=False))
+    return settings if settings.data else revise(settings_of(program, train, overrides))
 
 
 def _require_measured(written: RawSettings, recipe: Recipe, dataset: Dataset) -> None:

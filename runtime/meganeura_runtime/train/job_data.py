@@ -62,11 +62,11 @@ def dataset_of(
     Relative paths of the program start at `folder`.
     """
     sources = _Sources(written, settings, demand, folder, given)
-    place = None if given.train is not None else written["data"].span
+    place = None if given.train is not None else place_of("data", written)
     for name in settings.tensors:
         if name not in demand.inputs:
             raise ProblemError(
-                UnknownSetting(written["data"].span, name, FILE, tuple(demand.inputs))
+                UnknownSetting(place_of("data", written), name, FILE, tuple(demand.inputs))
             )
     path, found = sources.found("data", settings.data)
     if not isinstance(found, Batches):
@@ -110,7 +110,7 @@ def _drawn(
         ("balance", settings.balance),
     ):
         if name is not None:
-            place = _place_of(setting, written)
+            place = place_of(setting, written)
             is_balance = setting == "balance"
             chances = sampling_weights(split, tensors, name, place, is_balance=is_balance)
             return replace(split, weights=chances)
@@ -122,7 +122,7 @@ def _with_held_out(dataset: Dataset, settings: RunSettings, sources: "_Sources")
     wanted = settings.validation
     if wanted is None:
         return dataset
-    place, demand = _place_of("validation", sources.written), sources.demand
+    place, demand = place_of("validation", sources.written), sources.demand
     if dataset.test is not None:
         reason = "the data has examples that are held out: its tensors named `test.`"
         raise ProblemError(UnclearValidation(place, reason))
@@ -134,7 +134,7 @@ def _with_held_out(dataset: Dataset, settings: RunSettings, sources: "_Sources")
     return replace(dataset, test=stream(found.data, demand, drop_last=False, held_out=True))
 
 
-def _place_of(setting: str, written: RawSettings) -> Span:
+def place_of(setting: str, written: RawSettings) -> Span:
     """Where a setting is, which a run that goes on may have been given when it began."""
     return written[setting].span if setting in written else whole(setting)
 

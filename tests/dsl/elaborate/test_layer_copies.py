@@ -145,3 +145,25 @@ REFUSED = {
 def test_what_cannot_be_is_refused(name: str) -> None:
     text, wanted = REFUSED[name]
     assert codes(text) == [wanted]
+
+
+WIDER = """\
+block Twice()(x: [n, d]) -> [n, 2 * d]:
+  return concat(x |> norm: rms_norm, x, axis=1)
+
+block Again()(x: [n, d]) -> [n, d]:
+  layer fc: linear(d)
+  return x |> Twice |> fc |> fc
+"""
+OTHERS = """\
+block Both()(x: [n, s, d], y: [m, d]) -> [n, s, d], [m, d]:
+  layer fc: linear(d)
+  return x |> fc, y |> fc
+"""
+
+
+def test_a_layer_applied_again_to_other_sizes_is_proved_to_have_the_same_weights() -> None:
+    """For [n, 2 d] and [n, d] a linear layer needs others; for other batches it does not."""
+    found = codes(WIDER.replace("x |> Twice", "x |> twice: Twice"))
+    assert found == [("E0205", "`fc.weight` is defined twice")]
+    assert codes(OTHERS) == []

@@ -27,6 +27,16 @@ def _first_kept(x: Array) -> Array:
     return np.stack(rows[1], 1)
 
 
+def _until_large(x: Array) -> Array:
+    h, y = np.zeros((2, 3), np.float32), np.zeros_like(x)
+    for t in range(4):
+        if h.max() >= 8 and t >= 2:
+            break
+        h = h + np.abs(x[:, t])
+        y[:, t] = h
+    return y + h[:, None]
+
+
 WORKS = {
     "a part of what is carried": (
         (
@@ -45,6 +55,17 @@ WORKS = {
             "    y[:, s - 1 - t] = h\n  return y\n"
         ),
         lambda x: np.cumsum(x * np.arange(4)[:, None], 1)[:, ::-1],
+    ),
+    "no round after the first that a condition leaves out": (
+        (
+            "  h = zeros([n, d])\n  scan t in 0..s while max(h) < 8 or t < 2:\n"
+            "    h = h + abs(x[:, t])\n    y[:, t] = h\n  return y + insert_axis(h, 1, s)\n"
+        ),
+        _until_large,
+    ),
+    "what was there where a condition leaves rounds out": (
+        ("  y = x\n  scan t in 0..s while t < 2:\n    y[:, s - 1 - t] = 2 * x[:, t]\n  return y\n"),
+        lambda x: np.stack([x[:, 0], x[:, 1], 2 * x[:, 1], 2 * x[:, 0]], 1),
     ),
     "lists of tensors": (
         (

@@ -172,11 +172,11 @@ def bodies(simple: Strategy[ast.Statement]) -> Strategy[tuple[ast.Statement, ...
     """Statements, some of which have bodies of their own."""
 
     def nested(inner: Strategy[ast.Statement]) -> Strategy[ast.Statement]:
-        rounds = NAMES, EXPRESSIONS, EXPRESSIONS, several(inner, 1)
+        rounds, body = (NAMES, EXPRESSIONS, EXPRESSIONS), several(inner, 1)
         return st.one_of(
             made(ast.If, EXPRESSIONS, several(inner, 1), several(inner)),
-            made(ast.For, *rounds),
-            made(ast.Scan, *rounds),
+            made(ast.For, *rounds, body),
+            made(ast.Scan, *rounds, st.none() | EXPRESSIONS, body),
         )
 
     return several(st.recursive(simple, nested, max_leaves=4), 1)

@@ -117,7 +117,9 @@ def test_expression(text: str, expected: object) -> None:
         ("if x:\n  y = x\nelse if y:\n  y = z\nelse:\n  y = 1", ("If", X, (("Bind", (Y,), X),), (
             ("If", Y, (("Bind", (Y,), Z),), (("Bind", (Y,), ONE),)),))),
         ("x[1, y] = z", ("Part", X, (ONE, Y), Z)),
-        ("scan i in 0..x:\n  y = x", ("Scan", ("Name", "i"), ("Integer", 0), X,
+        ("scan i in 0..x while y:\n  y = x", ("Scan", ("Name", "i"), ("Integer", 0), X, Y,
+            (("Bind", (Y,), X),))),
+        ("scan i in 0..x:\n  y = x", ("Scan", ("Name", "i"), ("Integer", 0), X, None,
             (("Bind", (Y,), X),))),
         ("for i in 0..x + 1:\n  y = x", ("For", ("Name", "i"), ("Integer", 0), binary("+", X, ONE),
             (("Bind", (Y,), X),))),

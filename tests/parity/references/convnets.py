@@ -311,10 +311,10 @@ class ConvNext(nn.Module):
 class SameConv(nn.Conv2d):
     """A convolution that pads as TensorFlow does: what is odd stands behind."""
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - as Conv2d's
         (k, _), (stride, _) = self.kernel_size, self.stride
-        h, w = ((size - 1) // stride * stride + k - size for size in x.shape[2:])
-        return super().forward(F.pad(x, [w // 2, w - w // 2, h // 2, h - h // 2]))
+        h, w = ((size - 1) // stride * stride + k - size for size in input.shape[2:])
+        return super().forward(F.pad(input, [w // 2, w - w // 2, h // 2, h - h // 2]))
 
 
 def _lite_conv(inner: int, outer: int, k: int, stride: int = 1, groups: int = 1, *,

@@ -155,7 +155,7 @@ def test_a_sequence_begins_with_a_carry_of_zeros(tmp_path: Path) -> None:
     (tmp_path / "lm.mgn").write_text(RECURRENT)
     model = meganeura.load(str(tmp_path / "lm.mgn")).model("lm", seed=1)
     with model.generator(64, device="cpu") as generator:
-        prompts = [[3, 1, 4, 1, 5], [9, 2, 6], [3, 1, 4, 1, 5]]
+        prompts = [[3], [9], [3]]
         found = [[int(each[0]) for each in generator.tokens(ids, 9)] for ids in prompts]
     assert found[0] == found[2] == expected(model, prompts[0], 9)
     assert found[1] == expected(model, prompts[1], 9)

@@ -17,7 +17,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.ir.graph import Graph
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session, Uploaded
@@ -87,6 +87,17 @@ def test_a_plateau_is_remembered(place: Place, steps: int) -> None:
     assert read_checkpoint(whole.checkpoint)[1].reduction.scale < 1
     place.start("parts", steps=steps)
     assert_same_run(place.resume("parts"), whole)
+
+
+def test_a_run_knows_its_data(place: Place) -> None:
+    """Also where the program names none, and the run was told when it began."""
+    place.write(PROGRAM.replace('    data      = "points.safetensors"\n', ""))
+    named = f"data={place.folder / 'points.safetensors'}"
+    whole = place.start("whole", named)
+    place.start("parts", named, steps=7)
+    assert_same_run(place.resume("parts"), whole)
+    with pytest.raises(ProblemsError, match="E0511"):
+        place.start("other")
 
 
 def test_several_interruptions(place: Place) -> None:

@@ -1,50 +1,34 @@
 """A graph compiled for where its arrays lie."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 import jax
-from jax import export
+from jax import export, lax
+from jax.experimental.layout import Format
 from jax.sharding import Sharding
 from jax.stages import Compiled, Wrapped
 
 from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.transforms.loop_bodies import with_bodies
 from meganeura_runtime.backends.base import leaf_types
+from meganeura_runtime.backends.xla.compiler_options import compiler_options
 from meganeura_runtime.backends.xla.element_types import jax_type
 from meganeura_runtime.backends.xla.failures import explained
 from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention, is_taken
+from meganeura_runtime.backends.xla.layouts import layout_of
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
+from meganeura_runtime.backends.xla.one_reading import in_one_reading
 from meganeura_runtime.backends.xla.placement import OneDevice, Placement
 from meganeura_runtime.backends.xla.step import copy_of, step_function
 from meganeura_runtime.backends.xla.support import SUPPORT
 
 Arguments = dict[str, jax.ShapeDtypeStruct]
-
-CUDA_GRAPHS = {
-    "xla_gpu_enable_command_buffer": (
-        "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION"
-    ),
-    "xla_gpu_graph_min_graph_size": 1,
-}
-"""Options of XLA by which a CUDA graph has convolutions too, which are custom calls.
-
-A training step of RepVGG-A0, of 1,000 kernels, takes 5.3 ms with them and 6.4 without on an H100;
-steps of few kernels take the same within 1 %, and inference, which has few, up to 5 % more.
-"""
-MANY = 32
-"""Convolutions from which on inference is one CUDA graph too.
-
-That of ResNet-50, which has 53, takes 1.80 ms on an H100 where they are launched one by one, and
-its kernels run for 1.15 of them; those of ResNet-18 and RepVGG-A0, which have 20 and 22, run for
-nearly all of the time.
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +45,27 @@ class Program:
         """The program of any graph; raises `ProblemError` for an op that is not supported."""
         if precision is ComputePrecision.BF16 and placement.platform != "cpu":
             graph = fuse_attention(graph, CUDNN, is_taken)
-        return Program(_lowered(graph), precision, placement)
+        graph = _lowered(graph)
+        if precision is ComputePrecision.BF16:
+            stored = Numerics.of(graph, precision).stored
+            rounded = frozenset(name for name, dtype in stored.items() if dtype == BFLOAT16)
+            graph = in_one_reading(graph, rounded)
+        return Program(graph, precision, placement)
 
     @cached_property
     def kept(self) -> dict[str, Sharding]:
         """Where each parameter and state lies."""
         types, _ = leaf_types(self.graph)
         return {name: self.placement.kept(name, each) for name, each in types.items()}
+
+    @cached_property
+    def formats(self) -> dict[str, Format]:
+        """Where each parameter and state lies, and in which order of its axes."""
+        types, _ = leaf_types(self.graph)
+        platform = self.placement.platform
+        return {
+            name: Format(layout_of(each, platform), self.kept[name]) for name, each in types.items()
+        }
 
     @cached_property
     def fed(self) -> dict[str, Sharding]:
@@ -88,7 +86,7 @@ class Program:
             return {}
         return {
             name: jax.ShapeDtypeStruct(
-                concrete_shape(types[name].shape), BFLOAT16, sharding=self.kept[name]
+                concrete_shape(types[name].shape), BFLOAT16, sharding=self.formats[name]
             )
             for name in sorted(self.numerics.copied)
         }
@@ -100,40 +98,41 @@ class Program:
         shapes = (concrete_shape(types[name].shape) for name in self.copies)
         return sum(BFLOAT16.itemsize * prod(shape) for shape in shapes)
 
+    @cached_property
+    def rounded(self) -> Callable[[dict[str, jax.Array]], dict[str, jax.Array]]:
+        """From the parameters that have copies to these."""
+        formats = {name: self.formats[name] for name in self.copies}
+        return jax.jit(_in_bfloat16, out_shardings=formats)
+
     def compiled(self) -> Compiled:
         """The step as a program of the devices; raises `DeviceError`."""
-        jitted, arguments = self._traceable()
-        options = CUDA_GRAPHS if self._is_launched_once else {}
+        jitted, arguments = self._traceable(self.formats)
+        options = compiler_options(self.graph, self.precision, self.placement)
         with explained():
             return jitted.lower(*arguments).compile(compiler_options=options)
 
-    @property
-    def _is_launched_once(self) -> bool:
-        """Whether it is worth a CUDA graph that has the convolutions too."""
-        convolutions = sum(isinstance(value.op, Convolution) for value in self.graph.values)
-        is_worth = bool(self.graph.updates) or convolutions >= MANY
-        return is_worth and self.placement.platform == "gpu"
-
     def exported(self) -> str:
-        """The step in StableHLO."""
-        jitted, arguments = self._traceable()
+        """The step in StableHLO, which has no layouts."""
+        jitted, arguments = self._traceable(self.kept)
         return export.export(jitted)(*arguments).mlir_module()
 
-    def _traceable(self) -> tuple[Wrapped, tuple[Arguments, Arguments, Arguments]]:
+    def _traceable(
+        self, places: Mapping[str, Format] | Mapping[str, Sharding]
+    ) -> tuple[Wrapped, tuple[Arguments, Arguments, Arguments]]:
         """The function (updated, constant, fed) to outputs and updates, and its arguments.
 
         What it updates is donated: the new values take the memory of the old ones.
         """
         graph = self.graph
         kept, fed = leaf_types(graph)
-        arguments = _arguments(kept, self.kept)
+        arguments = _arguments(kept, places)
         updated = {name: each for name, each in arguments.items() if name in graph.updates}
         constant = {name: each for name, each in arguments.items() if name not in graph.updates}
         constant |= {copy_of(name): each for name, each in self.copies.items()}
         outputs = {
             name: self.placement.given(name, value.type) for name, value in graph.outputs.items()
         }
-        updates = {name: self.kept[name] for name in graph.updates}
+        updates = {name: places[name] for name in graph.updates}
         gathered = {
             name: where
             for name, each in kept.items()
@@ -144,13 +143,19 @@ class Program:
         return jitted, (updated, constant, _arguments(fed, self.fed))
 
 
-def _arguments(types: Mapping[str, TensorType], shardings: Mapping[str, Sharding]) -> Arguments:
+def _arguments(
+    types: Mapping[str, TensorType], places: Mapping[str, Format] | Mapping[str, Sharding]
+) -> Arguments:
     return {
         name: jax.ShapeDtypeStruct(
-            concrete_shape(each.shape), jax_type(each.dtype), sharding=shardings[name]
+            concrete_shape(each.shape), jax_type(each.dtype), sharding=places[name]
         )
         for name, each in types.items()
     }
+
+
+def _in_bfloat16(arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    return {name: lax.convert_element_type(each, BFLOAT16) for name, each in arrays.items()}
 
 
 def _lowered(graph: Graph) -> Graph:

@@ -7,7 +7,8 @@ stored in bfloat16, and every other one is computed from them in float32 where i
   but not the gradients of weights;
 - what contractions read, but not parameters and what depends on parameters alone;
 - sums that several ops read, of which a part is computed from the former without a reduction:
-  residuals.
+  residuals and their gradients;
+- what is selected of the former, as by the gradient of a relu, and gradients of max pooling.
 
 Parameters that a step does not update have a copy in bfloat16 beside them, which the matrix
 products of all steps read: they are rounded once, and a product reads half as many bytes.
@@ -17,7 +18,7 @@ type.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -28,12 +29,15 @@ from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.ir.ops import (
     Add,
     Broadcast,
+    Constant,
     Input,
+    MaxPoolGradient,
     Parameter,
     RandomBits,
     Reshape,
     Slice,
     Transpose,
+    Where,
 )
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.traits import PRODUCTS, Trait
@@ -59,6 +63,8 @@ class Numerics:
     """The parameters of which products read a copy in bfloat16."""
     moved: frozenset[int] = frozenset()
     """Such parameters with their elements moved, which products alone read."""
+    is_aligned: bool = False
+    """Whether long axes of products are aligned: in training, where no output is to be cut."""
 
     @staticmethod
     def of(graph: Graph, precision: ComputePrecision) -> "Numerics":
@@ -71,7 +77,7 @@ class Numerics:
             for value in graph.values
         }
         copied = frozenset(_copied(graph, moved)) if is_narrow else frozenset[str]()
-        return Numerics(precision, stored, copied, moved)
+        return Numerics(precision, stored, copied, moved, is_narrow and bool(graph.updates))
 
     def reads_copy(self, value: Value) -> bool:
         """Whether a value reads the copies of parameters."""
@@ -100,14 +106,14 @@ class Numerics:
             case ComputePrecision.TF32:
                 return Arithmetic(FLOAT32, sums, lax.Precision.DEFAULT)
             case ComputePrecision.BF16:
-                return Arithmetic(BFLOAT16, sums, lax.Precision.DEFAULT)
+                return Arithmetic(BFLOAT16, sums, lax.Precision.DEFAULT, self.is_aligned)
 
 
 def _rounded(graph: Graph) -> frozenset[int]:
     """The values of float32 that are stored in bfloat16."""
     needed = _upstream(graph)
     varying = _varying(graph)
-    readers = Counter(operand.id for value in graph.values for operand in {*value.operands})
+    readers = _readers(graph)
     wanted = {*_between(graph, needed), *_read(graph, varying)}
     rounded: set[int] = set()
     derived: set[int] = set()
@@ -119,6 +125,8 @@ def _rounded(graph: Graph) -> frozenset[int]:
         parts = [each for each in floats if each.id in derived]
         if (
             value.id in wanted
+            or _selects(value, rounded)
+            or (isinstance(value.op, MaxPoolGradient) and value.id in needed)
             or (type(value.op) in MOVES and floats and all(each.id in rounded for each in floats))
             or (
                 isinstance(value.op, Add)
@@ -172,12 +180,8 @@ def _copied(graph: Graph, moved: frozenset[int]) -> Iterator[str]:
 
 
 def _takes_copies(value: Value) -> bool:
-    """Whether an op reads copies of parameters: a product, but no convolution.
-
-    cuDNN's convolutions take weights in a layout of their own, so that a step moves them anyway,
-    and rounds them as it does.
-    """
-    return bool(value.op.traits & PRODUCTS) and not isinstance(value.op, Convolution)
+    """Whether an op reads copies of parameters."""
+    return bool(value.op.traits & PRODUCTS)
 
 
 def _is_constant(value: Value, graph: Graph) -> bool:
@@ -224,6 +228,30 @@ def _read(graph: Graph, varying: frozenset[int]) -> Iterator[int]:
                 (source,) = source.operands
             if source.id in varying and not isinstance(source.op, Input | Parameter):
                 yield source.id
+
+
+def _readers(graph: Graph) -> Counter[int]:
+    """How many ops read each value; who reads a part that is selected of it reads it too."""
+    readers = Counter(operand.id for value in graph.values for operand in {*value.operands})
+    for value in reversed(graph.values):
+        for operand in {*value.operands} if isinstance(value.op, Where) else ():
+            readers[operand.id] += max(readers[value.id] - 1, 0)
+    return readers
+
+
+def _selects(value: Value, rounded: Container[int]) -> bool:
+    """Whether a value is one that is stored in bfloat16, or zero: so it is in bfloat16 already."""
+    if not isinstance(value.op, Where):
+        return False
+    _, *parts = value.operands
+    stored = [each.id in rounded for each in parts]
+    return any(stored) and all(map(_or_zero, stored, parts))
+
+
+def _or_zero(is_stored: bool, value: Value) -> bool:  # noqa: FBT001
+    while isinstance(value.op, Broadcast):
+        (value,) = value.operands
+    return is_stored or (isinstance(value.op, Constant) and value.op.value == 0)
 
 
 def _is_spread(value: Value) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 
 import jax
 import numpy as np
-from jax import lax
 from jax.experimental import multihost_utils
 from jax.stages import Compiled
 
@@ -24,7 +23,6 @@ from meganeura_runtime.backends.memory_estimate import MemoryExceededError
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.failures import explained
 from meganeura_runtime.backends.xla.memory import memory_by_role, step_memory
-from meganeura_runtime.backends.xla.numerics import BFLOAT16
 from meganeura_runtime.backends.xla.step import copy_of
 from meganeura_runtime.backends.xla.transfers import (
     local_type,
@@ -117,7 +115,7 @@ class XlaSession(Session):
         self._running.clear()
 
     def _share(self, other: Session) -> None:
-        if not isinstance(other, XlaSession) or other.program.kept != self.program.kept:
+        if not isinstance(other, XlaSession) or other.program.formats != self.program.formats:
             raise SessionError(NOT_ALIKE)
         self._arrays, self._copies = other._arrays, other._copies  # noqa: SLF001 - of this class
 
@@ -129,7 +127,7 @@ class XlaSession(Session):
     def _put(self, name: str, array: Array) -> None:
         with explained():
             # Without `may_alias` the caller's own memory could become the parameter's.
-            self._arrays[name] = placed_whole(array, self.program.kept[name])
+            self._arrays[name] = placed_whole(array, self.program.formats[name])
 
     def _get(self, name: str) -> Array:
         return on_host(self._arrays[name])
@@ -165,7 +163,7 @@ class XlaSession(Session):
                 arrays = self._arrays
                 updated = {name: arrays[name] for name in self._updated}
                 constant = {name: arrays[name] for name in self._constant}
-                constant |= {copy_of(name): self._copy(name) for name in self.program.copies}
+                constant |= self._copied()
                 outputs, new = self.compiled(updated, constant, fed)
                 arrays.update(new)
         except OutOfMemoryError as error:
@@ -187,14 +185,14 @@ class XlaSession(Session):
         self._last = self._run(_Inputs(self, {**given, **chained}))
         return self._last
 
-    def _copy(self, name: str) -> jax.Array:
-        """A parameter in bfloat16, rounded again where it has another value since."""
-        array = self._arrays[name]
-        source, copy = self._copies.get(name, (None, None))
-        if source is not array or copy is None:
-            copy = lax.convert_element_type(array, BFLOAT16)
-            self._copies[name] = array, copy
-        return copy
+    def _copied(self) -> Placed:
+        """Parameters in bfloat16, rounded again where one has another value since."""
+        sources = {name: self._arrays[name] for name in self.program.copies}
+        known = self._copies
+        if any(name not in known or known[name][0] is not each for name, each in sources.items()):
+            copies = self.program.rounded(sources)
+            known |= {name: (each, copies[name]) for name, each in sources.items()}
+        return {copy_of(name): known[name][1] for name in sources}
 
     def _make_room(self) -> None:
         """Wait for the step before the last few."""

@@ -23,7 +23,14 @@ from meganeura_runtime.backends.xla.attention_ops import (
 )
 from meganeura_runtime.backends.xla.element_types import jax_type, widened
 from meganeura_runtime.backends.xla.lowering.attention import attention
-from meganeura_runtime.backends.xla.lowering.table import COMPUTES, CONTRACTIONS, MOVES, Lowered
+from meganeura_runtime.backends.xla.lowering.table import (
+    COMPUTES,
+    CONTRACTIONS,
+    FUSED,
+    IN_BFLOAT16,
+    MOVES,
+    Lowered,
+)
 from meganeura_runtime.backends.xla.numerics import Numerics
 
 MEAN = LibraryAttentionGradient.operands.required.index("mean")
@@ -120,7 +127,10 @@ def _lowered(
     elif kind in CONTRACTIONS:
         found = CONTRACTIONS[kind](op, numerics.arithmetic(value), *operands)
     else:
-        found = COMPUTES[kind](op, *map(widened, operands))
+        is_narrow = numerics.precision is ComputePrecision.BF16
+        table = FUSED if kind in FUSED else COMPUTES
+        table = IN_BFLOAT16 if is_narrow and kind in IN_BFLOAT16 else table
+        found = table[kind](op, *map(widened, operands))
     return found if isinstance(found, tuple) else (found,)
 
 

@@ -8,4 +8,4 @@ from meganeura_runtime.backends.xla.lowering.table import LOWERED
 LEAVES: tuple[type[Op], ...] = tuple(op for op in OPS if issubclass(op, Leaf))
 
 SUPPORT = OpSupport("xla", frozenset((*LEAVES, *LOWERED)))
-"""Every primitive. Fused ops expand: XLA fuses their parts itself."""
+"""Every primitive. Other ops expand but for a few: XLA fuses their parts itself."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import jax
 import numpy as np
+from jax.experimental.layout import Format
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from meganeura_dsl.ir.graph import Array
@@ -24,14 +25,14 @@ def local_type(of: TensorType, sharding: Sharding) -> TensorType:
     return of.with_shape((sum(stop - start for start, stop, _ in rows), *shape[1:]))
 
 
-def placed_whole(array: Array, sharding: Sharding) -> jax.Array:
+def placed_whole(array: Array, where: Format) -> jax.Array:
     """An array that every process has, on the devices of this one.
 
     It is copied first, since JAX reads it later: the caller may write to it again.
     """
-    if sharding.is_fully_addressable:
-        return jax.device_put(np.array(array), sharding, may_alias=False)
-    return jax.make_array_from_callback(array.shape, sharding, lambda at: np.array(array[at]))
+    if where.sharding.is_fully_addressable:
+        return jax.device_put(np.array(array), where, may_alias=False)
+    return jax.make_array_from_callback(array.shape, where, lambda at: np.array(array[at]))
 
 
 def placed_parts(

@@ -195,8 +195,8 @@ function chart(panel) {
       scale = null;
       return;
     }
-    if (xs[0] > 0 && xs[0] < 0.1 * xs[1]) xs[0] = 0;
-    if (xs[0] === xs[1]) xs[1] += 1;
+    xs[0] = 0;
+    xs[1] ||= 1;
     if (ys[0] === ys[1]) {
       const by = Math.abs(ys[0]) * 0.1 || 1;
       ys = log ? [ys[0] / 1.5, ys[0] * 1.5] : [ys[0] - by, ys[1] + by];
@@ -226,7 +226,7 @@ function chart(panel) {
       onblur: hide, onkeydown: press,
     },
     svg("clipPath", { id: clip },
-      svg("rect", { x: LEFT, y: TOP - 3, width: inner + 4, height: tall + 6 })),
+      svg("rect", { x: LEFT - 4, y: TOP - 3, width: inner + 8, height: tall + 6 })),
     grid, below,
     svg("text", { class: "tick end", x: width - RIGHT, y: HEIGHT - 2 }, state.axis),
     best(),

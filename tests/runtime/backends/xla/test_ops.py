@@ -6,6 +6,7 @@ All samples are one program: XLA takes longer to begin a compilation than to com
 from collections.abc import Mapping
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -23,10 +24,13 @@ from meganeura_dsl.ir.ops import (
     ReduceMax,
     Scan,
     ScatterAdd,
+    Tanh,
 )
+from meganeura_dsl.ir.ops.fused.softmax import CrossEntropy
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.registry import choose_device
+from meganeura_runtime.backends.xla.lowering.elementwise import tanh_by_exponentials
 from meganeura_runtime.backends.xla.lowering.table import COMPUTES, CONTRACTIONS, MOVES
 from meganeura_runtime.backends.xla.numerics import Numerics
 from meganeura_runtime.backends.xla.step import step_function
@@ -136,6 +140,22 @@ def test_a_pooling_may_be_used_for_its_indices_alone() -> None:
     with choose_device("xla:cpu").open(alone) as session:
         found = session.step(feeds)["y.1"]
     np.testing.assert_array_equal(found, evaluate(graph, feeds).outputs["y.1"])
+
+
+def test_a_label_outside_the_classes_costs_nothing() -> None:
+    logits = np.random.default_rng(0).standard_normal((2, 4, 3), np.float32)
+    labels = np.array([[0, 2, -1, 3], [1, 1, 2**31 - 1, -(2**31)]], np.int32)
+    found = computed({"loss": (CrossEntropy(), (logits, labels))}, F32)["loss"]
+    (loss,) = found.values()
+    np.testing.assert_allclose(loss, CrossEntropy().evaluate(logits, labels), rtol=1e-5)
+    assert (loss[:, 2:] == 0).all()
+
+
+def test_tanh_by_exponentials_is_tanh() -> None:
+    sizes = np.array([0, 1e-30, 1e-6, 1e-3, 0.1, 1, 9, 50, 1e4, np.inf], np.float32)
+    x = np.concatenate([-sizes, sizes, [np.nan]]).astype(np.float32)
+    found = np.asarray(tanh_by_exponentials(Tanh(), jnp.asarray(x, np.float32)))
+    np.testing.assert_allclose(found, np.tanh(x), rtol=5e-7)
 
 
 def test_a_row_that_is_not_there_is_no_row() -> None:

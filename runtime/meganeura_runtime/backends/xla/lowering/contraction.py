@@ -4,14 +4,19 @@ The gradients of a convolution are its transposes, which XLA makes the convoluti
 """
 
 from dataclasses import dataclass
+from math import prod
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, MatMul
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
+
+ALIGNMENT, LONG = 8, 4096
+"""Elements that a row is a multiple of, if there are so many."""
 
 
 @dataclass(frozen=True)
@@ -24,20 +29,45 @@ class Arithmetic:
     """The type of a matrix product; sums are float32, and a convolution's are rounded after."""
     precision: lax.Precision
     """How exactly products of float32 are made."""
+    is_aligned: bool = False
+    """Whether long axes of matrices get zeros up to a multiple of `ALIGNMENT`."""
 
 
 def mat_mul(op: MatMul, by: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array:
     """The matrix product of a and b."""
+    if b.ndim == 2 and a.ndim > 2 and not op.transpose_left:
+        # Rows of rows are rows: what several products read is padded once for all of them.
+        rows = lax.reshape(a, (prod(a.shape[:-1]), a.shape[-1]))
+        product = mat_mul(op, by, rows, b)
+        return lax.reshape(product, (*a.shape[:-1], product.shape[-1]))
     shared = b.ndim == 2 and a.ndim != 2
     batch = () if shared else tuple(range(a.ndim - 2))
     left = a.ndim - 2 if op.transpose_left else a.ndim - 1
     right = b.ndim - 1 if op.transpose_right else b.ndim - 2
-    return lax.dot(
-        *_converted(by, a, b),
+    a, b = _converted(by, a, b)
+    free = [size for axis, size in enumerate(b.shape) if axis not in (*batch, right)]
+    shape = (*(size for axis, size in enumerate(a.shape) if axis != left), *free)
+    product = lax.dot(
+        _aligned(a) if by.is_aligned else a,
+        _aligned(b) if by.is_aligned else b,
         dimension_numbers=(((left,), (right,)), (batch, batch)),
         precision=by.precision,
         preferred_element_type=by.result,
     )
+    if product.shape == shape:
+        return product
+    return lax.slice(product, (0,) * len(shape), shape, (1,) * len(shape))
+
+
+def _aligned(x: jax.Array) -> jax.Array:
+    """Zeros behind long axes, as cuBLAS is fast where rows begin at multiples of 16 bytes.
+
+    The rows of logits seldom do, which a training step reads in two products.
+    """
+    missing = [-size % ALIGNMENT if size >= LONG else 0 for size in x.shape]
+    if not any(missing):
+        return x
+    return lax.pad(x, jnp.zeros((), x.dtype), [(0, more, 0) for more in missing])
 
 
 def conv(op: Conv, by: Arithmetic, x: jax.Array, w: jax.Array) -> jax.Array:

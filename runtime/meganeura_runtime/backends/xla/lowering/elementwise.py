@@ -68,6 +68,15 @@ BINARY: Mapping[type[Op], Callable[[jax.Array, jax.Array], jax.Array]] = {
 }
 
 
+def tanh_by_exponentials(_op: Tanh, x: jax.Array) -> jax.Array:
+    """Tanh by what XLA computes twice rather than store: expm1(-2 |x|) = -2 tanh / (1 + tanh).
+
+    A gelu needs its tanh once more for its slope. That of `lax.tanh` is stored in float32 for it.
+    """
+    power = lax.expm1(lax.abs(x) * -2)
+    return -lax.sign(x) * power / (power + 2)
+
+
 def compare(op: Compare, a: jax.Array, b: jax.Array) -> jax.Array:
     """Whether a relation holds."""
     match op.kind:

@@ -9,6 +9,7 @@ from jax import lax
 from meganeura_dsl.ir.ops import (
     ArgMax,
     Cumulative,
+    Gather,
     LinearRecurrence,
     ReduceMax,
     ScatterAdd,
@@ -16,7 +17,9 @@ from meganeura_dsl.ir.ops import (
     Sort,
     Sum,
 )
+from meganeura_dsl.ir.ops.fused.softmax import CrossEntropy
 from meganeura_dsl.ir.ops.type_rules import concrete
+from meganeura_runtime.backends.xla.lowering.gather import gather
 
 
 def sum_(op: Sum, x: jax.Array) -> jax.Array:
@@ -27,6 +30,21 @@ def sum_(op: Sum, x: jax.Array) -> jax.Array:
 def reduce_max(op: ReduceMax, x: jax.Array) -> jax.Array:
     """The largest; NaN is larger than every number."""
     return jnp.max(x, axis=op.axes)
+
+
+def cross_entropy(_op: CrossEntropy, logits: jax.Array, labels: jax.Array) -> jax.Array:
+    """-log softmax(logits) of each label; one outside the classes costs nothing.
+
+    The logit of a label is read by its index, where the expansion compares all classes with it.
+    """
+    last = labels.ndim
+    largest = jnp.max(logits, axis=(last,))
+    spread = lax.broadcast_in_dim(largest, logits.shape, tuple(range(last)))
+    powers = lax.exp(logits - spread)
+    total = lax.log(jnp.sum(powers, axis=(last,), dtype=powers.dtype))
+    picked = gather(Gather(last, batch=last), logits, labels) - largest
+    is_class = (labels >= 0) & (labels < logits.shape[-1])
+    return jnp.where(is_class, total - picked, 0)
 
 
 def arg_max(op: ArgMax, x: jax.Array) -> jax.Array:

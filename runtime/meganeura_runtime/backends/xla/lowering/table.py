@@ -39,9 +39,11 @@ from meganeura_dsl.ir.ops import (
     Sort,
     StopGradient,
     Sum,
+    Tanh,
     Transpose,
     Where,
 )
+from meganeura_dsl.ir.ops.fused.softmax import CrossEntropy
 from meganeura_runtime.backends.xla.lowering import (
     contraction,
     elementwise,
@@ -112,5 +114,11 @@ COMPUTES: Mapping[type[Op], Lowering] = {
 }
 """Ops that compute in float32 what is stored in fewer bits."""
 
-LOWERED = frozenset((*MOVES, *CONTRACTIONS, *COMPUTES, Scan))
+FUSED: Mapping[type[Op], Lowering] = {CrossEntropy: reduction.cross_entropy}
+"""Fused ops for which XLA has more than their parts; these compute in float32 too."""
+
+IN_BFLOAT16: Mapping[type[Op], Lowering] = {Tanh: elementwise.tanh_by_exponentials}
+"""What computes in float32 otherwise where results are stored in bfloat16."""
+
+LOWERED = frozenset((*MOVES, *CONTRACTIONS, *COMPUTES, *FUSED, Scan))
 """Every op that is lowered; the rounds of a `Scan` are a step function of their own."""

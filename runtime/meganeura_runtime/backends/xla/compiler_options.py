@@ -1,0 +1,71 @@
+"""What XLA is told of a compilation, beside the program."""
+
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.ops.primitive.contraction import Convolution
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_runtime.backends.memory_estimate import estimate_memory
+from meganeura_runtime.backends.xla.placement import OneDevice, Placement
+
+Options = dict[str, str | int | bool]
+
+ROUNDED: Options = {"xla_allow_excess_precision": False}
+"""What is stored in bfloat16 is rounded where it is computed.
+
+By itself XLA drops a rounding whose result float32 is computed from, and stores the float32 that
+was to be rounded: a training step of ViT-S moves a seventh more bytes so.
+"""
+WHOLE_SUMS: Options = {"xla_gpu_experimental_force_split_k": 1}
+"""Long sums of products are not cut before it is chosen what computes them.
+
+XLA would cut them in parts of one length, and copy both factors to pad them for it. A training step
+of ViT-S takes 4.7 ms on an H100 instead of 5.3.
+"""
+LIBRARIES: Options = {"xla_gpu_enable_triton_gemm": False}
+"""Products are cuBLAS's: GPT-2's training step takes 8.2 ms on an H100, and 9.3 with Triton's."""
+CUDA_GRAPHS: Options = {
+    "xla_gpu_enable_command_buffer": (
+        "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION"
+    ),
+    "xla_gpu_graph_min_graph_size": 1,
+}
+"""All kernels between two convolutions are launched as one CUDA graph.
+
+XLA (of JAX 0.11.2) can put convolutions in it too, by the type CONVOLUTION, but then cuDNN fails
+where a graph is the first that needs it: ResNet-50's inference and ViT's training did on an H100.
+"""
+MANY = 32
+"""Convolutions from which on inference is launched so too; other inferences have few kernels."""
+CONCURRENT: Options = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
+"""Kernels of a graph that need nothing of each other run at the same time.
+
+XLA then gives no memory to two of them, so temporaries take two to four times as much.
+"""
+SMALL, DIVIDED = 5 << 18, 40
+"""Bytes of an op on the average up to which steps are run so, and ops for each convolution.
+
+Small kernels do not fill a GPU: a training step of ViT-S, 16 images, takes 3.8 ms instead of 4.7 on
+an H100, one of ConvNeXt-T 6.3 instead of 6.8. GPT-2, 4 x 512, takes 6 % longer; and in a ResNet
+convolutions leave little that could run at the same time.
+"""
+
+
+def compiler_options(graph: Graph, precision: ComputePrecision, placement: Placement) -> Options:
+    """The options of a graph's compilation in a precision for some devices."""
+    options: Options = {}
+    is_gpu = placement.platform == "gpu"
+    convolutions = sum(isinstance(value.op, Convolution) for value in graph.values)
+    if precision is ComputePrecision.BF16:
+        options |= ROUNDED
+        options |= WHOLE_SUMS if is_gpu else {}
+    if is_gpu and (graph.updates or convolutions >= MANY):
+        options |= CUDA_GRAPHS
+    if is_gpu and graph.updates and precision is ComputePrecision.BF16:
+        options |= CONCURRENT if _is_concurrent(graph, convolutions, placement) else LIBRARIES
+    return options
+
+
+def _is_concurrent(graph: Graph, convolutions: int, placement: Placement) -> bool:
+    """Whether small kernels may run at the same time."""
+    is_undivided = convolutions * DIVIDED <= len(graph.values)
+    is_small = estimate_memory(graph).bytes <= SMALL * len(graph.values)
+    return isinstance(placement, OneDevice) and is_undivided and is_small

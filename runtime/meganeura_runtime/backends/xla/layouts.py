@@ -1,0 +1,19 @@
+"""In which order of its axes an array that a session keeps lies in memory."""
+
+from jax.experimental.layout import Layout
+
+from meganeura_dsl.ir.types import TensorType
+
+KERNEL = 4
+"""Axes of the kernel of a convolution of images: [out, in, h, w]."""
+
+
+def layout_of(of: TensorType, platform: str) -> Layout:
+    """Row-major, but of kernels on a GPU, which have their input channels last.
+
+    cuDNN's convolutions read them so; else each step would move kernels and their moments there
+    and back. It follows from the type alone, so that all sessions of a model can share them.
+    """
+    if platform == "gpu" and of.rank == KERNEL and of.dtype.is_float:
+        return Layout((0, 2, 3, 1))
+    return Layout(tuple(range(of.rank)))

@@ -1,0 +1,75 @@
+"""Sums of squared deviations from sums of squares, where both take one reading of the values.
+
+The variance of a batch is the mean of (x - m)^2, which can only be read once the mean m is known.
+As sum(x^2) - sum(x) m it needs the same reading as the mean, of which XLA makes one kernel; on
+several devices both are one collective. What cancels is exact enough where x is stored in bfloat16:
+the rounding of x changes its variance by some m^2 2^-18, cancellation in float32 by m^2 2^-24.
+"""
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+
+from meganeura_dsl.ir.graph import Builder, Graph, Value, rebuild
+from meganeura_dsl.ir.ops import Broadcast, Div, Maximum, Mul, Sub, Sum
+from meganeura_dsl.ir.ops.primitive.broadcast import full
+
+
+@dataclass(frozen=True)
+class Deviations:
+    """Sum((x - total / n)^2), where total is sum(x) along the same axes."""
+
+    x: Value
+    total: Value
+    mean: Value
+
+
+def in_one_reading(graph: Graph, rounded: Container[int]) -> Graph:
+    """The same step, where the deviations of batches that `rounded` names need no second reading.
+
+    Those along the last axis are not among them: a kernel has a whole row of these at hand.
+    """
+    found = {value.id: each for value, each in _deviations(graph) if each.x.id in rounded}
+    if not found:
+        return graph
+    build = Builder()
+    made: dict[int, Value] = {}
+
+    def change(value: Value, operands: tuple[Value, ...]) -> Value:
+        made[value.id] = _changed(build, found, made, value) or build.reapply(value, *operands)
+        return made[value.id]
+
+    return rebuild(graph, build, change)
+
+
+def _changed(
+    build: Builder, found: Mapping[int, Deviations], made: Mapping[int, Value], value: Value
+) -> Value | None:
+    if value.id not in found:
+        return None
+    each = found[value.id]
+    x, total, mean = made[each.x.id], made[each.total.id], made[each.mean.id]
+    squares = build.add(value.op, build.add(Mul(), x, x))
+    rest = build.add(Sub(), squares, build.add(Mul(), total, mean))
+    return build.add(Maximum(), rest, full(build, rest.type, 0.0))
+
+
+def _deviations(graph: Graph) -> Iterator[tuple[Value, Deviations]]:
+    for value in graph.values:
+        if not isinstance(value.op, Sum):
+            continue
+        (square,) = value.operands
+        if not isinstance(square.op, Mul) or square.operands[0] != square.operands[1]:
+            continue
+        difference = square.operands[0]
+        if not isinstance(difference.op, Sub):
+            continue
+        x, spread = difference.operands
+        kept = tuple(axis for axis in range(x.type.rank) if axis not in value.op.axes)
+        if not isinstance(spread.op, Broadcast) or spread.op.axes != kept or 0 in kept:
+            continue
+        (mean,) = spread.operands
+        if not isinstance(mean.op, Div):
+            continue
+        total = mean.operands[0]
+        if total.op == value.op and total.operands == (x,):
+            yield value, Deviations(x, total, mean)

@@ -1,0 +1,239 @@
+"""What lies in memory: in which floats and in which order, and how often it is read."""
+
+from collections.abc import Mapping
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
+from meganeura_dsl.ir.ops import (
+    Broadcast,
+    Compare,
+    Conv,
+    ConvWeightGradient,
+    Div,
+    Input,
+    MatMul,
+    Maximum,
+    MaxPool,
+    MaxPoolGradient,
+    Mul,
+    Parameter,
+    Reshape,
+    Sub,
+    Sum,
+    Tanh,
+    Where,
+)
+from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_runtime.backends.registry import choose_device
+from meganeura_runtime.backends.xla import compile as compile_module
+from meganeura_runtime.backends.xla.compiler_options import (
+    CONCURRENT,
+    CUDA_GRAPHS,
+    LIBRARIES,
+    compiler_options,
+)
+from meganeura_runtime.backends.xla.device import XlaDevice
+from meganeura_runtime.backends.xla.layouts import layout_of
+from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
+from meganeura_runtime.backends.xla.placement import OneDevice
+
+BF16, F32 = ComputePrecision.BF16, ComputePrecision.F32
+CHANNELS_LAST = (0, 2, 3, 1)
+
+
+def device(precision: ComputePrecision) -> XlaDevice:
+    found = choose_device("xla:cpu").at(precision)
+    assert isinstance(found, XlaDevice)
+    return found
+
+
+def outputs(
+    graph: Graph, feeds: Mapping[str, Array], precision: ComputePrecision
+) -> dict[str, Array]:
+    with device(precision).open(graph) as session:
+        return {**session.step(feeds)}
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+def products(build: Builder) -> tuple[Value, Value]:
+    """A product that another product reads, and that one."""
+    x, a, b = (build.add(Input(name, DType.F32, (64, 64))) for name in "xab")
+    first = build.add(MatMul(), x, a)
+    return first, build.add(MatMul(), first, b)
+
+
+def rounded(array: Array) -> Array:
+    return np.asarray(np.asarray(array, jnp.bfloat16), np.float32)
+
+
+def test_what_is_stored_in_bfloat16_is_rounded_for_all_that_read_it() -> None:
+    build = Builder()
+    first, second = products(build)
+    doubled = build.add(Mul(), first, full(build, first.type, 2))
+    graph = build.graph({"doubled": doubled, "second": second})
+    feeds = {name: numbers(64, 64, seed=seed) for seed, name in enumerate("xab")}
+    found = outputs(graph, feeds, BF16)["doubled"]
+    np.testing.assert_array_equal(found, rounded(found))
+
+
+def test_what_is_selected_is_narrow_where_it_is_so_already() -> None:
+    build = Builder()
+    first, second = products(build)
+    zero, one = (full(build, first.type, number) for number in (0, 1))
+    positive = build.add(Compare("gt"), first, zero)
+    kept = build.add(Where(), positive, first, zero)
+    filled = build.add(Where(), positive, first, one)
+    other = build.add(Where(), positive, build.add(Tanh(), first), zero)
+    graph = build.graph({"kept": kept, "filled": filled, "other": other, "second": second})
+    stored = Numerics.of(graph, BF16).stored
+    is_narrow = {name: stored[value.id] == BFLOAT16 for name, value in graph.outputs.items()}
+    assert is_narrow == {"kept": True, "filled": False, "other": False, "second": False}
+
+
+def test_gradients_of_pooling_are_narrow() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2, 3, 8, 8)))
+    w = build.add(Input("w", DType.F32, (4, 3, 1, 1)))
+    y = build.add(Conv((1, 1), (0, 0), (1, 1), 1), x, w)
+    pool = MaxPool((2, 2), (2, 2), (0, 0))
+    largest, indices = build.add_all(pool, y)
+    back = MaxPoolGradient(pool.window, pool.stride, pool.padding, (8, 8))
+    dy = build.add(back, indices, largest)
+    dw = build.add(ConvWeightGradient((1, 1), (0, 0), (1, 1), 1, kernel=(1, 1)), x, dy)
+    graph = build.graph({"dy": dy, "dw": dw, "read": build.add(Sum((0,)), dy)})
+    assert Numerics.of(graph, BF16).stored[graph.outputs["dy"].id] == BFLOAT16
+    feeds = {"x": numbers(2, 3, 8, 8), "w": numbers(4, 3, 1, 1)}
+    narrow, wide = (outputs(graph, feeds, precision) for precision in (BF16, F32))
+    np.testing.assert_allclose(narrow["dw"], wide["dw"], atol=0.02 * np.abs(wide["dw"]).max())
+
+
+def test_long_axes_are_aligned_and_nothing_is_added() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2, 3, 8)))
+    table = build.add(Parameter("table", DType.F32, (4099, 8), "param"))
+    logits = build.add(MatMul(transpose_right=True), x, table)
+    dx = build.add(MatMul(), logits, table)
+    rows = build.add(Reshape((6, 4099)), logits)
+    dtable = build.add(MatMul(transpose_left=True), rows, build.add(Reshape((6, 8)), x))
+    training = build.graph({"logits": logits, "dx": dx}, {"table": dtable})
+    inference = build.graph({"logits": logits})
+    feeds, kept = {"x": numbers(2, 3, 8)}, {"table": numbers(4099, 8, seed=1)}
+
+    def results(precision: ComputePrecision) -> list[Array]:
+        with device(precision).open(training) as session:
+            session.load(kept)
+            return [*session.step(feeds).values(), session.read("table")]
+
+    for found, expected in zip(results(BF16), results(F32), strict=True):
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, atol=0.02 * np.abs(expected).max())
+    assert "4104" in device(BF16).program(training).exported()
+    assert "4104" not in device(BF16).program(inference).exported()
+    assert "4104" not in device(F32).program(training).exported()
+
+
+def statistics(axes: tuple[int, ...]) -> Graph:
+    """The mean of squared deviations of a product that another product reads."""
+    build = Builder()
+    first, second = products(build)
+    kept = tuple(axis for axis in range(2) if axis not in axes)
+    mean = build.add(Sum(axes), first)
+    count = full(build, mean.type, 64)
+    mean = build.add(Div(), mean, count)
+    deviation = build.add(Sub(), first, build.add(Broadcast((64, 64), kept), mean))
+    squares = build.add(Sum(axes), build.add(Mul(), deviation, deviation))
+    return build.graph({"variance": build.add(Div(), squares, count), "second": second})
+
+
+@pytest.mark.parametrize(
+    ("axes", "precision", "is_one_reading"),
+    [((0,), BF16, True), ((1,), BF16, False), ((0,), F32, False)],
+)
+def test_the_variance_of_a_batch_is_read_with_its_mean(
+    axes: tuple[int, ...], precision: ComputePrecision, *, is_one_reading: bool
+) -> None:
+    graph = statistics(axes)
+    lowered = device(precision).program(graph).graph
+    assert any(isinstance(value.op, Maximum) for value in lowered.values) == is_one_reading
+    # Means of ten standard deviations.
+    feeds = {"x": numbers(64, 64), "a": numbers(64, 64, seed=1), "b": np.eye(64, dtype=np.float32)}
+    feeds["x"][:, 0], feeds["a"][0] = 8, 10
+    found = outputs(graph, feeds, precision)["variance"]
+    product = (
+        feeds["x"] @ feeds["a"]
+        if precision is F32
+        else rounded(rounded(feeds["x"]) @ rounded(feeds["a"]))
+    )
+    np.testing.assert_allclose(found, product.astype(np.float64).var(axes), rtol=1e-2)
+
+
+class Gpu(OneDevice):
+    """A device that passes for one of a GPU."""
+
+    @property
+    def platform(self) -> str:
+        return "gpu"
+
+
+@pytest.mark.parametrize(
+    ("size", "precision", "is_concurrent"),
+    [(64, BF16, True), (2048, BF16, False), (64, F32, False)],
+)
+def test_steps_of_small_kernels_run_them_at_the_same_time(
+    size: int, precision: ComputePrecision, *, is_concurrent: bool
+) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (size, size)))
+    w = build.add(Parameter("w", DType.F32, (size, size), "param"))
+    y = build.add(Tanh(), build.add(MatMul(), x, w))
+    graph = build.graph({"y": y}, {"w": y})
+    found = compiler_options(graph, precision, Gpu(device(precision).device))
+    assert (CONCURRENT.items() <= found.items()) == is_concurrent
+    assert CUDA_GRAPHS.items() <= found.items()
+    libraries = precision is BF16 and not is_concurrent
+    assert (LIBRARIES.items() <= found.items()) == libraries
+    assert not compiler_options(graph, F32, OneDevice(device(F32).device))
+
+
+def training() -> Graph:
+    """A convolution whose kernel a step moves, beside one that it only reads."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2, 3, 6, 6)))
+    w = build.add(Parameter("w", DType.F32, (4, 3, 3, 3), "param"))
+    fixed = build.add(Parameter("fixed", DType.F32, (4, 4, 1, 1), "param"))
+    y = build.add(Tanh(), build.add(Conv((1, 1), (1, 1), (1, 1), 1), x, w))
+    z = build.add(Conv((1, 1), (0, 0), (1, 1), 1), y, fixed)
+    dw = build.add(ConvWeightGradient((1, 1), (1, 1), (1, 1), 1, kernel=(3, 3)), x, z)
+    step = build.add(Mul(), dw, full(build, dw.type, 0.01))
+    return build.graph({"z": z}, {"w": build.add(Sub(), w, step)})
+
+
+def test_kernels_lie_as_convolutions_read_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = training()
+    kept = {"w": numbers(4, 3, 3, 3), "fixed": numbers(4, 4, 1, 1, seed=1)}
+    feeds = {"x": numbers(2, 3, 6, 6, seed=2)}
+
+    def results() -> tuple[Array, Array, tuple[int, ...]]:
+        with device(BF16).open(graph) as first, device(BF16).open(graph) as second:
+            first.load(kept)
+            first.step(feeds)
+            second.share(first)
+            z = second.step(feeds)["z"]
+            layout = first.arrays["w"].format.layout.major_to_minor
+            return first.read("w"), z, layout
+
+    *expected, layout = results()
+    assert layout == (0, 1, 2, 3)
+    monkeypatch.setattr(compile_module, "layout_of", lambda of, _: layout_of(of, "gpu"))
+    *found, layout = results()
+    assert layout == CHANNELS_LAST
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
