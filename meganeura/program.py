@@ -172,7 +172,7 @@ class Program:
 
         `data` and `validation` take the place of the files that the settings name: a dictionary of
         arrays, a data set whose `len()` and `[i]` give examples, or an iterable of batches, such as
-        a `DataLoader`; `validation` may also be a file or a share of the examples.
+        a `DataLoader`; each may also be a file, and `validation` a share of the examples.
 
         A setting is a number, a text, or for a choice the text of a call: `"adam(lr=1e-3)"`; the
         setting `data` is the path of a file or folder, or the name of an embedded data set. Where
@@ -195,6 +195,9 @@ class Program:
         if isinstance(validation, int | float | str | Path):
             overrides += [f"validation={_written('validation', validation)}"]
             validation = None
+        if isinstance(data, str | Path):
+            overrides += [f"data={data}"]
+            data = None
         given = Given(data, validation)
         record = _Record(_several(watch))
         with ExitStack() as held:
@@ -300,6 +303,9 @@ class Program:
         name = self._program.train(name)
         folder = pipeline.find(self._target).path.parent
         overrides = [*_overrides(settings, device), "drop_last=false"]
+        if isinstance(data, str | Path):
+            overrides += [f"data={data}"]
+            data = None
         start = _start(weights, Allowed())
         job = prepare(self._program, name, folder, overrides, start, data=Given(data))
         held_out = job.dataset.test or job.dataset.train

@@ -97,6 +97,10 @@ def test_in_evaluation_nothing_follows() -> None:
 
 
 REFUSED = {
+    "moved by two objectives that name it": (
+        HEAD + AWAY.rstrip() + " over online\n  minimize mean(x |> online) over online\n",
+        ("E0508", "`online.fc.weight` is moved twice"),
+    ),
     "reached above": (
         HEAD + "  minimize mean((x |> online) - (x |> target(training=false)))\n" + FOLLOW,
         ("E0508", "`target.fc.weight` is moved twice"),

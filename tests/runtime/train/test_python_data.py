@@ -270,7 +270,7 @@ def test_classes_are_drawn_equally_often(program: Program) -> None:
 @pytest.mark.parametrize(
     ("data", "code"),
     [
-        ("points", "E0600"),
+        ("points", "E0520"),
         (3, "E0600"),
         ([], "E0600"),
         ([3], "E0600"),
@@ -319,3 +319,16 @@ def test_a_loss_that_is_not_finite_is_reported(program: Program) -> None:
     Path("fit.mgn").write_text(PROGRAM.replace("minimize ", "minimize log(0.5 - mean(x)) + "))
     program = meganeura.load("fit.mgn")
     refused(program, [(X[:4] * 0 + at, Y[:4]) for at in range(4)], "E0550")
+
+
+def test_data_may_be_a_file(program: Program, tmp_path: Path) -> None:
+    """By its path, as a text or not: what the setting of that name says."""
+    path = tmp_path / "other.npz"
+    np.savez(path, x=X, y=Y)
+    given = train(program, {"x": X, "y": Y})
+    assert train(program, path).losses == train(program, "other.npz").losses == given.losses
+    measured = (
+        program.evaluate("fit", data=each, weights=given.weights, device="cpu")
+        for each in (path, {"x": X, "y": Y})
+    )
+    assert next(measured) == next(measured)

@@ -19,7 +19,7 @@ from meganeura_runtime.importing.onnx.onnx_process import ONNX_PROCESS, OnnxFail
 from meganeura_runtime.importing.onnx.proved import Proved
 from meganeura_runtime.importing.onnx.translation import Translation
 
-LARGEST_VALUE = 1 << 26
+LARGEST_VALUE = 1 << 28
 """Elements of a value that is computed to compare."""
 ALLOWED_HALF = 2e-2
 """The largest difference of an output of f16, in units of its largest element or of 1."""
