@@ -130,7 +130,7 @@ def _entries() -> tuple[bytes, ...]:
     form = json.dumps({"graph": graph, "load": {"text": "", "origins": []}}).encode()
     with TemporaryDirectory() as folder:
         entries = DiskCache(Path(folder))
-        entries.keep("key", form)
+        entries.store("key", form)
         (path,) = entries.paths()
         return path.read_bytes(), form, _plan()
 

@@ -256,9 +256,9 @@ CASES: dict[str, Array | float] = {
     "window_max(image, k=3, stride=2, pad=1)": largest(IMAGE, 3, 2, 1),
     "row * constant([1.0, 2, -3, 4])": ROW * [1, 2, -3, 4],
     "row + sum(constant([[0.5, 0.5], [0.5, 2.0], [7.0, 0.0]]), 1)[1]": ROW + 2.5,
-    "f32(constant([[1, 2, 3, 4]])[0] // 2 + ids)": [2, 1, 3, 3],
+    "f32(constant([[1, 2, 3, 4]])[0] // 2 + ids)": np.array([2, 1, 3, 3]),
     "where(constant([true, false, false, true]), row, 0)": ROW * [1, 0, 0, 1],
-    "constant([[[1.0]], [[2.0]]])": [[[1]], [[2]]],
+    "constant([[[1.0]], [[2.0]]])": np.array([[[1]], [[2]]]),
     # facts about tensors, numbers
     "row * rank(y)": ROW * 3,
     "row * (size(y, 1) + 10 * size(y, -1))": ROW * 43,

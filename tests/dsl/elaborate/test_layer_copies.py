@@ -56,7 +56,7 @@ def test_a_copy_begins_as_the_other_layer_in_every_tensor() -> None:
     assert len(pairs) == 9
     for copy, of in pairs:
         np.testing.assert_array_equal(values[copy], values[of])
-    assert np.ptp(values["online.fc.weight"]) > 0
+    assert float(np.ptp(values["online.fc.weight"])) > 0
 
 
 @pytest.mark.parametrize("order", ["after", "before"])

@@ -159,9 +159,8 @@ def test_flags_that_are_known_leave_room_for_the_others() -> None:
     names = "abcdefghij"
     known = given(*(Flag(name) for name in names[:8]))
     joined = known.assume(Or(tuple(Not(Flag(name)) for name in names)))
-    assert joined.decide(Flag("j")) == Refuted(
-        dict.fromkeys(names[:8], True) | {"i": False, "j": False}
-    )
+    example: dict[str, int] = {**dict.fromkeys(names[:8], True), "i": False, "j": False}
+    assert joined.decide(Flag("j")) == Refuted(example)
 
 
 def test_sizes_are_at_least_one_unless_said_otherwise() -> None:
