@@ -120,9 +120,21 @@ class DuplicatePath(PlacedProblem, code="E0205", topic="naming"):
     name: str
     first: Location
     label: str
+    types: tuple[str, str] | None = None
+    """Of a layer that is applied again: the weight of the first application, and of this one."""
 
     def report(self) -> Report:
         written = self.place.span.text
+        if self.types is not None:
+            first, again = self.types
+            return self.words(
+                f"`{self.name}` is {first}, and applied here it would be {again}",
+                "applied to another size",
+                remarks=(
+                    Remark("the first", self.first.span.text.split("\n")[0], self.first.span),
+                ),
+                cure=Help("declare a layer of its own for each size"),
+            )
         if self.first.span == self.place.span and "}{" in written:
             told = "put something between the numbers"
             apart = written.partition(":")[0].replace("}{", '}{"_"}{')

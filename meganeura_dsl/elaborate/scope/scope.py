@@ -20,7 +20,7 @@ from meganeura_dsl.elaborate.values import BlockValue, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ir.objectives import Moved
 from meganeura_dsl.ir.ops import Parameter, StopGradient
-from meganeura_dsl.symbolic.assumptions import Facts, Unproved
+from meganeura_dsl.symbolic.assumptions import Compare, Facts, Proved, Unproved
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, show
 
@@ -252,12 +252,23 @@ class ElaborationState:
         if first is not place and not self.shared:
             raise ProblemError(DuplicatePath(place, name, first, label))
 
+    def _is_same(self, first: TensorType, again: TensorType) -> bool:
+        """Whether two types are equal for all sizes the facts admit."""
+        if first == again:
+            return True
+        if first.dtype is not again.dtype or first.rank != again.rank:
+            return False
+        pairs = zip(first.shape, again.shape, strict=True)
+        verdicts = (self.build.facts.decide(Compare("==", a, b)) for a, b in pairs)
+        return all(isinstance(each, Proved) for each in verdicts)
+
     def declare(self, info: ParameterInfo, label: str) -> Tensor:
         """The leaf of a parameter, made at its first declaration and refused at a second."""
         known = self.parameters.get(info.name)
         if known is not None:
-            if not self.shared or known.type != info.type:
-                raise ProblemError(DuplicatePath(info.place, info.name, known.place, label))
+            types = (str(known.type), str(info.type)) if self.shared else None
+            if types is None or not self._is_same(known.type, info.type):
+                raise ProblemError(DuplicatePath(info.place, info.name, known.place, label, types))
             return self.current(info.name)
         if info.name in self.claimed and not self.shared:
             raise ProblemError(DuplicatePath(info.place, info.name, self.claimed[info.name], label))

@@ -164,10 +164,20 @@ block Both()(x: [n, s, d], y: [m, d]) -> [n, s, d], [m, d]:
   layer fc: linear(d)
   return x |> fc, y |> fc
 """
+HALVES = """\
+block Halves(w)(x: [n, w]) -> [n, w]
+    where w % 2 == 0:
+  layer fc: linear(w)
+  x = x |> rearrange([n, 2 * half] -> [n, 2, half]) |> rearrange([n, 2, half] -> [n, 2 * half])
+  return x |> fc |> gelu |> fc
+"""
 
 
 def test_a_layer_applied_again_to_other_sizes_is_proved_to_have_the_same_weights() -> None:
     """For [n, 2 d] and [n, d] a linear layer needs others; for other batches it does not."""
     found = codes(WIDER.replace("x |> Twice", "x |> twice: Twice"))
-    assert found == [("E0205", "`fc.weight` is defined twice")]
+    first, again = "f32[d, 2*d]", "f32[d, d]"
+    told = f"`fc.weight` is {first}, and applied here it would be {again}"
+    assert found == [("E0205", told)]
     assert codes(OTHERS) == []
+    assert codes(HALVES) == []  # 2 * half is w

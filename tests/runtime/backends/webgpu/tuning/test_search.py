@@ -262,7 +262,7 @@ def test_a_step_keeps_what_makes_it_faster(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(autotuner, "_searched", searched)
     monkeypatch.setattr(Adapter, "chance", right_chance)
     seen: set[tuple[bool, bool]] = set()
-    for salt in range(20):
+    for salt in range(40):
         adapter = Adapter(salt)
         told: list[autotuner.Outcome] = []
         found = autotuner.tune(cast("Device", adapter), graph, told.append)
