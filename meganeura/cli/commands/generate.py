@@ -152,14 +152,19 @@ def _drawing(target: str, given: Sequence[object]) -> str:
 
     if any(each is not None for each in given):
         raise typer.BadParameter("pictures are drawn of a seed alone", param_hint="--output")
-    if pipeline.find(target).chosen is not None:
-        return target
+    chosen = pipeline.find(target).chosen
     program = load(target)
     blocks = {
         name: model_configuration(program.module, model)[1]
         for name, model in program.module.models.items()
     }
     names = [name for name, block in blocks.items() if not block.inputs]
+    if chosen in names:
+        return target
+    if chosen in blocks:
+        takes = ", ".join(f"`{each.name}`" for each in blocks[chosen].inputs)
+        text = f"`{target}` takes {takes}, so it draws nothing: leave out -o, or `meganeura run` it"
+        raise typer.BadParameter(text, param_hint="--output")
     if not names:
         text = f"no model of `{target}` draws: each takes inputs, see `meganeura run`"
         raise typer.BadParameter(text, param_hint="MODEL")
