@@ -6,7 +6,7 @@ configuration, types and facts replays them under its own path. A layer that dra
 not recorded: each draw has a number of its own.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 
 from meganeura_dsl.diagnostics.source import Span
@@ -103,7 +103,7 @@ class _Recorder:
             if self.updates.get(name) is not value
         }
         read = [*results, *changed.values(), *(operand for v in made for operand in v.operands)]
-        if not all(each.id in numbers or _is_number(each) for each in read):
+        if not _are_numbers(each for each in read if each.id not in numbers):
             return None  # made before, of these inputs or parameters: not what another one is
         return Template(
             tuple(
@@ -115,11 +115,18 @@ class _Recorder:
         )
 
 
-def _is_number(value: Tensor) -> bool:
-    """Whether a value depends on no leaf of the graph."""
-    while len(value.operands) == 1:
-        (value,) = value.operands
-    return not isinstance(value.op, Leaf) and all(map(_is_number, value.operands))
+def _are_numbers(values: Iterable[Tensor]) -> bool:
+    """Whether values depend on no leaf of the graph; each value is looked at once."""
+    pending = list(values)
+    seen = {value.id for value in pending}
+    while pending:
+        value = pending.pop()
+        if isinstance(value.op, Leaf):
+            return False
+        new = [operand for operand in value.operands if operand.id not in seen]
+        seen.update(operand.id for operand in new)
+        pending.extend(new)
+    return True
 
 
 def _repeat(

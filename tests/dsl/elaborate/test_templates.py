@@ -149,3 +149,21 @@ def test_what_was_there_before_a_layer_is_not_taken_for_what_each_makes(
     walked = elaborate_model(program, "net")
     assert format_graph(repeated.graph) == format_graph(walked.graph)
     assert [info.name for info in repeated.parameters] == [info.name for info in walked.parameters]
+
+
+def test_what_a_layer_reads_is_looked_at_once(tmp_path: Path) -> None:
+    """A number that is computed of itself 60 times has 2**60 ways to where it comes from."""
+    file = tmp_path / "numbers.mgn"
+    file.write_text(
+        dedent("""\
+        block A()(x: [n, 4]) -> [n, 4]:
+          c = expand(f32(iota(4)), [4] -> [1, 4])
+          for i in 0..60:
+            c = c * c + c
+          return x + sum(mean(f32(c), -1)) + sum(c |> l1: layer_norm)
+
+        model a = A()
+        """)
+    )
+    graph = elaborate_model(load(str(file)), "a").graph
+    assert sum(isinstance(value.op, Parameter) for value in graph.values) == 2
