@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -16,6 +16,7 @@ from meganeura_dsl.elaborate.problems.name_problems import (
 from meganeura_dsl.elaborate.problems.proof_failures import refusal, require_countable
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.scope.summary import Applied
 from meganeura_dsl.elaborate.values import BlockValue, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ir.objectives import Moved
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.source import Span
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
     from meganeura_dsl.elaborate.scope.open_scan import OpenScan
+    from meganeura_dsl.elaborate.scope.summary import Summaries
     from meganeura_dsl.elaborate.scope.template import Template
     from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
     from meganeura_dsl.ir.initializers import Initializer
@@ -184,8 +186,10 @@ class ElaborationState:
     """The models applied without a label, by path; a second application shares the weights."""
     weights: dict[ast.Model, list[str]] = field(default_factory=dict["ast.Model", list[str]])
     """The parameters and states that a model brought with it, by name."""
-    blocks: set[ast.Block] = field(default_factory=set["ast.Block"])
-    """The blocks whose bodies were run."""
+    summaries: Summaries | None = None
+    """In a check, what is known of applications that are not elaborated again."""
+    applied: Applied = field(default_factory=Applied)
+    """What was applied so far."""
     reserved: dict[str, int] = field(default_factory=dict[str, int])
     """The paths of declared layers, and how many parameters were declared before each."""
     unopened: set[str] = field(default_factory=set[str])
@@ -293,11 +297,23 @@ class ElaborationState:
             leaf = self.build.add(op)
         except Unproved as error:
             raise ProblemError(refusal(info.place, error, self.build.facts, ())) from error
+        self._add(info, leaf)
+        return self.current(info.name)
+
+    def declare_like(self, info: ParameterInfo, name: str, label: str) -> None:
+        """Declare a parameter like one of another name that was declared under the same facts."""
+        again = replace(info, name=name)
+        if name in self.parameters or name in self.claimed:
+            self.declare(again, label)
+            return
+        op = Parameter(name, info.type.dtype, info.type.shape, info.kind)
+        self._add(again, self.build.add_typed(op, info.type))
+
+    def _add(self, info: ParameterInfo, leaf: Tensor) -> None:
         self.parameters[info.name] = info
         if not self.open_models:
             self.own.append(info.name)
         self.leaves[info.name] = leaf
-        return self.current(info.name)
 
     def mover(self, name: str) -> MadeObjective | None:
         """The objective that has moved a parameter, if one has."""
@@ -360,6 +376,18 @@ class Frame:
         if self.parent is not None and self.path == self.parent.path:
             return ""
         return self.path.rsplit(".", 1)[-1]
+
+    def enclosing(self) -> Iterator[Frame]:
+        """The frames around this one, the nearest first."""
+        frame = self.parent
+        while frame is not None:
+            yield frame
+            frame = frame.parent
+
+    @property
+    def depth(self) -> int:
+        """How many frames are around this one."""
+        return sum(1 for _ in self.enclosing())
 
     @property
     def build(self) -> Builder:
