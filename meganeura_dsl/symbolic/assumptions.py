@@ -24,7 +24,7 @@ from meganeura_dsl.symbolic.prover.entailment import is_plain
 from meganeura_dsl.symbolic.prover.missing_facts import suggestions
 from meganeura_dsl.symbolic.prover.size_domain import Domain
 from meganeura_dsl.symbolic.prover.solver_state import SolverState
-from meganeura_dsl.symbolic.size import Size, dim, evaluate, substitute
+from meganeura_dsl.symbolic.size import Dim, Size, dim, evaluate, substitute
 
 __all__ = [
     "And", "Compare", "Condition", "Facts", "Flag", "Not", "Operator", "Or", "Proved", "Refuted",
@@ -85,6 +85,7 @@ class Facts:
     _verdicts: dict[Condition, Verdict] = field(
         init=False, repr=False, default_factory=dict[Condition, "Verdict"]
     )
+    _least_values: dict[Dim, int] = field(init=False, repr=False, default_factory=dict[Dim, int])
     _further: "dict[Condition, Facts]" = field(
         init=False, repr=False, default_factory=dict[Condition, "Facts"]
     )
@@ -138,6 +139,11 @@ class Facts:
         """The size where all its variables are as small as they may be; 1 where it has none."""
         if isinstance(size, int):
             return size
+        if size not in self._least_values:
+            self._least_values[size] = self._least_value(size)
+        return self._least_values[size]
+
+    def _least_value(self, size: Dim) -> int:
         try:
             return evaluate(size, {name: self._least_of(name) for name in size.variables()})
         except ZeroDivisionError:

@@ -262,10 +262,12 @@ class Elaborator(Layers):
         """The frame of an application inside of another."""
         spend(APPLICATION)
         chain = [declaration.name.text]
-        for around in (frame, *frame.enclosing()):
+        around: Frame | None = frame
+        while around is not None:
             chain.append(around.name)
             if around.declaration is declaration or len(chain) > DEEPEST:
                 raise ProblemError(RecursiveBlock(frame.place(span), tuple(reversed(chain))))
+            around = around.parent
         frame.state.applied.enter(declaration, len(chain) - 1)
         return Frame(
             frame.state, module, declaration.name.text, {}, path,
@@ -276,6 +278,8 @@ class Elaborator(Layers):
 
     def run_block(self, application: Application, frame: Frame) -> Results:
         """The results of a block, its signature matched and its `where` proved."""
+        if not application.mode:
+            return self._run_block(application, frame)
         with in_mode(application.mode, frame, application.span):
             return self._run_block(application, frame)
 

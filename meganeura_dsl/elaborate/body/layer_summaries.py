@@ -137,20 +137,23 @@ class _Summarizer:
             return None
         if self.effects != _effects(state, self.count):
             return None
-        prefix = self.inner.join("x")[:-1]
+        relative = self._relative
         declared = list(state.parameters.values())[before.parameters :]
         reserved = list(state.reserved.items())[before.reserved :]
         return Summary(
             tuple(map(self._summarized, results)),
-            tuple((name.removeprefix(prefix), self._summarized(updates[name])) for name in updates),
-            tuple((info.name.removeprefix(prefix), info) for info in declared),
-            tuple((path.removeprefix(prefix), at - before.parameters) for path, at in reserved),
+            tuple((relative(name), self._summarized(value)) for name, value in updates.items()),
+            tuple((relative(info.name), info) for info in declared),
+            tuple((relative(path), number - before.parameters) for path, number in reserved),
             tuple(state.bindings[before.bindings :]),
             applied.moved(-self.inner.depth),
             after.values - before.values,
             after.rounds - before.rounds,
             steps,
         )
+
+    def _relative(self, name: str) -> str:
+        return name.removeprefix(self.inner.join("x")[:-1])
 
     def _is_plain(self, value: Tensor) -> bool:
         """Whether nothing but its type is known of a value."""
@@ -161,13 +164,12 @@ class _Summarizer:
 
     def _summarized(self, value: Tensor) -> SummarizedValue:
         numbers = {each.id: number for number, each in enumerate(self.inputs)}
-        prefix = self.inner.join("x")[:-1]
         reached = reached_values(value, frozenset(numbers))
         return SummarizedValue(
             value.type,
             tuple(numbers[each.id] for each in reached if each.id in numbers),
             tuple(
-                each.op.name.removeprefix(prefix)
+                self._relative(each.op.name)
                 for each in reached
                 if isinstance(each.op, Parameter) and each.id not in numbers
             ),

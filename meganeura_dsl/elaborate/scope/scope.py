@@ -13,7 +13,11 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     InputSizedParameter,
     NotAllowedHere,
 )
-from meganeura_dsl.elaborate.problems.proof_failures import refusal, require_countable
+from meganeura_dsl.elaborate.problems.proof_failures import (
+    is_countable,
+    refusal,
+    require_countable,
+)
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.summary import Applied
@@ -426,12 +430,16 @@ class Frame:
         """The value of an op; a refusal by its type rule becomes a problem at `span`."""
         if self.state.scans:
             self._require_one_body(span, op)
+        build = self.state.build
+        before, build.origin = build.origin, Origin(self.user_span(span), self.path)
         try:
-            with self.build.at(Origin(self.user_span(span), self.path)):
-                value = self.build.add(op, *operands)
+            value = build.add(op, *operands)
         except (Unproved, TypeRuleError) as error:
             raise ProblemError(refusal(self.place(span), error, self.facts, operands)) from error
-        require_countable(value.type, self.place(span), self.facts)
+        finally:
+            build.origin = before
+        if not is_countable(value.type, build.facts):
+            require_countable(value.type, self.place(span), build.facts)
         return value
 
     def _require_one_body(self, span: Span, op: Op) -> None:
