@@ -375,6 +375,5 @@ EXAMPLES: Mapping[str, Problem] = {
             "about so large a batch would fit",
             "--set batch=263000",
         ),
-        TooLittleMemory.beyond(8_000_000_000, 24_100_000_000),
     )
 }
