@@ -10,15 +10,24 @@ const NO_ADAPTER =
   "update the browser and the driver of the GPU; Chrome runs without a GPU if it is started with "
   + "--enable-unsafe-webgpu";
 
-type Limit =
-  | "maxBufferSize"
-  | "maxStorageBufferBindingSize"
-  | "maxStorageBuffersPerShaderStage"
-  | "maxComputeWorkgroupsPerDimension"
-  | "maxComputeInvocationsPerWorkgroup"
-  | "maxComputeWorkgroupSizeX"
-  | "maxComputeWorkgroupSizeY"
-  | "maxComputeWorkgroupSizeZ";
+const HALVES = "shader-f16";
+const LIMITS = [
+  "maxBufferSize",
+  "maxStorageBufferBindingSize",
+  "maxStorageBuffersPerShaderStage",
+  "maxComputeWorkgroupsPerDimension",
+  "maxComputeInvocationsPerWorkgroup",
+  "maxComputeWorkgroupSizeX",
+  "maxComputeWorkgroupSizeY",
+  "maxComputeWorkgroupSizeZ",
+] as const;
+type Limit = (typeof LIMITS)[number];
+
+/** A device with all that its adapter can do, as far as plans need it. */
+export interface Device {
+  readonly adapter: GPUAdapter;
+  readonly device: GPUDevice;
+}
 
 /** A device, and what became of it. */
 export interface Gpu {
@@ -54,39 +63,37 @@ export function limitsOf(plans: readonly Plan[]): Map<Limit, number> {
   return needs;
 }
 
-/** The adapter, asked for while a model is read; throws `MeganeuraError` once it is waited for. */
-export function findAdapter(
-  gpu: GPU | undefined = globalThis.navigator?.gpu,
-): Promise<GPUAdapter> {
+/** A device, asked for before its model is read; throws `MeganeuraError` once it is waited for. */
+export function findDevice(gpu: GPU | undefined = globalThis.navigator?.gpu): Promise<Device> {
   const found = (async () => {
     if (!gpu) throw deviceFailure("this browser has no WebGPU here", NO_WEBGPU);
     const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
     if (!adapter) throw deviceFailure("WebGPU finds no GPU here", NO_ADAPTER);
-    return adapter;
+    const device = await adapter.requestDevice({
+      requiredLimits: Object.fromEntries(LIMITS.map((limit) => [limit, adapter.limits[limit]])),
+      requiredFeatures: adapter.features.has(HALVES) ? [HALVES] : [],
+    });
+    return { adapter, device };
   })();
   found.catch(() => {});
   return found;
 }
 
-/** A device for plans; throws `MeganeuraError` that says what is missing and how to get it. */
-export async function openGpu(plans: readonly Plan[], found: Promise<GPUAdapter>): Promise<Gpu> {
-  const adapter = await found;
+/** The device, if plans can run there; throws `MeganeuraError` that says what is missing. */
+export async function openGpu(plans: readonly Plan[], found: Promise<Device>): Promise<Gpu> {
+  const { adapter, device } = await found;
   const halves = plans.some((plan) => plan.kernels.some((text) => /\benable f16;/.test(text)));
-  const needs = [...limitsOf(plans)];
-  const missing = needs
+  const missing = [...limitsOf(plans)]
     .filter(([limit, size]) => adapter.limits[limit] < size)
     .map(([limit, size]) => `${limit} of ${size}, where it has ${adapter.limits[limit]}`);
-  if (halves && !adapter.features.has("shader-f16")) missing.push("the feature shader-f16");
+  if (halves && !adapter.features.has(HALVES)) missing.push(`the feature ${HALVES}`);
   const { vendor, architecture, description } = adapter.info;
   const title = description || [vendor, architecture].filter(Boolean).join(" ") || "a GPU";
   if (missing.length) {
+    device.destroy();
     const text = `this model needs more than ${title} has: ${missing.join("; ")}`;
     throw new MeganeuraError("E0552", text, "build it for smaller sizes, or use another device");
   }
-  const device = await adapter.requestDevice({
-    requiredLimits: Object.fromEntries(needs),
-    requiredFeatures: halves ? ["shader-f16"] : [],
-  });
   const lost = device.lost.then((info) => {
     const why = info.message || info.reason || "no reason is given";
     return deviceFailure(`the GPU was lost: ${why}`, "open the model again");
