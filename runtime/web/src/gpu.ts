@@ -21,7 +21,6 @@ const LIMITS = [
   "maxComputeWorkgroupSizeY",
   "maxComputeWorkgroupSizeZ",
 ] as const;
-type Limit = (typeof LIMITS)[number];
 
 /** A device with all that its adapter can do, as far as plans need it. */
 export interface Device {
@@ -39,25 +38,20 @@ export interface Gpu {
   readonly lost: Promise<MeganeuraError>;
 }
 
-/** The least of each limit that plans need. */
-export function limitsOf(plans: readonly Plan[]): Map<Limit, number> {
-  const needs = new Map<Limit, number>();
-  const need = (limit: Limit, size: number) =>
-    needs.set(limit, Math.max(size, needs.get(limit) ?? 0));
+/** The least of each of `LIMITS` that plans need. */
+function limitsOf(plans: readonly Plan[]): number[] {
+  const needs = LIMITS.map(() => 0);
+  const need = (...sizes: number[]) =>
+    sizes.forEach((size, i) => (needs[i] = Math.max(size, needs[i]!)));
   for (const plan of plans) {
-    for (const buffer of plan.buffers) need("maxBufferSize", buffer.bytes);
+    for (const buffer of plan.buffers) need(buffer.bytes);
     for (const { slots, workgroups } of plan.dispatches) {
-      need("maxStorageBuffersPerShaderStage", slots.length);
-      for (const slot of slots) need("maxStorageBufferBindingSize", slot.bytes);
-      need("maxComputeWorkgroupsPerDimension", Math.max(...workgroups));
+      need(0, Math.max(...slots.map(({ bytes }) => bytes)), slots.length, Math.max(...workgroups));
     }
     for (const kernel of plan.kernels) {
       const sizes = /@workgroup_size\(([\d, ]+)\)/.exec(kernel)?.[1]?.split(",").map(Number) ?? [1];
       const [x = 1, y = 1, z = 1] = sizes;
-      need("maxComputeWorkgroupSizeX", x);
-      need("maxComputeWorkgroupSizeY", y);
-      need("maxComputeWorkgroupSizeZ", z);
-      need("maxComputeInvocationsPerWorkgroup", x * y * z);
+      need(0, 0, 0, 0, x * y * z, x, y, z);
     }
   }
   return needs;
@@ -83,9 +77,10 @@ export function findDevice(gpu: GPU | undefined = globalThis.navigator?.gpu): Pr
 export async function openGpu(plans: readonly Plan[], found: Promise<Device>): Promise<Gpu> {
   const { adapter, device } = await found;
   const halves = plans.some((plan) => plan.kernels.some((text) => /\benable f16;/.test(text)));
-  const missing = [...limitsOf(plans)]
-    .filter(([limit, size]) => adapter.limits[limit] < size)
-    .map(([limit, size]) => `${limit} of ${size}, where it has ${adapter.limits[limit]}`);
+  const needs = limitsOf(plans);
+  const missing = LIMITS
+    .map((limit, i) => `${limit} of ${needs[i]}, where it has ${adapter.limits[limit]}`)
+    .filter((_, i) => adapter.limits[LIMITS[i]!] < needs[i]!);
   if (halves && !adapter.features.has(HALVES)) missing.push(`the feature ${HALVES}`);
   const { vendor, architecture, description } = adapter.info;
   const title = description || [vendor, architecture].filter(Boolean).join(" ") || "a GPU";
