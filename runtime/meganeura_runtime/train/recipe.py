@@ -191,11 +191,12 @@ class Recipe:
             raise DeviceError(f"{hosts} hosts train together: --set devices=N says on how many")
         return device
 
-    def scheduled_rate(self, step: int) -> float:
-        """The learning rate of a step, counted from 0, where nothing but `steps` ends the run."""
+    def scheduled_rates(self, step: int, scale: float) -> tuple[float, ...]:
+        """As `RunSettings.learning_rates`, where nothing but `steps` ends the run."""
         settings, steps = self.settings, self.settings.steps
         length = RunLength(steps or 1, settings.steps_per_epoch or 1)
-        return settings.learning_rate(step if steps is None else min(step, steps), length)
+        at = step if steps is None else min(step, steps)
+        return settings.learning_rates(at, length, scale)
 
     @cached_property
     def program_hash(self) -> str:
@@ -333,10 +334,10 @@ def recipe_by_hand(
     gradients: bool = False,
 ) -> Recipe:
     """A `train` block whose batches Python gives; raises as `recipe_of`."""
-    needs = settings.schedule.needs
     known = {"steps": settings.steps, "steps_per_epoch": settings.steps_per_epoch}
-    if not known.get(needs, True):
-        raise ProblemError(NoLength(settings.schedule.word, needs))
+    for schedule in settings.all_schedules:
+        if not known.get(schedule.needs, True):
+            raise ProblemError(NoLength(schedule.word, schedule.needs))
     signature = Signature.of(program, train, settings)
     require_measured(program, train, settings, signature)
     require_shares(signature.demand.counter, signature.demand.batch, settings)
@@ -407,7 +408,7 @@ def training_settings(
     return training.TrainingSettings(
         settings.optimizer,
         settings.clip_norm,
-        options.steered or not settings.schedule.is_steady or settings.accumulate > 1,
+        options.steered or not settings.is_steady or settings.accumulate > 1,
         tuple(settings.optimizers.items()),
         options.gradients,
         tuple(settings.intervals.items()),
@@ -416,6 +417,7 @@ def training_settings(
         settings.accumulate,
         settings.ema,
         settings.not_finite == NotFinitePolicy.SKIP,
+        schedules=tuple(settings.schedules),
     )
 
 

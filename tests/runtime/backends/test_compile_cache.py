@@ -158,6 +158,7 @@ OTHER_STEPS = {
     "skip_not_finite": True,
     "part": StepPart.SUM,
     "recompute_above": 0,
+    "schedules": ("w",),
 }
 """For each field of the settings of a step, another value."""
 
