@@ -242,8 +242,8 @@ PLANTS = (
     Plant(
         "the rate of a schedule is one step late",
         "runtime/meganeura_runtime/train/feeder.py",
-        "job.settings.seed, step, self.rate(step))",
-        "job.settings.seed, step, self.rate(max(0, step - 1)))",
+        "job.settings.seed, step, *self.rates(step))",
+        "job.settings.seed, step, *self.rates(max(0, step - 1)))",
         ("tests/runtime/train/test_train.py",),
     ),
     Plant(
