@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.body.general_applications import general_application, with_numbers
+from meganeura_dsl.elaborate.body.general_applications import general_application, with_sizes
 from meganeura_dsl.elaborate.body.layer_templates import application_key
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.summary import (
@@ -115,12 +115,12 @@ def _from_symbols(
         return None
     known = summaries.general[key]
     if known is None:
-        frame, leaves = general.frame(inner, block)
+        frame, leaves = general.frame(inner, block, summaries)
         known = summaries.general[key] = _summary_in_symbols(frame, leaves, elaborate)
     if known is None:
         summaries.attempts[block] = summaries.attempts.get(block, 0) + 1
         return None
-    return with_numbers(known, general.sizes)
+    return with_sizes(known, general.sizes)
 
 
 def _summary_in_symbols(
