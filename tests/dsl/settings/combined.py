@@ -38,21 +38,21 @@ TEXTS = (
     "data=", "x=digits", "validation=0.25", "validation=held.npz", "validation=1", "batch=4",
     "batch=0", "steps=9", "steps=0", "epochs=3", "epochs=0", "steps_per_epoch=4",
     "optimizer=sgd(momentum=0.5)", "optimizer=adamw(decay=0.1)", "optimizer=adam(lr=0.25)",
-    "optimizer.lr=0.5", "optimizer.beta1=0.5", "optimizer.momentum=0.25", "optimizer=frozen",
+    "optimizer.lr=0.5", "optimizer.beta1=0.5", "optimizer.momentum=0.25", "optimizer=none",
     "optimizer=muon", 'optimizer["*.weight"]=sgd(lr=2)', 'optimizer["*.weight"]=adam(lr=2)',
-    'optimizer["head.*"]=frozen', 'optimizer["head.*"]=frozen(lr=1)',
+    'optimizer["head.*"]=none', 'optimizer["head.*"]=none(lr=1)',
     'optimizer["head.*"].lr=3', 'optimizer["[hb]*[!t]"]=muon', 'optimizer["none.*"]=sgd',
     'every["head.*"]=2', 'every["*"]=0', "every=2", 'epochs["*"]=2', "schedule=cosine",
     "schedule=linear(warmup=2)", "schedule=step(every=1, gamma=0.5)", "schedule.warmup=4",
     "accumulate=1", "accumulate=5", "accumulate=100", "drop_last=false", "best=highest accuracy",
-    "best=lowest x", "best=least loss", "stop_after=1", "ema=0.5", "ema=1", "seed=4294967296",
+    "best=lowest x", "best=least loss", "stop_after=1", "stop_after=none", "ema=0.5", "ema=1", "seed=4294967296",
     "log_every=0", 'log=["wandb"]', 'log=["x"]', "device=cpu", "devices=2", "sharding=fsdp",
     "precision=bf16", "precision=f64", "not_finite=skip", 'disabled_rules=["a"]', "clip_norm=0",
     "seed=1\ndef f() = 2", "seed = -1", "seed", "seed=[1", "unknown=1", "optimizer=sgd(1)",
 )  # fmt: skip
 BELOW = (
     'data=file("x.npz", x="a")', "steps=9", "epochs=3", "optimizer=sgd(momentum=0.5)",
-    "optimizer=adam(lr=0.25)", 'optimizer["*.weight"]=sgd(lr=2)', 'optimizer["head.*"]=frozen',
+    "optimizer=adam(lr=0.25)", 'optimizer["*.weight"]=sgd(lr=2)', 'optimizer["head.*"]=none',
     "schedule=linear(warmup=2)", "schedule=cosine", "accumulate=5",
 )  # fmt: skip
 FREE = (("batch",), ("batch", "steps"), ("batch", "data"), ())

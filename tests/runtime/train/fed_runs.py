@@ -1,7 +1,8 @@
 """What runs are fed: of what files, in which order, and what is refused.
 
-`fed_runs.txt` has of each case of `CASES` the lengths of the run, the sums of what each step of two
-epochs is fed and of what is held out, and the fingerprints; or the message.
+`fed_runs.txt` has of each case of data, in files and from Python, the lengths of the run, the sums
+of what each step of two epochs is fed and of what is held out, and the fingerprints; or the
+message.
 
 `python -m tests.runtime.train.fed_runs` writes the file anew; read the difference before you keep
 it.
@@ -9,7 +10,7 @@ it.
 
 import csv
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir
 from pathlib import Path
 from zlib import crc32
@@ -24,6 +25,7 @@ from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.evaluation import held_batches
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job, prepare
+from meganeura_runtime.train.job_data import NOTHING, Given
 
 FILE = Path(__file__).with_suffix(".txt")
 POINTS = """\
@@ -121,6 +123,15 @@ ONE: dict[str, tuple[Files, tuple[str, ...]]] = {
         ("data=a.npz",),
     ),
     "a folder": ({"a/x.npy": points(6), "a/y.npy": points(6)}, ("data=a",)),
+    "columns first, a folder": (
+        {"a/x.npy": {"x": np.asfortranarray(points(6)["x"])}, "a/y.npy": points(6)},
+        ("data=a",),
+    ),
+    "no axes": ({"a": {**points(6), "y": np.array(1, np.int32)}}, ()),
+    "no such metric": ({"a": SPLIT}, ("best=lowest y",)),
+    "a schedule that follows": ({"a": SPLIT}, ("schedule=plateau", "epochs=2")),
+    "a schedule that follows nothing": ({"a": points(6)}, ("schedule=plateau",)),
+    "until it is no better": ({"a": points(6)}, ("stop_after=1",)),
     "no file": ({}, ()),
 }  # fmt: skip
 TWO: dict[str, tuple[Files, tuple[str, ...]]] = {
@@ -132,20 +143,73 @@ TWO: dict[str, tuple[Files, tuple[str, ...]]] = {
     "below": ({"a.npz": {**LINK, "to": LINK["to"] - 1}}, ()),
     "more that is whole": ({"a.npz": {**LINK, "scale": np.ones(4, np.float32)}}, ()),
 }
-CASES = {POINTS: ONE, LINKS: TWO}
+FROM_FILES = {POINTS: ONE, LINKS: TWO}
+
+
+def batches(*counts: int, **more: Array) -> list[dict[str, Array]]:
+    """Batches of so many examples, which go on from each other."""
+    return [points(count, sum(counts[:place]), **more) for place, count in enumerate(counts)]
+
+
+ROWS = points(9)
+LINKED = {name: LINK[name] for name in ("scale", "to", "x")}
+PARTS = [{**LINK, "x": LINK["x"][:6], "to": LINK["to"][at : at + 3]} for at in (0, 3)]
+FROM_PYTHON: dict[str, tuple[str, object, object, tuple[str, ...]]] = {
+    "arrays": (POINTS, points(9, z=WEIGHTS), points(2, 20), ()),
+    "arrays of other names": (POINTS, {"y": WEIGHTS}, None, ()),
+    "examples": (POINTS, list(zip(ROWS["x"], ROWS["y"], strict=True)), None, ()),
+    "examples by name": (
+        POINTS,
+        [{"y": y, "x": x, "z": 0} for x, y in zip(ROWS["x"], ROWS["y"], strict=True)],
+        None,
+        ("drop_last=false",),
+    ),
+    "examples of three parts": (POINTS, [(x, 0, 0) for x in ROWS["x"]], None, ()),
+    "examples of one part": (POINTS, [(x,) for x in ROWS["x"]], None, ()),
+    "no examples": (POINTS, [], None, ()),
+    "a number": (POINTS, 3, None, ()),
+    "a text": (POINTS, "digits", None, ()),
+    "an array": (POINTS, ROWS["x"], None, ()),
+    "examples that are nothing": (POINTS, [3, 4], None, ()),
+    "batches": (POINTS, batches(4, 4), points(3, 20), ("steps_per_epoch=2", "epochs=2")),
+    "batches without a length": (POINTS, iter(batches(4, 4, 4)), None, ()),
+    "batches that are tuples": (POINTS, [(b["x"], b["y"]) for b in batches(4, 4, 4)], None, ()),
+    "a batch that is small": (POINTS, batches(4, 3, 4), None, ("steps_per_epoch=2",)),
+    "the last batch": (POINTS, batches(4, 4, 1), None, ("steps_per_epoch=3", "drop_last=false")),
+    "a batch that is large": (POINTS, batches(4, 5), None, ("steps_per_epoch=2",)),
+    "too few": (POINTS, batches(4, 4), None, ("steps_per_epoch=3",)),
+    "a share": (POINTS, batches(4, 4), None, ("steps_per_epoch=2", "validation=0.5")),
+    "weights": (POINTS, batches(4, 4, w=WEIGHTS), None, ("steps_per_epoch=2", "balance=y")),
+    "what is held out as batches": (POINTS, points(8), batches(4, 3), ()),
+    "indices": (LINKS, PARTS, None, ("steps_per_epoch=2",)),
+    "indices beyond": (
+        LINKS,
+        [{**each, "to": each["to"] + 1} for each in PARTS],
+        None,
+        ("steps_per_epoch=2",),
+    ),
+    "whole arrays": (LINKS, LINKED, None, ()),
+}
 
 
 def described() -> Iterator[str]:
     """All lines of the file."""
-    for text, cases in CASES.items():
+    for text, cases in FROM_FILES.items():
         for name, (files, overrides) in cases.items():
             yield f"# {name}: {' '.join(overrides)}".rstrip(": ")
-            with tempfile.TemporaryDirectory() as folder, chdir(folder):
-                for file, tensors in files.items():
-                    _write(Path(file), tensors)
-                Path("fit.mgn").write_text(text)
-                for line in _fed(overrides):
-                    yield line.replace(folder, "").rstrip()
+            yield from _of(text, files, NOTHING, overrides)
+    for name, (text, train, held_out, overrides) in FROM_PYTHON.items():
+        yield f"# from Python, {name}: {' '.join(overrides)}".rstrip(": ")
+        yield from _of(text, {}, Given(train, held_out), overrides)
+
+
+def _of(text: str, files: Files, data: Given, overrides: Sequence[str]) -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        for file, tensors in files.items():
+            _write(Path(file), tensors)
+        Path("fit.mgn").write_text(text)
+        for line in _fed(overrides, data):
+            yield line.replace(folder, "").rstrip()
 
 
 def _write(path: Path, tensors: Mapping[str, Array]) -> None:
@@ -164,9 +228,10 @@ def _write(path: Path, tensors: Mapping[str, Array]) -> None:
             save_file(dict(tensors), path.with_suffix(".safetensors"))
 
 
-def _fed(overrides: tuple[str, ...]) -> Iterator[str]:
+def _fed(overrides: Sequence[str], data: Given) -> Iterator[str]:
     try:
-        yield from _steps(prepare(pipeline.load("fit.mgn"), "fit", Path(), overrides))
+        program = pipeline.load("fit.mgn")
+        yield from _steps(prepare(program, "fit", Path(), overrides, data=data))
     except ProblemError as error:
         yield render(error.problem.report())
     except ProblemsError as error:
@@ -182,7 +247,10 @@ def _steps(job: Job) -> Iterator[str]:
     for step in range(2 * job.steps_per_pass + 1):
         ends = job.is_last_of_its_size(step)
         examples, part = job.examples_of(step), job.part_at(step).name
-        yield f"{step}: {examples} {part} {ends} {_sums(feeder.feeds(step))}"
+        sums = _sums(feeder.feeds(step))
+        again = "" if sums == _sums(feeder.feeds(step)) else ", and something else the second time"
+        yield f"{step}: {examples} {part} {ends} {sums}{again}"
+    yield f"from step 1 on: {_sums(Feeder(job).feeds(1))}"
     for batch in () if job.dataset.test is None else held_batches(job, job.dataset.test):
         sizes, own = dict(batch.sizes), range(batch.examples)
         yield f"held out: {batch.examples} {sizes} {_sums(batch.take(own))}"
