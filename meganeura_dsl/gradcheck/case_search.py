@@ -1,6 +1,7 @@
 """The search for a case whose gradient is wrong, and for the smallest such case."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import hypothesis
 import numpy as np
@@ -99,8 +100,12 @@ class _Search:
         self.worst = 0.0
         self.refusal = ""
         self._probes: dict[str, tuple[Elaboration, Probe]] = {}
-        # A proof is about whole numbers.
-        self.is_proved = not subject.reals and prove_block(subject.module, subject.block) is None
+
+    @cached_property
+    def is_proved(self) -> bool:
+        """Whether its block is proved for all sizes, which a proof of whole numbers is about."""
+        subject = self.subject
+        return not subject.reals and prove_block(subject.module, subject.block) is None
 
     def run(self) -> None:
         """Draw and examine. Raises `_FoundError` with the smallest case in `found`."""
@@ -155,7 +160,7 @@ class _Search:
     def _refused(self, error: ProblemError) -> RefusedAfterProof:
         """A refusal is a fault after a proof, except for a norm over one element."""
         report = error.problem.report()
-        if self.is_proved and not isinstance(error.problem, NormOverOne):
+        if not isinstance(error.problem, NormOverOne) and self.is_proved:
             return RefusedAfterProof(report)
         self.refusal = report.headline
         raise UnsatisfiedAssumption(self.refusal)

@@ -147,7 +147,8 @@ def _is_truth(module: LinkedModule, node: ast.Node, name: str, above: frozenset[
         case ast.If(condition=ast.Name(text=text)):
             return text == name
         case ast.Call():
-            return not _passed_to(module, node, name).isdisjoint(_taken(module, node, above))
+            passed = _passed_to(module, node, name)
+            return bool(passed) and not passed.isdisjoint(_taken(module, node, above))
         case _:
             return False
 
