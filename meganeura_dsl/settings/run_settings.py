@@ -49,6 +49,7 @@ from meganeura_dsl.settings.settings_problems import (
     UnnamedArgument,
     WrongSettingType,
 )
+from meganeura_dsl.support.byte_sizes import parsed_bytes
 from meganeura_dsl.transforms.optimizers.schedules import RunLength, Schedule
 
 
@@ -94,6 +95,16 @@ def _validation(given: object) -> str | float | None:
     if given is None or (isinstance(given, str | float) and given):
         return given
     raise PydanticCustomError("no_validation", "a text or a share is due")
+
+
+def _memory(amount: str | None) -> str | None:
+    """An amount such as 8GiB."""
+    if amount is not None:
+        try:
+            parsed_bytes(amount)
+        except ValueError:
+            raise ValueError("must be an amount such as 8GiB or 512MB") from None
+    return amount
 
 
 def _of_steps(schedule: Schedule) -> Schedule:
@@ -190,6 +201,7 @@ class RunSettings(Strict):
     devices: PositiveInt = 1
     sharding: Annotated[str, AfterValidator(_sharding)] = DeviceSharding.DATA.value
     precision: Annotated[ComputePrecision, Field(strict=False)] = ComputePrecision.F32
+    memory: Annotated[str | None, AfterValidator(_memory)] = None
     optimize: bool = True
     disabled_rules: list[str] = Field(default_factory=list[str])
 
@@ -223,6 +235,11 @@ class RunSettings(Strict):
         if k > 1:
             run = RunLength(max(1, run.steps // k), max(1, run.steps_per_epoch // k))
         return self.optimizer.lr * schedule.at(step // k, run)
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The bytes of `memory`; `None` where it is not given."""
+        return None if self.memory is None else parsed_bytes(self.memory)
 
     @property
     def best_metric(self) -> BestMetric:
@@ -260,6 +277,7 @@ MEANINGS = {
     "devices": "how many devices of the backend `xla` share each batch, on all hosts together",
     "sharding": "what each of them holds: data, all parameters; fsdp, a share of them",
     "precision": "the floats of products: f32, or on `xla` tf32 or bf16",
+    "memory": "what a run may take of the device, such as 8GiB: scans recompute rounds to fit",
     "optimize": "whether the graph of a step is rewritten to run faster",
     "disabled_rules": "rewrite rules that are not applied",
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import reduce
 
-from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value
+from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value, reachable
 from meganeura_dsl.ir.objectives import Moved, Objective, objectives
 from meganeura_dsl.ir.ops import (
     Add,
@@ -31,6 +31,7 @@ from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.support.phases import phase
 from meganeura_dsl.transforms.autodiff import gradients
+from meganeura_dsl.transforms.checkpoint_loops import checkpoint_loops
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
 from meganeura_dsl.transforms.optimizers.optimizers import Optimizer
@@ -80,6 +81,9 @@ class TrainingSettings:
     them but the last are steps of the `part` `SUM`. `ema` keeps an average of each parameter:
     a' = a + (1 - ema) (p' - a). `skip_not_finite` leaves all as it was where a gradient is not
     finite, and adds the output `update.skipped`. `part` is how much of the step is made.
+
+    A scan that would store more bytes than `recompute_above` for its gradient stores the carries of
+    some rounds, and runs the others once more.
     """
 
     optimizer: Optimizer
@@ -94,6 +98,7 @@ class TrainingSettings:
     ema: float | None = None
     skip_not_finite: bool = False
     part: StepPart = StepPart.WHOLE
+    recompute_above: int | None = None
     schedules: tuple[str, ...] = ()
 
     def interval_of(self, name: str) -> int:
@@ -134,6 +139,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     _require_free_names(forward)
     _require_matches(forward, settings)
     _require_parts(forward, settings)
+    forward = _checkpointed(forward, settings.recompute_above)
     copy = _Copy(forward)
     gate = Gate(copy.build, settings.accumulate, settings.part, skips=settings.skip_not_finite)
     updates: dict[str, Value] = {}
@@ -160,6 +166,19 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     if settings.part is StepPart.UPDATE:
         return _fed_gradients_alone(copy.build.graph(shown, updates))
     return simplify_loops(copy.build.graph({**outputs, **shown}, {**states, **updates}))
+
+
+def _checkpointed(forward: Graph, above: int | None) -> Graph:
+    """The graph where scans that gradients go through run in segments, if they store too much."""
+    if above is None:
+        return forward
+    names = [name for name in forward.outputs if Objective.of(name) is not None] or [LOSS]
+    behind = {value.id for value in forward.values if trained(value) is not None}
+    for value in forward.values:
+        if any(each.id in behind for each in value.operands):
+            behind.add(value.id)
+    before = reachable(forward.outputs[name] for name in names)
+    return checkpoint_loops(forward, above, behind & before)
 
 
 def _fed_gradients_alone(graph: Graph) -> Graph:

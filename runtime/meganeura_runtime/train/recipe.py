@@ -35,13 +35,16 @@ from meganeura_dsl.transforms.optimizers.update import average_of
 from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_runtime.backends.backend import OpenDevice, Spread
 from meganeura_runtime.backends.compile_cache import cached_training_step
+from meganeura_runtime.backends.device_failures import explained_failures
+from meganeura_runtime.backends.device_problems import TooLittleMemory
 from meganeura_runtime.backends.errors import DeviceError
-from meganeura_runtime.backends.registry import DEVICE_NAMES, model_of
+from meganeura_runtime.backends.registry import DEVICE_NAMES, choose_device, model_of
 from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
 from meganeura_runtime.io.weight_names import AS_STORED, Names
 from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
 from meganeura_runtime.train.session_inputs import NOT_DATA, leaves
+from meganeura_runtime.train.step_planning import StepPlanner, device_of_run
 from meganeura_runtime.train.training_problems import IndivisibleBatch, NoLength, NoSuchMetric
 
 DRAWERS = 4
@@ -253,7 +256,13 @@ def recipe_of(
     def step_of_graph(forward: Graph, sizes: Mapping[str, int], part: StepPart) -> SizedStep:
         checked = with_checks(forward)
         of_part = replace(wanted, part=part)
-        optimized = cached_training_step(checked, of_part, rewriting_of(settings, device))
+        rewriting = rewriting_of(settings, device)
+        if settings.memory_bytes is None:
+            optimized = cached_training_step(checked, of_part, rewriting)
+        else:
+            evaluation = with_checks(elaborated(sizes, training=False).graph)
+            rows = signature.demand.rows
+            optimized = _within_memory(settings, rewriting, (checked, evaluation), of_part, rows)
         make = partial(training.training_step, forward, replace(named, part=part))
         here = {**settings.sizes, **sizes}
         counter = signature.demand.counter
@@ -282,6 +291,29 @@ def recipe_of(
         bounds=first.bounds,
         is_divisible=training.is_divisible(forward.graph),
     )
+
+
+def _within_memory(
+    settings: RunSettings,
+    rewriting: RewriteOptions,
+    forward: tuple[Graph, Graph],
+    wanted: training.TrainingSettings,
+    rows: Mapping[str, int],
+) -> Graph:
+    """The step of graphs that train and evaluate that takes no more than the setting `memory`.
+
+    Raises `ProblemError` where there is none.
+    """
+    available = settings.memory_bytes
+    assert available is not None
+    with explained_failures():
+        device = choose_device(settings.device, precision=settings.precision)
+        device = device_of_run(device, settings, rows)
+        planner = StepPlanner(device.backend, device, rewriting)
+        planned = planner.plan(forward[0], wanted, forward[1], available)
+    if planned.memory.bytes > available:
+        raise ProblemError(TooLittleMemory.beyond(available, planned.memory.bytes))
+    return planned.graph
 
 
 def require_shares(

@@ -45,6 +45,7 @@ BOUNDS: dict[str, tuple[Sequence[object], Sequence[object]]] = {
     "device": (("auto", "cpu", "wgpu", "xla"), ("gpu",)),
     "devices": ((1, 4096), (0,)),
     "sharding": (("data", "fsdp"), ("model",)),
+    "memory": (("8GiB", "4096"), ("0", "much", '""')),
     "precision": (("f32", "tf32", "bf16"), ("f64",)),
     "optimize": (("true", "false"), (0,)),
     "disabled_rules": (("[]", '["fold"]'), ('"fold"', "[1]")),
@@ -90,7 +91,7 @@ def test_defaults_are_those_that_are_documented() -> None:
         "accumulate": 1, "ema": None, "not_finite": "stop", "best": "lowest loss",
         "stop_after": None, "log_every": 50, "log": [], "eval_every": 1, "save_every": 1,
         "device": "auto", "devices": 1, "sharding": "data", "precision": ComputePrecision.F32,
-        "optimize": True, "disabled_rules": [],
+        "memory": None, "optimize": True, "disabled_rules": [],
     }  # fmt: skip
 
 
