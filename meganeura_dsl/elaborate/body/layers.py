@@ -138,6 +138,8 @@ class Layers(BlockArguments, ABC):
         self, call: ast.Call, value: BoundBlock, arguments: Arguments, frame: Frame
     ) -> Results:
         """The results of a block value, applied as `call` says."""
+        if not any(name in MODES for name in (*arguments.named, *dict(value.config))):
+            return self._apply_bare(call, value, arguments, frame)
         config, own = split_mode(dict(value.config))
         named, mode = split_mode(arguments.named)
         bare = replace(value, config=tuple(each for each in value.config if each[0] in config))
