@@ -41,6 +41,7 @@ from meganeura_runtime.train.run_folder import RunFolder, named_folder
 from meganeura_runtime.train.training_problems import CannotResume, DataChanged
 from tests.effort import effort
 from tests.runtime.runs import PROGRAM, Place, contents
+from tests.shared_entries import cache_of_processes
 
 
 @pytest.fixture
@@ -519,6 +520,7 @@ def test_a_killed_run_goes_on_where_its_checkpoint_is(place: Place, seed: int) -
     environment = {
         **os.environ,
         "OPENBLAS_NUM_THREADS": "1",
+        "MEGANEURA_CACHE": cache_of_processes(),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     subprocess.run(command, check=True, timeout=300, env=environment)
