@@ -24,8 +24,8 @@ TRAINS: Mapping[str, str] = {
     "vit": "digits",
     "unet": "denoise",
 }
-SOME = ["digits_cnn", "lm"]
-"""Batch norm and convolutions, attention and root-mean-square norms; the others at night."""
+SOME = ["digits_cnn", "lm", "unet"]
+"""Batch norm, attention, group norms with convolutions up and down; the others at night."""
 LIMITS = DeviceLimits(storage_buffers=64, invocations=1024, workgroup_bytes=48 << 10)
 """Those of a large GPU, where no kernel is cut for having too many tensors."""
 SGD = TrainingSettings(Sgd(0.1, momentum=0.9))
