@@ -16,11 +16,11 @@ from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.settings.setting_values import whole
 from meganeura_dsl.settings.settings_problems import WrongSettingType
+from meganeura_dsl.support.byte_sizes import parsed_bytes
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.registry import choose_device, meet_hosts
 from meganeura_runtime.io.weight_names import Names
 from meganeura_runtime.io.weights import Allowed, initial_values, of_values
-from meganeura_runtime.support.byte_sizes import parsed_bytes
 from meganeura_runtime.train.device_usage import DeviceUsage
 from meganeura_runtime.train.evaluation import Evaluator, held_batches
 from meganeura_runtime.train.events import (

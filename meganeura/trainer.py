@@ -10,7 +10,6 @@ from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from meganeura.trainer_results import StepResult, Tensors, fitting, unknown
@@ -31,7 +30,12 @@ from meganeura_runtime.train.evaluation import HeldBatch
 from meganeura_runtime.train.recipe import Recipe
 from meganeura_runtime.train.resume import Resumption, origins_of
 from meganeura_runtime.train.run_folder import RunFolder, saved_folder
-from meganeura_runtime.train.session_inputs import clock_names, clock_values, without_rate
+from meganeura_runtime.train.session_inputs import (
+    clock_names,
+    clock_values,
+    fed_rates,
+    without_rate,
+)
 from meganeura_runtime.train.shown import Shown
 from meganeura_runtime.train.step_log import StepLog, logged_by_hand
 from meganeura_runtime.train.training_problems import LossNotFinite
@@ -121,10 +125,10 @@ class Trainer(Closing):
     def learning_rate(self) -> float:
         """The learning rate of the next step: what it was set to, or as the schedule has it.
 
-        Setting it ends the schedule. Optimizers of paths keep their ratio to it. The schedule
+        Setting it ends all schedules. Optimizers of paths keep their ratio to it. The schedule
         `plateau` follows `evaluate`.
         """
-        return self._rate_of(self.steps)
+        return self._rates_of(self.steps)[0]
 
     @learning_rate.setter
     def learning_rate(self, rate: float) -> None:
@@ -196,9 +200,9 @@ class Trainer(Closing):
             for name, wanted in types.items()
         }
         if fed:
-            rate = self._rate_of(max(0, self.steps - 1))
+            rates = fed_rates(self._rates_of(max(0, self.steps - 1)))
             with explained_failures(self._batch):
-                self.trained.session.step({**fed, LEARNING_RATE: np.array(rate, np.float32)})
+                self.trained.session.step({**fed, LEARNING_RATE: rates})
 
     def evaluate(self, data: Batches, *, counts: bool = True) -> dict[str, float]:
         """The mean loss and metrics over examples, in evaluation mode, with the weights of now.
@@ -281,11 +285,12 @@ class Trainer(Closing):
             with explained_failures():
                 self._held.__exit__(kind, error, trace)
 
-    def _rate_of(self, step: int) -> float:
+    def _rates_of(self, step: int) -> tuple[float, ...]:
+        """The rates of a step: that of all paths, and of those that have schedules of their own."""
         by_hand = self._trained.learning_rate
         if by_hand is not None:
-            return by_hand
-        return self._recipe.scheduled_rate(step) * self._reduction.scale
+            return (by_hand,) * len(self._recipe.settings.all_schedules)
+        return self._recipe.scheduled_rates(step, self._reduction.scale)
 
     @cached_property
     def _moved(self) -> dict[str, TensorType]:
@@ -307,15 +312,15 @@ class Trainer(Closing):
         """Make a step, or one that moves no weights, and count it."""
         trained, recipe = self.trained, self._recipe
         given = self._read(batch)
-        rate = self.learning_rate
+        rates = self._rates_of(self.steps)
         with explained_failures(self._batch):
             data = self._own(given, trained.session.own(self._examples(given)))
-            clock = clock_values(self._clock, recipe.settings.seed, trained.steps, rate)
+            clock = clock_values(self._clock, recipe.settings.seed, trained.steps, rates)
             outputs = trained.step({**data, **(clock if moves else without_rate(clock))})
             if self._log is not None:
                 ahead = trained.session.ahead
-                self._log.stepped(trained.steps, self._examples(given), rate, outputs, ahead)
-        return StepResult(trained.steps, rate, outputs)
+                self._log.stepped(trained.steps, self._examples(given), rates, outputs, ahead)
+        return StepResult(trained.steps, rates[0], outputs)
 
     def _follow(self, found: Mapping[str, float], kept: Mapping[str, Array], shown: Shown) -> None:
         """Let the schedule, the best weights and the records follow an evaluation."""

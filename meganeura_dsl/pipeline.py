@@ -15,6 +15,7 @@ from meganeura_dsl.diagnostics.problem import (
     Sink,
 )
 from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.elaborate.body.layer_summaries import with_summaries
 from meganeura_dsl.elaborate.declarations import generation, models, training_blocks
 from meganeura_dsl.elaborate.declarations.block_proofs import Prover
 from meganeura_dsl.elaborate.declarations.example_expectation import example_expectation
@@ -26,6 +27,7 @@ from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, TooM
 from meganeura_dsl.elaborate.problems.training_problems import NoModelHolds, NothingChecks
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, Loader, library, nearest
 from meganeura_dsl.elaborate.scope.scope import Binding
+from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.scope.unused_values import unused_values, walk
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.types import TensorType
@@ -266,6 +268,7 @@ class Checker:
         self.holds = 0
         self._budget = Budget(CHECK + CHECK_CHARACTER * len(source.text))
         self._places: set[tuple[str, int, int]] = set()
+        self._summaries = Summaries()
         self._elaborated: dict[tuple[str, str], Elaboration] = {}
         self._undecided: list[tuple[Problem, ast.Block]] = []
         self._used: set[ast.Block] = set()
@@ -298,7 +301,7 @@ class Checker:
                 self._attempt(
                     model.name.span, lambda m=model: self._keep(self._elaborate(self.module, m, {}))
                 )
-        expectations = Expectations(self.module, self._elaborate)
+        expectations = Expectations(self.module, self._elaborate, self._summaries)
         for expectation in self.module.expectations:
             if self._is_asked(expectation.call.callee):
                 self.holds += self._attempt(
@@ -338,8 +341,11 @@ class Checker:
     ) -> Elaboration:
         key = (model.name.text, repr(sorted(config.items())))
         if key not in self._elaborated:
-            self._elaborated[key] = models.elaborate_model(
-                module, model, config=config, sizes=None, training=False
+            self._elaborated[key] = with_summaries(
+                self._summaries,
+                lambda summaries: models.elaborate_model(
+                    module, model, config=config, sizes=None, training=False, summaries=summaries
+                ),
             )
         return self._elaborated[key]
 
@@ -410,12 +416,20 @@ class Checker:
 
     def _train(self, train: ast.Train) -> None:
         training_blocks.train_settings(self.module, train)
-        elaboration = training_blocks.elaborate_train(self.module, train, sizes={}, training=True)
+        elaboration = self._elaborate_train(train, training=True)
         self._keep(elaboration)
         if any(isinstance(each, ast.Show) for each in train.body):
-            training_blocks.elaborate_train(self.module, train, sizes={}, training=False)
+            self._elaborate_train(train, training=False)
         if elaboration.own:
             self._compare_with_models(train, elaboration.own)
+
+    def _elaborate_train(self, train: ast.Train, *, training: bool) -> Elaboration:
+        return with_summaries(
+            self._summaries,
+            lambda summaries: training_blocks.elaborate_train(
+                self.module, train, sizes={}, training=training, summaries=summaries
+            ),
+        )
 
     def _compare_with_models(self, train: ast.Train, own: tuple[str, ...]) -> None:
         """Note what a `train` block trains that could not be run afterwards."""

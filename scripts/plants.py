@@ -242,8 +242,8 @@ PLANTS = (
     Plant(
         "the rate of a schedule is one step late",
         "runtime/meganeura_runtime/train/feeder.py",
-        "job.settings.seed, step, self.rate(step))",
-        "job.settings.seed, step, self.rate(max(0, step - 1)))",
+        "job.settings.seed, step, *self.rates(step))",
+        "job.settings.seed, step, *self.rates(max(0, step - 1)))",
         ("tests/runtime/train/test_train.py",),
     ),
     Plant(
@@ -1796,9 +1796,30 @@ PLANTS = (
         (OBJECTIVES,),
     ),
     Plant(
+        "a layer that was checked at one position is checked for all",
+        "meganeura_dsl/elaborate/body/layer_summaries.py",
+        "return None if key is None else (key, whole)",
+        "return None if key is None else (key, len(whole))",
+        ("tests/dsl/elaborate/test_summaries.py",),
+    ),
+    Plant(
+        "the values of a summarized layer count for nothing",
+        "meganeura_dsl/elaborate/body/layer_summaries.py",
+        "    build.skip(summary.values)",
+        "    build.skip(0)",
+        ("tests/dsl/elaborate/test_summaries.py",),
+    ),
+    Plant(
+        "a gradient reaches no weight of a summarized layer",
+        "meganeura_dsl/elaborate/body/layer_summaries.py",
+        "operands = (*(inputs[number] for number in each.inputs), *leaves)",
+        "operands = tuple(inputs[number] for number in each.inputs)",
+        ("tests/dsl/elaborate/test_summaries.py",),
+    ),
+    Plant(
         "a layer is replayed with the weights of the one it was recorded from",
         "meganeura_dsl/elaborate/body/layer_templates.py",
-        "        if not all(each.id in numbers or _is_number(each) for each in read):",
+        "        if not _are_numbers(each for each in read if each.id not in numbers):",
         "        if read is None:",
         ("tests/dsl/elaborate/test_templates.py",),
     ),

@@ -21,7 +21,7 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.properties.candidates import candidate
+from tests.properties.candidates import candidate, is_mutant
 from tests.properties.soundness import examine
 
 EVERY = 1000
@@ -99,7 +99,7 @@ def _run(seed: int) -> Seen:
     before = time.perf_counter()
     failure, counts = "", Counter[str]()
     try:
-        tally = examine(candidate(seed), Random(seed))
+        tally = examine(candidate(seed), Random(seed), is_mutant=is_mutant(seed))
         counts[tally.outcome.value] += 1
         counts["runs"] += tally.runs
         counts["slopes"] += tally.slopes

@@ -130,10 +130,11 @@ def _step(kind: int, build: Builder, one: Value, other: Value, weights: list[Val
 
 
 @st.composite
-def loops(draw: st.DrawFn) -> Graph:
-    """Graphs around a scan of random carries, slices and collected values."""
+def loops(draw: st.DrawFn, rounds: int = 3) -> Graph:
+    """Graphs around a scan of random carries, slices and collected values, of so many rounds."""
     build = Builder()
-    n, d, rounds = (draw(st.integers(1, 3)) for _ in range(3))
+    n, d = (draw(st.integers(1, 3)) for _ in range(2))
+    rounds = draw(st.integers(1, rounds))
     xs = build.add(Input("x", DType.F32, (n, rounds, d)))
     weights = [build.add(Parameter(f"w{i}", DType.F32, (d, d), "param")) for i in range(2)]
     region = Region(build, rounds)

@@ -63,7 +63,8 @@ def test_a_step_is_that_of_the_loop(place: Place, device: str) -> None:
     """The same batches give the weights of a run, to the bit."""
     folder = place.folder / "run"
     program = meganeura.load(str(place.folder / "fit.mgn"))
-    settings = {"schedule": "constant(warmup=3)", "shuffle": False, "steps": 5}
+    schedules = {"schedule": "constant(warmup=3)", 'schedule["fc2.*"]': "linear()"}
+    settings = {**schedules, "shuffle": False, "steps": 5}
     run = program.train(device=device, out=folder, settings=settings)
     data = load_file(place.folder / "points.safetensors")
     with program.trainer(device=device, settings=settings) as trainer:
@@ -143,7 +144,8 @@ def floats(tensors: Mapping[str, Array]) -> dict[str, NDArray[np.float64]]:
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_update_by_gradients_of_ones_own(program: meganeura.Program, device: str) -> None:
     """A step in two parts is the step; between them gradients may be changed."""
-    settings = {"clip_norm": 0.5, "ema": 0.9, "schedule": "constant(warmup=4)"}
+    schedules = {"schedule": "constant(warmup=4)", 'schedule["fc2.*"]': "constant(warmup=3)"}
+    settings = {"clip_norm": 0.5, "ema": 0.9, **schedules}
     with program.trainer(device=device, settings=settings) as whole:
         expected = losses(whole, range(2))
         after = floats({**whole.weights, **whole.states})
@@ -160,6 +162,43 @@ def test_an_update_by_gradients_of_ones_own(program: meganeura.Program, device: 
             trainer.apply(result.gradients)
         for name, array in floats({**trainer.weights, **trainer.states}).items():
             np.testing.assert_allclose(array, after[name], rtol=2e-4, atol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_paths_move_by_the_rates_of_their_own_schedule(
+    program: meganeura.Program, tmp_path: Path, device: str
+) -> None:
+    """By plain gradient descent, so that a weight moves as far as its rate says."""
+    settings: dict[str, object] = {
+        "optimizer": "sgd(lr=0.5)",
+        'optimizer["fc2.bias"]': "sgd(lr=0.1)",
+        "schedule": "linear()",
+        'schedule["fc2.*"]': "constant(warmup=4)",
+        "steps": 4,
+    }
+    with program.trainer(device=device, settings=settings) as trainer:
+        for step in range(3):
+            before = floats(trainer.weights)
+            gradients = floats(trainer.gradients(batch(seed=step)).gradients)
+            trainer.apply(gradients)
+            rates = {"fc1": 0.5 * (1 - step / 4), "fc2": 0.5 * (step + 1) / 4}
+            for name, after in floats(trainer.weights).items():
+                rate = rates.get(name.partition(".")[0], rates["fc1"])
+                rate *= 0.2 if name == "fc2.bias" else 1.0
+                expected = before[name] - rate * gradients[name]
+                np.testing.assert_allclose(after, expected, rtol=1e-5, atol=1e-6, err_msg=name)
+        trainer.save(tmp_path / "run")
+        expected_loss = trainer.step(batch(seed=9)).loss
+        trainer.learning_rate = 0.0  # of all paths
+        before = floats(trainer.weights)
+        trainer.step(batch())
+        for name, after in floats(trainer.weights).items():
+            np.testing.assert_array_equal(after, before[name])
+    with program.trainer(device=device, resume=tmp_path / "run") as again:
+        assert again.step(batch(seed=9)).loss == expected_loss
+    needs = {'schedule["fc2.*"]': "step()"}
+    with pytest.raises(ProblemError, match="E0548"):
+        program.trainer(device=device, settings=needs)
 
 
 def test_gradients_may_be_any(program: meganeura.Program) -> None:

@@ -2,44 +2,30 @@
 
     python benchmarks/browser/measure.py FOLDER [--browser PROGRAM] [--flag=--use-angle=vulkan ...]
 
-FOLDER is what `benchmarks/browser/prepare.py` wrote. Each model is run by our npm package and,
-where FOLDER has them, by ONNX Runtime Web and by tinygrad's export. A run is a new browser without
-caches, which loads everything from a server of this machine; its time is from navigation to the
-first answer, which has to be right. Then come later answers. Last, a step trains, with the losses
-of the reference. Needs nothing but Python and a browser of Chromium's kind, so that it can be taken
-to the machine with the GPU.
+FOLDER is what `benchmarks/browser/prepare.py` wrote. Each model is run by our npm package, as a
+page of one file and, where FOLDER has them, by ONNX Runtime Web and by tinygrad's export. A run is
+a new browser without caches, the driver's included, which loads everything from a server of this
+machine; its time is from navigation to the first answer, which has to be right. Then come later
+answers, and when each stage of the first one began and ended. Next, a step trains, with the losses
+of the reference, and a model writes a text. Needs nothing but Python and a browser of Chromium's
+kind, so that it can be taken to the machine with the GPU.
 """
 
 import argparse
 import gzip
 import json
 import os
-import subprocess
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fcntl import F_DUPFD, fcntl
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from math import prod
 from pathlib import Path
-from select import select
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any
 
+from chromium import FLAGS, Launcher, serving
+
 ORT = Path("node_modules/onnxruntime-web")
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--enable-unsafe-webgpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--no-first-run",
-)
 LATER = 20
 """Answers after the first, whose median is shown."""
 
@@ -107,162 +93,78 @@ ADAPTER = """(async () => {
 })()"""
 
 
-class Browser:
-    """A new browser without caches, driven by its DevTools protocol through two pipes."""
-
-    def __init__(self, program: str, flags: Sequence[str], log: Path) -> None:
-        """Start it; `log` gets what it says of itself."""
-        self._folder = TemporaryDirectory(ignore_cleanup_errors=True)
-        theirs, self._write = os.pipe()
-        self._read, answers = os.pipe()
-        ends = [fcntl(end, F_DUPFD, 10) for end in (theirs, answers)]
-
-        def place() -> None:
-            """Chromium takes the pipes as 3 and 4, which they may be already, in another order."""
-            for number, end in enumerate(ends, 3):
-                os.dup2(end, number)
-
-        words = [program, *flags, f"--user-data-dir={self._folder.name}"]
-        words += ["--remote-debugging-pipe", "about:blank"]
-        with log.open("ab") as errors:
-            self._process = subprocess.Popen(
-                words,
-                preexec_fn=place,  # noqa: PLW1509 - nothing else would place them
-                pass_fds=(3, 4),
-                stderr=errors,
-                stdout=subprocess.DEVNULL,
-            )
-        for end in (theirs, answers, *ends):
-            os.close(end)
-        self._rest, self._last, self._session = b"", 0, ""
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        found = self.call("Target.attachToTarget", targetId=target, flatten=True)
-        self._session = found["sessionId"]
-        self.call("Page.enable")
-
-    def call(self, method: str, **params: object) -> dict[str, Any]:
-        """The answer to one command of the protocol."""
-        self._last += 1
-        message: dict[str, Any] = {"id": self._last, "method": method, "params": params}
-        if self._session:
-            message["sessionId"] = self._session
-        os.write(self._write, json.dumps(message).encode() + b"\0")
-        while True:
-            answer = self._next()
-            if answer.get("id") == self._last:
-                if "error" in answer:
-                    raise SystemExit(f"{method}: {answer['error']}")
-                return answer["result"]
-
-    def _next(self) -> dict[str, Any]:
-        while b"\0" not in self._rest:
-            if not select([self._read], [], [], 60)[0]:
-                raise SystemExit("the browser says nothing for a minute")
-            read = os.read(self._read, 1 << 20)
-            if not read:
-                raise SystemExit(f"the browser ended with {self._process.wait()}")
-            self._rest += read
-        message, _, self._rest = self._rest.partition(b"\0")
-        return json.loads(message)
-
-    def evaluate(self, expression: str) -> Any:  # noqa: ANN401 - of the page
-        """The value of an expression in the page."""
-        how = {"awaitPromise": True, "returnByValue": True}
-        found = self.call("Runtime.evaluate", expression=expression, **how)
-        return found["result"].get("value")
-
-    def until(self, expression: str, patience: float) -> Any:  # noqa: ANN401 - of the page
-        """The value of an expression once it is not null."""
-        end = time.monotonic() + patience
-        while time.monotonic() < end:
-            found = self.evaluate(
-                f"(() => {{ try {{ return {expression} }} catch {{}} }})() ?? null"
-            )
-            if found is not None:
-                return found
-            time.sleep(0.05)
-        raise SystemExit(f"no answer within {patience:.0f} s")
-
-    def close(self) -> None:
-        """End it."""
-        self._process.kill()
-        self._process.wait()
-        os.close(self._write)
-        os.close(self._read)
-        self._folder.cleanup()
+GENERATION = """
+import { Generator } from "/runtime/index.js";
+const generator = await Generator.open("page.mgb");
+const opened = performance.now();
+const rounds = [];
+for (let round = 0; round < 2; round++) {
+  const [tokens, times] = [[], [performance.now()]];
+  for await (const token of generator.tokens(PROMPT, { steps: STEPS })) {
+    tokens.push(token);
+    times.push(performance.now());
+  }
+  rounds.push({ tokens, times });
+}
+window.found = { opened, rounds, bytes: generator.bytes, title: generator.gpu.title };
+"""
+STAGES = {
+    "scripts": ("scripts",),
+    "files": ("files",),
+    "adapter": ("requestAdapter",),
+    "device": ("requestDevice",),
+    "modules": ("createShaderModule",),
+    "pipelines": ("createComputePipeline", "createComputePipelineAsync"),
+    "errors": ("popErrorScope",),
+    "steps": ("submit",),
+    "reading": ("mapAsync",),
+}
+"""Stages of a first answer, and what `stages.js` calls what they consist of."""
+Spans = Mapping[str, Sequence[tuple[float, float]]]
 
 
 @dataclass(frozen=True)
-class Launcher:
-    """What starts browsers."""
+class Run:
+    """What a page did in a new browser, in milliseconds since navigation."""
 
-    program: str
-    flags: tuple[str, ...]
-    log: Path
-    patience: float
-
-    @contextmanager
-    def browser(self) -> Iterator[Browser]:
-        """One of them."""
-        made = Browser(self.program, self.flags, self.log)
-        try:
-            yield made
-        finally:
-            made.close()
-
-    def found(self, address: str) -> dict[str, Any]:
-        """What a page finds."""
-        with self.browser() as browser:
-            browser.call("Page.navigate", url=address)
-            found = browser.until("window.found", self.patience)
-        if "error" in found:
-            raise RuntimeError(found["error"])
-        return found
-
-    def answers(self, address: str, wanted: Sequence[float]) -> list[float]:
-        """When a page had its answers, in milliseconds since navigation; the first is right."""
-        found = self.found(address)
-        if not is_near(found["data"], wanted):
-            raise RuntimeError(f"a wrong answer: {found['data'][:10]}")
-        return found["times"]
+    times: Sequence[float]
+    """Of its answers."""
+    spans: Spans
+    """When each part of a stage began and ended, up to the first answer."""
 
 
-@contextmanager
-def serving(folder: Path, sent: list[Path]) -> Iterator[str]:
-    """A server of a folder that notes which files it sends."""
-
-    class Handler(SimpleHTTPRequestHandler):
-        extensions_map = {  # noqa: RUF012 - of the class it overrides
-            **SimpleHTTPRequestHandler.extensions_map,
-            ".mjs": "text/javascript",
-            ".js": "text/javascript",
-            ".wasm": "application/wasm",
-        }
-
-        def do_GET(self) -> None:
-            path = Path(self.translate_path(self.path))
-            if path.is_file():
-                sent.append(path)
-            super().do_GET()
-
-        def log_message(self, format: str, *_: object) -> None:  # noqa: A002 - its name there
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
+def run_of(launcher: Launcher, address: str, wanted: Sequence[float]) -> Run:
+    """One run, whose answer is right if the page gives it."""
+    found = launcher.found(address)
+    if found["data"] is not None and not is_near(found["data"], wanted):
+        raise RuntimeError(f"a wrong answer: {found['data'][:10]}")
+    first = found["times"][0]
+    spans = {
+        stage: [
+            (start, end) for name, start, end in found["stages"] if name in names and end <= first
+        ]
+        for stage, names in STAGES.items()
+    }
+    return Run(found["times"], spans)
 
 
-def contenders(folder: Path, model: Path) -> dict[str, str]:
-    """The scripts of all ways to an answer."""
+def pages(folder: Path, model: Path, case: Mapping[str, Any]) -> dict[str, str]:
+    """The pages of all ways to an answer, which are written."""
     ways = {"meganeura": OURS}
     if (folder / ORT).exists():
         for provider, title in (("webgpu", "WebGPU"), ("wasm", "WebAssembly")):
             ways[f"ONNX Runtime Web, {title}"] = ONNX_RUNTIME.replace("PROVIDER", provider)
     if (model / "tinygrad.js").exists():
         ways["tinygrad"] = TINYGRAD
-    return ways
+    made = {"meganeura, a page": "page.html"} if (model / "page.html").exists() else {}
+    for number, (title, script) in enumerate(ways.items()):
+        text = script.replace("SHAPE", json.dumps(case["shape"]))
+        text = text.replace("SIZES", json.dumps(case["sizes"]))
+        text = INPUT.replace("COUNT", str(prod(case["shape"]))) + text
+        made[title] = f"index{number}.html"
+        page = PAGE.replace("LATER", str(LATER)).replace("SCRIPT", text)
+        (model / made[title]).write_text(page)
+    return made
 
 
 def is_near(data: Sequence[float], wanted: Sequence[float]) -> bool:
@@ -273,35 +175,50 @@ def is_near(data: Sequence[float], wanted: Sequence[float]) -> bool:
 
 
 def measure(launcher: Launcher, folder: Path, model: Path, runs: int) -> None:
-    """Print the rows of one model."""
+    """Print the rows of one model, and below them the stages of each first answer."""
     case = json.loads((model / "case.json").read_text())
-    count = prod(case["shape"])
-    for title, script in contenders(folder, model).items():
-        text = script.replace("SHAPE", json.dumps(case["shape"]))
-        text = INPUT.replace("COUNT", str(count)) + text.replace("SIZES", json.dumps(case["sizes"]))
-        page = PAGE.replace("LATER", str(LATER)).replace("SCRIPT", text)
-        (model / "index.html").write_text(page)
+    shown: list[str] = []
+    for title, page in pages(folder, model, case).items():
         sent: list[Path] = []
-        first: list[float] = []
-        later: list[float] = []
+        done: list[Run] = []
         try:
             with serving(folder, sent) as address:
                 for _ in range(runs):
                     sent.clear()
-                    times = launcher.answers(f"{address}/{model.name}/index.html", case["wanted"])
-                    first.append(times[0])
-                    later += [end - start for start, end in pairwise(times)]
+                    done.append(run_of(launcher, f"{address}/{model.name}/{page}", case["wanted"]))
         except RuntimeError as error:
             print(f"| {case['name']} | {title} | {error} |", flush=True)
             continue
         contents = [path.read_bytes() for path in sent]
         packed = sum(len(gzip.compress(content)) for content in contents)
         size = sum(map(len, contents))
+        first = median(run.times[0] for run in done)
+        each = [end - start for run in done for start, end in pairwise(run.times)]
+        later = f"{median(each):.1f} ms" if each else "-"
         print(
             f"| {case['name']} | {title} | {size / 2**20:.2f} | {packed / 2**20:.2f} "
-            f"| {median(first) / 1000:.2f} s | {median(later):.1f} ms |",
+            f"| {first / 1000:.2f} s | {later} |",
             flush=True,
         )
+        shown.append(f"{case['name']} | {title} | {', '.join(stages(done))}, answer {first:.0f}")
+    print("stages of a first answer, in ms since navigation:", *shown, sep="\n", flush=True)
+
+
+def stages(runs: Sequence[Run]) -> list[str]:
+    """When stages began and ended, as medians; of several parts how many, and how long each."""
+    said: list[str] = []
+    for stage in STAGES:
+        parts = [run.spans[stage] for run in runs]
+        if not all(parts):
+            continue
+        start = median(min(start for start, _ in spans) for spans in parts)
+        end = median(max(end for _, end in spans) for spans in parts)
+        text = f"{stage} {start:.0f}-{end:.0f}"
+        if stage in ("pipelines", "modules"):
+            took = sorted((end - start for start, end in parts[0]), reverse=True)
+            text += f" ({len(took)}: {' '.join(f'{each:.0f}' for each in took[:8])})"
+        said.append(text)
+    return said
 
 
 def device(launcher: Launcher, folder: Path, runs: int) -> None:
@@ -337,6 +254,42 @@ def train(launcher: Launcher, folder: Path) -> None:
     print("page of training, from a file:", " / ".join(f"{chips}\n{said}".split("\n")))
 
 
+def generate(launcher: Launcher, folder: Path, model: Path) -> None:
+    """Print how a model writes a text, whose tokens are those of the Python runtime."""
+    case = json.loads((model / "case.json").read_text())
+    script = GENERATION.replace("PROMPT", json.dumps(case["prompt"]))
+    script = script.replace("STEPS", str(len(case["tokens"])))
+    (model / "index.html").write_text(PAGE.replace("SCRIPT", script))
+    with serving(folder, []) as address:
+        found = launcher.found(f"{address}/generation/{model.name}/index.html")
+        print(
+            f"{model.name} opened after {found['opened'] / 1000:.2f} s, {found['title']}, ", end=""
+        )
+        print(f"{found['bytes'] / 2**20:.0f} MiB of GPU memory", flush=True)
+        for done in found["rounds"]:
+            same = sum(
+                one == other for one, other in zip(done["tokens"], case["tokens"], strict=True)
+            )
+            start, first, *_, last = done["times"]
+            each = (last - first) / (len(case["tokens"]) - 1)
+            print(
+                f"{len(case['prompt'])} tokens read and one written in {first - start:.1f} ms, "
+                f"then {each:.2f} ms each, {1000 / each:.1f} a second: "
+                f"{same} of {len(case['tokens'])} tokens are those of Python",
+                flush=True,
+            )
+        with launcher.browser() as browser:
+            browser.call("Page.navigate", url=f"{address}/generation/{model.name}/page.html")
+            browser.until("document.body.dataset.state", launcher.patience)
+            write = "[...document.querySelectorAll('button')].find(b => b.textContent === 'Write')"
+            browser.evaluate(f"{write}?.click()")
+            browser.until("document.querySelector('main').dataset.runs", launcher.patience)
+            said = ["#problem", "#chips", "[data-role=text]", ".written + .note"]
+            texts = [f"document.querySelector({json.dumps(each)})?.innerText" for each in said]
+            found = [browser.evaluate(text) or "" for text in texts]
+    print("its page:", " / ".join(" ".join(text.split("\n")) for text in found), flush=True)
+
+
 def main() -> None:
     """Print the adapter and a table."""
     parser = argparse.ArgumentParser()
@@ -366,6 +319,8 @@ def main() -> None:
         measure(launcher, folder, folder / name, given.runs)
     if (folder / "training").exists():
         train(launcher, folder)
+    for case in sorted(folder.glob("generation/*/case.json")):
+        generate(launcher, folder, case.parent)
 
 
 if __name__ == "__main__":

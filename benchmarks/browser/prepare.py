@@ -1,17 +1,20 @@
 """The models whose first answers in a browser `benchmarks/browser/measure.py` times, as files.
 
     python -m benchmarks.browser.prepare FOLDER [MODEL ...]
+    python -m benchmarks.browser.prepare FOLDER --generate smollm2_135m [--device wgpu]
 
-writes a folder for each model: what our npm package opens, its ONNX export, and an answer to check
-others by; beside them the npm package and a step of `digits_mlp` that trains. Needs `npm run build`
-in runtime/web. Two contenders are added by hand:
+The first writes a folder for each model: what our npm package opens, a page of one file, its ONNX
+export, and an answer to check others by; beside them the npm package and a step of `digits_mlp`
+that trains. The second writes a model that generates, with random weights, its page beside it, and
+the tokens that the Python runtime draws on a device. Needs `npm run build` in runtime/web. Two
+contenders are added by hand:
 
     npm install --prefix FOLDER onnxruntime-web
     python benchmarks/browser/tinygrad_export.py TINYGRAD FOLDER/MODEL
 """
 
+import argparse
 import json
-import sys
 from pathlib import Path
 from shutil import copytree
 from typing import cast
@@ -34,6 +37,10 @@ MODELS: dict[str, tuple[dict[str, int], dict[str, int]]] = {
 }
 """Arguments and sizes: a software adapter has time for little."""
 STEPS = 44
+PROMPT, WRITTEN = 37, 64
+"""Tokens that are read and written."""
+SPREAD = 0.06
+"""Of random weights of a model that generates."""
 
 
 def build(*words: str | Path) -> None:
@@ -56,7 +63,8 @@ def write_model(folder: Path, name: str) -> None:
     model.export(folder / "model.onnx")
     given = [word for size in sizes.items() for word in ("--size", "{}={}".format(*size))]
     given += [word for each in config.items() for word in ("--set", "{}={}".format(*each))]
-    build(name, "--weights", weights, *given, "-o", folder / "model.mgb")
+    for file in ("model.mgb", "page.html"):
+        build(name, "--weights", weights, *given, "-o", folder / file)
     case = {"name": name, "shape": shape, "sizes": sizes, "wanted": wanted.ravel().tolist()}
     (folder / "case.json").write_text(json.dumps(case))
 
@@ -78,13 +86,44 @@ def write_training(folder: Path) -> None:
     (folder / "losses.json").write_text(json.dumps(losses))
 
 
+def write_generation(folder: Path, name: str, device: str) -> None:
+    """A model that generates, with weights so large that its tokens vary, and those tokens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model = meganeura.load(name).model(seed=0)
+    random = np.random.default_rng(0)
+    model.values = {
+        each: np.float32(value.std() == 0)
+        + np.float32(SPREAD) * random.standard_normal(value.shape, np.float32)
+        for each, value in model.values.items()
+    }
+    weights = folder / "model.safetensors"
+    model.save(weights)
+    page = folder / "page.html"
+    build(name, "--mode", "generate", "--weights", weights, "--split", "-o", page)
+    prompt = [(7 * place + 3) % 97 for place in range(PROMPT)]
+    with model.generator(512, device=device) as generator:
+        tokens = [int(token[0]) for token in generator.tokens(prompt, WRITTEN)]
+    case = {"name": name, "prompt": prompt, "tokens": tokens}
+    (folder / "case.json").write_text(json.dumps(case))
+    kinds = len(set(tokens))
+    print(f"{name}: {WRITTEN} tokens of {kinds} kinds")
+
+
 def main() -> None:
     """Write all of it."""
-    folder = Path(sys.argv[1])
-    copytree(RUNTIME, folder / "runtime", dirs_exist_ok=True)
-    for name in sys.argv[2:] or MODELS:
-        write_model(folder / name, name)
-    write_training(folder / "training")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("models", nargs="*", default=list(MODELS), metavar="MODEL")
+    parser.add_argument("--generate", metavar="MODEL")
+    parser.add_argument("--device", default="cpu")
+    given = parser.parse_args()
+    copytree(RUNTIME, given.folder / "runtime", dirs_exist_ok=True)
+    if given.generate:
+        write_generation(given.folder / "generation" / given.generate, given.generate, given.device)
+        return
+    for name in given.models:
+        write_model(given.folder / name, name)
+    write_training(given.folder / "training")
 
 
 if __name__ == "__main__":

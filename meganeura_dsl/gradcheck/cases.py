@@ -7,7 +7,7 @@ from hypothesis import reject
 from hypothesis import strategies as st
 
 from meganeura_dsl.elaborate.declarations.block_domain import BlockDomain, DomainInput, block_domain
-from meganeura_dsl.elaborate.declarations.models import Elaboration, elaborate_block
+from meganeura_dsl.elaborate.declarations.models import Elaboration, Inputs, elaborate_block
 from meganeura_dsl.elaborate.typecheck.config_kinds import alternatives
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_names
 from meganeura_dsl.elaborate.values import OpenText, Static, Unknown, is_initializer
@@ -41,7 +41,7 @@ class Case:
             self.subject.module,
             self.subject.block,
             config=self.config,
-            inputs=tuple(each for _, each in self.inputs),
+            inputs=Inputs(tuple(each for _, each in self.inputs)),
             training=self.training,
         )
 

@@ -275,6 +275,7 @@ class Builder:
     def __init__(self, facts: Facts | None = None) -> None:
         self.origin = Origin()
         self._values: list[Value] = []
+        self._skipped = 0
         self._interned: _Interned = {}
         self._interned_under: dict[Facts, _Interned] = {}
         self.facts = Facts() if facts is None else facts
@@ -298,6 +299,15 @@ class Builder:
     def count(self) -> int:
         """How many values were made so far."""
         return len(self._values)
+
+    @property
+    def made(self) -> int:
+        """How many values were made so far, with those that were skipped."""
+        return len(self._values) + self._skipped
+
+    def skip(self, count: int) -> None:
+        """Count values that are not made, so that as many may follow as if they were."""
+        self._skipped += count
 
     def values_from(self, start: int) -> list[Value]:
         """The values made since there were `start` of them."""
@@ -348,7 +358,7 @@ class Builder:
         inferred: TensorType | tuple[TensorType, ...],
     ) -> Value:
         """The first result, followed by the others."""
-        require_values(len(self._values))
+        require_values(self.made)
         types = inferred if isinstance(inferred, tuple) else (inferred,)
         first = Value(len(self._values), op, operands, types[0], self.origin)
         self._values.append(first)

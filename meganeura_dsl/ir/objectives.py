@@ -61,7 +61,16 @@ def objectives(graph: Graph) -> tuple[Objective, ...]:
 
 def reached(loss: Value) -> frozenset[str]:
     """The names of the parameters that the gradient of a loss reaches."""
-    names: set[str] = set()
+    leaves = (value.op for value in reached_values(loss))
+    return frozenset(op.name for op in leaves if isinstance(op, Parameter))
+
+
+def reached_values(loss: Value, ends: frozenset[int] = frozenset()) -> tuple[Value, ...]:
+    """The parameters that the gradient of a loss reaches, and those of the ids `ends` on its way.
+
+    It goes no further than these.
+    """
+    found: list[Value] = []
     seen: set[int] = set()
     stack = [loss]
     while stack:
@@ -70,10 +79,12 @@ def reached(loss: Value) -> frozenset[str]:
             continue
         seen.add(value.id)
         match value.op:
+            case _ if value.id in ends:
+                found.append(value)
             case StopGradient() | Floor() | Round() | Moved():
                 pass
-            case Parameter(name=name, kind="param"):
-                names.add(name)
+            case Parameter(kind="param"):
+                found.append(value)
             case _:
                 stack.extend(value.operands)
-    return frozenset(names)
+    return tuple(found)

@@ -14,7 +14,7 @@ from meganeura_dsl.settings.setting_values import RawSettings, whole
 from meganeura_dsl.settings.settings_problems import UnfitParameters, UnmatchedPaths
 from meganeura_dsl.transforms.optimizers.optimizer import Optimizer
 
-OPTIMIZER = "optimizer"
+OPTIMIZER, SCHEDULE = "optimizer", "schedule"
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,18 @@ def parameter_groups(
     return tuple(ParameterGroup(glob, optimizers[glob], tuple(found[glob])) for glob in globs)
 
 
+def scheduled_parameters(
+    settings: RunSettings, parameters: Sequence[ParameterInfo]
+) -> dict[str, tuple[ParameterInfo, ...]]:
+    """The trained parameters that have a schedule of their own, by its glob, the last match."""
+    found: dict[str, list[ParameterInfo]] = {glob: [] for glob in settings.schedules}
+    for each in parameters:
+        matching = [glob for glob in found if fnmatchcase(each.name, glob)]
+        if each.kind == "param" and matching:
+            found[matching[-1]].append(each)
+    return {glob: tuple(each) for glob, each in found.items()}
+
+
 def group_problems(
     settings: RunSettings, written: RawSettings, parameters: Sequence[ParameterInfo]
 ) -> Iterator[Problem]:
@@ -58,7 +70,11 @@ def group_problems(
     `written` are the settings of the program; what a run was given besides has its own place.
     """
     names = tuple(each.name for each in parameters if each.kind == "param")
-    named = ((OPTIMIZER, settings.optimizers), ("every", settings.intervals))
+    named = (
+        (OPTIMIZER, settings.optimizers),
+        ("every", settings.intervals),
+        (SCHEDULE, settings.schedules),
+    )
     for key, glob in ((setting_key(name, glob), glob) for name, globs in named for glob in globs):
         if not any(fnmatchcase(name, glob) for name in names):
             yield UnmatchedPaths(written[key].span if key in written else whole(key), glob, names)

@@ -49,7 +49,8 @@ from meganeura_dsl.settings.settings_problems import (
     UnnamedArgument,
     WrongSettingType,
 )
-from meganeura_dsl.transforms.optimizers.schedules import RunLength
+from meganeura_dsl.support.byte_sizes import parsed_bytes
+from meganeura_dsl.transforms.optimizers.schedules import RunLength, Schedule
 
 
 def _device(name: str, given: ValidationInfo) -> str:
@@ -94,6 +95,23 @@ def _validation(given: object) -> str | float | None:
     if given is None or (isinstance(given, str | float) and given):
         return given
     raise PydanticCustomError("no_validation", "a text or a share is due")
+
+
+def _memory(amount: str | None) -> str | None:
+    """An amount such as 8GiB."""
+    if amount is not None:
+        try:
+            parsed_bytes(amount)
+        except ValueError:
+            raise ValueError("must be an amount such as 8GiB or 512MB") from None
+    return amount
+
+
+def _of_steps(schedule: Schedule) -> Schedule:
+    """A schedule of some paths, whose rates the number of a step decides."""
+    if schedule.follows is not None:
+        raise ValueError("must not follow evaluations, as only `schedule` of all paths may")
+    return schedule
 
 
 def _log(names: list[str]) -> list[str]:
@@ -160,6 +178,10 @@ class RunSettings(Strict):
     intervals: dict[str, PositiveInt] = Field(default_factory=dict[str, PositiveInt])
     """How many steps those of the paths that match a glob wait; the last match counts."""
     schedule: ScheduleChoice
+    schedules: dict[str, Annotated[ScheduleChoice, AfterValidator(_of_steps)]] = Field(
+        default_factory=dict[str, ScheduleChoice]
+    )
+    """Those of the paths that match a glob, in place of `schedule`; the last match counts."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     shuffle: bool = True
     drop_last: bool = True
@@ -179,6 +201,7 @@ class RunSettings(Strict):
     devices: PositiveInt = 1
     sharding: Annotated[str, AfterValidator(_sharding)] = DeviceSharding.DATA.value
     precision: Annotated[ComputePrecision, Field(strict=False)] = ComputePrecision.F32
+    memory: Annotated[str | None, AfterValidator(_memory)] = None
     optimize: bool = True
     disabled_rules: list[str] = Field(default_factory=list[str])
 
@@ -187,10 +210,36 @@ class RunSettings(Strict):
 
         The schedule counts updates, of which `accumulate` steps make one.
         """
+        return self._rate_by(self.schedule, step, run)
+
+    def learning_rates(self, step: int, run: RunLength, scale: float = 1.0) -> tuple[float, ...]:
+        """The rates of a step by `schedule` and by each of `schedules`, in order.
+
+        All are of the optimizer of all paths; `scale` is what evaluations did to the first.
+        """
+        by_path = (self._rate_by(each, step, run) for each in self.schedules.values())
+        return (self.learning_rate(step, run) * scale, *by_path)
+
+    @property
+    def all_schedules(self) -> tuple[Schedule, ...]:
+        """`schedule`, and those of paths."""
+        return (self.schedule, *self.schedules.values())
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether all rates are the same in every step."""
+        return all(each.is_steady for each in self.all_schedules)
+
+    def _rate_by(self, schedule: Schedule, step: int, run: RunLength) -> float:
         k = self.accumulate
         if k > 1:
             run = RunLength(max(1, run.steps // k), max(1, run.steps_per_epoch // k))
-        return self.optimizer.lr * self.schedule.at(step // k, run)
+        return self.optimizer.lr * schedule.at(step // k, run)
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The bytes of `memory`; `None` where it is not given."""
+        return None if self.memory is None else parsed_bytes(self.memory)
 
     @property
     def best_metric(self) -> BestMetric:
@@ -228,6 +277,7 @@ MEANINGS = {
     "devices": "how many devices of the backend `xla` share each batch, on all hosts together",
     "sharding": "what each of them holds: data, all parameters; fsdp, a share of them",
     "precision": "the floats of products: f32, or on `xla` tf32 or bf16",
+    "memory": "what a run may take of the device, such as 8GiB: scans recompute rounds to fit",
     "optimize": "whether the graph of a step is rewritten to run faster",
     "disabled_rules": "rewrite rules that are not applied",
 }
@@ -240,7 +290,7 @@ MEANINGS = {
 
 EVERY = "every"
 """The setting of how many steps parameters wait, which is always for some paths."""
-FIELDS_BY_PATH = {"optimizers": "optimizer", "intervals": EVERY}
+FIELDS_BY_PATH = {"optimizers": "optimizer", "intervals": EVERY, "schedules": "schedule"}
 """The fields of settings for paths, and how these are written."""
 BY_PATH = tuple(FIELDS_BY_PATH.values())
 
@@ -398,22 +448,24 @@ def _by_path(known: RawSettings) -> dict[str, object]:
         for name, glob in [paths_of(key)]
         if glob is not None and name == EVERY
     }
-    return {"optimizers": _optimizers(known), "intervals": intervals}
+    return {
+        "optimizers": _choices(known, "optimizer"),
+        "intervals": intervals,
+        "schedules": _choices(known, "schedule"),
+    }
 
 
-def _optimizers(known: RawSettings) -> dict[str, object]:
-    """The optimizers of paths; what one leaves out is as in that of all, for the same rule."""
-    whole = known["optimizer"].value if "optimizer" in known else None
-    common = (
-        whole if isinstance(whole, Invocation) else Invocation(DEFAULT_CHOICES["optimizer"], {})
-    )
+def _choices(known: RawSettings, choice: str) -> dict[str, object]:
+    """The choices for paths; what one leaves out is as in that of all, for the same word."""
+    whole = known[choice].value if choice in known else None
+    common = whole if isinstance(whole, Invocation) else Invocation(DEFAULT_CHOICES[choice], {})
     found: dict[str, object] = {}
     for name, setting in known.items():
         setting_name, glob = paths_of(name)
-        if glob is None or setting_name != "optimizer":
+        if glob is None or setting_name != choice:
             continue
         value = setting.value
-        if isinstance(value, Invocation) and value.name == FROZEN and not value.arguments:
+        if choice == "optimizer" and value == Invocation(FROZEN, {}):
             found[glob] = None
         elif isinstance(value, Invocation) and value.name == common.name:
             found[glob] = _plain(Invocation(value.name, {**common.arguments, **value.arguments}))

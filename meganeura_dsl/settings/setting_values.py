@@ -23,6 +23,7 @@ BARE_TEXTS = (
     "best",
     "data",
     "device",
+    "memory",
     "not_finite",
     "precision",
     "sampling_weights",

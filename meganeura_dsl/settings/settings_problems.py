@@ -229,8 +229,9 @@ class ReservedSize(SettingProblem, code="E0519"):
 class NoPaths(SettingProblem, code="E0507"):
     """A setting is given for some paths that is one for the whole run.
 
-    What may differ from path to path is the optimizer, `optimizer["*.bias"] = sgd(lr=0.1)`, and at
-    which steps it moves what: `every["g.*"] = 5`.
+    What may differ from path to path is the optimizer, `optimizer["*.bias"] = sgd(lr=0.1)`, at
+    which steps it moves what, `every["g.*"] = 5`, and how its rate changes,
+    `schedule["g.*"] = cosine()`.
     """
 
     name: str
@@ -239,7 +240,7 @@ class NoPaths(SettingProblem, code="E0507"):
         """Say which settings may have paths."""
         return self.words(
             f"`{self.name}` is the same for all paths",
-            "only `optimizer` and `every` may name paths",
+            "only `optimizer`, `schedule` and `every` may name paths",
         )
 
 

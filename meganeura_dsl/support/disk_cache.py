@@ -6,6 +6,7 @@ match its line counts as missing; a note is logged once.
 
 import logging
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -22,6 +23,7 @@ VERSION = 1
 MOST_BYTES = 256 << 20
 """Of all entries together; beyond, those that were not used for longest are removed."""
 LONGEST_LINE = 256
+_IS_ENTRY = re.compile(rf".*{re.escape(SUFFIX)}|\..*{re.escape(SUFFIX)}\..*{re.escape(PARTIAL)}")
 
 _log = logging.getLogger("meganeura")
 _told: set[str] = set()
@@ -67,8 +69,7 @@ class DiskCache:
 
     def paths(self) -> Iterator[Path]:
         """The entries, whole or in part, in no order."""
-        yield from self.folder.glob(f"*{SUFFIX}")
-        yield from self.folder.glob(f".*{SUFFIX}.*{PARTIAL}")
+        return (Path(entry.path) for entry in self._entries())
 
     def bytes(self) -> int:
         """What all entries take."""
@@ -77,15 +78,24 @@ class DiskCache:
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}{SUFFIX}"
 
-    def _ages(self) -> list[tuple[float, int, Path]]:
+    def _entries(self) -> Iterator[os.DirEntry[str]]:
+        """What the folder has of entries; there may be thousands, so that no paths are made."""
+        try:
+            folder = os.scandir(self.folder)
+        except FileNotFoundError:
+            return
+        with folder:
+            yield from (entry for entry in folder if _IS_ENTRY.fullmatch(entry.name))
+
+    def _ages(self) -> list[tuple[float, int, str]]:
         """When each entry was last used, and its size; another process may remove some."""
-        found: list[tuple[float, int, Path]] = []
-        for path in self.paths():
+        found: list[tuple[float, int, str]] = []
+        for entry in self._entries():
             try:
-                stat = path.stat()
+                stat = entry.stat()
             except FileNotFoundError:
                 continue
-            found.append((stat.st_mtime, stat.st_size, path))
+            found.append((stat.st_mtime, stat.st_size, entry.path))
         return sorted(found)
 
     def _remove_oldest(self) -> None:
@@ -94,7 +104,7 @@ class DiskCache:
         for _, size, path in ages:
             if total <= self.most_bytes:
                 return
-            _remove(path)
+            _remove(Path(path))
             total -= size
 
 

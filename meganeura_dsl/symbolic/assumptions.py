@@ -24,7 +24,7 @@ from meganeura_dsl.symbolic.prover.entailment import is_plain
 from meganeura_dsl.symbolic.prover.missing_facts import suggestions
 from meganeura_dsl.symbolic.prover.size_domain import Domain
 from meganeura_dsl.symbolic.prover.solver_state import SolverState
-from meganeura_dsl.symbolic.size import Size, dim, evaluate, substitute
+from meganeura_dsl.symbolic.size import Dim, Size, dim, evaluate, substitute
 
 __all__ = [
     "And", "Compare", "Condition", "Facts", "Flag", "Not", "Operator", "Or", "Proved", "Refuted",
@@ -85,6 +85,13 @@ class Facts:
     _verdicts: dict[Condition, Verdict] = field(
         init=False, repr=False, default_factory=dict[Condition, "Verdict"]
     )
+    _least_values: dict[Dim, int] = field(init=False, repr=False, default_factory=dict[Dim, int])
+    _further: "dict[Condition, Facts]" = field(
+        init=False, repr=False, default_factory=dict[Condition, "Facts"]
+    )
+    _bounded: "dict[tuple[str, int], Facts]" = field(
+        init=False, repr=False, default_factory=dict[tuple[str, int], "Facts"]
+    )
     _satisfied: dict[Group, bool] = field(init=False, repr=False, default_factory=dict[Group, bool])
     _domains: dict[tuple[tuple[str, ...], tuple[str, ...]], Domain] = field(
         init=False,
@@ -101,6 +108,11 @@ class Facts:
         """The facts where the variable `name` is at least `least`, 0 or more, instead of 1."""
         if least < 0:
             raise ValueError(f"a size is never negative: {name} >= {least}")
+        if (name, least) not in self._bounded:
+            self._bounded[name, least] = self._with_lower_bound(name, least)
+        return self._bounded[name, least]
+
+    def _with_lower_bound(self, name: str, least: int) -> "Facts":
         bounds = {**self.least, name: least}
         known = SolverState(least=bounds)
         for condition in self.stated:
@@ -108,10 +120,13 @@ class Facts:
         return Facts(self.stated, bounds, known)
 
     def assume(self, condition: Condition) -> "Facts":
-        """The facts with one more."""
-        return replace(
-            self, stated=(*self.stated, condition), _known=assume(self._known, condition)
-        )
+        """The facts with one more; the same object for the same one, so that it is learned once."""
+        further = self._further.get(condition)
+        if further is None:
+            further = self._further[condition] = replace(
+                self, stated=(*self.stated, condition), _known=assume(self._known, condition)
+            )
+        return further
 
     def normalize(self, size: Size) -> Size:
         """The size in a form that is the same for sizes these facts make plainly equal.
@@ -124,6 +139,11 @@ class Facts:
         """The size where all its variables are as small as they may be; 1 where it has none."""
         if isinstance(size, int):
             return size
+        if size not in self._least_values:
+            self._least_values[size] = self._least_value(size)
+        return self._least_values[size]
+
+    def _least_value(self, size: Dim) -> int:
         try:
             return evaluate(size, {name: self._least_of(name) for name in size.variables()})
         except ZeroDivisionError:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import reduce
 
-from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value
+from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value, reachable
 from meganeura_dsl.ir.objectives import Moved, Objective, objectives
 from meganeura_dsl.ir.ops import (
     Add,
@@ -20,6 +20,8 @@ from meganeura_dsl.ir.ops import (
     Minimum,
     Mul,
     Parameter,
+    Reshape,
+    Slice,
     Sqrt,
     StopGradient,
     Sub,
@@ -29,6 +31,7 @@ from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.support.phases import phase
 from meganeura_dsl.transforms.autodiff import gradients
+from meganeura_dsl.transforms.checkpoint_loops import checkpoint_loops
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
 from meganeura_dsl.transforms.optimizers.optimizers import Optimizer
@@ -70,12 +73,17 @@ class TrainingSettings:
     parameter that is moved an output `gradient.PATH`, before they are clipped, and `gradient_norm`
     the norm of all of them an output of that name. `clip_value` bounds each element of a gradient
     before `clip_norm` bounds the norm of all. The parameters that match a glob of
-    `every` move at each so many updates only; the last match counts.
+    `every` move at each so many updates only; the last match counts. With `schedules` the rate that
+    is fed is a vector: the rate of all, and for each of these globs that of the parameters that
+    match it, of which the last counts.
 
     `accumulate` moves the parameters after so many batches, by the mean of their gradients: all of
     them but the last are steps of the `part` `SUM`. `ema` keeps an average of each parameter:
     a' = a + (1 - ema) (p' - a). `skip_not_finite` leaves all as it was where a gradient is not
     finite, and adds the output `update.skipped`. `part` is how much of the step is made.
+
+    A scan that would store more bytes than `recompute_above` for its gradient stores the carries of
+    some rounds, and runs the others once more.
     """
 
     optimizer: Optimizer
@@ -90,11 +98,18 @@ class TrainingSettings:
     ema: float | None = None
     skip_not_finite: bool = False
     part: StepPart = StepPart.WHOLE
+    recompute_above: int | None = None
+    schedules: tuple[str, ...] = ()
 
     def interval_of(self, name: str) -> int:
         """The steps from one move of a parameter to the next."""
         matching = [steps for glob, steps in self.every if fnmatchcase(name, glob)]
         return matching[-1] if matching else 1
+
+    def rate_of(self, name: str) -> int:
+        """Which of the rates that are fed is that of a parameter."""
+        matching = [at for at, glob in enumerate(self.schedules) if fnmatchcase(name, glob)]
+        return matching[-1] + 1 if matching else 0
 
     def optimizer_of(self, name: str) -> Optimizer | None:
         """What moves a parameter, if anything does."""
@@ -124,6 +139,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     _require_free_names(forward)
     _require_matches(forward, settings)
     _require_parts(forward, settings)
+    forward = _checkpointed(forward, settings.recompute_above)
     copy = _Copy(forward)
     gate = Gate(copy.build, settings.accumulate, settings.part, skips=settings.skip_not_finite)
     updates: dict[str, Value] = {}
@@ -150,6 +166,19 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     if settings.part is StepPart.UPDATE:
         return _fed_gradients_alone(copy.build.graph(shown, updates))
     return simplify_loops(copy.build.graph({**outputs, **shown}, {**states, **updates}))
+
+
+def _checkpointed(forward: Graph, above: int | None) -> Graph:
+    """The graph where scans that gradients go through run in segments, if they store too much."""
+    if above is None:
+        return forward
+    names = [name for name in forward.outputs if Objective.of(name) is not None] or [LOSS]
+    behind = {value.id for value in forward.values if trained(value) is not None}
+    for value in forward.values:
+        if any(each.id in behind for each in value.operands):
+            behind.add(value.id)
+    before = reachable(forward.outputs[name] for name in names)
+    return checkpoint_loops(forward, above, behind & before)
 
 
 def _fed_gradients_alone(graph: Graph) -> Graph:
@@ -195,7 +224,7 @@ def _move(
             assert optimizer is not None
             if demand := optimizer.demand(p.type):
                 raise TrainingError(f"`{name}` is {p.type}, but its optimizer moves {demand}")
-            new = optimizer.update(update, p, g, _learning_rate(build, optimizer, settings))
+            new = optimizer.update(update, p, g, _learning_rate(build, name, optimizer, settings))
             dtype = parameter.type.dtype
             stored = new if dtype is DType.F32 else update.op(Cast(dtype), new)
             moved[name] = update.when_due(stored, parameter)
@@ -268,7 +297,8 @@ def _trained(graph: Graph) -> list[str]:
 
 def _require_matches(graph: Graph, settings: TrainingSettings) -> None:
     names = _trained(graph)
-    for glob, _ in (*settings.groups, *settings.every):
+    globs = (*(glob for glob, _ in (*settings.groups, *settings.every)), *settings.schedules)
+    for glob in globs:
         if not any(fnmatchcase(name, glob) for name in names):
             raise TrainingError(f"no parameter matches `{glob}`")
 
@@ -291,11 +321,18 @@ def _require_parts(forward: Graph, settings: TrainingSettings) -> None:
         raise TrainingError("what is computed after an update reads the weights that it moved")
 
 
-def _learning_rate(build: Builder, optimizer: Optimizer, settings: TrainingSettings) -> Value:
-    """The learning rate of a step, an f32 scalar: an input, or the optimizer's own."""
+def _learning_rate(
+    build: Builder, name: str, optimizer: Optimizer, settings: TrainingSettings
+) -> Value:
+    """The learning rate of a parameter, an f32 scalar: of an input, or the optimizer's own."""
     if not settings.feed_learning_rate or not settings.part.moves:
         return number(build, optimizer.lr)
-    fed = build.add(Input(LEARNING_RATE, DType.F32, ()))
+    count, at = 1 + len(settings.schedules), settings.rate_of(name)
+    if count == 1:
+        fed = build.add(Input(LEARNING_RATE, DType.F32, ()))
+    else:
+        rates = build.add(Input(LEARNING_RATE, DType.F32, (count,)))
+        fed = build.add(Reshape(()), build.add(Slice((at,), (at + 1,), (1,)), rates))
     ratio = optimizer.lr / settings.optimizer.lr
     return fed if ratio == 1 else build.add(Mul(), fed, number(build, ratio))
 

@@ -91,7 +91,14 @@ def test_a_training_step_is_compiled_and_is_no_model(meganeura: Command, tmp_pat
         "build", "digits_mlp", "--mode", "train", "--set", "drop_last=false", "-o", file
     )
     assert "error[E0630]" in shown.err
-    changes = ("schedule=plateau()", "balance=label", "steps_per_epoch=7", "steps=7", "ema=0.9")
+    changes = (
+        "schedule=plateau()",
+        'schedule["*"]=cosine()',
+        "balance=label",
+        "steps_per_epoch=7",
+        "steps=7",
+        "ema=0.9",
+    )
     for change in (*changes, "accumulate=2", "stop_after=2", "not_finite=skip"):
         shown = meganeura("build", "digits_mlp", "--mode", "train", "--set", change, "-o", file)
         assert "error[E0630]" in shown.err

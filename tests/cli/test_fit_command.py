@@ -11,10 +11,10 @@ import pytest
 
 from meganeura import load
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.support.byte_sizes import parsed_bytes
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.memory_roles import MemoryRole
 from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
-from meganeura_runtime.support.byte_sizes import parsed_bytes
 from meganeura_runtime.train.memory_fit import MOST, largest_batch
 from tests.cli.command import Command
 
@@ -62,6 +62,64 @@ def test_a_table_has_a_column_for_each_backend(meganeura: Command, program: Path
     assert "states" not in rows
     assert "wgpu: any GPU" in lines
     assert "largest batch in 64 MiB" in lines
+
+
+RECURRENT = """\
+block Net()(x: [n, s, 2]) -> [n, 16]:
+  h = zeros([n, 16])
+  scan t in 0..s:
+    h = tanh((x[:, t] |> ih: linear(16)) + (h |> hh: linear(16)))
+  return h
+
+model net = Net()
+
+train fit(x: [batch, 64, 2], y: [batch, 16]):
+  minimize mse(x |> net, y)
+  run:
+    data      = "x.npz"
+    batch     = 8
+    optimizer = sgd(lr=0.01)
+"""
+
+
+@pytest.mark.usefixtures("no_adapter")
+def test_rounds_are_recomputed_where_memory_is_short(meganeura: Command, tmp_path: Path) -> None:
+    path = tmp_path / "net.mgn"
+    path.write_text(RECURRENT)
+
+    def found(*arguments: str) -> dict[str, object]:
+        shown = meganeura("fit", str(path), "--device", "cpu", "--no-opt", "--json", *arguments)
+        assert (shown.code, shown.err) == (0, "")
+        return json.loads(shown.out)["devices"][0]
+
+    whole = found()
+    size = int(str(whole["bytes"]))
+    assert found("--set", f"memory={size}") == whole
+    less = found("--set", f"memory={size - 1}")
+    assert (whole["recomputes"], less["recomputes"]) == (False, True)
+    assert int(str(less["bytes"])) * 4 < size
+    largest = found("--memory", str(size))["largest_batch"]
+    assert isinstance(largest, int)
+    assert largest > 32
+    shown = meganeura("fit", str(path), "--device", "cpu", "--no-opt", "--set", "memory=64KiB")
+    assert "cpu: rounds of scans are recomputed to take no more than `memory`" in shown.out
+
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(16, 64, 2)), random.normal(size=(16, 16))
+    np.savez(tmp_path / "x.npz", x=x.astype(np.float32), y=y.astype(np.float32))
+    plain, recomputing, optimized = (
+        [loss for _, loss in load(path).train(device="cpu", settings=settings).losses]
+        for settings in (
+            {"optimize": False},
+            {"memory": "64KiB", "optimize": False},
+            {"memory": "64KiB"},
+        )
+    )
+    assert plain[0] == recomputing[0]  # to the bit
+    assert recomputing == pytest.approx(plain, rel=1e-6)
+    assert optimized == pytest.approx(plain, rel=1e-6)
+    with pytest.raises(ProblemError, match=r"E0554.*a run takes .*, and `memory` is 0.0 MB"):
+        load(path).train(device="cpu", settings={"memory": "8KiB", "optimize": False})
 
 
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])

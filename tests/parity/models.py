@@ -83,9 +83,13 @@ def training(case: Case) -> Elaboration:
 
 
 def reference(case: Case) -> nn.Module:
-    """The module with random weights, every one of them of consequence."""
+    """The module of a case with random weights."""
     torch.manual_seed(0)
-    module = case.module()
+    return randomized(case.module())
+
+
+def randomized(module: nn.Module) -> nn.Module:
+    """The module with random weights, every one of them of consequence."""
     with torch.no_grad():
         for name, tensor in module.state_dict().items():
             if name.endswith("num_batches_tracked"):

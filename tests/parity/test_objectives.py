@@ -1,4 +1,4 @@
-"""Five steps of a GAN with batch norms against PyTorch's loop of two optimizers."""
+"""Five steps of a GAN with batch norms against PyTorch's loop of two optimizers and schedules."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import softplus
+from torch.optim.lr_scheduler import LambdaLR, LinearLR
 
 from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.diagnostics.source import Source
@@ -20,7 +21,9 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.pipeline import Program, elaborate_train
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.optimizers.optimizers import Adam
+from meganeura_dsl.transforms.optimizers.schedules import Constant, Linear, RunLength
 from meganeura_dsl.transforms.training_step import (
+    LEARNING_RATE,
     TrainingSettings,
     optimized_training_step,
     training_step,
@@ -59,8 +62,13 @@ EPS = 1e-3
 SETTINGS = TrainingSettings(
     Adam(RATES["g"], beta1=0.5, eps=EPS),
     clip_norm=CLIP,
+    feed_learning_rate=True,
     groups=(("d.*", Adam(RATES["d"], beta1=0.5, eps=EPS)),),
+    schedules=("d.*",),
 )
+LENGTH = RunLength(STEPS, STEPS)
+SCHEDULES = {"g": Constant(warmup=3), "d": Linear(final=0.5)}
+"""One of each objective."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +99,15 @@ def networks() -> nn.ModuleDict:
 
 
 def batches() -> list[dict[str, Array]]:
+    """What each step is fed, the rates too: those of the optimizer of all paths."""
     generator = np.random.default_rng(5)
     shapes = {"real": (BATCH, 6), "noise": (BATCH, 4)}
-    return [
-        {name: generator.normal(size=shape) for name, shape in shapes.items()} for _ in range(STEPS)
-    ]
+    fed: list[dict[str, Array]] = []
+    for step in range(STEPS):
+        factors = [each.at(step, LENGTH) for each in SCHEDULES.values()]
+        data = {name: generator.normal(size=shape) for name, shape in shapes.items()}
+        fed.append({**data, LEARNING_RATE: RATES["g"] * np.array(factors)})
+    return fed
 
 
 @cache
@@ -106,6 +118,10 @@ def theirs() -> Trained:
     optimizers = {
         name: torch.optim.Adam(nets[name].parameters(), rate, (0.5, 0.999), EPS)
         for name, rate in RATES.items()
+    }
+    schedules = {
+        "g": LambdaLR(optimizers["g"], lambda step: min(1.0, (step + 1) / 3)),
+        "d": LinearLR(optimizers["d"], 1.0, 0.5, STEPS),
     }
     losses: list[tuple[float, float]] = []
     for batch in batches():
@@ -121,6 +137,8 @@ def theirs() -> Trained:
         g_loss.backward()
         nn.utils.clip_grad_norm_(g.parameters(), CLIP)
         optimizers["g"].step()
+        for each in schedules.values():
+            each.step()
         losses.append((d_loss.item(), g_loss.item()))
     return Trained(losses, {name: each.numpy() for name, each in nets.state_dict().items()})
 
@@ -145,7 +163,7 @@ def started(graph: Graph) -> dict[str, Array]:
     given = {name: each.numpy() for name, each in networks().state_dict().items()}
     kept: dict[str, Array] = {}
     for name, leaf in Interpreter(graph).leaves.items():
-        if name not in ("real", "noise"):
+        if name not in ("real", "noise", LEARNING_RATE):
             dtype = np.int32 if leaf.type.dtype is DType.I32 else np.float64
             shape = [int(str(size)) for size in leaf.type.shape]
             kept[name] = given.get(name, np.zeros(shape)).astype(dtype)

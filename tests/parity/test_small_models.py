@@ -7,12 +7,15 @@ from tests.parity import models
 from tests.parity.models import Case
 from tests.parity.references.small import (
     Autoencoder,
+    BertGuesses,
+    Critic,
     Generator,
     LoraGpt2,
     LstmLm,
     Perceptron,
     SentenceBert,
     Tagger,
+    WhisperFrames,
     WhisperWords,
 )
 
@@ -97,6 +100,30 @@ CASES = [
         {"n": 2, "t": 9},
     ),
     Case(
+        "whisper_frames",
+        """\
+        from whisper import WhisperFrames
+        model net = WhisperFrames(d=8, heads=2, layers=1, ffn=10, classes=5)
+        train fit(mel: [n, 80, t], target: [n, (t + 1) // 2, 5])
+            where t <= 3000:
+          minimize mse(mel |> net, target)
+        """,
+        lambda: WhisperFrames(5, 8, 2, 1, 10),
+        {"n": 2, "t": 9},
+    ),
+    Case(
+        "bert_tiny",
+        """\
+        from bert import Guesses
+        model net = Guesses(vocabulary=11, positions=9, d=12, layers=2, heads=3, ffn=20)
+        train fit(ids: i32[n, s], target: [n, s, 11])
+            where s <= 9:
+          minimize mse(ids |> net, target)
+        """,
+        lambda: BertGuesses(11, 9, 12, 2, 3, 20),
+        {"n": 2, "s": 7},
+    ),
+    Case(
         "vae",
         """\
         from vae import Decoder, Encoder
@@ -121,6 +148,17 @@ CASES = [
         """,
         lambda: Generator(6),
         {"n": 6},
+    ),
+    Case(
+        "gan-critic",
+        """\
+        from gan import Critic
+        model net = Critic(hidden=6)
+        train fit(image: [n, 1, 8, 8], target: [n]):
+          minimize mse(image |> net(training=false), target)
+        """,
+        lambda: Critic(6),
+        {"n": 4},
     ),
 ]
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.properties.candidates import candidate
+from tests.properties.candidates import candidate, is_mutant
 from tests.properties.mutants import mutant
 from tests.properties.programs import program
 from tests.properties.soundness import Outcome, examine
@@ -20,7 +20,7 @@ def test_texts(first: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         text = candidate(seed)
         try:
-            examine(text, Random(seed))
+            examine(text, Random(seed), is_mutant=is_mutant(seed))
         except Exception as error:
             error.add_note(f"seed {seed}\n{text}")
             raise
@@ -29,7 +29,8 @@ def test_texts(first: int) -> None:
 def test_most_programs_are_accepted_and_most_mutants_are_not() -> None:
     programs = [examine(program(Random(seed)), Random(seed)) for seed in range(30)]
     mutants = [
-        examine(mutant(Random(seed), program(Random(seed))), Random(seed)) for seed in range(30)
+        examine(mutant(Random(seed), program(Random(seed))), Random(seed), is_mutant=True)
+        for seed in range(30)
     ]
     assert sum(each.outcome is Outcome.ACCEPTED for each in programs) > 18
     assert sum(each.runs for each in programs) > 37

@@ -82,6 +82,7 @@ def jit(
     *,
     donate_argnums: int | Sequence[int] = (),
     out_shardings: Any = None,
+    compiler_options: Mapping[str, str | int | bool] | None = None,
 ) -> stages.Wrapped: ...
 def linear_transpose(
     fun: Callable[[Any], Array], *primals: ShapeDtypeStruct

@@ -84,7 +84,7 @@ def fit(
 
 def _amount(text: str | None) -> int | None:
     """The bytes of `--memory`."""
-    from meganeura_runtime.support.byte_sizes import parsed_bytes
+    from meganeura_dsl.support.byte_sizes import parsed_bytes
 
     if text is None:
         return None

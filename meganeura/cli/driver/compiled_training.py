@@ -59,6 +59,9 @@ def _require_one_plan(job: "Job") -> None:
     if settings.schedule.follows is not None:
         reason = "a page lays out its learning rates before it begins"
         raise ProblemError(NotCompiled("schedule=plateau", reason))
+    if settings.schedules:
+        paths = next(iter(settings.schedules))
+        raise ProblemError(NotCompiled(f'schedule["{paths}"]', "a page has one learning rate"))
     if job.dataset.train.is_slow:
         reason = "a page takes tensors, and these examples are decoded as they are read"
         raise ProblemError(NotCompiled(f"data={settings.data}", reason))

@@ -27,6 +27,7 @@ def _data(found: "Fit") -> dict[str, object]:
         "step_bytes": None if memory is None else memory.step.bytes,
         "evaluation_bytes": None if memory is None else memory.evaluation.bytes,
         "bytes": None if memory is None else memory.bytes,
+        "recomputes": found.recomputes,
         "available": found.available,
         "fits": found.fits,
         "largest_batch": found.largest,
@@ -44,6 +45,11 @@ def memory_text(train: str, found: "Sequence[Fit]") -> str:
         table(rows, right=range(1, len(found) + 1)),
         "",
         *(f"{each.device}: {each.description}" for each in found),
+    ]
+    lines += [
+        f"{each.device}: rounds of scans are recomputed to take no more than `memory`"
+        for each in found
+        if each.recomputes
     ]
     if found[0].available is not None:
         lines += ["", f"largest batch in {_amount(found[0].available)}"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.assume_signature import may_assume_signature
+from meganeura_dsl.elaborate.body.layer_summaries import apply_summary
 from meganeura_dsl.elaborate.body.layer_templates import apply_template
 from meganeura_dsl.elaborate.body.layers import Layers
 from meganeura_dsl.elaborate.body.modes import TRAINING, in_mode, split_mode
@@ -261,12 +262,13 @@ class Elaborator(Layers):
         """The frame of an application inside of another."""
         spend(APPLICATION)
         chain = [declaration.name.text]
-        ancestor: Frame | None = frame
-        while ancestor is not None:
-            chain.append(ancestor.name)
-            if ancestor.declaration is declaration or len(chain) > DEEPEST:
+        around: Frame | None = frame
+        while around is not None:
+            chain.append(around.name)
+            if around.declaration is declaration or len(chain) > DEEPEST:
                 raise ProblemError(RecursiveBlock(frame.place(span), tuple(reversed(chain))))
-            ancestor = ancestor.parent
+            around = around.parent
+        frame.state.applied.enter(declaration, len(chain) - 1)
         return Frame(
             frame.state, module, declaration.name.text, {}, path,
             parent=frame, call_span=span, declaration=declaration,
@@ -276,6 +278,8 @@ class Elaborator(Layers):
 
     def run_block(self, application: Application, frame: Frame) -> Results:
         """The results of a block, its signature matched and its `where` proved."""
+        if not application.mode:
+            return self._run_block(application, frame)
         with in_mode(application.mode, frame, application.span):
             return self._run_block(application, frame)
 
@@ -300,6 +304,9 @@ class Elaborator(Layers):
             for name in own_paths(inner.module, block):
                 inner.state.claim(inner.join(name), frame.place(span), inner.label)
             return self.stand_in(inner, block, dict(inner.names))
+        summaries = inner.state.summaries
+        if summaries is not None:
+            return apply_summary(inner, block, summaries, lambda: self.run_body(inner, block))
         return apply_template(inner, block, span, lambda: self.run_body(inner, block))
 
     def _has_same_weights(self, inner: Frame, block: ast.Block) -> bool:
@@ -321,7 +328,7 @@ class Elaborator(Layers):
 
     def run_body(self, inner: Frame, block: ast.Block) -> Results:
         """Run a body whose signature is bound; in a proof, once for each path through it."""
-        inner.state.blocks.add(block)
+        inner.state.applied.blocks.add(block)
         signature = dict(inner.names)
         if not inner.state.generic:
             return self._path(inner, block, signature)

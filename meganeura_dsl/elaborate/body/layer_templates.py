@@ -23,7 +23,7 @@ def apply_template(
 ) -> tuple[Tensor, ...]:
     """The results of `run`, or of the template of an equal application before it."""
     inputs = [value for item in block.inputs if is_tensor(value := inner.names[item.name])]
-    key = _key(inner, block, inputs)
+    key = application_key(inner, block, inputs) if inner.module.is_library else None
     if key is None:
         return run()
     known = inner.state.templates.get(key)
@@ -37,11 +37,11 @@ def apply_template(
     return results
 
 
-def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
-    """What two applications must have in common, or None if this one may not be recorded."""
+def application_key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
+    """What two equal applications have in common, or None if nothing tells that they are equal."""
     state = inner.state
     distinct = len({value.id for value in inputs}) == len(inputs)
-    if not inner.module.is_library or state.generic or state.shared or not distinct:
+    if state.generic or state.shared or not distinct:
         return None
     config = tuple(inner.names[parameter.name] for parameter in block.parameters)
     if any(isinstance(value, BlockValue) and value.path is not None for value in config):
@@ -64,7 +64,14 @@ def _hashable(config: tuple[Evaluated | None, ...]) -> Hashable:
         hash(config)
     except TypeError:
         return None
-    return tuple((type(value), value) for value in config)
+    return tuple(map(_with_types, config))
+
+
+def _with_types(value: Evaluated | None) -> Hashable:
+    """A value that tells 1 from true and from 1.0, in what a block was given too."""
+    if not isinstance(value, BlockValue):
+        return type(value), value
+    return value, tuple(_with_types(each) for _, each in value.config)
 
 
 class _Recorder:

@@ -18,7 +18,11 @@ from meganeura_dsl.elaborate.body.statements import Results
 from meganeura_dsl.elaborate.builtins.initial_values import passed_on
 from meganeura_dsl.elaborate.problems.layer_problems import HasWeights, NoSuchLabel
 from meganeura_dsl.elaborate.problems.location import counted
-from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, WrongKind
+from meganeura_dsl.elaborate.problems.name_problems import (
+    DuplicatePath,
+    WrongArguments,
+    WrongKind,
+)
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, block_behind, configuration
 from meganeura_dsl.elaborate.scope.own_paths import own_initials
 from meganeura_dsl.elaborate.scope.scope import MODES, BoundBlock, Frame, UndecidableError
@@ -134,6 +138,8 @@ class Layers(BlockArguments, ABC):
         self, call: ast.Call, value: BoundBlock, arguments: Arguments, frame: Frame
     ) -> Results:
         """The results of a block value, applied as `call` says."""
+        if not any(name in MODES for name in (*arguments.named, *dict(value.config))):
+            return self._apply_bare(call, value, arguments, frame)
         config, own = split_mode(dict(value.config))
         named, mode = split_mode(arguments.named)
         bare = replace(value, config=tuple(each for each in value.config if each[0] in config))
@@ -358,9 +364,14 @@ class Layers(BlockArguments, ABC):
         else:
             owns = call.label is not None or isinstance(declaration, ast.Model)
             if call.label is None and isinstance(declaration, ast.Model):
-                if frame.state.models.get((declaration, path)) == config:
+                before = frame.state.models.get((declaration, path))
+                if before == config:
                     return self._sharing(module, declaration, arguments, path, call.span, frame)
                 frame.state.models[declaration, path] = config
+                if before is not None:
+                    return self._with_other_arguments(
+                        module, declaration, arguments, path, call, frame
+                    )
             results = self.instantiate(
                 module, declaration, arguments, path, call.span, frame, may_own=owns
             )
@@ -371,6 +382,24 @@ class Layers(BlockArguments, ABC):
                 declaration, tuple(given.items()), path, value.is_contract, module=module
             )
         return results
+
+    def _with_other_arguments(
+        self,
+        module: LinkedModule,
+        model: ast.Model,
+        arguments: Arguments,
+        path: str,
+        call: ast.Call,
+        frame: Frame,
+    ) -> Results:
+        """The results of a model that was applied with other arguments, where it has no weights."""
+        try:
+            return self.instantiate(module, model, arguments, path, call.span, frame, may_own=True)
+        except ProblemError as error:
+            if not isinstance(error.problem, DuplicatePath):
+                raise
+            place, name = frame.place(call.span), model.name.text
+            raise ProblemError(replace(error.problem, place=place, model=name)) from error
 
     def _sharing(
         self,

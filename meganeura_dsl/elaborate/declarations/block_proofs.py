@@ -81,7 +81,7 @@ class Prover:
         try:
             for number, state in enumerate(_proofs(module, block, self.is_proved)):
                 self.bindings += state.bindings if number == 0 else ()
-                blocks |= state.blocks
+                blocks |= state.applied.blocks
         except UndecidableError as error:
             return CheckedPerModel(Location(block.name.span), block.name.text, error.reason)
         except ProblemError as error:

@@ -7,6 +7,7 @@ from typing import assert_never
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
+from meganeura_dsl.elaborate.body.layer_summaries import with_summaries
 from meganeura_dsl.elaborate.declarations.models import (
     Elaboration,
     Inputs,
@@ -25,6 +26,7 @@ from meganeura_dsl.elaborate.problems.training_problems import (
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, nearest
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
+from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import (
     dtype_of,
@@ -57,19 +59,19 @@ class Subject:
         """The same for all expectations of the same."""
         return self.declaration, repr(sorted(self.config.items()))
 
-    def elaborated(self, inputs: tuple[TensorType, ...], facts: Facts) -> Elaboration:
-        """Its graph for inputs of these types; a block is tried in training as well."""
+    def elaborated(self, inputs: Inputs, summaries: Summaries | None) -> Elaboration:
+        """Its graph for these inputs; a block is tried in training as well."""
         match self.declaration:
             case ast.Model() as model:
                 return elaborate_model(
                     self.module, model, config=self.config, sizes=None,
-                    training=False, inputs=Inputs(inputs), facts=facts,
+                    training=False, inputs=inputs, summaries=summaries,
                 )  # fmt: skip
             case ast.Block() as block:
                 _, found = (
                     elaborate_block(
                         self.module, block, config=self.config, inputs=inputs,
-                        training=training, facts=facts, span=self.span,
+                        training=training, span=self.span, summaries=summaries,
                     )
                     for training in (True, False)
                 )  # fmt: skip
@@ -81,8 +83,9 @@ class Subject:
 class Expectations:
     """The `expect` lines of a file, one after the other."""
 
-    def __init__(self, module: LinkedModule, elaborate: Elaborate) -> None:
+    def __init__(self, module: LinkedModule, elaborate: Elaborate, summaries: Summaries) -> None:
         self.module = module
+        self._summaries = summaries
         self._elaborate = elaborate
         self._mapped: dict[tuple[ast.Model | ast.Block, str], Elaboration] = {}
         """By what they speak of, the graphs of the `maps` so far."""
@@ -171,7 +174,10 @@ class Expectations:
             known = self._elaborate(subject.module, subject.declaration, subject.config)
             if tuple(known.inputs.values()) == types:
                 return known
-        return subject.elaborated(types, facts or Facts())
+        return with_summaries(
+            self._summaries,
+            lambda summaries: subject.elaborated(Inputs(types, facts=facts), summaries),
+        )
 
 
 def _frame(module: LinkedModule) -> Frame:

@@ -14,6 +14,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.scope import Binding, ElaborationState, Frame
+from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import (
@@ -76,6 +77,8 @@ class Inputs:
     """One for each input that has no default, or for each input; none for those it says."""
     optional: frozenset[str] = frozenset()
     """The names of inputs with a default that are fed as well."""
+    facts: Facts | None = None
+    """What is known of the sizes in the types that are given."""
 
     def of(self, block: ast.Block) -> tuple[ast.Input, ...]:
         """The inputs of a block that are fed, in order."""
@@ -110,18 +113,19 @@ def elaborate_model(
     sizes: Mapping[str, int] | None,
     training: bool,
     inputs: Inputs | None = None,
-    facts: Facts | None = None,
+    summaries: Summaries | None = None,
 ) -> Elaboration:
     """The graph of a model, its free sizes symbolic unless `sizes` gives them.
 
-    `facts` is what is known of the sizes in the types of `inputs`. Raises `ProblemError`.
+    With `summaries` the graph is one of a check. Raises `ProblemError`.
     """
+    inputs = inputs or Inputs()
     elaborator = Elaborator()
-    state = ElaborationState(Builder(facts), training)
+    state = opened(training=training, facts=inputs.facts, summaries=summaries)
     root = Frame(state, module, model.name.text, {}, declaration=None)
     overrides = Arguments((), dict(config))
     application = elaborator.model_application(module, model, overrides, "", model.call.span, root)
-    return _elaborate(elaborator, application, root, sizes or {}, inputs or Inputs())
+    return _elaborate(elaborator, application, root, sizes or {}, inputs)
 
 
 def elaborate_block(
@@ -129,21 +133,30 @@ def elaborate_block(
     block: ast.Block,
     *,
     config: Mapping[str, Static],
-    inputs: tuple[TensorType, ...],
+    inputs: Inputs,
     training: bool,
-    facts: Facts | None = None,
     span: Span | None = None,
+    summaries: Summaries | None = None,
 ) -> Elaboration:
     """The graph of a block by itself, as of a model with this configuration.
 
-    `facts` is what is known of the sizes of `inputs`; `span` is where the block is applied, if
-    anywhere. Raises `ProblemError`.
+    `span` is where the block is applied, if anywhere. With `summaries` the graph is one of a
+    check. Raises `ProblemError`.
     """
-    state = ElaborationState(Builder(facts), training)
+    state = opened(training=training, facts=inputs.facts, summaries=summaries)
     root = Frame(state, module, block.name.text, {}, declaration=None)
     arguments = Arguments((), dict(config))
     application = Application(module, block, arguments, "", span or block.name.span)
-    return _elaborate(Elaborator(), application, root, {}, Inputs(inputs))
+    return _elaborate(Elaborator(), application, root, {}, inputs)
+
+
+def opened(
+    *, training: bool, facts: Facts | None = None, summaries: Summaries | None = None
+) -> ElaborationState:
+    """An elaboration that has not begun; those of one check start from the same facts."""
+    if facts is None and summaries is not None:
+        facts = summaries.facts
+    return ElaborationState(Builder(facts), training, summaries=summaries)
 
 
 def _elaborate(
@@ -257,5 +270,5 @@ def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboratio
         tuple(note.problem for note in state.notes),
         state.build.facts,
         tuple(state.own),
-        frozenset(state.blocks),
+        frozenset(state.applied.blocks),
     )

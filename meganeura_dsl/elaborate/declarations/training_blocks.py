@@ -7,7 +7,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.declarations.example_axis import USUAL, counting_size, unclear_inputs
-from meganeura_dsl.elaborate.declarations.models import Elaboration, finish
+from meganeura_dsl.elaborate.declarations.models import Elaboration, finish, opened
 from meganeura_dsl.elaborate.problems.cache_problems import CacheInTraining
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere, TooMuchWork, WrongKind
@@ -25,6 +25,7 @@ from meganeura_dsl.elaborate.problems.training_problems import (
 )
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, MadeObjective
+from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import shape_of, without_configuration
@@ -188,12 +189,21 @@ def whole_inputs(train: ast.Train) -> frozenset[str]:
 
 
 def elaborate_train(
-    module: LinkedModule, train: ast.Train, *, sizes: Mapping[str, int], training: bool
+    module: LinkedModule,
+    train: ast.Train,
+    *,
+    sizes: Mapping[str, int],
+    training: bool,
+    summaries: Summaries | None = None,
 ) -> Elaboration:
-    """The graph of a `train` block: outputs the loss and the metrics. Raises `ProblemError`."""
+    """The graph of a `train` block: outputs the loss and the metrics. Raises `ProblemError`.
+
+    With `summaries` the graph is one of a check.
+    """
+    state = opened(training=training, summaries=summaries)
     try:
         with at_most(CHECK), without_configuration(Location(train.name.span)):
-            return _elaborate_train(module, train, sizes, training=training)
+            return _elaborate_train(module, train, sizes, state)
     except OutOfWorkError as error:
         raise ProblemError(
             TooMuchWork(Location(train.name.span), error.reason, train.name.text)
@@ -201,10 +211,9 @@ def elaborate_train(
 
 
 def _elaborate_train(
-    module: LinkedModule, train: ast.Train, sizes: Mapping[str, int], *, training: bool
+    module: LinkedModule, train: ast.Train, sizes: Mapping[str, int], state: ElaborationState
 ) -> Elaboration:
     elaborator = TrainElaborator()
-    state = ElaborationState(Builder(), training)
     frame = Frame(state, module, train.name.text, {}, declaration=train)
     frame.names.update((name, sizes.get(name, dim(name))) for name in free_sizes(train))
     stated = with_symbols(frame, train)

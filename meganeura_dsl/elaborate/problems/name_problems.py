@@ -115,6 +115,8 @@ class DuplicatePath(PlacedProblem, code="E0205", topic="naming"):
 
         a = left  |> tower: Tower(d)
         b = right |> tower
+
+    A model is a layer under its own name, for the same arguments; with others it needs a label.
     """
 
     name: str
@@ -122,9 +124,17 @@ class DuplicatePath(PlacedProblem, code="E0205", topic="naming"):
     label: str
     types: tuple[str, str] | None = None
     """Of a layer that is applied again: the weight of the first application, and of this one."""
+    model: str = ""
+    """The model, without a label, that was applied before with other arguments than at `place`."""
 
     def report(self) -> Report:
         written = self.place.span.text
+        if self.model:
+            return self.words(
+                f"`{self.model}` with other arguments needs other weights",
+                f"`{self.name}` is taken by an application before",
+                cure=Help(f"a label is where its weights are: `|> other: {written}`"),
+            )
         if self.types is not None:
             first, again = self.types
             return self.words(

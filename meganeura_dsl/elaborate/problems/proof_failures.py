@@ -1,7 +1,6 @@
 """From a failed proof or a refused operand to the problem a reader sees."""
 
 from collections.abc import Mapping, Sequence
-from math import prod
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.elaborate.problems.location import Location
@@ -61,9 +60,18 @@ def require_countable(type_: TensorType, place: Location, facts: Facts) -> None:
     """Raise `ProblemError` for a tensor no device can have: its axes, or its elements."""
     if type_.rank > MOST_AXES:
         raise ProblemError(TooManyAxes(place, type_.rank))
-    least = [facts.least_value(size) for size in type_.shape]
-    if prod(max(1, size) for size in least) > MOST_ELEMENTS:
+    if not is_countable(type_, facts):
         raise ProblemError(TooManyElements(place, show_shape(type_.shape)))
+
+
+def is_countable(type_: TensorType, facts: Facts) -> bool:
+    """Whether a device can have a tensor: its axes, and its elements where it is smallest."""
+    if type_.rank > MOST_AXES:
+        return False
+    count = 1
+    for size in type_.shape:
+        count *= max(1, facts.least_value(size))
+    return count <= MOST_ELEMENTS
 
 
 def refusal(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -13,9 +13,14 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     InputSizedParameter,
     NotAllowedHere,
 )
-from meganeura_dsl.elaborate.problems.proof_failures import refusal, require_countable
+from meganeura_dsl.elaborate.problems.proof_failures import (
+    is_countable,
+    refusal,
+    require_countable,
+)
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.scope.summary import Applied
 from meganeura_dsl.elaborate.values import BlockValue, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ir.objectives import Moved
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.source import Span
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
     from meganeura_dsl.elaborate.scope.open_scan import OpenScan
+    from meganeura_dsl.elaborate.scope.summary import Summaries
     from meganeura_dsl.elaborate.scope.template import Template
     from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
     from meganeura_dsl.ir.initializers import Initializer
@@ -184,8 +190,10 @@ class ElaborationState:
     """The models applied without a label, by path; a second application shares the weights."""
     weights: dict[ast.Model, list[str]] = field(default_factory=dict["ast.Model", list[str]])
     """The parameters and states that a model brought with it, by name."""
-    blocks: set[ast.Block] = field(default_factory=set["ast.Block"])
-    """The blocks whose bodies were run."""
+    summaries: Summaries | None = None
+    """In a check, what is known of applications that are not elaborated again."""
+    applied: Applied = field(default_factory=Applied)
+    """What was applied so far."""
     reserved: dict[str, int] = field(default_factory=dict[str, int])
     """The paths of declared layers, and how many parameters were declared before each."""
     unopened: set[str] = field(default_factory=set[str])
@@ -293,11 +301,23 @@ class ElaborationState:
             leaf = self.build.add(op)
         except Unproved as error:
             raise ProblemError(refusal(info.place, error, self.build.facts, ())) from error
+        self._add(info, leaf)
+        return self.current(info.name)
+
+    def declare_like(self, info: ParameterInfo, name: str, label: str) -> None:
+        """Declare a parameter like one of another name that was declared under the same facts."""
+        again = replace(info, name=name)
+        if name in self.parameters or name in self.claimed:
+            self.declare(again, label)
+            return
+        op = Parameter(name, info.type.dtype, info.type.shape, info.kind)
+        self._add(again, self.build.add_typed(op, info.type))
+
+    def _add(self, info: ParameterInfo, leaf: Tensor) -> None:
         self.parameters[info.name] = info
         if not self.open_models:
             self.own.append(info.name)
         self.leaves[info.name] = leaf
-        return self.current(info.name)
 
     def mover(self, name: str) -> MadeObjective | None:
         """The objective that has moved a parameter, if one has."""
@@ -361,6 +381,18 @@ class Frame:
             return ""
         return self.path.rsplit(".", 1)[-1]
 
+    def enclosing(self) -> Iterator[Frame]:
+        """The frames around this one, the nearest first."""
+        frame = self.parent
+        while frame is not None:
+            yield frame
+            frame = frame.parent
+
+    @property
+    def depth(self) -> int:
+        """How many frames are around this one."""
+        return sum(1 for _ in self.enclosing())
+
     @property
     def build(self) -> Builder:
         """The builder all frames share."""
@@ -398,12 +430,16 @@ class Frame:
         """The value of an op; a refusal by its type rule becomes a problem at `span`."""
         if self.state.scans:
             self._require_one_body(span, op)
+        build = self.state.build
+        before, build.origin = build.origin, Origin(self.user_span(span), self.path)
         try:
-            with self.build.at(Origin(self.user_span(span), self.path)):
-                value = self.build.add(op, *operands)
+            value = build.add(op, *operands)
         except (Unproved, TypeRuleError) as error:
             raise ProblemError(refusal(self.place(span), error, self.facts, operands)) from error
-        require_countable(value.type, self.place(span), self.facts)
+        finally:
+            build.origin = before
+        if not is_countable(value.type, build.facts):
+            require_countable(value.type, self.place(span), build.facts)
         return value
 
     def _require_one_body(self, span: Span, op: Op) -> None:

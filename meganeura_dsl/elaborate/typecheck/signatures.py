@@ -98,7 +98,6 @@ def bind_inputs(inner: Frame, block: ast.Block, arguments: Arguments, span: Span
     """Bind the tensors of a call to the inputs of a block; what is left is configuration."""
     tensors = [value for value in arguments.positional if is_tensor(value)]
     named = dict(arguments.named)
-    form = signature(block.name.text, block.parameters, block.inputs)
     fault = None
     for item in block.inputs:
         value = named.pop(item.name, None)
@@ -118,6 +117,7 @@ def bind_inputs(inner: Frame, block: ast.Block, arguments: Arguments, span: Span
     if fault is None and tensors:
         fault = f"takes {counted(len(block.inputs), 'tensor')}, and got {len(tensors)} more"
     if fault is not None:
+        form = signature(block.name.text, block.parameters, block.inputs)
         raise ProblemError(WrongArguments(caller_place(inner, span), block.name.text, fault, form))
     return Arguments(tuple(value for value in arguments.positional if not is_tensor(value)), named)
 
@@ -390,6 +390,8 @@ def check_where(
     for clause in block.where:
         stated = condition(clause, given)
         for part in stated.parts if isinstance(stated, And) else (stated,):
+            if part is True:
+                continue
             verdict = facts_about(inner, part).decide(part)
             is_open = is_fed and speaks_of(inner, part)
             if not isinstance(part, bool) and not free.isdisjoint(sizes_in(part)):

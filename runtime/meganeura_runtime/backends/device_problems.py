@@ -52,7 +52,8 @@ class TooLittleMemory(Problem, code="E0554", topic="device"):
 
     Nothing has run yet. The largest values of the fullest moment of a step are shown, each with the
     line that makes it. All but parameters and moments grows with the batch; how large a batch fits
-    is known where the device says how much memory it has, as the CPU does and GPUs do not.
+    is known where the device says how much memory it has, as the CPU does and GPUs do not. The
+    setting `memory` says what a run may take: rounds of scans are then recomputed as far as needed.
     """
 
     needed: str
@@ -61,6 +62,8 @@ class TooLittleMemory(Problem, code="E0554", topic="device"):
     largest: tuple[str, ...]
     cure: str
     change: str | None = None
+    is_stated: bool = False
+    """Whether it is the setting `memory` that says what there is."""
 
     @staticmethod
     def of(error: MemoryExceededError, batch: tuple[str, int] | None) -> "TooLittleMemory":
@@ -77,9 +80,17 @@ class TooLittleMemory(Problem, code="E0554", topic="device"):
         shown = "" if available is None else gigabytes(available)
         return TooLittleMemory(gigabytes(need.bytes), shown, need.largest, cure, change)
 
+    @staticmethod
+    def beyond(stated: int, needed: int) -> "TooLittleMemory":
+        """The problem of a run that cannot be made to take as little as the setting says."""
+        cure = "a smaller batch takes less; `meganeura fit` finds the largest that fits"
+        return TooLittleMemory(gigabytes(needed), gigabytes(stated), (), cure, is_stated=True)
+
     def report(self) -> Report:
         there = f", and {self.available} are free" if self.available else ", which is not there"
-        headline = f"a step takes {self.needed} of memory{there}"
+        there = f", and `memory` is {self.available}" if self.is_stated else there
+        what = "run" if self.is_stated else "step"
+        headline = f"a {what} takes {self.needed} of memory{there}"
         remarks = tuple(Remark("" if i else "largest", x) for i, x in enumerate(self.largest))
         cure = Help(self.cure, self.change)
         return self.message(headline, *remarks, cure=cure)

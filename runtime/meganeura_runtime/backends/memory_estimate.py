@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from meganeura_dsl.ir.graph import Graph, Leaf, Value
+from meganeura_dsl.ir.graph import Graph, Leaf, Op, Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.traits import Trait
 from meganeura_runtime.backends.errors import OutOfMemoryError
@@ -60,16 +60,16 @@ def estimate_memory(graph: Graph) -> MemoryEstimate:
     """What the interpreter holds at the fullest moment of a step."""
     fullest = fullest_values(graph)
     kept = sum(stored_bytes(value) for value in graph.values if _is_persistent(value))
-    rest = (value for value in fullest if not _is_persistent(value))
+    rest = [value for value in fullest if not _is_persistent(value)]
     largest = sorted(rest, key=stored_bytes, reverse=True)[:NAMED]
-    return MemoryEstimate(sum(map(stored_bytes, fullest)), kept, tuple(map(_told, largest)))
+    return MemoryEstimate(sum(fullest.values()), kept, tuple(map(_told, largest)))
 
 
-def fullest_values(graph: Graph) -> tuple[Value, ...]:
-    """The values in memory when they take most, in the order of their computation.
+def fullest_values(graph: Graph) -> dict[Value, int]:
+    """The values in memory when they take most, in order of computation, with their bytes.
 
     What is given from outside is there all the time, and any other value from its computation to
-    its last use. A view takes the memory of what it shows.
+    its last use. A view takes the memory of what it shows, and a loop that runs, that of a round.
     """
     owner: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -81,17 +81,31 @@ def fullest_values(graph: Graph) -> tuple[Value, ...]:
     alive = {value.id: value for value in graph.values if not value.operands}
     last |= dict.fromkeys(alive, len(graph.values))
     now = most = sum(map(stored_bytes, alive.values()))
-    fullest = tuple(alive.values())
+    fullest = {value: stored_bytes(value) for value in alive.values()}
+    rounds = _bytes_of_rounds(graph)
     for at, value in enumerate(graph.values):
         if owner[value.id] == value.id and value.operands:
             alive[value.id] = value
             now += stored_bytes(value)
-        if now > most:
-            most, fullest = now, tuple(alive.values())
+        inside = rounds.get(value.op, 0)
+        if now + inside > most:
+            most = now + inside
+            fullest = {each: stored_bytes(each) for each in alive.values()}
+            fullest[value] = fullest.get(value, 0) + inside
         for number in {owner[each.id] for each in (value, *value.operands)}:
             if last[number] == at:
                 now -= stored_bytes(alive.pop(number))
     return fullest
+
+
+def _bytes_of_rounds(graph: Graph) -> dict[Op, int]:
+    """What a round of each loop computes at its fullest moment, in bytes."""
+    found: dict[Op, int] = {}
+    for op in {value.op for value in graph.values if value.op.bodies}:
+        for body in op.bodies:
+            fullest = fullest_values(body.graph).items()
+            found[op] = sum(size for value, size in fullest if value.operands)
+    return found
 
 
 def stored_bytes(value: Value) -> int:

@@ -39,14 +39,14 @@ class Feeder:
         taken = self._job.dataset.train.take_own(batch, self._own(len(batch)))
         return self._feeds(self._job.compiled, step, taken)
 
-    def rate(self, step: int) -> float:
-        """The learning rate of a step."""
+    def rates(self, step: int) -> tuple[float, ...]:
+        """The learning rates of a step: that of all paths, and of those that have their own."""
         found = [scale for first, scale in self._scales if first <= step]
-        rate = self._job.settings.learning_rate(step, self._job.length)
-        return rate * found[-1] if found else rate
+        scale = found[-1] if found else 1.0
+        return self._job.settings.learning_rates(step, self._job.length, scale)
 
     def scale_rates(self, first: int, scale: float) -> None:
-        """Multiply the rates of step `first` and all later ones, instead of what did so far."""
+        """Multiply the rate of all from step `first` on, instead of what did so far."""
         self._scales.append((first, scale))
 
     def whole(self, step: int) -> dict[str, Array]:
@@ -60,7 +60,7 @@ class Feeder:
 
     def _feeds(self, graph: Graph, step: int, taken: dict[str, Array]) -> dict[str, Array]:
         job = self._job
-        fed = feeds(graph, taken, job.settings.seed, step, self.rate(step))
+        fed = feeds(graph, taken, job.settings.seed, step, *self.rates(step))
         return fed if job.part_at(step).moves else without_rate(fed)
 
     def _order_of(self, number: int) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Leaf
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
-from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS, SKIPPED
+from meganeura_dsl.transforms.training_step import LOSS, SKIPPED
 from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.backends.base import OpenSession, Outputs, Uploaded
 from meganeura_runtime.io.checkpoint import (
@@ -51,6 +51,7 @@ from meganeura_runtime.train.report.report_writer import reported
 from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions, origins_of
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.run_logs import LogStart, logged
+from meganeura_runtime.train.session_inputs import named_rates
 from meganeura_runtime.train.shown import Shown
 from meganeura_runtime.train.start_event import start_event
 from meganeura_runtime.train.training_problems import LossNotFinite
@@ -96,7 +97,7 @@ class Reading:
     step: int
     epoch: int
     examples: int
-    rate: float
+    rates: tuple[float, ...]
     outputs: Outputs
     lasted: tuple[float, float]
     """When the loop began with it and when it was handed to the device, by the host's clock."""
@@ -265,9 +266,9 @@ class Loop:
         examples, began = job.examples_of(self.step), perf_counter()
         outputs = self._look() if self.looks_at_every_step else self._run()
         self.clock.examples += examples
-        rate = self.feeder.rate(self.step - 1)
+        rates = self.feeder.rates(self.step - 1)
         lasted = began, perf_counter()
-        self.last = Reading(self.step, epoch, examples, rate, outputs, lasted)
+        self.last = Reading(self.step, epoch, examples, rates, outputs, lasted)
         self.watch(Stepped(self.step, epoch))
         at_once = every > 0 and self.step in (1, job.steps)
         logged = at_once or (every > 0 and self.step % every == 0)
@@ -357,11 +358,12 @@ class Loop:
         metrics = {name: float(value) for name, value in reading.outputs.items()}
         loss = metrics.pop(LOSS)
         metrics.pop(SKIPPED, None)
-        rates = {LEARNING_RATE: reading.rate, "steps_per_second": speed.steps}
-        self._record("step", reading.step, reading.epoch, {LOSS: loss, **metrics, **rates})
+        rates = named_rates(self.job.settings, reading.rates)
+        speeds = {**rates, "steps_per_second": speed.steps}
+        self._record("step", reading.step, reading.epoch, {LOSS: loss, **metrics, **speeds})
         if math.isfinite(loss):
-            speeds = speed.steps, speed.examples
-            self.watch(Logged(reading.step, reading.epoch, loss, metrics, reading.rate, *speeds))
+            rate, speeds = reading.rates[0], (speed.steps, speed.examples)
+            self.watch(Logged(reading.step, reading.epoch, loss, metrics, rate, *speeds))
 
     def _tell_epoch(self, last: Reading) -> None:
         """Tell the mean loss of an epoch, or of the part of it that the run ends with."""
@@ -425,14 +427,14 @@ class Loop:
         if schedule.follows is None:
             return None
         self._reduce(schedule.measured(self.reduction, measured[schedule.follows]))
-        return None if self.reduction.scale == before else self.feeder.rate(self.step)
+        return None if self.reduction.scale == before else self.feeder.rates(self.step)[0]
 
     def _reduce(self, reduction: Reduction) -> None:
         """Change the rates of the next steps to what evaluations made of them."""
         if reduction.scale != self.reduction.scale:
             self.feeder.scale_rates(self.step, reduction.scale)
             if self.ahead is not None:
-                self.ahead.refresh(self.feeder.rate(self.step))
+                self.ahead.refresh(self.feeder.rates(self.step))
         self.reduction = reduction
 
     def _write_shown(self, shown: Shown, epoch: int) -> None:

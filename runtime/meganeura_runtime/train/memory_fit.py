@@ -15,16 +15,19 @@ from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.index_checks import with_checks
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.pipeline import Program
-from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.symbolic.size import evaluate
-from meganeura_runtime.backends.backend import Backend, OpenDevice, Spread
-from meganeura_runtime.backends.compile_cache import cached_inference, cached_training_step
-from meganeura_runtime.backends.errors import DeviceError, LimitError
-from meganeura_runtime.backends.memory_roles import StepMemory
+from meganeura_runtime.backends.backend import Backend, OpenDevice
+from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.registry import device_or_any, model_of
 from meganeura_runtime.train.recipe import require_trainable, rewriting_of, training_settings
 from meganeura_runtime.train.session_inputs import NOT_DATA
+from meganeura_runtime.train.step_planning import (
+    PlannedStep,
+    RunMemory,
+    StepPlanner,
+    device_of_run,
+)
 from meganeura_runtime.train.training_problems import IndivisibleBatch
 
 MOST = 1 << 20
@@ -33,19 +36,6 @@ NEAR = 128
 """How far from a batch that a program refuses another is looked for."""
 QUICK = 8
 """Measurements after which a search stops guessing and halves."""
-
-
-@dataclass(frozen=True)
-class RunMemory:
-    """The memory of a training step, and of the evaluation whose session stays open beside it."""
-
-    step: StepMemory
-    evaluation: StepMemory
-
-    @property
-    def bytes(self) -> int:
-        """The most that both together take at a time."""
-        return self.step.beside(self.evaluation)
 
 
 @dataclass(frozen=True)
@@ -60,6 +50,8 @@ class Fit:
     """Examples of a step, as the settings have it."""
     memory: RunMemory | None
     """What that batch takes; `None` where it exceeds a limit of the device."""
+    recomputes: bool = False
+    """Whether rounds of scans are recomputed, as it would take more than it may otherwise."""
     available: int | None = None
     """The bytes it was to fit into."""
     largest: int | None = None
@@ -99,11 +91,7 @@ class MemoryProbe:
         probe = MemoryProbe(program, train, settings, selector, backend, device)
         if device is None:
             return probe
-        device = device.at(settings.precision)
-        if settings.devices > 1:
-            sharding = DeviceSharding(settings.sharding)
-            device = device.spread(Spread(settings.devices, sharding, probe.rows))
-        return replace(probe, device=device)
+        return replace(probe, device=device_of_run(device, settings, probe.rows))
 
     @property
     def name(self) -> str:
@@ -152,24 +140,20 @@ class MemoryProbe:
             return False
         return True
 
-    def memory(self, sizes: dict[str, int]) -> RunMemory | None:
-        """What a run takes; `None` where the backend does not say.
+    def planned(self, sizes: dict[str, int], available: int | None) -> PlannedStep:
+        """The step of a run that is to take no more than is available, and what the run takes.
 
-        Raises `LimitError` where a value exceeds a limit of the device, and `ProblemError`.
+        Raises `LimitError` where a value exceeds a limit of the device, `DeviceError` where the
+        backend does not say what a step takes, and `ProblemError`.
         """
-        rewriting = rewriting_of(self.settings, model_of(self.selector))
         elaborated = self._elaborated(sizes, training=True)
         written = pipeline.train_settings(self.program, self.train)
         require_trainable(self.settings, written, elaborated)
         forward = with_checks(elaborated.graph)
-        step = cached_training_step(forward, training_settings(self.settings), rewriting)
-        measured = with_checks(self._elaborated(sizes, training=False).graph)
-        if rewriting.enabled:
-            measured = cached_inference(measured, rewriting).graph
-        found = [self.backend.memory(each, self.device) for each in (step, measured)]
-        if found[0] is None or found[1] is None:
-            return None
-        return RunMemory(found[0], found[1])
+        evaluation = with_checks(self._elaborated(sizes, training=False).graph)
+        rewriting = rewriting_of(self.settings, model_of(self.selector))
+        planner = StepPlanner(self.backend, self.device, rewriting)
+        return planner.plan(forward, training_settings(self.settings), evaluation, available)
 
     def _elaborated(self, sizes: dict[str, int], *, training: bool) -> Elaboration:
         return pipeline.elaborate_train(self.program, self.train, sizes=sizes, training=training)
@@ -178,45 +162,48 @@ class MemoryProbe:
 def fit(probe: MemoryProbe, available: int | None = None) -> Fit:
     """What a run takes, and the largest batch that fits into so many bytes, if any are given.
 
-    Raises `ProblemError` for sizes that the program refuses, and `DeviceError` where the backend
-    does not say what a step takes.
+    The run is one with the setting `memory`, which is what is available where it is not set: rounds
+    of scans are recomputed as far as that is needed. Raises `ProblemError` for sizes that the
+    program refuses, and `DeviceError` where the backend does not say what a step takes.
     """
     sizes = dict(probe.settings.sizes)
     counter = probe.counter
     batch = 1 if counter is None else sizes[counter]
     limits: dict[int, str] = {}
-    found: dict[int, RunMemory | None] = {}
+    found: dict[int, PlannedStep | None] = {}
+    stated = probe.settings.memory_bytes
+    allowed = available if stated is None else stated
 
     @cache
     def measured(examples: int) -> int | None:
         given = sizes if counter is None else {**sizes, counter: examples}
         try:
-            memory = probe.memory(given)
+            planned = probe.planned(given, allowed)
         except LimitError as error:
             limits[examples] = str(error)
             found[examples] = None
             return None
-        if memory is None:
-            raise DeviceError(f"`{probe.selector}` does not say what a step takes before it runs")
-        found[examples] = memory
-        return memory.bytes
+        found[examples] = planned
+        return planned.memory.bytes
 
     if batch % probe.settings.devices:
         raise ProblemError(IndivisibleBatch(counter or "", batch, probe.settings.devices))
     measured(batch)
-    if available is None:
-        return Fit(probe.name, probe.description, batch, found[batch], limit=limits.get(batch, ""))
-    largest = largest_batch(measured, probe.accepts, batch, available)
-    refused = min((each for each in found if each > (largest or 0)), default=batch)
-    return Fit(
+    planned = found[batch]
+    fitted = Fit(
         probe.name,
         probe.description,
         batch,
-        found[batch],
-        available,
-        largest,
-        limits.get(refused, ""),
+        None if planned is None else planned.memory,
+        planned is not None and planned.recomputes,
+        limit=limits.get(batch, ""),
     )
+    if available is None:
+        return fitted
+    largest = largest_batch(measured, probe.accepts, batch, available)
+    refused = min((each for each in found if each > (largest or 0)), default=batch)
+    limit = limits.get(refused, "")
+    return replace(fitted, available=available, largest=largest, limit=limit)
 
 
 def largest_batch(

@@ -1,14 +1,13 @@
 """Inputs of the next step, put where the device takes them from while earlier steps run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-
-import numpy as np
 
 from meganeura_dsl.transforms.training_step import LEARNING_RATE
 from meganeura_runtime.backends.base import Session, Uploaded
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.feeder import Feeder
+from meganeura_runtime.train.session_inputs import fed_rates
 
 WORTH_A_THREAD = 1 << 20
 """Bytes of inputs that take longer to gather and copy than to hand them to another thread."""
@@ -51,15 +50,15 @@ class Prefetcher:
             self._next = self._thread.submit(self._staged, step + 1)
         return staged
 
-    def refresh(self, rate: float) -> None:
-        """Stage the inputs of the next step once more, with another learning rate."""
+    def refresh(self, rates: Sequence[float]) -> None:
+        """Stage the inputs of the next step once more, with other learning rates."""
         if self._next is None or self._next.exception() is not None:
             return
         staged = self._next.result()
         if LEARNING_RATE not in self._fed:
             return
         staged.close()
-        fed = self._fed | {LEARNING_RATE: np.array(rate, np.float32)}
+        fed = self._fed | {LEARNING_RATE: fed_rates(rates)}
         self._next = self._thread.submit(self._session.stage, fed)
 
     def close(self) -> None:
@@ -73,7 +72,7 @@ class Prefetcher:
     def _staged(self, step: int) -> Uploaded:
         fed = self._gathered(step)
         if LEARNING_RATE in fed:  # it may have changed since they were gathered
-            fed[LEARNING_RATE] = np.array(self._feeder.rate(step), np.float32)
+            fed[LEARNING_RATE] = fed_rates(self._feeder.rates(step))
         self._fed = fed
         return self._session.stage(fed)
 

@@ -35,13 +35,16 @@ from meganeura_dsl.transforms.optimizers.update import average_of
 from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_runtime.backends.backend import OpenDevice, Spread
 from meganeura_runtime.backends.compile_cache import cached_training_step
+from meganeura_runtime.backends.device_failures import explained_failures
+from meganeura_runtime.backends.device_problems import TooLittleMemory
 from meganeura_runtime.backends.errors import DeviceError
-from meganeura_runtime.backends.registry import DEVICE_NAMES, model_of
+from meganeura_runtime.backends.registry import DEVICE_NAMES, choose_device, model_of
 from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
 from meganeura_runtime.io.weight_names import AS_STORED, Names
 from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
 from meganeura_runtime.train.session_inputs import NOT_DATA, leaves
+from meganeura_runtime.train.step_planning import StepPlanner, device_of_run
 from meganeura_runtime.train.training_problems import IndivisibleBatch, NoLength, NoSuchMetric
 
 DRAWERS = 4
@@ -188,11 +191,12 @@ class Recipe:
             raise DeviceError(f"{hosts} hosts train together: --set devices=N says on how many")
         return device
 
-    def scheduled_rate(self, step: int) -> float:
-        """The learning rate of a step, counted from 0, where nothing but `steps` ends the run."""
+    def scheduled_rates(self, step: int, scale: float) -> tuple[float, ...]:
+        """As `RunSettings.learning_rates`, where nothing but `steps` ends the run."""
         settings, steps = self.settings, self.settings.steps
         length = RunLength(steps or 1, settings.steps_per_epoch or 1)
-        return settings.learning_rate(step if steps is None else min(step, steps), length)
+        at = step if steps is None else min(step, steps)
+        return settings.learning_rates(at, length, scale)
 
     @cached_property
     def program_hash(self) -> str:
@@ -252,7 +256,13 @@ def recipe_of(
     def step_of_graph(forward: Graph, sizes: Mapping[str, int], part: StepPart) -> SizedStep:
         checked = with_checks(forward)
         of_part = replace(wanted, part=part)
-        optimized = cached_training_step(checked, of_part, rewriting_of(settings, device))
+        rewriting = rewriting_of(settings, device)
+        if settings.memory_bytes is None:
+            optimized = cached_training_step(checked, of_part, rewriting)
+        else:
+            evaluation = with_checks(elaborated(sizes, training=False).graph)
+            rows = signature.demand.rows
+            optimized = _within_memory(settings, rewriting, (checked, evaluation), of_part, rows)
         make = partial(training.training_step, forward, replace(named, part=part))
         here = {**settings.sizes, **sizes}
         counter = signature.demand.counter
@@ -283,6 +293,29 @@ def recipe_of(
     )
 
 
+def _within_memory(
+    settings: RunSettings,
+    rewriting: RewriteOptions,
+    forward: tuple[Graph, Graph],
+    wanted: training.TrainingSettings,
+    rows: Mapping[str, int],
+) -> Graph:
+    """The step of graphs that train and evaluate that takes no more than the setting `memory`.
+
+    Raises `ProblemError` where there is none.
+    """
+    available = settings.memory_bytes
+    assert available is not None
+    with explained_failures():
+        device = choose_device(settings.device, precision=settings.precision)
+        device = device_of_run(device, settings, rows)
+        planner = StepPlanner(device.backend, device, rewriting)
+        planned = planner.plan(forward[0], wanted, forward[1], available)
+    if planned.memory.bytes > available:
+        raise ProblemError(TooLittleMemory.beyond(available, planned.memory.bytes))
+    return planned.graph
+
+
 def require_shares(
     counter: str | None, batch: int, settings: RunSettings, *, is_last: bool = False
 ) -> None:
@@ -301,10 +334,10 @@ def recipe_by_hand(
     gradients: bool = False,
 ) -> Recipe:
     """A `train` block whose batches Python gives; raises as `recipe_of`."""
-    needs = settings.schedule.needs
     known = {"steps": settings.steps, "steps_per_epoch": settings.steps_per_epoch}
-    if not known.get(needs, True):
-        raise ProblemError(NoLength(settings.schedule.word, needs))
+    for schedule in settings.all_schedules:
+        if not known.get(schedule.needs, True):
+            raise ProblemError(NoLength(schedule.word, schedule.needs))
     signature = Signature.of(program, train, settings)
     require_measured(program, train, settings, signature)
     require_shares(signature.demand.counter, signature.demand.batch, settings)
@@ -375,7 +408,7 @@ def training_settings(
     return training.TrainingSettings(
         settings.optimizer,
         settings.clip_norm,
-        options.steered or not settings.schedule.is_steady or settings.accumulate > 1,
+        options.steered or not settings.is_steady or settings.accumulate > 1,
         tuple(settings.optimizers.items()),
         options.gradients,
         tuple(settings.intervals.items()),
@@ -384,6 +417,7 @@ def training_settings(
         settings.accumulate,
         settings.ema,
         settings.not_finite == NotFinitePolicy.SKIP,
+        schedules=tuple(settings.schedules),
     )
 
 

@@ -1,10 +1,12 @@
 """What the loop feeds a session in one run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from meganeura_dsl.elaborate.declarations.training_blocks import setting_key
 from meganeura_dsl.ir.graph import Graph, Leaf
+from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.transforms.training_step import LEARNING_RATE
 from meganeura_runtime.io.tensors.stored_tensor import Array
 
@@ -21,10 +23,10 @@ def leaves(graph: Graph) -> tuple[Leaf, ...]:
 
 
 def feeds(
-    graph: Graph, data: Mapping[str, Array], seed: int, step: int, rate: float
+    graph: Graph, data: Mapping[str, Array], seed: int, step: int, *rates: float
 ) -> dict[str, Array]:
     """The inputs of one run: the data, and what else the graph asks for."""
-    return {**data, **clock_values(clock_names(graph), seed, step, rate)}
+    return {**data, **clock_values(clock_names(graph), seed, step, rates)}
 
 
 def without_rate(fed: Mapping[str, Array]) -> dict[str, Array]:
@@ -37,10 +39,23 @@ def clock_names(graph: Graph) -> frozenset[str]:
     return frozenset(leaf.name for leaf in leaves(graph)).intersection(NOT_DATA)
 
 
-def clock_values(names: frozenset[str], seed: int, step: int, rate: float) -> dict[str, Array]:
+def fed_rates(rates: Sequence[float]) -> Array:
+    """Learning rates as a step takes them: a scalar, or a vector where paths have their own."""
+    return np.array(rates if len(rates) > 1 else rates[0], np.float32)
+
+
+def named_rates(settings: RunSettings, rates: Sequence[float]) -> dict[str, float]:
+    """The learning rates of a step by the names under which they are recorded."""
+    named = zip((None, *settings.schedules), rates, strict=True)
+    return {setting_key(LEARNING_RATE, glob): rate for glob, rate in named}
+
+
+def clock_values(
+    names: frozenset[str], seed: int, step: int, rates: Sequence[float]
+) -> dict[str, Array]:
     """What the loop feeds to inputs of these names in a step."""
     clock = {
         COUNTER: np.array([seed, step], np.uint32),
-        LEARNING_RATE: np.array(rate, np.float32),
+        LEARNING_RATE: fed_rates(rates),
     }
     return {name: each for name, each in clock.items() if name in names}

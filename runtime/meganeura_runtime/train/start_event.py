@@ -3,9 +3,14 @@
 import math
 from collections.abc import Sequence
 
+from meganeura_dsl.elaborate.declarations.training_blocks import setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_dsl.settings.parameter_groups import parameter_groups
+from meganeura_dsl.settings.parameter_groups import (
+    SCHEDULE,
+    parameter_groups,
+    scheduled_parameters,
+)
 from meganeura_runtime.train.events import Group, Started
 from meganeura_runtime.train.job import Job
 
@@ -40,6 +45,14 @@ def start_event(job: Job) -> Started:
             )
             for group in groups
             if len(groups) > 1
+        )
+        + tuple(
+            Group(
+                f"{setting_key(SCHEDULE, glob)} = {job.settings.schedules[glob]}",
+                len(parameters),
+                _numbers_in(parameters),
+            )
+            for glob, parameters in scheduled_parameters(job.settings, trained).items()
         ),
     )
 

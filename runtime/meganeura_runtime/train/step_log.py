@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
 
-from meganeura_dsl.transforms.training_step import GRADIENT, LEARNING_RATE, LOSS, SKIPPED
+from meganeura_dsl.transforms.training_step import GRADIENT, LOSS, SKIPPED
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Outputs
 from meganeura_runtime.train.events import Evaluated, Event, Logged, Watch
@@ -15,6 +15,7 @@ from meganeura_runtime.train.recipe import Recipe
 from meganeura_runtime.train.report.report_writer import reported_by_hand
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.run_logs import LogStart, logged
+from meganeura_runtime.train.session_inputs import named_rates
 from meganeura_runtime.train.shown import Shown
 from meganeura_runtime.train.training_session import TrainingSession
 
@@ -24,7 +25,7 @@ class _Unread:
     """A step that is to be logged, and may still be under way."""
 
     step: int
-    rate: float
+    rates: tuple[float, ...]
     speed: Speed
     outputs: Outputs
 
@@ -51,13 +52,15 @@ class StepLog:
         """Count no time that was taken by something other than steps."""
         self._clock.leave_out(seconds)
 
-    def stepped(self, step: int, examples: int, rate: float, outputs: Outputs, ahead: int) -> None:
+    def stepped(
+        self, step: int, examples: int, rates: tuple[float, ...], outputs: Outputs, ahead: int
+    ) -> None:
         """Note a step, counted from 1, and record those that the device is done with."""
         every = self._settings.log_every
         self._clock.examples += examples
         if every > 0 and (step % every == 0 or step in (1, self._settings.steps)):
             outputs.request()
-            self._unread.append(_Unread(step, rate, self._clock.speed(step), outputs))
+            self._unread.append(_Unread(step, rates, self._clock.speed(step), outputs))
         self.read(step - ahead)
 
     def read(self, until: int) -> None:
@@ -89,12 +92,13 @@ class StepLog:
             if name not in (LOSS, SKIPPED) and not name.startswith(GRADIENT)
         }
         loss = float(one.outputs[LOSS])
-        rates = {LEARNING_RATE: one.rate, "steps_per_second": one.speed.steps}
+        named = named_rates(self._settings, one.rates)
+        rates = {**named, "steps_per_second": one.speed.steps}
         place = {"kind": "step", "step": one.step, "epoch": 0}
         self.folder.add_metrics({**place, LOSS: loss, **metrics, **rates})
         if isfinite(loss):
             speeds = one.speed.steps, one.speed.examples
-            self._watch(Logged(one.step, 0, loss, metrics, one.rate, *speeds))
+            self._watch(Logged(one.step, 0, loss, metrics, one.rates[0], *speeds))
 
 
 @contextmanager

@@ -46,6 +46,10 @@ export async function unpacked(base64: string): Promise<Uint8Array> {
 
 /** The model: of the page, of the file beside it, or of a file that is dropped. */
 export async function modelBytes(): Promise<Uint8Array> {
+  // The script stands before what the page holds, so that a device is asked for while that is read.
+  if (document.readyState === "loading") {
+    await new Promise((done) => document.addEventListener("DOMContentLoaded", done));
+  }
   if (form.beside === null) return await unpacked(text("meganeura-model"));
   try {
     const answer = await fetch(form.beside);

@@ -1,7 +1,7 @@
 /** The worker: it has the device, so that the page stays quick. */
 
 import type { Step } from "../src/index.ts";
-import { Model, parseArtefact, readTensors, Training } from "../src/index.ts";
+import { findDevice, Model, parseArtefact, readTensors, Training } from "../src/index.ts";
 import type { StoredTensor } from "../src/index.ts";
 import { toStored } from "../src/tensor.ts";
 import type { Calls, Opened, RunState } from "./protocol.ts";
@@ -10,6 +10,7 @@ import { progress, say, serve, watch } from "./serve.ts";
 /** Milliseconds between two reports of steps. */
 const REPORT_EVERY = 50;
 
+const device = findDevice();
 let model: Model | null = null;
 let training: Training | null = null;
 let pausing: AbortController | null = null;
@@ -35,7 +36,7 @@ serve<Calls>({
     const artefact = parseArtefact(bytes);
     const weights = [...artefact.tensors.values()].reduce((sum, each) => sum + each.bytes.length, 0);
     if (artefact.training) {
-      training = await Training.open(artefact, { progress });
+      training = await Training.open(artefact, { progress, device });
       watch(training.gpu, current);
       const { batch, epochs } = training.form;
       const { name, inputs, gpu, bytes: memory } = training;
@@ -44,7 +45,7 @@ serve<Calls>({
         training: { batch, epochs },
       };
     }
-    model = await Model.open(artefact, { progress });
+    model = await Model.open(artefact, { progress, device });
     watch(model.gpu, current);
     const { name, inputs, outputs, gpu, bytes: memory } = model;
     return { name, inputs, outputs, device: gpu.title, bytes: memory, weights, training: null };

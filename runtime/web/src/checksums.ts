@@ -10,16 +10,34 @@ export const PIECES = "meganeura.pieces";
 const MARK = "meganeura-crc32";
 const PIECE = 1 << 20;
 
-const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
-  let rest = byte;
-  for (let bit = 0; bit < 8; bit++) rest = rest & 1 ? (rest >>> 1) ^ 0xedb88320 : rest >>> 1;
-  return rest;
-});
+/** Table k at 256 k: what a byte makes of the sum with k zeros behind it. */
+const TABLES = new Int32Array(8 * 256);
+for (let i = 0; i < TABLES.length; i++) {
+  let rest = i < 256 ? i : TABLES[i - 256]!;
+  for (let bit = 0; bit < 8; bit++) rest = (rest >>> 1) ^ (rest & 1 && 0xedb88320);
+  TABLES[i] = rest;
+}
 
-/** The CRC-32 of bytes that follow others with the sum `before`. */
+/** The CRC-32 of bytes that follow others with the sum `before`: eight at a time, where aligned. */
 export function crc32(bytes: Uint8Array, before = 0): number {
   let sum = ~before;
-  for (let i = 0; i < bytes.length; i++) sum = (sum >>> 8) ^ TABLE[(sum ^ bytes[i]!) & 255]!;
+  let at = 0;
+  const upTo = (end: number) => {
+    while (at < end) sum = (sum >>> 8) ^ TABLES[(sum ^ bytes[at++]!) & 255]!;
+  };
+  upTo(Math.min(bytes.length, -bytes.byteOffset & 3));
+  const count = ((bytes.length - at) >>> 3) << 1;
+  const words = new Int32Array(bytes.buffer, (bytes.byteOffset + at) & ~3, count);
+  for (let i = 0; i < count; i += 2) {
+    const low = sum ^ words[i]!;
+    const high = words[i + 1]!;
+    sum = TABLES[1792 + (low & 255)]! ^ TABLES[1536 + ((low >>> 8) & 255)]!
+      ^ TABLES[1280 + ((low >>> 16) & 255)]! ^ TABLES[1024 + (low >>> 24)]!
+      ^ TABLES[768 + (high & 255)]! ^ TABLES[512 + ((high >>> 8) & 255)]!
+      ^ TABLES[256 + ((high >>> 16) & 255)]! ^ TABLES[high >>> 24]!;
+  }
+  at += 4 * count;
+  upTo(bytes.length);
   return ~sum >>> 0;
 }
 

@@ -5,7 +5,7 @@
 
 import type { Artefact, GenerationForm } from "./artefact.ts";
 import type { Gpu } from "./gpu.ts";
-import { findAdapter, openGpu } from "./gpu.ts";
+import { findDevice, openGpu } from "./gpu.ts";
 import { checked, checkIndices, isCheck } from "./indices.ts";
 import type { OpenOptions, Source } from "./model.ts";
 import { artefactOf, onDevice } from "./model.ts";
@@ -58,7 +58,7 @@ export class Generator {
 
   /** Read, check and prepare a compiled model; throws `MeganeuraError`. */
   static async open(source: Source | Artefact, options: OpenOptions = {}): Promise<Generator> {
-    const adapter = findAdapter(options.gpu);
+    const device = options.device ?? findDevice(options.gpu);
     const artefact = await artefactOf(source);
     const form = artefact.generation;
     if (!form) throw notAnArtefact("it writes no texts: build it with --mode generate");
@@ -69,9 +69,9 @@ export class Generator {
       throw new MeganeuraError("E0663", text);
     }
     const plans = [...form.prompts.map(({ plan }) => plan), ...Object.values(form.draws)];
-    const gpu = await openGpu([artefact.plan, ...plans], adapter);
-    const step = await Session.open(artefact.plan, gpu, options.progress);
-    step.write(new Map([...artefact.tensors].map(([name, tensor]) => [name, onDevice(tensor)])));
+    const gpu = await openGpu([artefact.plan, ...plans], device);
+    const given = { progress: options.progress, values: onDevice(artefact.tensors) };
+    const step = await Session.open(artefact.plan, gpu, given);
     const made = new Generator(artefact, gpu, step, tokenizer);
     made.#progress = options.progress;
     return made;
@@ -179,7 +179,8 @@ export class Generator {
     if (!plan) return this.#step;
     let found = this.#others.get(plan);
     if (!found) {
-      found = await Session.open(plan, this.gpu, this.#progress, this.#step);
+      const given = { progress: this.#progress, other: this.#step };
+      found = await Session.open(plan, this.gpu, given);
       this.#others.set(plan, found);
     }
     return found;

@@ -10,15 +10,23 @@ const NO_ADAPTER =
   "update the browser and the driver of the GPU; Chrome runs without a GPU if it is started with "
   + "--enable-unsafe-webgpu";
 
-type Limit =
-  | "maxBufferSize"
-  | "maxStorageBufferBindingSize"
-  | "maxStorageBuffersPerShaderStage"
-  | "maxComputeWorkgroupsPerDimension"
-  | "maxComputeInvocationsPerWorkgroup"
-  | "maxComputeWorkgroupSizeX"
-  | "maxComputeWorkgroupSizeY"
-  | "maxComputeWorkgroupSizeZ";
+const HALVES = "shader-f16";
+const LIMITS = [
+  "maxBufferSize",
+  "maxStorageBufferBindingSize",
+  "maxStorageBuffersPerShaderStage",
+  "maxComputeWorkgroupsPerDimension",
+  "maxComputeInvocationsPerWorkgroup",
+  "maxComputeWorkgroupSizeX",
+  "maxComputeWorkgroupSizeY",
+  "maxComputeWorkgroupSizeZ",
+] as const;
+
+/** A device with all that its adapter can do, as far as plans need it. */
+export interface Device {
+  readonly adapter: GPUAdapter;
+  readonly device: GPUDevice;
+}
 
 /** A device, and what became of it. */
 export interface Gpu {
@@ -30,63 +38,57 @@ export interface Gpu {
   readonly lost: Promise<MeganeuraError>;
 }
 
-/** The least of each limit that plans need. */
-export function limitsOf(plans: readonly Plan[]): Map<Limit, number> {
-  const needs = new Map<Limit, number>();
-  const need = (limit: Limit, size: number) =>
-    needs.set(limit, Math.max(size, needs.get(limit) ?? 0));
+/** The least of each of `LIMITS` that plans need. */
+function limitsOf(plans: readonly Plan[]): number[] {
+  const needs = LIMITS.map(() => 0);
+  const need = (...sizes: number[]) =>
+    sizes.forEach((size, i) => (needs[i] = Math.max(size, needs[i]!)));
   for (const plan of plans) {
-    for (const buffer of plan.buffers) need("maxBufferSize", buffer.bytes);
+    for (const buffer of plan.buffers) need(buffer.bytes);
     for (const { slots, workgroups } of plan.dispatches) {
-      need("maxStorageBuffersPerShaderStage", slots.length);
-      for (const slot of slots) need("maxStorageBufferBindingSize", slot.bytes);
-      need("maxComputeWorkgroupsPerDimension", Math.max(...workgroups));
+      need(0, Math.max(...slots.map(({ bytes }) => bytes)), slots.length, Math.max(...workgroups));
     }
     for (const kernel of plan.kernels) {
       const sizes = /@workgroup_size\(([\d, ]+)\)/.exec(kernel)?.[1]?.split(",").map(Number) ?? [1];
       const [x = 1, y = 1, z = 1] = sizes;
-      need("maxComputeWorkgroupSizeX", x);
-      need("maxComputeWorkgroupSizeY", y);
-      need("maxComputeWorkgroupSizeZ", z);
-      need("maxComputeInvocationsPerWorkgroup", x * y * z);
+      need(0, 0, 0, 0, x * y * z, x, y, z);
     }
   }
   return needs;
 }
 
-/** The adapter, asked for while a model is read; throws `MeganeuraError` once it is waited for. */
-export function findAdapter(
-  gpu: GPU | undefined = globalThis.navigator?.gpu,
-): Promise<GPUAdapter> {
+/** A device, asked for before its model is read; throws `MeganeuraError` once it is waited for. */
+export function findDevice(gpu: GPU | undefined = globalThis.navigator?.gpu): Promise<Device> {
   const found = (async () => {
     if (!gpu) throw deviceFailure("this browser has no WebGPU here", NO_WEBGPU);
     const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
     if (!adapter) throw deviceFailure("WebGPU finds no GPU here", NO_ADAPTER);
-    return adapter;
+    const device = await adapter.requestDevice({
+      requiredLimits: Object.fromEntries(LIMITS.map((limit) => [limit, adapter.limits[limit]])),
+      requiredFeatures: adapter.features.has(HALVES) ? [HALVES] : [],
+    });
+    return { adapter, device };
   })();
   found.catch(() => {});
   return found;
 }
 
-/** A device for plans; throws `MeganeuraError` that says what is missing and how to get it. */
-export async function openGpu(plans: readonly Plan[], found: Promise<GPUAdapter>): Promise<Gpu> {
-  const adapter = await found;
+/** The device, if plans can run there; throws `MeganeuraError` that says what is missing. */
+export async function openGpu(plans: readonly Plan[], found: Promise<Device>): Promise<Gpu> {
+  const { adapter, device } = await found;
   const halves = plans.some((plan) => plan.kernels.some((text) => /\benable f16;/.test(text)));
-  const needs = [...limitsOf(plans)];
-  const missing = needs
-    .filter(([limit, size]) => adapter.limits[limit] < size)
-    .map(([limit, size]) => `${limit} of ${size}, where it has ${adapter.limits[limit]}`);
-  if (halves && !adapter.features.has("shader-f16")) missing.push("the feature shader-f16");
+  const needs = limitsOf(plans);
+  const missing = LIMITS
+    .map((limit, i) => `${limit} of ${needs[i]}, where it has ${adapter.limits[limit]}`)
+    .filter((_, i) => adapter.limits[LIMITS[i]!] < needs[i]!);
+  if (halves && !adapter.features.has(HALVES)) missing.push(`the feature ${HALVES}`);
   const { vendor, architecture, description } = adapter.info;
   const title = description || [vendor, architecture].filter(Boolean).join(" ") || "a GPU";
   if (missing.length) {
+    device.destroy();
     const text = `this model needs more than ${title} has: ${missing.join("; ")}`;
     throw new MeganeuraError("E0552", text, "build it for smaller sizes, or use another device");
   }
-  const device = await adapter.requestDevice({
-    requiredLimits: Object.fromEntries(needs),
-    requiredFeatures: halves ? ["shader-f16"] : [],
-  });
   const lost = device.lost.then((info) => {
     const why = info.message || info.reason || "no reason is given";
     return deviceFailure(`the GPU was lost: ${why}`, "open the model again");

@@ -6,6 +6,8 @@ export { readTensors } from "./archive.ts";
 export type { Dataset } from "./dataset.ts";
 export type { GenerateOptions } from "./generation.ts";
 export { Generator } from "./generation.ts";
+export type { Device } from "./gpu.ts";
+export { findDevice } from "./gpu.ts";
 export type { Given, OpenOptions, Signature, Source } from "./model.ts";
 export { Model } from "./model.ts";
 export { MeganeuraError } from "./problems.ts";

@@ -2,14 +2,14 @@
 
 import type { Artefact } from "./artefact.ts";
 import { parseArtefact } from "./artefact.ts";
-import type { Gpu } from "./gpu.ts";
-import { findAdapter, openGpu } from "./gpu.ts";
+import type { Device, Gpu } from "./gpu.ts";
+import { findDevice, openGpu } from "./gpu.ts";
 import { checked, checkIndices, isCheck } from "./indices.ts";
 import type { PlannedTensor } from "./plan.ts";
 import { MeganeuraError, notAnArtefact } from "./problems.ts";
 import { Session } from "./session.ts";
 import type { Progress } from "./session.ts";
-import type { DType, Tensor, Values } from "./tensor.ts";
+import type { DType, StoredTensor, Tensor, Values } from "./tensor.ts";
 import { elements, shown } from "./tensor.ts";
 
 /** Where a compiled model is: an address, a file, or its bytes. */
@@ -30,6 +30,8 @@ export interface Signature {
 export interface OpenOptions {
   /** WebGPU; that of the browser where none is given. */
   readonly gpu?: GPU;
+  /** What `findDevice` gave, which is this model's from now on; one is asked for otherwise. */
+  readonly device?: Promise<Device>;
   readonly progress?: Progress;
 }
 
@@ -82,13 +84,13 @@ export class Model {
 
   /** Read, check and prepare a compiled model; throws `MeganeuraError`. */
   static async open(source: Source | Artefact, options: OpenOptions = {}): Promise<Model> {
-    const adapter = findAdapter(options.gpu);
+    const device = options.device ?? findDevice(options.gpu);
     const artefact = await artefactOf(source);
     if (artefact.training) throw notAnArtefact("it is a training step, which `Training` runs");
     if (artefact.generation) throw notAnArtefact("it writes texts, which `Generator` does");
-    const gpu = await openGpu([artefact.plan], adapter);
-    const session = await Session.open(artefact.plan, gpu, options.progress);
-    session.write(new Map([...artefact.tensors].map(([name, tensor]) => [name, onDevice(tensor)])));
+    const gpu = await openGpu([artefact.plan], device);
+    const given = { progress: options.progress, values: onDevice(artefact.tensors) };
+    const session = await Session.open(artefact.plan, gpu, given);
     return new Model(artefact, gpu, session);
   }
 
@@ -133,10 +135,10 @@ export class Model {
   }
 }
 
-/** A tensor of a compiled model as the bytes that the device holds: a bool takes a word there. */
-export function onDevice(tensor: { stored: string; bytes: Uint8Array }): Uint8Array {
-  if (tensor.stored !== "bool") return tensor.bytes;
-  return new Uint8Array(Uint32Array.from(tensor.bytes).buffer);
+/** Tensors of a file as the bytes that the device holds: a bool takes a word there. */
+export function onDevice(tensors: ReadonlyMap<string, StoredTensor>): Map<string, Uint8Array> {
+  return new Map([...tensors].map(([name, { stored, bytes }]) =>
+    [name, stored === "bool" ? new Uint8Array(Uint32Array.from(bytes).buffer) : bytes]));
 }
 
 /** Numbers as the values of an input; throws `MeganeuraError` where they do not fit. */

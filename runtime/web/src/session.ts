@@ -15,6 +15,14 @@ const READ = 1;
 /** How many of how many kernels are compiled. */
 export type Progress = (done: number, of: number) => void;
 
+export interface SessionOptions {
+  readonly progress?: Progress | undefined;
+  /** A session of the same device whose parameters are used, which its plan has in the same places. */
+  readonly other?: Session;
+  /** What parameters begin as, as the bytes that the device holds. */
+  readonly values?: ReadonlyMap<string, Uint8Array>;
+}
+
 /** An input that is copied from what the last step of a session gave. */
 export interface Link {
   readonly input: string;
@@ -32,20 +40,19 @@ export class Session {
   readonly plan: Plan;
   readonly gpu: Gpu;
   #buffers: GPUBuffer[];
-  #launches: Launch[];
+  #launches: Launch[] = [];
   #borrowed: ReadonlySet<GPUBuffer>;
   #landings: GPUBuffer[] = [];
   #lost: MeganeuraError | null = null;
   #fails: Promise<never>;
 
   private constructor(
-    plan: Plan, gpu: Gpu, buffers: GPUBuffer[], launches: Launch[], borrowed: ReadonlySet<GPUBuffer>,
+    plan: Plan, gpu: Gpu, buffers: GPUBuffer[], borrowed: ReadonlySet<GPUBuffer>,
   ) {
     this.plan = plan;
     this.gpu = gpu;
     this.#buffers = buffers;
     this.#borrowed = borrowed;
-    this.#launches = launches;
     this.#fails = gpu.lost.then((error) => {
       this.#lost = error;
       throw error;
@@ -53,16 +60,12 @@ export class Session {
     this.#fails.catch(() => {});
   }
 
-  /**
-   * Compile the kernels and take the memory; throws `MeganeuraError`. The parameters are those of
-   * `other` where one is given, whose plan has them in the same places.
-   */
-  static async open(
-    plan: Plan, gpu: Gpu, progress: Progress = () => {}, other: Session | null = null,
-  ): Promise<Session> {
+  /** Compile the kernels and fill the memory; throws `MeganeuraError`. */
+  static async open(plan: Plan, gpu: Gpu, options: SessionOptions = {}): Promise<Session> {
+    const { progress = () => {}, other, values = new Map<string, Uint8Array>() } = options;
     const failed = gpu.lost.then((error) => Promise.reject(error));
     failed.catch(() => {});
-    // The device compiles while the memory is taken.
+    // The device compiles while the memory is taken and filled.
     const compiling = Promise.race([compiled(plan, gpu, progress), failed]);
     compiling.catch(() => {});
     const buffers: GPUBuffer[] = [];
@@ -76,6 +79,8 @@ export class Session {
           buffers.push(shared ?? gpu.device.createBuffer({ size: Math.max(4, bytes), usage }));
         });
       });
+      const made = new Session(plan, gpu, buffers, borrowed);
+      made.write(values);
       const kernels = await compiling;
       const launches = await guarded(gpu, "the kernels of this model", () =>
         plan.dispatches.map((dispatch) => {
@@ -89,8 +94,8 @@ export class Session {
           return { pipeline, bindings, workgroups: dispatch.workgroups };
         }),
       );
-      const order = orderOf(plan).map((number) => launches[number]!);
-      return new Session(plan, gpu, buffers, order, borrowed);
+      made.#launches = orderOf(plan).map((number) => launches[number]!);
+      return made;
     } catch (error) {
       for (const buffer of buffers) if (!borrowed.has(buffer)) buffer.destroy();
       throw error;

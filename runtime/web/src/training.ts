@@ -4,7 +4,7 @@ import type { Artefact, TrainingForm } from "./artefact.ts";
 import type { Dataset, Split } from "./dataset.ts";
 import { matchData } from "./dataset.ts";
 import type { Gpu } from "./gpu.ts";
-import { findAdapter, openGpu } from "./gpu.ts";
+import { findDevice, openGpu } from "./gpu.ts";
 import { checked } from "./indices.ts";
 import type { OpenOptions, Signature, Source } from "./model.ts";
 import { artefactOf, onDevice, signatures } from "./model.ts";
@@ -62,25 +62,26 @@ export class Training {
   #step = 0;
   #saved: { step: number; kept: Kept };
 
-  private constructor(artefact: Artefact, gpu: Gpu, session: Session, options: OpenOptions) {
+  private constructor(
+    artefact: Artefact, gpu: Gpu, session: Session, options: OpenOptions, kept: Kept,
+  ) {
     this.artefact = artefact;
     this.form = artefact.training!;
     this.gpu = gpu;
     this.#options = options;
     this.#session = session;
-    const first = [...artefact.tensors].map(([name, tensor]) => [name, onDevice(tensor)] as const);
-    this.#saved = { step: 0, kept: new Map(first) };
-    session.write(this.#saved.kept);
+    this.#saved = { step: 0, kept };
   }
 
   /** Read, check and prepare a training step; throws `MeganeuraError`. */
   static async open(source: Source | Artefact, options: OpenOptions = {}): Promise<Training> {
-    const adapter = findAdapter(options.gpu);
+    const device = options.device ?? findDevice(options.gpu);
     const artefact = await artefactOf(source);
     if (!artefact.training) throw notAnArtefact("it is a model, which `Model` runs");
-    const gpu = await openGpu(plansOf(artefact), adapter);
-    const session = await Session.open(artefact.plan, gpu, options.progress);
-    return new Training(artefact, gpu, session, options);
+    const gpu = await openGpu(plansOf(artefact), device);
+    const values = onDevice(artefact.tensors);
+    const session = await Session.open(artefact.plan, gpu, { progress: options.progress, values });
+    return new Training(artefact, gpu, session, options, values);
   }
 
   get name(): string {
@@ -236,9 +237,9 @@ export class Training {
   /** Open the device again, and go back to what was saved last. */
   async recover(): Promise<void> {
     this.close();
-    this.gpu = await openGpu(plansOf(this.artefact), findAdapter(this.#options.gpu));
-    this.#session = await Session.open(this.artefact.plan, this.gpu, this.#options.progress);
-    this.#session.write(this.#saved.kept);
+    this.gpu = await openGpu(plansOf(this.artefact), findDevice(this.#options.gpu));
+    const given = { progress: this.#options.progress, values: this.#saved.kept };
+    this.#session = await Session.open(this.artefact.plan, this.gpu, given);
     this.#step = this.#saved.step;
   }
 
@@ -278,9 +279,8 @@ export class Training {
       }
       step = found.step;
     }
-    const kept: Kept = new Map();
+    const kept = onDevice(this.artefact.tensors);
     for (const { name, shape, dtype } of this.artefact.plan.parameters) {
-      kept.set(name, onDevice(this.artefact.tensors.get(name)!));
       if (!wanted.includes(name)) continue;
       const tensor = tensors.get(name);
       if (!tensor || String(tensor.shape) !== String(shape)) {

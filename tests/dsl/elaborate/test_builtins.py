@@ -9,7 +9,7 @@ import pytest
 from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
-from meganeura_dsl.elaborate.declarations.models import elaborate_block
+from meganeura_dsl.elaborate.declarations.models import Inputs, elaborate_block
 from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.interpreter import evaluate
@@ -287,7 +287,7 @@ def value_of(expression: str) -> Array:
     text = f"block P()({inputs}):\n  return {expression}\n"
     module = Linker(lambda _: None, Sink()).link(Source("p.mgn", text))
     graph = elaborate_block(
-        module, module.blocks["P"], config={}, inputs=tuple(types), training=False
+        module, module.blocks["P"], config={}, inputs=Inputs(tuple(types)), training=False
     ).graph
     feeds = {name: array for name, array in FEEDS.items() if name in used}
     return evaluate(graph, feeds).outputs["output"]

@@ -9,7 +9,7 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source
-from meganeura_dsl.elaborate.declarations.models import elaborate_block
+from meganeura_dsl.elaborate.declarations.models import Inputs, elaborate_block
 from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.elaborate.typecheck.pattern_readings import (
     first_fit,
@@ -113,7 +113,7 @@ def output(text: str, x: np.ndarray) -> np.ndarray:
     module = Linker(lambda _: None, Sink()).link(Source("p.mgn", dedent(text)))
     (block,) = module.blocks.values()
     inputs = (TensorType(DType.F32, x.shape),)
-    graph = elaborate_block(module, block, config={}, inputs=inputs, training=False).graph
+    graph = elaborate_block(module, block, config={}, inputs=Inputs(inputs), training=False).graph
     return evaluate(graph, {"x": x}).outputs["output"]
 
 

@@ -11,7 +11,7 @@ from meganeura_dsl.diagnostics.problem import ProblemsError
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.run_settings import MEANINGS, RunSettings, resolve_settings
 from meganeura_dsl.transforms.optimizers.optimizers import Sgd
-from meganeura_dsl.transforms.optimizers.schedules import Cosine, RunLength, Step
+from meganeura_dsl.transforms.optimizers.schedules import Constant, Cosine, RunLength, Step
 from meganeura_runtime.backends.registry import DEVICE_NAMES
 
 TINY = 5e-324
@@ -45,6 +45,7 @@ BOUNDS: dict[str, tuple[Sequence[object], Sequence[object]]] = {
     "device": (("auto", "cpu", "wgpu", "xla"), ("gpu",)),
     "devices": ((1, 4096), (0,)),
     "sharding": (("data", "fsdp"), ("model",)),
+    "memory": (("8GiB", "4096"), ("0", "much", '""')),
     "precision": (("f32", "tf32", "bf16"), ("f64",)),
     "optimize": (("true", "false"), (0,)),
     "disabled_rules": (("[]", '["fold"]'), ('"fold"', "[1]")),
@@ -61,7 +62,7 @@ def resolved(*overrides: str) -> RunSettings:
 def test_every_setting_has_a_row() -> None:
     assert set(BOUNDS) == set(MEANINGS)
     assert set(MEANINGS) == set(RunSettings.model_fields) - {
-        "sizes", "tensors", "reading", "optimizers", "intervals",
+        "sizes", "tensors", "reading", "optimizers", "intervals", "schedules",
     }  # fmt: skip
 
 
@@ -84,12 +85,13 @@ def test_defaults_are_those_that_are_documented() -> None:
     assert found == {
         "data": "digits", "tensors": {}, "workers": 2, "sizes": {"batch": 4}, "validation": None,
         "sampling_weights": None, "balance": None, "epochs": 1, "steps": None,
-        "steps_per_epoch": None, "optimizers": {}, "intervals": {}, "seed": 0, "shuffle": True,
+        "steps_per_epoch": None, "optimizers": {}, "intervals": {}, "schedules": {},
+        "seed": 0, "shuffle": True,
         "drop_last": True, "clip_norm": None, "clip_value": None, "gradient_norm": False,
         "accumulate": 1, "ema": None, "not_finite": "stop", "best": "lowest loss",
         "stop_after": None, "log_every": 50, "log": [], "eval_every": 1, "save_every": 1,
         "device": "auto", "devices": 1, "sharding": "data", "precision": ComputePrecision.F32,
-        "optimize": True, "disabled_rules": [],
+        "memory": None, "optimize": True, "disabled_rules": [],
     }  # fmt: skip
 
 
@@ -119,6 +121,28 @@ def test_what_a_group_leaves_out_is_that_of_all_for_the_same_rule() -> None:
     assert other is not None
     assert (other.word, other.lr) == ("adam", 1e-3)
     assert settings.optimizers["c.*"] is None
+
+
+def test_paths_have_schedules_of_their_own() -> None:
+    """What one leaves out is that of all for the same word; none of them follows evaluations."""
+    settings = resolved(
+        "optimizer=sgd(lr=0.5)",
+        "schedule=cosine(final=0.5)",
+        'schedule["a.*"]=cosine(warmup=2)',
+        'schedule["b.*"]=constant()',
+        "accumulate=2",
+    )
+    assert settings.schedules == {"a.*": Cosine(warmup=2, final=0.5), "b.*": Constant()}
+    run, updates = RunLength(steps=20, steps_per_epoch=10), RunLength(10, 5)
+    for step in (0, 3, 11):
+        each = [each.at(step // 2, updates) for each in settings.all_schedules]
+        assert settings.learning_rates(step, run) == tuple(0.5 * factor for factor in each)
+        assert settings.learning_rates(step, run, 0.1)[0] == 0.5 * each[0] * 0.1
+    assert not resolved('schedule["a.*"]=constant(warmup=1)').is_steady
+    assert resolved('schedule["a.*"]=constant()').is_steady
+    for wrong in ("plateau()", "frozen", "cosine(final=2)", "1"):
+        with pytest.raises(ProblemsError):
+            resolved(f'schedule["a.*"]={wrong}')
 
 
 def test_steps_and_epochs_are_two_lengths() -> None:

@@ -221,6 +221,20 @@ def test_a_fed_learning_rate_takes_the_place_of_the_optimizers() -> None:
         np.testing.assert_allclose(fed.updates[name], value, rtol=1e-6)
 
 
+def test_the_last_schedule_that_matches_gives_a_parameter_its_rate() -> None:
+    """The rates are a vector: first that of all, then one for each glob."""
+    rates = np.array([0.01, 0.25, 0.5], np.float32)
+    for globs, expected in ((("*", "layer.*"), 0.5), (("layer.*", "*.dead"), 0.25)):
+        settings = TrainingSettings(Sgd(9.0), feed_learning_rate=True, schedules=globs)
+        graph = training_step(forward(), settings)
+        fed = evaluate(graph, feeds_for(graph, learning_rate=rates)).updates
+        fixed = training_step(forward(), TrainingSettings(Sgd(expected)))
+        constant = evaluate(fixed, feeds_for(fixed)).updates
+        np.testing.assert_array_equal(fed["layer.weight"], constant["layer.weight"])
+    with pytest.raises(TrainingError, match="no parameter matches `other"):
+        training_step(forward(), TrainingSettings(Sgd(1.0), schedules=("other.*",)))
+
+
 RATE = {"learning_rate": np.array(0.01, np.float32)}
 
 

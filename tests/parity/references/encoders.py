@@ -72,11 +72,14 @@ class Bert(nn.Module):
         self.encoder = tree(layer=nn.Sequential(*(BertLayer(d, heads, ffn) for _ in range(layers))))
         self.pooler = tree(dense=nn.Linear(d, d))
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+    def encoded(self, ids: torch.Tensor) -> torch.Tensor:
+        """What each token means among the others."""
         words, places, kinds, norm = self.embeddings.children()
         x = words(ids) + places(torch.arange(ids.shape[1])) + kinds(torch.zeros_like(ids))
-        x = self.encoder.get_submodule("layer")(norm(x))
-        return torch.tanh(self.pooler.get_submodule("dense")(x[:, 0]))
+        return self.encoder.get_submodule("layer")(norm(x))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.pooler.get_submodule("dense")(self.encoded(ids)[:, 0]))
 
 
 # --- CLIP ----------------------------------------------------------------------------------------

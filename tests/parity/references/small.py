@@ -56,6 +56,20 @@ class SentenceBert(Bert):
         return F.normalize(self.encoder.get_submodule("layer")(x).mean(1), dim=1)
 
 
+class BertGuesses(nn.Module):
+    """`Guesses` of bert.mgn: the logits of each token."""
+
+    def __init__(self, vocabulary: int, positions: int, d: int, layers: int, heads: int,
+                 ffn: int) -> None:  # fmt: skip
+        super().__init__()
+        self.bert = Bert(vocabulary, positions, d, layers, heads, ffn)
+        del self.bert.pooler
+        self.head = nn.Linear(d, vocabulary)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.head(self.bert.encoded(ids))
+
+
 class LstmLm(nn.Module):
     """`LstmLm` of recurrent.mgn, by torch.nn.LSTM."""
 
@@ -96,6 +110,17 @@ class WhisperWords(Whisper):
         return self.head(super().forward(mel).mean(1))
 
 
+class WhisperFrames(Whisper):
+    """`WhisperFrames` of whisper.mgn."""
+
+    def __init__(self, classes: int, d: int, heads: int, layers: int, ffn: int) -> None:
+        super().__init__(d=d, heads=heads, layers=layers, ffn=ffn)
+        self.train_proj = nn.ParameterDict({"weight": nn.Parameter(torch.zeros(d, classes))})
+
+    def forward(self, mel: torch.Tensor) -> torch.Tensor:
+        return super().forward(mel) @ self.train_proj["weight"]
+
+
 class Autoencoder(nn.Module):
     """`Encoder` and `Decoder` of vae.mgn, the sum of what one gives being what the other reads."""
 
@@ -106,11 +131,19 @@ class Autoencoder(nn.Module):
         self.encoder = _linears(sizes | ends)
         self.decoder = _linears({**sizes, "fc1": (8, hidden), "fc3": (hidden, 64)})
 
-    def forward(self, image: torch.Tensor) -> torch.Tensor:
-        e, d = self.encoder, self.decoder
+    def encoded(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The mean and the logarithm of the variance."""
+        e = self.encoder
         x = F.silu(e["fc2"](F.silu(e["fc1"](image.flatten(1)))))
-        z = e["mean"](x) + e["log_variance"](x)
+        return e["mean"](x), e["log_variance"](x)
+
+    def decoded(self, z: torch.Tensor) -> torch.Tensor:
+        d = self.decoder
         return d["fc3"](F.silu(d["fc2"](F.silu(d["fc1"](z))))).reshape(-1, 1, 8, 8)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        mean, log_variance = self.encoded(image)
+        return self.decoded(mean + log_variance)
 
 
 def _linears(sizes: dict[str, tuple[int, int]]) -> nn.ModuleDict:
@@ -131,3 +164,24 @@ class Generator(nn.Module):
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         x = torch.relu(self.norm2(self.fc2(torch.relu(self.norm1(self.fc1(z))))))
         return torch.sigmoid(self.fc3(x)).reshape(-1, 1, 8, 8)
+
+
+class Critic(nn.Module):
+    """`Critic` of gan.mgn."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(64, hidden)
+        self.fc2 = nn.Linear(hidden, hidden)
+        self.fc3 = nn.Linear(hidden, 1)
+
+    def dropped(
+        self, image: torch.Tensor, first: torch.Tensor, second: torch.Tensor
+    ) -> torch.Tensor:
+        """As in training, where hidden values are multiplied with masks of dropout."""
+        x = F.leaky_relu(self.fc1(image.flatten(1)), 0.2) * first
+        return self.fc3(F.leaky_relu(self.fc2(x), 0.2) * second)[:, 0]
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        one = torch.ones((), dtype=image.dtype)
+        return self.dropped(image, one, one)

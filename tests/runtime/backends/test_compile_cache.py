@@ -157,6 +157,8 @@ OTHER_STEPS = {
     "ema": 0.5,
     "skip_not_finite": True,
     "part": StepPart.SUM,
+    "recompute_above": 0,
+    "schedules": ("w",),
 }
 """For each field of the settings of a step, another value."""
 

@@ -9,7 +9,8 @@ import pytest
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Builder, Graph
-from meganeura_dsl.ir.ops import Add, Broadcast, Exp, Input, Mul, Parameter, Sum
+from meganeura_dsl.ir.ops import Add, Broadcast, Exp, Input, Mul, Parameter, Scan, Sum
+from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Region
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends import memory_estimate
 from meganeura_runtime.backends.device_failures import explained_failures
@@ -49,6 +50,20 @@ def test_a_value_counts_from_its_computation_to_its_last_use() -> None:
     assert found.largest[0].startswith("0.0 MB: `")
     twice = estimate_memory(chain(20))
     assert twice.bytes - twice.kept == 2 * (found.bytes - found.kept)
+
+
+def test_the_rounds_of_a_loop_count() -> None:
+    build = Builder()
+    start = build.add(Input("h", DType.F32, (1000,)))
+    x = build.add(Input("x", DType.F32, (5, 1000)))
+    region = Region(build, 5)
+    leaf = region.leaf(start.type)
+    added = build.add(Add(), build.add(Exp(), leaf), region.slice(x, 0, backward=False))
+    attributes, operands = region.close([Carry(leaf, start, added)], [], backward=False)
+    graph = build.graph({"y": build.add(Scan(*attributes), *operands)})
+    given = 4000 + 20_000
+    # The result, which is the last carry, and in a round the exponential and what it becomes.
+    assert estimate_memory(graph).bytes == given + 4000 + 8000
 
 
 def test_the_count_is_what_numpy_allocates() -> None:

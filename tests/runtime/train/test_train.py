@@ -369,6 +369,20 @@ def test_the_schedule_decides_each_step_s_rate(tmp_path: Path) -> None:
     assert fed == pytest.approx(rates)
 
 
+def test_paths_with_a_schedule_of_their_own_are_fed_and_recorded_apart(tmp_path: Path) -> None:
+    wanted = job(
+        schedule={"kind": "linear", "final": 0.5},
+        schedules={"*": {"kind": "constant", "warmup": 2}},
+        log_every=1,
+    )
+    _, folder, sessions = run(tmp_path, wanted)
+    fed = [feeds["learning_rate"].tolist() for feeds in sessions.opened[0].fed]
+    steps = [each for each in metrics(folder) if each["kind"] == "step"]
+    names = ("learning_rate", 'learning_rate["*"]')
+    assert fed == [pytest.approx([each[name] for name in names]) for each in steps]
+    assert [of_paths for _, of_paths in fed] == [0.25, 0.5, 0.5, 0.5, 0.5, 0.5]
+
+
 # --- schedules -----------------------------------------------------------------------------------
 
 

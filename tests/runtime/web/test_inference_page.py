@@ -1,5 +1,6 @@
 """Pages of models, used as people use them: drawn on, typed into, given files."""
 
+import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -161,6 +162,15 @@ def damaged(file: Path) -> Path:
     return copy
 
 
+IN_WORKERS = """
+window.Blob = class extends Blob {
+  constructor(parts, given) {
+    super(given?.type === "text/javascript" ? [SCRIPT, ...parts] : parts, given);
+  }
+};"""
+"""Has workers run a script before their own, which asks for a device at once."""
+
+
 def test_what_is_wrong_is_said(tabs: BrowserContext, tmp_path: Path) -> None:
     """A page without its model, which is dropped: a damaged one, on devices that lack something."""
     meganeura.load("digits_mlp").model(seed=0).save(tmp_path / "mlp.safetensors")
@@ -168,13 +178,15 @@ def test_what_is_wrong_is_said(tabs: BrowserContext, tmp_path: Path) -> None:
     file = build("digits_mlp", *weights, *ONE, "--split", "-o", tmp_path / "mlp.html")
     model = tmp_path / "mlp.mgb"
 
+    asked: list[bool] = []
+
     def refused(dropped: Path, before: str = "") -> tuple[str, str]:
-        """The code and the words after a file was dropped, in a worker where that was run."""
+        """The code and the words after a file was dropped, in a worker that began with `before`."""
         page = tabs.new_page()
+        page.add_init_script(IN_WORKERS.replace("SCRIPT", json.dumps(f"{before};")))
         page.goto(file.as_uri())
         page.wait_for_selector(".drop")
-        if before:
-            page.workers[0].evaluate(f"() => {{ {before} }}")
+        asked.append(page.workers[0].evaluate("() => self.isAsked ?? false"))
         page.set_input_files(".drop input", dropped)
         ready(page, "failed")
         return page.get_attribute("#problem", "data-code") or "", page.inner_text("#problem")
@@ -185,7 +197,10 @@ def test_what_is_wrong_is_said(tabs: BrowserContext, tmp_path: Path) -> None:
     code, words = refused(model, without)
     assert code == "E0551"
     assert "use Chrome" in words
-    code, words = refused(model, "GPU.prototype.requestAdapter = async () => null")
+    code, words = refused(
+        model, "GPU.prototype.requestAdapter = async () => (isAsked = true, null)"
+    )
+    assert asked[-1], "a device is asked for before there is a model"
     assert (code, "finds no GPU" in words, "--enable-unsafe-webgpu" in words) == (
         "E0551", True, True
     )  # fmt: skip

@@ -48,7 +48,8 @@ ARRAYS = {
     "scalar": np.array(3, np.int32),
     "none": np.zeros((0, 4), np.float32),
     "flags": np.array([True, False]),
-    "long": np.zeros(400_000, np.float32),
+    "odd": (np.arange(1003) * 37 % 251).astype(np.uint8),
+    "long": np.arange(400_000, dtype=np.float32),
 }
 
 

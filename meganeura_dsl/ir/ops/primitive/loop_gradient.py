@@ -14,7 +14,7 @@ from meganeura_dsl.ir.ops.primitive.reverse_mode import pull_back
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.symbolic.size import product
 
-_SAVED = frozenset((Trait.CONTRACTION, Trait.ATTENTION, Trait.TRANSFORM, Trait.LOOP))
+SAVED = frozenset((Trait.CONTRACTION, Trait.ATTENTION, Trait.TRANSFORM, Trait.LOOP))
 """What is not computed a second time on the way back."""
 
 Later = Callable[[], Value]
@@ -116,7 +116,7 @@ class LoopGradient:
         for index, leaf in enumerate(carries):
             self.saved[leaf.id] = self.op.body.inputs[f"{CARRY}{index}"]
         for value in self.op.body.graph.values:
-            if value.operands and not value.op.traits.isdisjoint(_SAVED):
+            if value.operands and not value.op.traits.isdisjoint(SAVED):
                 forth = settled.value(made[value.id])
                 if self.region.depends(forth):
                     self.saved.setdefault(forth.id, value)
@@ -156,7 +156,8 @@ class LoopGradient:
 
         A sum of products is one product behind the loop, of all rounds at once: with each a stack
         of its rounds along the axis summed over, sum_t a[t]^T b[t] = a^T b. What is summed of a
-        stack that there is for that is summed behind the loop too. All else is carried.
+        stack that there is for that is summed behind the loop too. All else is carried, and so is
+        the product of an inner loop's stacks, which are not kept for every round of this one.
         """
         products = {number: term for number, term in terms.items() if self._is_product(term)}
         totals = {number: self._product(term) for number, term in products.items()}
@@ -174,7 +175,8 @@ class LoopGradient:
 
     def _is_product(self, term: Value) -> bool:
         return isinstance(term.op, MatMul) and all(
-            each.type.rank == 2 and self.region.depends(each) for each in term.operands
+            each.type.rank == 2 and self.region.depends(each) and not _is_stack(each)
+            for each in term.operands
         )
 
     def _product(self, term: Value) -> Later:
@@ -260,6 +262,13 @@ def _terms(value: Value) -> Iterator[Value]:
         yield value
 
 
+def _is_stack(value: Value) -> bool:
+    """Whether a value is what a loop gives, in another shape or order."""
+    while isinstance(value.op, Reshape | Transpose):
+        (value,) = value.operands
+    return isinstance(value.op, Loop)
+
+
 class _Settled:
     """Values with leaves replaced by what these stand for."""
 
@@ -297,4 +306,4 @@ class _Settled:
             return self.build.reapply(value, *operands)
 
 
-__all__ = ["LoopGradient"]
+__all__ = ["SAVED", "LoopGradient"]

@@ -36,8 +36,10 @@ class NotCompiled(Problem, code="E0630", topic="compiled models"):
     reason: str
 
     def report(self) -> Report:
+        name, is_named, _ = self.setting.partition("=")
+        cure = Help("choose another value with", f"--set {name}=...")
         return self.message(
             f"a compiled training step cannot do `{self.setting}`",
             Remark("because", self.reason),
-            cure=Help("choose another value with", f"--set {self.setting.partition('=')[0]}=..."),
+            cure=cure if is_named else Help("leave it out of the program"),
         )

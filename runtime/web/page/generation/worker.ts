@@ -1,15 +1,16 @@
 /** The worker of a page that writes texts: it has the device. */
 
-import { Generator } from "../../src/index.ts";
+import { findDevice, Generator } from "../../src/index.ts";
 import type { WriterCalls } from "../protocol.ts";
 import { progress, say, serve, watch } from "../serve.ts";
 
+const device = findDevice();
 let generator: Generator | null = null;
 let stopping: AbortController | null = null;
 
 serve<WriterCalls>({
   async open(bytes) {
-    generator = await Generator.open(bytes, { progress });
+    generator = await Generator.open(bytes, { progress, device });
     watch(generator.gpu, () => generator?.gpu);
     const { gpu, bytes: memory, artefact, form: { capacity, vocabulary } } = generator;
     const weights = [...artefact.tensors.values()].reduce((sum, each) => sum + each.bytes.length, 0);

@@ -63,6 +63,13 @@ def is_loop(value: Value) -> bool:
     return Trait.LOOP in value.op.traits
 
 
+def held_as(value: Value) -> Value:
+    """What holds the elements of a value in their order, so that a loop reads it in its place."""
+    while isinstance(value.op, Reshape):
+        (value,) = value.operands
+    return value
+
+
 def is_anchor(value: Value) -> bool:
     """Whether a kernel is made for it, which elementwise work may join."""
     return not value.op.traits.isdisjoint(ANCHORS)
@@ -100,7 +107,7 @@ def _worthwhile(graph: Graph, target: Target) -> set[int]:
     for value in reversed(graph.values):
         count = elements(value)
         if is_loop(value):
-            stored.update(operand.id for operand in value.operands)
+            stored.update(held_as(operand).id for operand in value.operands)
         if isinstance(value.op, Leaf) or is_anchor(value):
             stored.add(value.id)
         elif isinstance(value.op, StopGradient):

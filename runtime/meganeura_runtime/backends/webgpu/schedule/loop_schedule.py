@@ -18,7 +18,11 @@ from meganeura_dsl.ir.ops import Gather, Input
 from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, SLICE, Loop, stack
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import TensorType, size_in_bytes
-from meganeura_runtime.backends.webgpu.analysis.materialize import is_loop, materialized_values
+from meganeura_runtime.backends.webgpu.analysis.materialize import (
+    held_as,
+    is_loop,
+    materialized_values,
+)
 from meganeura_runtime.backends.webgpu.config.limits import Target
 from meganeura_runtime.backends.webgpu.memory.memory_planner import rounded
 from meganeura_runtime.backends.webgpu.passes.pipeline import run_passes
@@ -121,7 +125,7 @@ class LoopScheduler:
         assert isinstance(value.op, Loop)
         self.value = value
         self.op: Loop = value.op
-        self.operands = [tensors[each.id] for each in value.operands]
+        self.operands = [tensors[held_as(each).id] for each in value.operands]
         self.results = {each.index: tensors[each.id] for each in one.work.stores}
         self.fresh = fresh
         self.target = target

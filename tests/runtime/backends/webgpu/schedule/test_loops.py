@@ -13,14 +13,19 @@ from meganeura_dsl.pipeline import elaborate_train
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.optimizers.optimizers import Adam
 from meganeura_dsl.transforms.simplify_loops import simplify_loops
-from meganeura_dsl.transforms.training_step import TrainingSettings, optimized_training_step
+from meganeura_dsl.transforms.training_step import (
+    TrainingSettings,
+    optimized_training_step,
+    training_step,
+)
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, DeviceLimits, Style
 from meganeura_runtime.backends.webgpu.device.device import Device
-from meganeura_runtime.backends.webgpu.plan import Loop, Plan
+from meganeura_runtime.backends.webgpu.plan import Loop, Plan, Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.timing.profile import profile_on
 from meganeura_runtime.backends.webgpu.verify_plan import verify_plan
+from tests.dsl.transforms.test_checkpoint_loops import SUMMED
 from tests.scans import NESTED, forward, numbers, program, with_gradients
 
 LOOP = """
@@ -89,6 +94,26 @@ def test_an_optimized_training_step_is_right(device: Device) -> None:
     settings = TrainingSettings(Adam(lr=1e-2))
     step = optimized_training_step(graph, settings, RewriteOptions()).graph
     assert_right(step, device)
+
+
+@pytest.mark.adapter
+def test_a_step_that_recomputes_rounds_is_right(device: Device) -> None:
+    graph = elaborate_train(program(SUMMED), sizes={"batch": 2, "s": 9}, training=True).graph
+    settings = TrainingSettings(Adam(lr=1e-2), recompute_above=0)
+    assert_right(optimized_training_step(graph, settings, RewriteOptions()).graph, device)
+
+
+def test_a_plan_that_recomputes_takes_memory_by_the_square_root_of_its_rounds() -> None:
+    def temporaries(rounds: int, above: int | None) -> int:
+        sizes = {"batch": 64, "s": rounds}
+        graph = elaborate_train(program(SUMMED), sizes=sizes, training=True).graph
+        step = training_step(graph, TrainingSettings(Adam(), recompute_above=above))
+        plan = plan_graph(step, PORTABLE)
+        return sum(each.bytes for each in plan.buffers if each.role is Role.TEMPORARIES)
+
+    slices = 64 * 8 * 4
+    assert [temporaries(rounds, None) // slices for rounds in (64, 1024)] == [260, 4100]
+    assert [temporaries(rounds, 0) // slices for rounds in (64, 1024)] == [46, 149]
 
 
 @pytest.mark.adapter

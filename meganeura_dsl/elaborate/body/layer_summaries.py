@@ -1,0 +1,231 @@
+"""In a check, a layer is elaborated once for each of its configurations and types.
+
+A file declares models of several sizes, and each repeats its layers many times. A check asks for
+types, names and problems, and not for graphs. So what an application did is summarized, and one of
+the same configuration, types and facts, in any model of the file, is not elaborated again: its
+results are values without a body. This is the function summary of interprocedural analysis
+(Sharir and Pnueli, *Two approaches to interprocedural data flow analysis*, 1981).
+
+An application that leaves more behind than a summary can say is not summarized. Where an
+elaboration with summaries fails, one without them gives the verdict and its words.
+"""
+
+from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.body.layer_templates import application_key
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
+from meganeura_dsl.elaborate.scope.summary import (
+    Applied,
+    Summaries,
+    Summarized,
+    SummarizedValue,
+    Summary,
+)
+from meganeura_dsl.elaborate.typecheck.positions import POSITION, position_of
+from meganeura_dsl.elaborate.values import Tensor, is_tensor
+from meganeura_dsl.ir.objectives import reached_values
+from meganeura_dsl.ir.ops import Constant, Parameter
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.limits.language_limits import DEEPEST, MOST_ROUNDS
+from meganeura_dsl.limits.work_budget import OutOfWorkError, measured, spend
+from meganeura_dsl.symbolic.size import Dim, Size
+from meganeura_dsl.syntax import ast
+
+_Result = TypeVar("_Result")
+
+
+def with_summaries(
+    summaries: Summaries, elaborate: Callable[[Summaries | None], _Result]
+) -> _Result:
+    """What `elaborate` gives with summaries, or without them where it fails. Raises as it does."""
+    try:
+        result, steps = measured(lambda: elaborate(summaries))
+    except (ProblemError, OutOfWorkError):
+        return elaborate(None)
+    spend(steps)
+    return result
+
+
+def apply_summary(
+    inner: Frame, block: ast.Block, summaries: Summaries, run: Callable[[], tuple[Tensor, ...]]
+) -> tuple[Tensor, ...]:
+    """The results of `run`, or what the summary of an equal application says of them."""
+    inputs = [value for item in block.inputs if is_tensor(value := inner.names[item.name])]
+    key = _key(inner, block, inputs)
+    if key is None:
+        return run()
+    known = summaries.known.get(key)
+    if known is not None and _may_stand_here(inner, known):
+        return _repeat(inner, known, inputs)
+    summarizer = _Summarizer(inner, inputs)
+    with _collected(inner.state) as applied:
+        results, steps = measured(run)
+    spend(steps)
+    summary = summarizer.summary(results, applied, steps)
+    if summary is not None:
+        summaries.known[key] = summary
+    return results
+
+
+def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
+    """What two applications must have in common, or None if this one has to be elaborated."""
+    state = inner.state
+    whole = tuple(_named(state, value) for value in inputs if value.type.dtype is DType.I32)
+    if state.indices or state.scans or None in whole:
+        return None
+    key = application_key(inner, block, inputs)
+    return None if key is None else (key, whole)
+
+
+def _named(state: ElaborationState, value: Tensor) -> Size | None:
+    """The size that a whole number is, if nothing is known of it but what is stated of the size."""
+    size = state.positions.get(value.id)
+    if value.type != POSITION:
+        return None
+    if isinstance(value.op, Constant) and size is None and isinstance(value.op.value, int | Dim):
+        return value.op.value
+    if isinstance(size, Dim) and not size.variables().isdisjoint(state.ranges):
+        return None
+    return size
+
+
+def _may_stand_here(inner: Frame, summary: Summary) -> bool:
+    """Whether nothing that was applied is applied around it as well, and nothing is too deep."""
+    below = summary.applied.depths
+    if inner.depth + max(below.values(), default=0) >= DEEPEST:
+        return False
+    return all(frame.declaration not in below for frame in inner.enclosing())
+
+
+@contextmanager
+def _collected(state: ElaborationState) -> Generator[Applied]:
+    """What is applied inside, alone."""
+    before, state.applied = state.applied, Applied()
+    try:
+        yield state.applied
+    finally:
+        before.add(state.applied)
+        state.applied = before
+
+
+class _Summarizer:
+    """Sees what is done between its creation and `summary`."""
+
+    def __init__(self, inner: Frame, inputs: Sequence[Tensor]) -> None:
+        self.inner, self.inputs = inner, inputs
+        state = inner.state
+        self.before = _Counts.of(state)
+        self.effects = _effects(state, state.build.count)
+        self.count = state.build.count
+        self.updates = dict(state.updates)
+
+    def summary(self, results: Sequence[Tensor], applied: Applied, steps: int) -> Summary | None:
+        """What was done, if a summary can say it."""
+        state, before, after = self.inner.state, self.before, _Counts.of(self.inner.state)
+        updates = {
+            name: value
+            for name, value in state.updates.items()
+            if self.updates.get(name) is not value
+        }
+        if any(isinstance(node, ast.Model) for node in applied.depths):
+            return None
+        if not all(self._is_plain(each) for each in (*results, *updates.values())):
+            return None
+        if self.effects != _effects(state, self.count):
+            return None
+        relative = self._relative
+        declared = list(state.parameters.values())[before.parameters :]
+        reserved = list(state.reserved.items())[before.reserved :]
+        return Summary(
+            tuple(map(self._summarized, results)),
+            tuple((relative(name), self._summarized(value)) for name, value in updates.items()),
+            tuple((relative(info.name), info) for info in declared),
+            tuple((relative(path), number - before.parameters) for path, number in reserved),
+            tuple(state.bindings[before.bindings :]),
+            applied.moved(-self.inner.depth),
+            after.values - before.values,
+            after.rounds - before.rounds,
+            steps,
+        )
+
+    def _relative(self, name: str) -> str:
+        return name.removeprefix(self.inner.join("x")[:-1])
+
+    def _is_plain(self, value: Tensor) -> bool:
+        """Whether nothing but its type is known of a value."""
+        is_whole = value.type.dtype is DType.I32
+        if is_whole and (value.type.rank or position_of(self.inner, value) is not None):
+            return False
+        return value.id not in self.inner.state.neutral
+
+    def _summarized(self, value: Tensor) -> SummarizedValue:
+        numbers = {each.id: number for number, each in enumerate(self.inputs)}
+        reached = reached_values(value, frozenset(numbers))
+        return SummarizedValue(
+            value.type,
+            tuple(numbers[each.id] for each in reached if each.id in numbers),
+            tuple(
+                self._relative(each.op.name)
+                for each in reached
+                if isinstance(each.op, Parameter) and each.id not in numbers
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """How much of what only grows there is in an elaboration."""
+
+    parameters: int
+    reserved: int
+    bindings: int
+    values: int
+    rounds: int
+
+    @staticmethod
+    def of(state: ElaborationState) -> "_Counts":
+        """What there is now."""
+        return _Counts(
+            len(state.parameters), len(state.reserved), len(state.bindings),
+            state.build.made, state.rounds,
+        )  # fmt: skip
+
+
+def _effects(state: ElaborationState, count: int) -> tuple[object, ...]:
+    """What an application that is summarized leaves as it was; `count` values were there before.
+
+    What is learned of the whole numbers that it makes is of use to no other.
+    """
+    positions = {number: size for number, size in state.positions.items() if number < count}
+    return (
+        state.build.facts, positions, len(state.handed_on),
+        len(state.notes), dict(state.streams), state.counter, len(state.outputs),
+        len(state.objectives), len(state.averaged), dict(state.copies), set(state.unopened),
+    )  # fmt: skip
+
+
+def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    state, build = inner.state, inner.build
+    spend(summary.steps)
+    build.skip(summary.values)
+    state.rounds += summary.rounds
+    if state.rounds > MOST_ROUNDS:
+        raise OutOfWorkError("more rounds than one model may have")
+    state.applied.add(summary.applied.moved(inner.depth))
+    state.bindings += summary.bindings
+    for relative, number in summary.reserved:
+        state.reserved.setdefault(inner.join(relative), len(state.parameters) + number)
+    for relative, info in summary.parameters:
+        state.declare_like(info, inner.join(relative), inner.label)
+
+    def value(each: SummarizedValue) -> Tensor:
+        leaves = (state.leaves[inner.join(name)] for name in each.parameters)
+        operands = (*(inputs[number] for number in each.inputs), *leaves)
+        return build.add_typed(Summarized(build.count), each.type, *operands)
+
+    state.updates.update((inner.join(name), value(each)) for name, each in summary.updates)
+    return tuple(map(value, summary.results))

@@ -1,0 +1,98 @@
+"""What is known of an application from one that was like it: types and names, and no graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from meganeura_dsl.ir.graph import Op
+from meganeura_dsl.ir.traits import Operands
+from meganeura_dsl.symbolic.assumptions import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+    from meganeura_dsl.elaborate.scope.scope import Binding
+    from meganeura_dsl.ir.types import TensorType
+    from meganeura_dsl.syntax import ast
+
+
+@dataclass(frozen=True)
+class Summarized(Op, abstract=True):
+    """What a layer gave that was summarized; its operands are what its gradient reaches.
+
+    It stands in the graph of a check, of which nothing but types is asked.
+    """
+
+    operands = Operands(variadic="reached")
+    traits = frozenset()
+    number: int
+    """No two of a graph have the same."""
+
+
+@dataclass
+class Applied:
+    """The blocks, models and functions that were applied."""
+
+    depths: dict[ast.Node, int] = field(default_factory=dict["ast.Node", int])
+    """The most declarations around each of them, where it was applied."""
+    blocks: set[ast.Block] = field(default_factory=set["ast.Block"])
+    """The blocks whose bodies were run."""
+
+    def enter(self, declaration: ast.Node, depth: int) -> None:
+        """One more application."""
+        if depth > self.depths.get(declaration, -1):
+            self.depths[declaration] = depth
+
+    def add(self, other: Applied) -> None:
+        """What was applied elsewhere too."""
+        for declaration, depth in other.depths.items():
+            self.enter(declaration, depth)
+        self.blocks |= other.blocks
+
+    def moved(self, by: int) -> Applied:
+        """The same, so much deeper."""
+        return Applied({each: depth + by for each, depth in self.depths.items()}, self.blocks)
+
+
+@dataclass(frozen=True)
+class SummarizedValue:
+    """A result or an update: its type, and what its gradient reaches."""
+
+    type: TensorType
+    inputs: tuple[int, ...]
+    """The numbers of the inputs that it reaches."""
+    parameters: tuple[str, ...]
+    """The names, inside of the layer, of the parameters that it reaches."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All that one application did to the elaboration, names and paths being those inside of it."""
+
+    results: tuple[SummarizedValue, ...]
+    updates: tuple[tuple[str, SummarizedValue], ...]
+    parameters: tuple[tuple[str, ParameterInfo], ...]
+    reserved: tuple[tuple[str, int], ...]
+    """The paths of declared layers, and how many parameters of it were declared before each."""
+    bindings: tuple[Binding, ...]
+    """With the paths of the application that was summarized."""
+    applied: Applied
+    """What was applied, and how deep below the application."""
+    values: int
+    rounds: int
+    steps: int
+    """The steps of work that it took."""
+
+
+@dataclass
+class Summaries:
+    """The summaries of one check, which all its elaborations share, and the facts they start from.
+
+    Facts compare by identity, so that what is known of one elaboration says something about another
+    only if they start from the same.
+    """
+
+    facts: Facts = field(default_factory=Facts)
+    known: dict[Hashable, Summary] = field(default_factory=dict["Hashable", Summary])

@@ -1,0 +1,230 @@
+"""Gradient checkpointing of loops: the carries of some rounds are stored, the others recomputed.
+
+A loop of n rounds becomes an outer loop over segments of k rounds, which an inner loop runs. The
+gradient of the outer loop stores what each segment begins with, and runs the inner loop again to
+store what one segment needs: n / k carries and k rounds instead of n rounds, for one more forward
+pass. The least of it grows with the square root of n (Chen et al. 2016, "Training Deep Nets with
+Sublinear Memory Cost"). The rounds that n leaves over are a loop of their own behind.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from meganeura_dsl.ir.graph import Application, Body, Builder, Graph, Value, rebuild
+from meganeura_dsl.ir.ops import Add, Concat, Constant, Input, Mul, Reshape, Slice
+from meganeura_dsl.ir.ops.primitive.loop import CAPTURED, CARRY, COLLECTED, ROUND, Loop, stack
+from meganeura_dsl.ir.ops.primitive.loop_gradient import SAVED
+from meganeura_dsl.ir.ops.type_rules import concrete
+from meganeura_dsl.ir.types import DType, TensorType, size_in_bytes
+
+FEWEST = 4
+"""The rounds of a loop below which segments save nothing."""
+NEAR = 1.25
+"""How much more than the least a segment may store, if no rounds are left over then."""
+
+Values = Sequence[Value]
+
+
+def stored_by_loops(graph: Graph) -> list[int]:
+    """The bytes that each loop of two segments or more stores for its gradient, bodies too."""
+    found: list[int] = []
+    for value in {each.application: each for each in graph.values if each.op.bodies}.values():
+        op = value.op
+        if isinstance(op, Loop):
+            found += stored_by_loops(op.body.graph)
+            found += [_stored(op)] if concrete(op.rounds) >= FEWEST else []
+    return found
+
+
+def checkpoint_loops(graph: Graph, above: int, among: Collection[int]) -> Graph:
+    """The same graph, where loops that store more bytes run in segments.
+
+    Of the loops of the graph those whose results are `among` some values, by id.
+    """
+    if not any(each > above for each in stored_by_loops(graph)):
+        return graph
+    build = Builder()
+    chosen = {value.application for value in graph.values if value.id in among}
+    made: dict[Application, tuple[Value, ...]] = {}
+
+    def change(value: Value, operands: tuple[Value, ...]) -> Value:
+        op = value.op
+        if not isinstance(op, Loop) or value.application not in chosen:
+            return build.reapply(value, *operands)
+        if value.application not in made:
+            made[value.application] = _checkpointed(build, op, operands, above)
+        return made[value.application][value.index]
+
+    return rebuild(graph, build, change)
+
+
+def _checkpointed(
+    build: Builder, op: Loop, operands: tuple[Value, ...], above: int
+) -> tuple[Value, ...]:
+    """The results of a loop; loops of its body are segmented too, by what they store."""
+    graph = op.body.graph
+    within = checkpoint_loops(graph, above, {value.id for value in graph.values})
+    inner = replace(op, body=Body(within))
+    if concrete(op.rounds) < FEWEST or _stored(op) <= above:
+        return build.add_all(inner, *operands)
+    return _Segments(build, inner, segment_length(op)).results(operands)
+
+
+# --- how long a segment is -----------------------------------------------------------------------
+
+
+def segment_length(op: Loop) -> int:
+    """The rounds of a segment with which least is stored, by preference without a rest."""
+    rounds, start, each = concrete(op.rounds), _carried(op), _of_a_round(op)
+    stored = {k: rounds // k * start + k * each for k in range(2, rounds // 2 + 1)}
+    least = min(stored.values())
+    near = [k for k in stored if rounds % k == 0 and stored[k] <= NEAR * least]
+    return min(near or stored, key=stored.__getitem__)
+
+
+def _stored(op: Loop) -> int:
+    """About the bytes that the gradient of a loop reads from memory."""
+    return concrete(op.rounds) * _of_a_round(op)
+
+
+def _of_a_round(op: Loop) -> int:
+    """The bytes that the gradient stores of a round: its carries, and results of products."""
+    saved = [
+        value
+        for value in op.body.graph.values
+        if value.operands and not value.op.traits.isdisjoint(SAVED)
+    ]
+    return _carried(op) + sum(size_in_bytes(value.type) for value in saved)
+
+
+def _carried(op: Loop) -> int:
+    return max(1, sum(size_in_bytes(value.type) for value in op.next))
+
+
+# --- the loops -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Segments:
+    """Makes the loop over segments of `length` rounds, and that of the rounds left over."""
+
+    build: Builder
+    op: Loop
+    length: int
+
+    def results(self, operands: Sequence[Value]) -> tuple[Value, ...]:
+        """What the loop gives for its operands; the rest has the last places of all slices."""
+        op, rounds = self.op, concrete(self.op.rounds)
+        carries, sources, captured = op.parts(operands)
+        whole = rounds - rounds % self.length
+        spans = [(0, whole), (whole, rounds)] if whole < rounds else [(0, rounds)]
+        given: list[tuple[Value, ...]] = []
+        for first, last in reversed(spans) if op.backward else spans:
+            slices = [
+                self._part(each, axis, first, last)
+                for each, axis in zip(sources, op.sliced, strict=True)
+            ]
+            make = self._segmented if first == 0 else self._rest
+            found = make(carries, slices, captured, last - first)
+            carries, stacks = found[: op.carried], found[op.carried :]
+            given.append(stacks)
+        ordered = given[::-1] if op.backward else given
+        joined = [
+            pieces[0] if len(pieces) == 1 else self.build.add(Concat(axis), *pieces)
+            for *pieces, axis in zip(*ordered, op.collected, strict=True)
+        ]
+        return (*carries, *joined)
+
+    def _part(self, source: Value, axis: int, first: int, last: int) -> Value:
+        shape = source.type.shape
+        if last - first == shape[axis]:
+            return source
+        starts = tuple(first if each == axis else 0 for each in range(len(shape)))
+        stops = tuple(last if each == axis else size for each, size in enumerate(shape))
+        return self.build.add(Slice(starts, stops, (1,) * len(shape)), source)
+
+    def _rest(
+        self, carries: Values, slices: Values, captured: Values, count: int
+    ) -> tuple[Value, ...]:
+        op = self.op
+        build, leaves = self._leaves(_types(op))
+        base = build.add(Constant(concrete(op.rounds) - count, DType.I32))
+        rest = replace(op, body=_shifted(op, build, leaves, base), rounds=count)
+        return self.build.add_all(rest, *carries, *slices, *captured)
+
+    def _segmented(
+        self, carries: Values, slices: Values, captured: Values, count: int
+    ) -> tuple[Value, ...]:
+        op, segments = self.op, count // self.length
+        split = [
+            self._reshaped(each, axis, axis + 1, (segments, self.length))
+            for each, axis in zip(slices, op.sliced, strict=True)
+        ]
+        outer = replace(op, body=self._segment(), rounds=segments)
+        found = self.build.add_all(outer, *carries, *split, *captured)
+        stacks = [
+            self._reshaped(each, axis, axis + 2, (count,))
+            for each, axis in zip(found[op.carried :], op.collected, strict=True)
+        ]
+        return (*found[: op.carried], *stacks)
+
+    def _reshaped(self, value: Value, start: int, stop: int, sizes: tuple[int, ...]) -> Value:
+        shape = value.type.shape
+        return self.build.add(Reshape((*shape[:start], *sizes, *shape[stop:])), value)
+
+    def _segment(self) -> Body:
+        """The body of the outer loop: the inner one, which runs the rounds of a segment."""
+        op = self.op
+        types = _types(op)
+        for number, axis in enumerate(op.sliced, start=op.carried):
+            types[number] = stack(types[number], axis, self.length)
+        build, leaves = self._leaves(types)
+        operands = [leaves[name] for name in op.names]
+        inner = replace(op, rounds=self.length)
+        if _reads_round(op):
+            length = build.add(Constant(self.length, DType.I32))
+            operands.append(build.add(Mul(), leaves[ROUND], length))
+            inside, within = self._leaves(_types(op))
+            number = len(op.names) - op.carried - len(op.sliced)
+            base = inside.add(Input(f"{CAPTURED}{number}", DType.I32, ()))
+            inner = replace(inner, body=_shifted(op, inside, within, base))
+        results = build.add_all(inner, *operands)
+        return _body(build, results[: op.carried], results[op.carried :])
+
+    def _leaves(self, types: Sequence[TensorType]) -> tuple[Builder, dict[str, Value]]:
+        """A builder of a body with the leaves of that of the loop, of these types."""
+        build, op = Builder(), self.op
+        build.origin = self.build.origin
+        leaves = {ROUND: build.add(op.body.inputs[ROUND].op)}
+        for name, of in zip(op.names, types, strict=True):
+            leaves[name] = build.add(Input(name, of.dtype, of.shape))
+        return build, leaves
+
+
+def _types(op: Loop) -> list[TensorType]:
+    """What a round reads, operand by operand."""
+    return [op.body.inputs[name].type for name in op.names]
+
+
+def _reads_round(op: Loop) -> bool:
+    """Whether a round depends on its number."""
+    number = op.body.inputs[ROUND]
+    read = {each.id for value in op.body.graph.values for each in value.operands}
+    return number.id in read or any(value is number for value in (*op.next, *op.given))
+
+
+def _shifted(op: Loop, build: Builder, leaves: Mapping[str, Value], base: Value) -> Body:
+    """The body where the number of a round begins at a base."""
+    place = build.add(Add(), leaves[ROUND], base)
+    _, following, given = op.instantiate(build, {**leaves, ROUND: place})
+    return _body(build, following, given)
+
+
+def _body(build: Builder, following: Sequence[Value], given: Sequence[Value]) -> Body:
+    """The graph of a round that hands these values on, and gives those."""
+    outputs = {f"{CARRY}{number}": value for number, value in enumerate(following)}
+    outputs |= {f"{COLLECTED}{number}": value for number, value in enumerate(given)}
+    return Body(build.graph(outputs))
+
+
+__all__ = ["checkpoint_loops", "segment_length", "stored_by_loops"]

@@ -1,0 +1,263 @@
+"""A check that summarizes layers finds what one that elaborates each of them finds."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from textwrap import dedent
+
+import pytest
+
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.diagnostics.terminal import render
+from meganeura_dsl.elaborate.body import elaborator
+from meganeura_dsl.elaborate.declarations import models, training_blocks
+from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.scope.summary import Summaries
+from meganeura_dsl.ir.objectives import reached
+from meganeura_dsl.limits import work_budget
+from meganeura_dsl.pipeline import CheckResult, Program, check, load
+from meganeura_dsl.resources import standard_model_names
+from tests.effort import effort
+
+PROGRAMS = effort(["digits_cnn", "recurrent"], [*standard_model_names()])
+
+
+def found(elaboration: Elaboration) -> dict[str, object]:
+    """All that a check asks of an elaboration; the path of a binding is not asked for."""
+    return {
+        "parameters": [
+            (each.name, each.type, each.kind, each.stored, each.initializer)
+            for each in (*elaboration.parameters, *elaboration.caches)
+        ],
+        "inputs": elaboration.inputs,
+        "outputs": {name: value.type for name, value in elaboration.graph.outputs.items()},
+        "updates": {name: value.type for name, value in elaboration.graph.updates.items()},
+        "bindings": [(each.span, each.name, each.type) for each in elaboration.bindings],
+        "notes": [note.report() for note in elaboration.notes],
+        "stated": elaboration.facts.stated,
+        "own": elaboration.own,
+        "blocks": elaboration.blocks,
+    }
+
+
+def elaborations(program: Program, summaries: Summaries | None) -> Iterator[Elaboration]:
+    """Every model of a program, and every `train` block."""
+    module = program.module
+    for model in module.models.values():
+        for training in (False, True):
+            yield models.elaborate_model(
+                module, model, config={}, sizes=None, training=training, summaries=summaries
+            )
+    for train in module.trains.values():
+        yield training_blocks.elaborate_train(
+            module, train, sizes={}, training=True, summaries=summaries
+        )
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_summaries_change_nothing_that_is_asked(name: str) -> None:
+    program, summaries = load(name), Summaries()
+    pairs = zip(elaborations(program, summaries), elaborations(program, None), strict=True)
+    for summarized, walked in pairs:
+        assert found(summarized) == found(walked)
+    assert summaries.known
+
+
+def test_a_layer_is_elaborated_once_for_models_of_all_depths(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program, runs = load("resnet"), list[str]()
+    run_body = elaborator.Elaborator.run_body
+    monkeypatch.setattr(
+        elaborator.Elaborator,
+        "run_body",
+        lambda self, inner, block: runs.append(block.name.text) or run_body(self, inner, block),
+    )
+    counts, summaries = [0], Summaries()
+    for name in ("resnet18", "resnet34"):
+        model = program.module.models[name]
+        models.elaborate_model(
+            program.module, model, config={}, sizes=None, training=False, summaries=summaries
+        )
+        counts.append(len(runs))
+    first, second = (after - before for before, after in pairwise(counts))
+    assert second < first / 3
+
+
+def checked(text: str) -> CheckResult:
+    return check(Source("net.mgn", dedent(text)), lambda _: None)
+
+
+def walked(text: str, monkeypatch: pytest.MonkeyPatch) -> CheckResult:
+    """What a check finds that summarizes nothing."""
+    with monkeypatch.context() as patch:
+        patch.setattr(elaborator, "apply_summary", lambda *arguments: arguments[-1]())
+        return checked(text)
+
+
+BODIES = """\
+block Twice(d)(x: [n, c]) -> [n, d]:
+  y = x |> fc1: linear(d)
+  return y |> fc2: linear(d)
+
+block Halved(flag)(x: [n, c]) -> [n, c]:
+  if flag:
+    return x
+  return x * 2
+
+block Outer(f: block()(x: [a, b]) -> [a, b] = relu)(x: [n, c]) -> [n, c]:
+  return x |> f()
+
+block Frozen(d)(x: [n, c]) -> [n, d]:
+  return stop_gradient(x |> fc: linear(d))
+
+"""
+
+REFUSED = {
+    "the path of a weight twice": """\
+        block Net()(x: [n, 4]) -> [n, 4]:
+          y = x |> a: Twice(4)
+          z = y |> b: Twice(4)
+          return z |> b: Twice(4)
+
+        model net = Net()
+        """,
+    "where a size came from": """\
+        block Net()(x: [n, 4]) -> [n, 4]:
+          y = x |> a: Twice(4) |> b: Twice(4)
+          z = x |> c: Twice(3)
+          return y + z
+
+        model net = Net()
+        """,
+    "a number where a flag is due": """\
+        block Net()(x: [n, 4]) -> [n, 4]:
+          y = x |> Halved(true)
+          return y |> Halved(1)
+
+        model net = Net()
+        """,
+    "a number in a block where a flag is due": """\
+        block Net()(x: [n, 4]) -> [n, 4]:
+          y = x |> Outer(f=Halved(true))
+          return y |> Outer(f=Halved(1))
+
+        model net = Net()
+        """,
+    "a loss that reaches nothing": """\
+        train fit(x: [batch, 4]):
+          a = x |> a: Frozen(4)
+          minimize mean(a |> b: Twice(4)) over b
+          minimize mean(x |> c: Frozen(4)) over c
+          run:
+            data = "digits"
+        """,
+    "a parameter that two losses move": """\
+        train fit(x: [batch, 4]):
+          a = x |> a: Twice(4)
+          minimize mean(a |> b: Twice(4))
+          minimize mean(a |> c: Twice(4))
+          run:
+            data = "digits"
+        """,
+}
+
+
+def texts(result: CheckResult) -> list[str]:
+    """What is said, in full."""
+    return [render(each) for each in result.reports]
+
+
+@pytest.mark.parametrize("program", REFUSED.values(), ids=REFUSED)
+def test_a_refusal_is_the_same(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = BODIES + dedent(program)
+    quick, slow = checked(text), walked(text, monkeypatch)
+    assert [each.severity.value for each in slow.problems].count("error") > 0
+    assert texts(quick) == texts(slow)
+
+
+LOOKED_UP = """\
+block Row(rows)(x: any[n, c], at: i32[]) -> [n, c]:
+  param table: [rows, c] = zeros
+  return x + table[at]
+
+block Net(p0, p1, p2, p3, p4, p5, p6, p7)(x: [n, 4], a: i32[], b: i32[]) -> [n, 4]
+    where 0 <= a, a < 8, 0 <= b, b < 9:
+  if p0:
+    x = x * 2
+  if p1:
+    x = x * 2
+  if p2:
+    x = x * 2
+  if p3:
+    x = x * 2
+  if p4:
+    x = x * 2
+  if p5:
+    x = x * 2
+  if p6:
+    x = x * 2
+  if p7:
+    x = x * 2
+  y = x |> first: Row(8, a)
+  return y |> second: Row({rows}, {at}) |> third: Row(9, b)
+
+model net = Net(true, true, true, true, true, true, true, true)
+"""
+"""A program that no proof covers, as it has too many paths: its model is checked alone."""
+
+
+@pytest.mark.parametrize(
+    ("rows", "at", "fine"),
+    [(8, "a", True), (8, "b", False), (9, "b", True), (8, "a + 1", False), (8, "at=9", False)],
+)
+def test_what_is_known_of_a_number_is_not_taken_for_what_is_of_another(
+    rows: int, at: str, *, fine: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = LOOKED_UP.format(rows=rows, at=at)
+    assert checked(text).fine is walked(text, monkeypatch).fine is fine
+
+
+def test_what_a_gradient_reaches_is_known_through_a_summary() -> None:
+    program = check(
+        Source(
+            "net.mgn",
+            BODIES
+            + dedent(
+                """\
+                train fit(x: [batch, 4]):
+                  a = x |> a: Twice(4) |> b: Twice(4)
+                  f = a |> f: Frozen(4) |> g: Frozen(4)
+                  minimize mean(f |> c: Twice(4))
+                  run:
+                    data = "digits"
+                """
+            ),
+        ),
+        lambda _: None,
+    ).program
+    train = program.module.trains["fit"]
+    for summaries in (Summaries(), None):
+        elaboration = training_blocks.elaborate_train(
+            program.module, train, sizes={}, training=True, summaries=summaries
+        )
+        names = {f"c.fc{number}.{each}" for number in (1, 2) for each in ("weight", "bias")}
+        assert reached(elaboration.graph.outputs["loss"]) == names
+
+
+def test_layers_that_are_not_elaborated_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values and rounds of a summary are those of the layer, so that limits stay limits."""
+    text = BODIES + dedent(
+        """\
+        block Net()(x: [n, 4]) -> [n, 4]:
+          for i in 0..40:
+            x = x |> layers[i]: Twice(4)
+          return x
+
+        model net = Net()
+        """
+    )
+    assert checked(text).fine
+    monkeypatch.setattr(work_budget, "MOST_VALUES", 300)
+    found = texts(checked(text))
+    assert found == texts(walked(text, monkeypatch))
+    assert "300 values" in str(found)

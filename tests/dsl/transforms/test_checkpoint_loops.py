@@ -1,0 +1,197 @@
+"""Gradient checkpointing of scans: the same numbers from fewer stored rounds."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from meganeura_dsl.gradcheck.probe import fitting
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.interpreter import Precision, evaluate
+from meganeura_dsl.ir.ops import Scan
+from meganeura_dsl.ir.types import size_in_bytes
+from meganeura_dsl.ir.verify import verify
+from meganeura_dsl.pipeline import elaborate_train
+from meganeura_dsl.transforms.checkpoint_loops import (
+    checkpoint_loops,
+    segment_length,
+    stored_by_loops,
+)
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.optimizers.optimizers import Adam
+from meganeura_dsl.transforms.simplify_loops import simplify_loops
+from meganeura_dsl.transforms.training_step import (
+    TrainingSettings,
+    optimized_training_step,
+    training_step,
+)
+from meganeura_runtime.backends.memory_estimate import estimate_memory
+from tests.effort import effort
+from tests.scans import (
+    NESTED,
+    RECURRENT,
+    assert_same,
+    forward,
+    loops,
+    numbers,
+    outputs,
+    program,
+    with_gradients,
+)
+
+SUMMED = """
+block Net()(x: [n, s, 3]) -> [n, 8]:
+  h = zeros([n, 8])
+  scan t in 0..s:
+    h = tanh((x[:, t] |> ih: linear(8)) + (h |> hh: linear(8)))
+  return h
+
+model net = Net()
+
+train fit(x: [batch, s, 3], y: [batch, 8]):
+  minimize mse(x |> net, y)
+  run:
+    data = "x.npz"
+    batch = 4
+    s = 64
+    optimizer = adam(lr=1e-3)
+"""
+
+STOPPING = """
+block Net()(x: [n, s, 3]) -> [n, s, 3], [n, 3]:
+  h = x[:, 0]
+  scan t in 0..s while sum(abs(h)) < 40:
+    h = h * 1.3 + sin(x[:, s - 1 - t]) * f32(t)
+    y[:, s - 1 - t] = h
+  return y, h
+
+model net = Net()
+"""
+
+
+def everywhere(graph: Graph, above: int = 0) -> Graph:
+    return checkpoint_loops(graph, above, {value.id for value in graph.values})
+
+
+@pytest.mark.parametrize("text", [RECURRENT, NESTED, STOPPING], ids=["layers", "nested", "stops"])
+@pytest.mark.parametrize("rounds", [4, 7, 9])
+def test_segments_are_the_rounds_and_so_are_their_gradients(text: str, rounds: int) -> None:
+    """The gradients, and their gradients, of all three texts at night: they take half a minute."""
+    graph = forward(text, n=2, s=rounds)
+    segmented = everywhere(graph)
+    verify(segmented)
+    assert segmented is not graph
+    feeds = numbers(graph)
+    expected = outputs(graph, feeds)
+    for name, array in outputs(segmented, feeds).items():
+        np.testing.assert_array_equal(array, expected[name])  # to the bit
+    if rounds == 7 and text in effort((STOPPING,), (RECURRENT, NESTED, STOPPING)):
+        plain, recomputing = with_gradients(graph), simplify_loops(with_gradients(segmented))
+        verify(recomputing)
+        feeds = numbers(plain)
+        assert_same(outputs(recomputing, feeds), outputs(plain, feeds))
+
+
+@given(graph=loops(rounds=8))
+@settings(max_examples=effort(6, 200))
+def test_random_loops_in_segments(graph: Graph) -> None:
+    segmented = everywhere(graph)
+    verify(segmented)
+    plain, recomputing = with_gradients(graph), simplify_loops(with_gradients(segmented))
+    feeds = numbers(plain)
+    assert_same(outputs(recomputing, feeds), outputs(plain, feeds))
+
+
+@pytest.mark.parametrize("optimized", [False, True], ids=["plain", "optimized"])
+def test_a_step_that_recomputes_is_the_same_step(*, optimized: bool) -> None:
+    graph = elaborate_train(program(SUMMED), sizes={"batch": 2, "s": 11}, training=True).graph
+    plain = TrainingSettings(Adam(lr=1e-2), gradients=True)
+    recomputing = replace(plain, recompute_above=0)
+    step = training_step(graph, recomputing)
+    if optimized:
+        step = optimized_training_step(graph, recomputing, RewriteOptions()).graph
+    expected = training_step(graph, plain)
+    verify(step)
+    assert sum(len(each.op.bodies) for each in step.values) > 0
+    feeds = {name: np.abs(array) for name, array in numbers(expected).items()}
+    found, wanted = (
+        evaluate(each, fitting(each, feeds), Precision.DOUBLE) for each in (step, expected)
+    )
+    assert_same(found.outputs, wanted.outputs)
+    assert_same(found.updates, wanted.updates)
+    if not optimized:
+        assert found.outputs["loss"] == wanted.outputs["loss"]  # to the bit
+
+
+def test_a_segment_stores_the_least_and_leaves_no_rest_where_that_costs_little() -> None:
+    def length(rounds: int) -> int:
+        (scan,) = {
+            value.op
+            for value in forward(SUMMED, n=4, s=rounds).values
+            if isinstance(value.op, Scan)
+        }
+        return segment_length(scan)
+
+    # A round carries [4, 8] and stores three of them: k = sqrt(n / 3).
+    assert length(48) == 4
+    assert length(300) == 10
+    assert length(10_000) == 50
+    assert length(307) in range(9, 12)  # a prime: some rounds are left over
+
+
+def scans(graph: Graph) -> list[Scan]:
+    found = {value.application: value.op for value in graph.values if isinstance(value.op, Scan)}
+    return [
+        each
+        for op in found.values()
+        if isinstance(op, Scan)
+        for each in (op, *scans(op.body.graph))
+    ]
+
+
+def test_what_is_stored_grows_with_the_square_root_of_the_rounds() -> None:
+    def collected(rounds: int, above: int | None) -> int:
+        """The largest stack of a step, in slices [4, 8]."""
+        sizes = {"batch": 4, "s": rounds}
+        graph = elaborate_train(program(SUMMED), sizes=sizes, training=True).graph
+        step = training_step(graph, TrainingSettings(Adam(), recompute_above=above))
+        stacks = [
+            size_in_bytes(value.type) * scan.rounds
+            for scan in scans(step)
+            for value in scan.given
+            if isinstance(scan.rounds, int)
+        ]
+        return max(stacks) // (4 * 8 * 4)
+
+    assert [collected(rounds, None) for rounds in (48, 300, 1200)] == [48, 300, 1200]
+    assert [collected(rounds, 0) for rounds in (48, 300, 1200)] == [12, 30, 60]
+
+
+def test_a_step_takes_so_much_less_memory() -> None:
+    def temporaries(rounds: int, above: int | None) -> int:
+        """What a step takes besides its parameters and inputs, in slices [4, 8]."""
+        sizes = {"batch": 4, "s": rounds}
+        graph = elaborate_train(program(SUMMED), sizes=sizes, training=True).graph
+        step = training_step(graph, TrainingSettings(Adam(), recompute_above=above))
+        given = sum(size_in_bytes(value.type) for value in step.values if not value.operands)
+        return (estimate_memory(step).bytes - given) // (4 * 8 * 4)
+
+    assert [temporaries(rounds, None) for rounds in (48, 300, 1200)] == [196, 1204, 4804]
+    assert [temporaries(rounds, 0) for rounds in (48, 300, 1200)] == [36, 78, 148]
+
+
+def test_only_scans_that_gradients_go_through_recompute() -> None:
+    text = SUMMED.replace(
+        "  minimize",
+        "  z = zeros([batch, 3])\n  scan t in 0..s:\n    z = sin(z + x[:, t])\n"
+        "  metric other = sum(z)\n  minimize",
+    )
+    sizes = {"batch": 4, "s": 64}
+    graph = elaborate_train(program(text), sizes=sizes, training=True).graph
+    assert len(stored_by_loops(graph)) == 2
+    step = training_step(graph, TrainingSettings(Adam(), recompute_above=0))
+    rounds = sorted(scan.rounds for scan in scans(step) if isinstance(scan.rounds, int))
+    assert rounds.count(64) == 1  # that of the metric
+    enough = training_step(graph, TrainingSettings(Adam(), recompute_above=1 << 20))
+    assert {scan.rounds for scan in scans(enough)} == {64}
