@@ -20,8 +20,7 @@ from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.report.run_summary import summary_of
 from tests.runtime.runs import STEPS, Place, contents
-
-pytestmark = pytest.mark.usefixtures("optimized_once")
+from tests.shared_entries import cache_of_processes
 
 DEVICES = ("cpu", "wgpu:0", "xla:cpu")
 Batch = dict[str, Array]
@@ -552,7 +551,7 @@ def test_devices_share_a_batch(program: meganeura.Program, tmp_path: Path) -> No
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "XLA_FLAGS": flags},
+        env={**os.environ, "XLA_FLAGS": flags, "MEGANEURA_CACHE": cache_of_processes()},
     )
     *numbers, refused = done.stdout.splitlines()
     np.testing.assert_allclose([float(each) for each in numbers], expected, rtol=1e-4)

@@ -17,7 +17,11 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.transforms.loop_bodies import with_bodies
 from meganeura_runtime.backends.base import leaf_types
-from meganeura_runtime.backends.xla.compiler_options import compiler_options
+from meganeura_runtime.backends.xla.compiler_options import (
+    compiler_options,
+    count_convolutions,
+)
+from meganeura_runtime.backends.xla.cudnn import create_handles
 from meganeura_runtime.backends.xla.element_types import jax_type
 from meganeura_runtime.backends.xla.failures import explained
 from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention, is_taken
@@ -109,6 +113,8 @@ class Program:
         jitted, arguments = self._traceable(self.formats)
         options = compiler_options(self.graph, self.precision, self.placement)
         with explained():
+            if self.placement.platform == "gpu" and count_convolutions(self.graph):
+                create_handles(self.placement.devices)
             return jitted.lower(*arguments).compile(compiler_options=options)
 
     def exported(self) -> str:

@@ -1,7 +1,7 @@
 """Where the arrays of a session lie: on one device, or spread over several."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -22,6 +22,11 @@ class Placement(ABC):
     @abstractmethod
     def platform(self) -> str:
         """What kind of devices they are: `cpu` or `gpu`."""
+
+    @property
+    @abstractmethod
+    def devices(self) -> Sequence[jax.Device]:
+        """Those of this process."""
 
     @abstractmethod
     def kept(self, name: str, of: TensorType) -> Sharding:
@@ -56,6 +61,11 @@ class OneDevice(Placement):
         """That of the device."""
         return self.device.platform
 
+    @property
+    def devices(self) -> Sequence[jax.Device]:
+        """The device."""
+        return (self.device,)
+
     def kept(self, name: str, of: TensorType) -> Sharding:
         """The device."""
         del name, of
@@ -84,6 +94,12 @@ class SeveralDevices(Placement):
     def platform(self) -> str:
         """That of all of them."""
         return self.mesh.devices.flat[0].platform
+
+    @property
+    def devices(self) -> Sequence[jax.Device]:
+        """Those of this process."""
+        here = jax.process_index()
+        return [each for each in self.mesh.devices.flat if each.process_index == here]
 
     @property
     def replicated(self) -> NamedSharding:

@@ -31,16 +31,9 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.xla import compile as compile_module
-from meganeura_runtime.backends.xla.compiler_options import (
-    CONCURRENT,
-    CUDA_GRAPHS,
-    LIBRARIES,
-    compiler_options,
-)
 from meganeura_runtime.backends.xla.device import XlaDevice
 from meganeura_runtime.backends.xla.layouts import layout_of
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
-from meganeura_runtime.backends.xla.placement import OneDevice
 
 BF16, F32 = ComputePrecision.BF16, ComputePrecision.F32
 CHANNELS_LAST = (0, 2, 3, 1)
@@ -173,34 +166,6 @@ def test_the_variance_of_a_batch_is_read_with_its_mean(
         else rounded(rounded(feeds["x"]) @ rounded(feeds["a"]))
     )
     np.testing.assert_allclose(found, product.astype(np.float64).var(axes), rtol=1e-2)
-
-
-class Gpu(OneDevice):
-    """A device that passes for one of a GPU."""
-
-    @property
-    def platform(self) -> str:
-        return "gpu"
-
-
-@pytest.mark.parametrize(
-    ("size", "precision", "is_concurrent"),
-    [(64, BF16, True), (2048, BF16, False), (64, F32, False)],
-)
-def test_steps_of_small_kernels_run_them_at_the_same_time(
-    size: int, precision: ComputePrecision, *, is_concurrent: bool
-) -> None:
-    build = Builder()
-    x = build.add(Input("x", DType.F32, (size, size)))
-    w = build.add(Parameter("w", DType.F32, (size, size), "param"))
-    y = build.add(Tanh(), build.add(MatMul(), x, w))
-    graph = build.graph({"y": y}, {"w": y})
-    found = compiler_options(graph, precision, Gpu(device(precision).device))
-    assert (CONCURRENT.items() <= found.items()) == is_concurrent
-    assert CUDA_GRAPHS.items() <= found.items()
-    libraries = precision is BF16 and not is_concurrent
-    assert (LIBRARIES.items() <= found.items()) == libraries
-    assert not compiler_options(graph, F32, OneDevice(device(F32).device))
 
 
 def training() -> Graph:

@@ -1,0 +1,125 @@
+"""What XLA is told of a compilation for a GPU, and what must be there before."""
+
+from collections.abc import Iterable
+
+import jax
+import pytest
+from jax import lax
+
+from meganeura_dsl.ir.graph import Builder, Graph
+from meganeura_dsl.ir.ops import Conv, Input, MatMul, Parameter, Tanh
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_runtime.backends.xla import compile as compile_module
+from meganeura_runtime.backends.xla import cudnn
+from meganeura_runtime.backends.xla.compile import Program
+from meganeura_runtime.backends.xla.compiler_options import (
+    CONCURRENT,
+    CUDA_GRAPHS,
+    LIBRARIES,
+    compiler_options,
+    count_convolutions,
+)
+from meganeura_runtime.backends.xla.devices import named
+from meganeura_runtime.backends.xla.placement import OneDevice
+from tests.scans import forward
+
+BF16, F32 = ComputePrecision.BF16, ComputePrecision.F32
+LOOP = """
+block Net()(x: [n, s, 3, 6, 6]) -> [n, 3, 6, 6]:
+  h = zeros([n, 3, 6, 6])
+  scan t in 0..s:
+    h = h + x[:, t] |> conv: conv2d(3, 3, pad=1)
+  return h
+
+model net = Net()
+"""
+
+
+class Gpu(OneDevice):
+    """A device that passes for one of a GPU."""
+
+    @property
+    def platform(self) -> str:
+        return "gpu"
+
+
+def gpu() -> Gpu:
+    return Gpu(named("xla:cpu"))
+
+
+def step(size: int) -> Graph:
+    """A product, whose result a parameter becomes."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (size, size)))
+    w = build.add(Parameter("w", DType.F32, (size, size), "param"))
+    y = build.add(Tanh(), build.add(MatMul(), x, w))
+    return build.graph({"y": y}, {"w": y})
+
+
+def convolution() -> Graph:
+    """An inference."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2, 3, 6, 6)))
+    w = build.add(Parameter("w", DType.F32, (4, 3, 3, 3), "param"))
+    return build.graph({"y": build.add(Conv((1, 1), (1, 1), (1, 1), 1), x, w)})
+
+
+@pytest.mark.parametrize(
+    ("size", "precision", "is_concurrent"),
+    [(64, BF16, True), (2048, BF16, False), (64, F32, False)],
+)
+def test_steps_of_small_kernels_run_them_at_the_same_time(
+    size: int, precision: ComputePrecision, *, is_concurrent: bool
+) -> None:
+    found = compiler_options(step(size), precision, gpu())
+    assert (CONCURRENT.items() <= found.items()) == is_concurrent
+    assert CUDA_GRAPHS.items() <= found.items()
+    libraries = precision is BF16 and not is_concurrent
+    assert (LIBRARIES.items() <= found.items()) == libraries
+    assert not compiler_options(step(size), F32, OneDevice(named("xla:cpu")))
+
+
+@pytest.mark.parametrize("precision", [BF16, F32])
+def test_convolutions_are_launched_by_cuda_graphs(precision: ComputePrecision) -> None:
+    found = compiler_options(convolution(), precision, gpu())
+    assert "CONVOLUTION" in str(found["xla_gpu_enable_command_buffer"]).split(",")
+
+
+def test_convolutions_of_loops_count() -> None:
+    graph = forward(LOOP)
+    assert count_convolutions(graph) == 1
+    assert not any(isinstance(value.op, Conv) for value in graph.values)
+
+
+@pytest.mark.parametrize(("graph", "has_convolutions"), [(convolution(), True), (step(8), False)])
+def test_cudnn_has_a_handle_before_a_graph_of_convolutions(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch, *, has_convolutions: bool
+) -> None:
+    given: list[jax.Device] = []
+
+    def create(devices: Iterable[jax.Device]) -> None:
+        given.extend(devices)
+
+    monkeypatch.setattr(compile_module, "create_handles", create)
+    Program.of(graph, F32, gpu()).compiled()
+    assert given == [named("xla:cpu")] * has_convolutions
+    given.clear()
+    Program.of(graph, F32, OneDevice(named("xla:cpu"))).compiled()
+    assert not given
+
+
+def test_a_device_gets_one_handle(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[jax.Array] = []
+
+    def convolved(
+        image: jax.Array, kernel: jax.Array, strides: tuple[int, ...], padding: str
+    ) -> jax.Array:
+        computed.append(image)
+        return conv(image, kernel, strides, padding)
+
+    conv = lax.conv
+    monkeypatch.setattr(lax, "conv", convolved)
+    for _ in range(2):
+        cudnn.create_handles([named("xla:cpu")])
+    assert len(computed) == 1
