@@ -4,7 +4,7 @@
 
 Each program is determined by its seed. A failure prints the seed and the program and is counted;
 the exit code says whether there was any. With `--seconds` no more are begun after that time.
-`tests/properties/test_programs.py` runs two hundred.
+`tests/properties/test_programs.py` runs a hundred.
 """
 
 import sys
