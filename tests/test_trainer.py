@@ -22,8 +22,7 @@ from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.report.run_summary import summary_of
 from tests.runtime.runs import STEPS, Place, contents
-
-pytestmark = pytest.mark.usefixtures("optimized_once")
+from tests.shared_entries import cache_of_processes
 
 DEVICES = ("cpu", "wgpu:0", "xla:cpu")
 Batch = dict[str, Array]
@@ -548,13 +547,17 @@ def test_devices_share_a_batch(program: meganeura.Program, tmp_path: Path) -> No
     with program.trainer(device="cpu", settings={"optimizer": "sgd()"}) as trainer:
         expected = [trainer.step(batch(size, seed)).loss for seed, size in enumerate((4, 2, 4))]
         expected.append(trainer.evaluate(batch(9, 5))["loss"])
-    flags = "--xla_force_host_platform_device_count=2"
+    environment = {
+        "JAX_NUM_CPU_DEVICES": "2",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        "MEGANEURA_CACHE": cache_of_processes(),
+    }
     done = subprocess.run(
         [sys.executable, "-c", SHARED, str(tmp_path / "own.mgn"), "xla:cpu"],
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "XLA_FLAGS": flags},
+        env={**os.environ, **environment},
     )
     *numbers, refused = done.stdout.splitlines()
     np.testing.assert_allclose([float(each) for each in numbers], expected, rtol=1e-4)

@@ -96,3 +96,9 @@ class Summaries:
 
     facts: Facts = field(default_factory=Facts)
     known: dict[Hashable, Summary] = field(default_factory=dict["Hashable", Summary])
+    general: dict[Hashable, Summary | None] = field(
+        default_factory=dict["Hashable", "Summary | None"]
+    )
+    """Summaries in symbols, for what was applied twice; None before, and where there is none."""
+    attempts: dict[ast.Block, int] = field(default_factory=dict["ast.Block", int])
+    """How often it was tried in vain to elaborate a block in symbols."""

@@ -200,10 +200,10 @@ body @0:
   %1 = Input(name="carry.0", dtype=f32, shape=[n]) : f32[n]
   %2 = Neg(%1) : f32[n]
   output "carry.0" = %2
-%1 = Scan(%0, body=@0, rounds=s, carried=1, sliced=[], collected=[], backward=false).0 : f32[n]
-%2 = Scan(%1, body=@0, rounds=3, carried=1, sliced=[], collected=[], backward=true).0 : f32[n]
+%1 = Scan(%0, body=@0, rounds=s, carried=1, sliced=[], collected=[], backward=false, stops=false).0 : f32[n]
+%2 = Scan(%1, body=@0, rounds=3, carried=1, sliced=[], collected=[], backward=true, stops=false).0 : f32[n]
 output "y" = %2
-"""
+"""  # noqa: E501 - as it is printed
 
 
 def test_a_body_stands_above_the_ops_that_have_it() -> None:
