@@ -1,8 +1,8 @@
 """How the programs of the specification are formatted in pages of several widths.
 
 `formatted.sums` has of each program, which it knows by a checksum, that of its canonical form and
-of those that narrow pages would have, in which nearly all lines have to be broken. Whatever changes where a
-line is broken, a space or a bracket is seen there, whether or not it was meant.
+of those that narrow pages would have, in which nearly all lines have to be broken. Whatever changes
+where a line is broken, a space or a bracket is seen there, whether or not it was meant.
 
 `python -m tests.dsl.syntax.formatted` writes the file anew; read the difference before you keep it.
 """
