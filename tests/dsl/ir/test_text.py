@@ -173,6 +173,11 @@ def test_empty_lines_and_comments_are_skipped() -> None:
         ("Conv(%0, %1", "Conv(%0, %7", "line 3: %7 is not defined above"),
         ("= %3\n", "= %9\n", "line 6: %9 is not defined above"),
         (", groups=1", "", "line 3: `Conv` has the attributes stride, padding, dilation, groups"),
+        (
+            "dilation=[1], groups=1",
+            "groups=1, dilation=[1]",
+            "line 3: `Conv` has the attributes stride, padding, dilation, groups",
+        ),
         ("Add(%1, %1)", "Add(%1, %1, axis=0)", r"line 5: `Add` has the attributes \(none\)"),
         ("f32[n, 3, h]\n", "f31[n, 3, h]\n", "line 1: 'f31' is not a valid DType"),
         ("f32[n, 3, h]\n", "f32[n, 3, h\n", "line 1: `,` is expected before `the end`"),

@@ -114,7 +114,9 @@ def _settings(
 
 
 def _shown(problems: Sequence[Problem]) -> Sequence[str]:
-    return "\n".join(render(each.report()) for each in problems).split("\n")
+    """All lines but those that list every setting there is."""
+    lines = "\n".join(render(each.report()) for each in problems).split("\n")
+    return [line for line in lines if "validation, sampling_weights" not in line]
 
 
 def _in_program(texts: Sequence[str]) -> RawSettings:

@@ -1,13 +1,12 @@
 """How the programs of the specification are formatted in pages of several widths.
 
-`formatted.sums` has of each page a checksum of its programs in the canonical form, and in the forms
-that narrow pages would have, in which nearly all lines have to be broken. Whatever changes where a
-line is broken, a space or a bracket is seen there, whether or not it was meant.
+`formatted.sums` has of each program, which it knows by a checksum, that of its canonical form and
+of those that narrow pages would have, in which nearly all lines have to be broken. Whatever changes
+where a line is broken, a space or a bracket is seen there, whether or not it was meant.
 
 `python -m tests.dsl.syntax.formatted` writes the file anew; read the difference before you keep it.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 from zlib import crc32
@@ -18,20 +17,26 @@ from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.formatter import line_breaking
 from meganeura_dsl.syntax.formatter.formatter import find_comments, format_module
 from meganeura_dsl.syntax.parser.parser import parse
-from tests.literate import SPEC, pages, read
+from tests.literate import pages, read
 
 FILE = Path(__file__).with_suffix(".sums")
 WIDTHS = (100, 60, 30)
 
 
-def described() -> Iterator[str]:
-    """All lines of the file."""
+def described() -> dict[str, str]:
+    """The checksum of each program, and those of its forms."""
+    found: dict[str, str] = {}
     for path in pages():
-        found = [each for program in read(path).programs if (each := _tree(program.source))]
-        texts = [_formatted(each, width) for width in WIDTHS for each in found]
-        if texts:
-            name = path.relative_to(SPEC).as_posix()
-            yield f"{name}: {len(found)} {crc32(''.join(texts).encode()):08x}"
+        for program in read(path).programs:
+            module = _tree(program.source)
+            if module is not None:
+                forms = "".join(_formatted(module, width) for width in WIDTHS)
+                found[_sum(program.source.text)] = _sum(forms)
+    return found
+
+
+def _sum(text: str) -> str:
+    return f"{crc32(text.encode()):08x}"
 
 
 def _tree(source: Source) -> ast.Module | None:
@@ -47,4 +52,4 @@ def _formatted(module: ast.Module, width: int) -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text("\n".join(described()) + "\n")
+    FILE.write_text("".join(f"{of} {forms}\n" for of, forms in sorted(described().items())))
