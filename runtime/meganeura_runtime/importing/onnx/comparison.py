@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from math import prod
 
+import numpy as np
+
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array, Graph
@@ -34,12 +36,12 @@ def compared(
     """
     sizes = _sizes(translation)
     graph = pipeline.elaborate_model(proved.program, sizes=sizes).graph
-    _require_bounded(file, graph)
+    _require_bounded(file, translation, sizes, graph)
     stored = {name: each.values for name, each in translation.build.stored.items()}
     inputs, found = _by_reference(file, graph, stored, len(sizes))
     fed = {own: inputs[own if own in inputs else f"_{own}"] for _, own, _ in translation.inputs}
-    if translation.draws:
-        fed[COUNTER] = inputs[COUNTER]
+    if translation.draws:  # also what no output needs, which the program has not
+        fed[COUNTER] = inputs.get(COUNTER, np.zeros(2, np.uint32))
     wanted = _by_runtime(file, translation, fed)
     largest = 0.0
     for (name, value), given, expected in zip(translation.outputs, found, wanted, strict=True):
@@ -74,13 +76,22 @@ def _by_reference(
     raise ProblemError(ImportDiffers(file.path, f"it was not compared: {reason}"))
 
 
-def _require_bounded(file: OnnxFile, graph: Graph) -> None:
-    """Raise `ProblemError` for a graph whose values are too large to try it."""
-    for value in graph.values:
-        shape = [size for size in value.type.shape if isinstance(size, int)]
-        if prod(shape) > LARGEST_VALUE:
-            reason = f"it was not compared: it computes {prod(shape):,} numbers at once, at most"
-            raise ProblemError(ImportDiffers(file.path, f"{reason} {LARGEST_VALUE:,} are tried"))
+def _require_bounded(
+    file: OnnxFile, translation: Translation, sizes: Mapping[str, int], graph: Graph
+) -> None:
+    """Raise `ProblemError` for values that are too large to try it.
+
+    ONNX Runtime computes those too that no output needs, which the program has not.
+    """
+    read = (value for each in translation.build.statements for value in each.results)
+    shapes = [
+        *([size for size in value.type.shape if isinstance(size, int)] for value in graph.values),
+        *([evaluate(size, sizes) for size in value.shape] for value in read),
+    ]
+    largest = max(map(prod, shapes), default=0)
+    if largest > LARGEST_VALUE:
+        reason = f"it was not compared: it computes {largest:,} numbers at once, at most"
+        raise ProblemError(ImportDiffers(file.path, f"{reason} {LARGEST_VALUE:,} are tried"))
 
 
 def _sizes(translation: Translation) -> dict[str, int]:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from fuzz.onnx_models import convolutional, drawn, model, reshaped, value
+from fuzz.onnx_models import convolutional, drawn, model, random, reshaped, value
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.importing.onnx import onnx_file
 from meganeura_runtime.importing.onnx.import_problems import (
@@ -238,6 +238,26 @@ def test_values_that_are_too_large_are_not_computed(tmp_path: Path) -> None:
     with pytest.raises(ProblemError) as caught:
         import_onnx(written(absolute([2, 1 << 31]), tmp_path), tmp_path / "net.mgn")
     assert "it computes 4,294,967,296 numbers at once" in str(caught.value.problem.report())
+
+
+def test_values_that_nothing_needs_are_too_large_as_well(tmp_path: Path) -> None:
+    """ONNX Runtime computes them."""
+    made = absolute([2, 3])
+    made.graph.initializer.append(numpy_helper.from_array(np.array([0, 0, 1 << 31, 0]), "pads"))
+    made.graph.node.append(helper.make_node("Pad", ["x", "pads"], ["z"]))
+    with pytest.raises(ProblemError) as caught:
+        import_onnx(written(made, tmp_path), tmp_path / "net.mgn")
+    assert "it computes 6,442,450,950 numbers at once" in str(caught.value.problem.report())
+
+
+def test_random_numbers_that_nothing_needs(tmp_path: Path) -> None:
+    """The program has no counter then; ONNX Runtime is fed one."""
+    made = random()
+    made.graph.input.append(value("x", [2]))
+    made.graph.node.append(helper.make_node("Abs", ["x"], ["unrelated"]))
+    del made.graph.output[:]
+    made.graph.output.append(value("unrelated", [2]))
+    assert import_onnx(written(made, tmp_path), tmp_path / "net.mgn").difference == 0
 
 
 def test_indices_of_little_tables(tmp_path: Path) -> None:
