@@ -29,6 +29,7 @@ from meganeura_runtime.backends.xla.layouts import layout_of
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
 from meganeura_runtime.backends.xla.one_reading import in_one_reading
 from meganeura_runtime.backends.xla.placement import OneDevice, Placement
+from meganeura_runtime.backends.xla.relu_masks import with_masks_of_results
 from meganeura_runtime.backends.xla.step import copy_of, step_function
 from meganeura_runtime.backends.xla.support import SUPPORT
 
@@ -51,9 +52,8 @@ class Program:
             graph = fuse_attention(graph, CUDNN, is_taken)
         graph = _lowered(graph)
         if precision is ComputePrecision.BF16:
-            stored = Numerics.of(graph, precision).stored
-            rounded = frozenset(name for name, dtype in stored.items() if dtype == BFLOAT16)
-            graph = in_one_reading(graph, rounded)
+            graph = in_one_reading(graph, _rounded(graph))
+            graph = with_masks_of_results(graph, _rounded(graph))
         return Program(graph, precision, placement)
 
     @cached_property
@@ -158,6 +158,12 @@ def _arguments(
         )
         for name, each in types.items()
     }
+
+
+def _rounded(graph: Graph) -> frozenset[int]:
+    """The values that are stored in bfloat16."""
+    stored = Numerics.of(graph, ComputePrecision.BF16).stored
+    return frozenset(number for number, dtype in stored.items() if dtype == BFLOAT16)
 
 
 def _in_bfloat16(arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:
