@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 from meganeura_dsl.ir.graph import Builder, Graph
-from meganeura_dsl.ir.ops import Conv, Input, MatMul, Parameter, Tanh
+from meganeura_dsl.ir.ops import Conv, Input, MatMul, Parameter, Sum, Tanh
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.xla import compile as compile_module
@@ -84,6 +84,20 @@ def test_steps_of_small_kernels_run_them_at_the_same_time(
 def test_convolutions_are_launched_by_cuda_graphs(precision: ComputePrecision) -> None:
     found = compiler_options(convolution(), precision, gpu())
     assert "CONVOLUTION" in str(found["xla_gpu_enable_command_buffer"]).split(",")
+
+
+@pytest.mark.parametrize(
+    ("precision", "placement", "is_cut"),
+    [(BF16, gpu(), True), (F32, gpu(), False), (BF16, OneDevice(named("xla:cpu")), False)],
+)
+def test_sums_are_cut_on_one_gpu(
+    precision: ComputePrecision, placement: OneDevice, *, is_cut: bool
+) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (1024, 4)))
+    graph = build.graph({"y": build.add(Sum((0,)), x)})
+    text = Program.of(graph, precision, placement).exported()
+    assert ("optimization_barrier" in text) == is_cut
 
 
 def test_convolutions_of_loops_count() -> None:
