@@ -5,11 +5,13 @@ from collections.abc import Iterable
 import jax
 import pytest
 from jax import lax
+from jax.sharding import Mesh
 
 from meganeura_dsl.ir.graph import Builder, Graph
 from meganeura_dsl.ir.ops import Conv, Input, MatMul, Parameter, Sum, Tanh
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_runtime.backends.xla import compile as compile_module
 from meganeura_runtime.backends.xla import cudnn
 from meganeura_runtime.backends.xla.compile import Program
@@ -21,7 +23,7 @@ from meganeura_runtime.backends.xla.compiler_options import (
     count_convolutions,
 )
 from meganeura_runtime.backends.xla.devices import named
-from meganeura_runtime.backends.xla.placement import OneDevice
+from meganeura_runtime.backends.xla.placement import AXIS, OneDevice, SeveralDevices
 from tests.scans import forward
 
 BF16, F32 = ComputePrecision.BF16, ComputePrecision.F32
@@ -78,6 +80,32 @@ def test_steps_of_small_kernels_run_them_at_the_same_time(
     libraries = precision is BF16 and not is_concurrent
     assert (LIBRARIES.items() <= found.items()) == libraries
     assert not compiler_options(step(size), F32, OneDevice(named("xla:cpu")))
+
+
+class Gpus(SeveralDevices):
+    """Devices that pass for GPUs."""
+
+    @property
+    def platform(self) -> str:
+        return "gpu"
+
+
+@pytest.mark.parametrize(
+    ("graph", "sharding", "has_collectives"),
+    [
+        (convolution(), DeviceSharding.DATA, True),
+        (convolution(), DeviceSharding.FSDP, False),
+        (step(8), DeviceSharding.DATA, False),
+    ],
+)
+def test_small_collectives_are_launched_by_cuda_graphs(
+    graph: Graph, sharding: DeviceSharding, *, has_collectives: bool
+) -> None:
+    mesh = Mesh([named("xla:cpu")], (AXIS,))
+    found = compiler_options(graph, BF16, Gpus(mesh, sharding, {}))
+    types = str(found["xla_gpu_enable_command_buffer"]).split(",")
+    assert ("COLLECTIVES" in types) == has_collectives
+    assert "CONVOLUTION" in types
 
 
 @pytest.mark.parametrize("precision", [BF16, F32])
