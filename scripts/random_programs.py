@@ -4,7 +4,7 @@
 
 Each program is determined by its seed. A failure prints the seed and the program and is counted;
 the exit code says whether there was any. With `--seconds` no more are begun after that time.
-`tests/properties/test_programs.py` runs two hundred.
+`tests/properties/test_programs.py` runs a hundred.
 """
 
 import sys
@@ -21,7 +21,7 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.properties.candidates import candidate
+from tests.properties.candidates import candidate, is_mutant
 from tests.properties.soundness import examine
 
 EVERY = 1000
@@ -99,7 +99,7 @@ def _run(seed: int) -> Seen:
     before = time.perf_counter()
     failure, counts = "", Counter[str]()
     try:
-        tally = examine(candidate(seed), Random(seed))
+        tally = examine(candidate(seed), Random(seed), is_mutant=is_mutant(seed))
         counts[tally.outcome.value] += 1
         counts["runs"] += tally.runs
         counts["slopes"] += tally.slopes

@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import cast
@@ -31,6 +32,12 @@ os.environ["MEGANEURA_VERIFY"] = "1"
 
 TESTS = Path(__file__).parent
 PARITY = TESTS / "parity"
+OPTIMIZED_ONCE = (
+    *("benchmarks/", "cli/", "parity/", "runtime/backends/xla/", "runtime/export/"),
+    *("runtime/infer/", "runtime/train/", "runtime/web/", "stdlib_models/"),
+    *("test_api.py", "test_end_to_end.py", "test_trainer.py"),
+)
+"""Tests that run programs, many of them the same."""
 
 # The same examples in every run, on every machine; a slow machine is no failure.
 hypothesis.settings.register_profile("meganeura", derandomize=True, deadline=None, database=None)
@@ -79,10 +86,10 @@ def pytest_terminal_summary(
         terminalreporter.write_sep("!", f"not compared with PyTorch: {modules} modules left out")
 
 
-@pytest.fixture
-def optimized_once() -> Iterator[None]:
-    """Graphs that another test has optimized are not optimized again."""
-    with shared_graphs():
+@pytest.fixture(autouse=True)
+def _optimized_once(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Where no test is of the optimizer, what another one has optimized is not optimized again."""
+    with shared_graphs() if name_of(request.path).startswith(OPTIMIZED_ONCE) else nullcontext():
         yield
 
 

@@ -5,6 +5,7 @@ hundreds of runs train the same few programs.
 """
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,11 +16,15 @@ from pathlib import Path
 import pytest
 
 from meganeura_dsl import proof_cache
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.support.disk_cache import user_cache
-from meganeura_runtime.backends import compile_cache
+from meganeura_runtime.backends import cache_keys, compile_cache
 
 VARIABLE = "MEGANEURA_TEST_SHARED"
 """Names the folder to the processes of one run, which begins with nothing in it."""
+_FOLDER = re.compile(r"(?<= )/[^\s:]*/(?=[^/\s:]+\.mgn:)")
+"""The folder of a program, where a value of a graph says which line it comes from."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ def share(config: pytest.Config) -> None:
         config.add_cleanup(lambda: _remove(folder))
     # JAX reads these when it is imported: what XLA compiled for one test is loaded for others.
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(os.environ[VARIABLE]) / "xla")
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
     patch = pytest.MonkeyPatch()
     patch.setattr(proof_cache, "user_cache", lambda: user_cache() or _shared())
     config.add_cleanup(patch.undo)
@@ -59,11 +64,26 @@ def share(config: pytest.Config) -> None:
 def shared_graphs() -> Iterator[None]:
     """Look for optimized graphs there too, for tests of something else than how graphs become so.
 
-    The key of a graph is its text, and all that decides over what the optimizer does with it.
+    The key of a graph is its text, and all that decides over what the optimizer does with it. The
+    folder of a program is left out of the text, because each test has a folder of its own.
     """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache_keys, "format_graph", _text_anywhere)
         patch.setattr(compile_cache, "user_cache", lambda: user_cache() or _shared())
         yield
+
+
+def cache_of_processes() -> str:
+    """A folder for `MEGANEURA_CACHE` of processes that a test starts, where caches are not tested.
+
+    They find the proofs, the optimized graphs and the tables of wgpu that one of them made.
+    """
+    return str(Path(os.environ[VARIABLE]) / "processes")
+
+
+def _text_anywhere(graph: Graph) -> str:
+    """The text of a graph whose values come from files, without the folders of these."""
+    return _FOLDER.sub("", format_graph(graph))
 
 
 def _shared() -> SharedEntries:

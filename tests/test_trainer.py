@@ -1,5 +1,6 @@
 """A loop of one's own: batches of Python, one step at a time."""
 
+import json
 import os
 import subprocess
 import sys
@@ -16,12 +17,12 @@ import meganeura
 from meganeura import Trainer
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_runtime.backends import sized_session
+from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.report.run_summary import summary_of
 from tests.runtime.runs import STEPS, Place, contents
-
-pytestmark = pytest.mark.usefixtures("optimized_once")
+from tests.shared_entries import cache_of_processes
 
 DEVICES = ("cpu", "wgpu:0", "xla:cpu")
 Batch = dict[str, Array]
@@ -546,14 +547,41 @@ def test_devices_share_a_batch(program: meganeura.Program, tmp_path: Path) -> No
     with program.trainer(device="cpu", settings={"optimizer": "sgd()"}) as trainer:
         expected = [trainer.step(batch(size, seed)).loss for seed, size in enumerate((4, 2, 4))]
         expected.append(trainer.evaluate(batch(9, 5))["loss"])
-    flags = "--xla_force_host_platform_device_count=2"
+    environment = {
+        "JAX_NUM_CPU_DEVICES": "2",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        "MEGANEURA_CACHE": cache_of_processes(),
+    }
     done = subprocess.run(
         [sys.executable, "-c", SHARED, str(tmp_path / "own.mgn"), "xla:cpu"],
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "XLA_FLAGS": flags},
+        env={**os.environ, **environment},
     )
     *numbers, refused = done.stdout.splitlines()
     np.testing.assert_allclose([float(each) for each in numbers], expected, rtol=1e-4)
     assert "E0567" in refused
+
+
+def test_the_best_so_far_is_saved_and_gone_on_with(place: Place) -> None:
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    held = {"x": np.zeros((4, 6), np.float32), "y": np.zeros(4, np.int32)}
+    settings = {"schedule": "constant()"}
+    with program.trainer(device="cpu", settings=settings) as trainer:
+        trainer.step(batch())
+        loss = trainer.evaluate(held)["loss"]
+        trainer.save(place.folder / "run")
+    progress = read_checkpoint(place.folder / "run" / "checkpoint.safetensors")[1]
+    assert progress.best_value == pytest.approx(loss)
+    assert progress.stale == 0
+
+
+def test_what_is_skipped_is_no_metric(place: Place) -> None:
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    settings = {"not_finite": "skip", "log_every": 1, "schedule": "constant()"}
+    with program.trainer(device="cpu", settings=settings, out=place.folder / "run") as trainer:
+        trainer.step(batch())
+    lines = (place.folder / "run" / "metrics.jsonl").read_text().splitlines()
+    (step,) = [record for record in map(json.loads, lines) if record["kind"] == "step"]
+    assert {*step} == {"kind", "step", "epoch", "loss", "learning_rate", "steps_per_second"}

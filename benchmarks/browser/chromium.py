@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 STAGES = Path(__file__).with_name("stages.js")
-SETTLE = 1.5
+SETTLE = 1.0
 """Seconds between the start of a browser and navigation: a user's browser is open already."""
 FLAGS = (
     "--headless=new",

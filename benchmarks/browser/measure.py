@@ -95,7 +95,7 @@ ADAPTER = """(async () => {
 
 GENERATION = """
 import { Generator } from "/runtime/index.js";
-const generator = await Generator.open("model.mgb");
+const generator = await Generator.open("page.mgb");
 const opened = performance.now();
 const rounds = [];
 for (let round = 0; round < 2; round++) {
@@ -278,8 +278,6 @@ def generate(launcher: Launcher, folder: Path, model: Path) -> None:
                 f"{same} of {len(case['tokens'])} tokens are those of Python",
                 flush=True,
             )
-        if not (model / "page.html").exists():
-            return
         with launcher.browser() as browser:
             browser.call("Page.navigate", url=f"{address}/generation/{model.name}/page.html")
             browser.until("document.body.dataset.state", launcher.patience)

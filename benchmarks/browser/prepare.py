@@ -93,13 +93,13 @@ def write_generation(folder: Path, name: str, device: str) -> None:
     random = np.random.default_rng(0)
     model.values = {
         each: np.float32(value.std() == 0)
-        + random.normal(0, SPREAD, value.shape).astype(np.float32)
+        + np.float32(SPREAD) * random.standard_normal(value.shape, np.float32)
         for each, value in model.values.items()
     }
     weights = folder / "model.safetensors"
     model.save(weights)
-    for words in (("-o", folder / "model.mgb"), ("--split", "-o", folder / "page.html")):
-        build(name, "--mode", "generate", "--weights", weights, *words)
+    page = folder / "page.html"
+    build(name, "--mode", "generate", "--weights", weights, "--split", "-o", page)
     prompt = [(7 * place + 3) % 97 for place in range(PROMPT)]
     with model.generator(512, device=device) as generator:
         tokens = [int(token[0]) for token in generator.tokens(prompt, WRITTEN)]

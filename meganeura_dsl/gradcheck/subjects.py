@@ -1,6 +1,6 @@
 """What is checked: a block with any configuration, or a model with its own."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import prod
 from typing import cast
@@ -31,7 +31,7 @@ class Subject:
     truths: frozenset[str] = frozenset()
     """Configuration that is true or false although no default says so."""
     lists: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    """Configuration that is a list, and the largest numbers in it that a model uses."""
+    """Configuration that is a list, and the largest numbers in it: a model's, or the default's."""
     tables: Mapping[str, tuple[tuple[int, ...], ...]] = field(
         default_factory=dict[str, tuple[tuple[int, ...], ...]]
     )
@@ -58,17 +58,58 @@ class Subject:
 def block_subject(module: LinkedModule, block: ast.Block) -> Subject:
     """A block with all the configurations it can have."""
     truths = frozenset(_truths(module, block, frozenset()))
-    lists: dict[str, tuple[int, ...]] = {}
+    lists = {each.name: items for each in block.parameters if (items := _items(each))}
+    written = dict(lists)
     reals: set[str] = set()
     for given in _given(module, block):
-        lists |= _integer_lists(given)
+        lists |= written | _integer_lists(given)
         reals |= {name for name, value in given.items() if isinstance(value, float)}
     names = {each.name for each in block.parameters if each.default is None}
     tables = {each.name: rows for each in block.parameters if (rows := _rows(each.default))}
+    lengths = _lengths(block, {**lists, **tables})
     return Subject(
         block.name.text, module, block,
-        truths=truths, lists=lists, tables=tables, reals=frozenset(reals & names),
+        truths=truths,
+        lists={name: each[: lengths[name]] for name, each in lists.items()},
+        tables={name: rows[: lengths[name]] for name, rows in tables.items()},
+        reals=frozenset(reals & names),
     )  # fmt: skip
+
+
+def _items(parameter: ast.Parameter) -> tuple[int, ...]:
+    """A list of whole numbers by default, whose length the kind leaves open; else nothing."""
+    match parameter.kind:
+        case None | ast.NamedKind(name="list", length=None):
+            is_open = True
+        case _:
+            is_open = False
+    default = parameter.default
+    items = default.items if is_open and isinstance(default, ast.ListOf) else ()
+    numbers = tuple(item.value for item in items if isinstance(item, ast.Integer))
+    return numbers if len(numbers) == len(items) else ()
+
+
+def _lengths(block: ast.Block, lists: Mapping[str, Sequence[object]]) -> dict[str, int]:
+    """The length of each list, of which a `where` makes some as long as the shortest of them."""
+    lengths = {name: len(each) for name, each in lists.items()}
+    pairs = [pair for fact in block.where if (pair := _of_one_length(fact)) <= lengths.keys()]
+    for _ in pairs:  # a length is handed on from pair to pair
+        for pair in pairs:
+            lengths |= dict.fromkeys(pair, min((lengths[name] for name in pair), default=0))
+    return lengths
+
+
+def _of_one_length(fact: ast.Expression) -> set[str]:
+    """The names of a fact `len(a) == len(b)`; none of any other."""
+    match fact:
+        case ast.Binary(
+            operator="==",
+            left=ast.Call(callee="len", arguments=(ast.Argument(value=ast.Name(text=left)),)),
+            right=ast.Call(callee="len", arguments=(ast.Argument(value=ast.Name(text=right)),)),
+        ):
+            return {left, right}
+        case _:
+            return set()
 
 
 def _rows(default: ast.Expression | None) -> tuple[tuple[int, ...], ...]:

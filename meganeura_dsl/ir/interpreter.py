@@ -305,11 +305,15 @@ class Rounds:
             results = results or list(map(self._stack, found[count:], op.collected))
             for result, axis, given in zip(results, op.collected, found[count:], strict=True):
                 np.moveaxis(result, axis, 0)[round_number] = given
+            if op.stops and not found[count - 1]:
+                break
         return [*(feeds[name] for name in self._carries), *results]
 
     def _stack(self, given: Array, axis: int) -> Array:
         shape = given.shape[:axis], given.shape[axis:]
-        return np.empty((*shape[0], self._rounds, *shape[1]), given.dtype)
+        of = (*shape[0], self._rounds, *shape[1])
+        # What a round that is not run collects is zero.
+        return np.zeros(of, given.dtype) if self._op.stops else np.empty(of, given.dtype)
 
 
 def _downstream(steps: Iterable[Step], changed: set[int]) -> list[Step]:

@@ -63,8 +63,8 @@ def _rounds(value: Value, op: Loop) -> Hashable:
 
 
 def _union(ops: Sequence[Loop]) -> Loop:
-    """The first loop, collecting what any of them does."""
-    first = ops[0]
+    """The first loop, collecting what any of them does; it stops if all of them do."""
+    first = replace(ops[0], stops=all(op.stops for op in ops))
     wanted = list(dict.fromkeys(each for op in ops for each in _collected(op)))
     if wanted == _collected(first):
         return first
@@ -196,6 +196,7 @@ def _narrowed(
         carried=len(carries),
         sliced=tuple(sliced),
         collected=tuple(op.collected[number] for number in collected),
+        stops=op.stops and op.carried - 1 in carries,
     )
 
 

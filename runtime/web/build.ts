@@ -4,12 +4,11 @@
  * where a committed page is not what the sources give.
  */
 
-import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { basename } from "node:path";
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 import { build, transform } from "esbuild";
-import type { BuildOptions } from "esbuild";
+import type { BuildOptions, PluginBuild } from "esbuild";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 const PAGES = here("../meganeura_runtime/export/page");
@@ -23,24 +22,29 @@ async function bundled(entry: string, options: BuildOptions): Promise<string> {
   return made.outputFiles![0]!.text.trim();
 }
 
-/** The modules of the package, minified: what is loaded at once, and the tokenizer, by their names. */
-async function modules(): Promise<Map<string, string>> {
-  const made = await build({
-    entryPoints: [here("src/index.ts"), here("src/tokenizer.ts")], outdir: here("dist"),
-    bundle: true, splitting: true, chunkNames: "shared", minify: true, write: false, format: "esm",
-    target: "es2022", charset: "utf8", legalComments: "none",
-  });
-  return new Map(made.outputFiles.map(({ path, text }) => [basename(path), text]));
+/** Imports of a source, as those of a module of the package. */
+function from(source: RegExp, module: string): BuildOptions {
+  const path = { path: module, external: true };
+  const setup = (build: PluginBuild) => build.onResolve({ filter: source }, () => path);
+  return { format: "esm", plugins: [{ name: module, setup }] };
 }
+
+/**
+ * The modules of the package, minified, by their names: what is loaded at once is one file, whose
+ * class of errors is that of the tokenizer too.
+ */
+const modules = {
+  "index.js": await bundled("src/index.ts", from(/\/tokenizer\.ts$/, "./tokenizer.js")),
+  "tokenizer.js": await bundled("src/tokenizer.ts", from(/\/problems\.ts$/, "./index.js")),
+};
 
 /** A script that can stand in HTML. */
 function inHtml(script: string): string {
   return script.replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
 }
 
-const files = await modules();
-const tokenizer = files.get("tokenizer.js")!.length;
-const runtime = [...files.values()].reduce((sum, text) => sum + text.length, -tokenizer);
+const runtime = modules["index.js"].length;
+const tokenizer = modules["tokenizer.js"].length;
 const style = await transform(readFileSync(here("page/page.css"), "utf8"), {
   loader: "css", minify: true,
 });
@@ -74,7 +78,8 @@ if (process.argv.includes("--check")) {
   }
 } else {
   for (const [name, text] of Object.entries(pages)) writeFileSync(`${PAGES}/${name}`, text);
-  mkdirSync(here("dist"), { recursive: true });
-  for (const [name, text] of files) writeFileSync(here(`dist/${name}`), text);
+  rmSync(here("dist"), { recursive: true, force: true });
+  mkdirSync(here("dist"));
+  for (const [name, text] of Object.entries(modules)) writeFileSync(here(`dist/${name}`), text);
   copyFileSync(here("../../LICENSE"), here("LICENSE"));
 }

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from tests.runtime.backends.xla.command_lines import ROOT
+from tests.shared_entries import cache_of_processes
 
 DEVICES = 8
 WORDS = "--device xla:cpu --gib 0 --small --precision f32 --steps 1 --sharding fsdp"
@@ -19,6 +20,7 @@ def test_under_fsdp_each_device_holds_its_share_and_what_is_listed() -> None:
             **os.environ,
             "JAX_NUM_CPU_DEVICES": str(DEVICES),
             "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+            "MEGANEURA_CACHE": cache_of_processes(),
         },
         capture_output=True,
         text=True,

@@ -7,6 +7,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from benchmarks import host
+from tests.shared_entries import cache_of_processes
 
 pytestmark = pytest.mark.adapter
 SMALL = ["--batch", "2", "--size", "32", "--width", "2"]
@@ -52,7 +53,9 @@ def test_it_times_the_parts_of_a_cold_start(tmp_path: Path) -> None:
     program.write_text(LINE)
     data = {"x": np.ones((4, 3), np.float32), "label": np.zeros(4, np.int32)}
     save_file(data, tmp_path / "points.safetensors")
-    parts = host.cold_start(program, "wgpu", {"MEGANEURA_CACHE": "off"}, tmp_path / "run")
+    parts = host.cold_start(
+        program, "wgpu", {"MEGANEURA_CACHE": cache_of_processes()}, tmp_path / "run"
+    )
     assert list(parts) == list(host.PARTS.values())
     assert 0 < parts["program read, device open"] < parts[host.FIRST_LOSS]
     assert (tmp_path / "run" / "weights.safetensors").is_file()

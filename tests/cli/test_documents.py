@@ -2,8 +2,7 @@
 
 import re
 import shlex
-import subprocess
-import sys
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 import meganeura as api
 from fuzz.onnx_models import convolutional
+from meganeura.cli.app import run
 from tests.cli.command import Command
 from tests.narrow import trained_values
 
@@ -66,8 +66,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     soundfile.write(place / "speech.wav", np.sin(np.arange(20_000) / 9) / 2, 22_050)
     build = ["build", "digits_cnn", "--size", "n=1", "--size", "h=8", "--size", "w=8"]
     given = ["--weights", "digits_cnn.safetensors", "-o", "model.mgb"]
-    command = [sys.executable, "-m", "meganeura", *build, *given]
-    subprocess.run(command, cwd=place, check=True, capture_output=True)
+    with chdir(place):
+        assert run([*build, *given]) == 0
     (place / "model.onnx").write_bytes(convolutional().SerializeToString())
     api.import_onnx(place / "model.onnx", place / "network.mgn")
     np.save(place / "x.npy", np.zeros((1, 3, 16, 16), np.float32))

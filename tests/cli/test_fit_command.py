@@ -94,7 +94,9 @@ def test_rounds_are_recomputed_where_memory_is_short(meganeura: Command, tmp_pat
 
     whole = found()
     size = int(str(whole["bytes"]))
-    assert found("--set", f"memory={size}") == whole
+    enough = found("--set", f"memory={size}")
+    assert (enough["bytes"], enough["recomputes"], enough["available"]) == (size, False, size)
+    assert found("--set", "memory=1KiB", "--memory", "1GiB")["fits"] is False
     less = found("--set", f"memory={size - 1}")
     assert (whole["recomputes"], less["recomputes"]) == (False, True)
     assert int(str(less["bytes"])) * 4 < size

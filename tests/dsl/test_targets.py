@@ -6,6 +6,7 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report
+from meganeura_dsl.diagnostics.source import Source
 
 BLOCK = "block f(c)(x: [n]) -> [n] = c * x\n"
 TRAIN = "train fit(x: [n, 3]):\n  minimize mean(x |> w: linear(1))\n  run:\n    batch = 2\n"
@@ -102,3 +103,79 @@ def test_a_training_of_a_standard_file_is_named_with_its_file() -> None:
     assert report.help is not None
     assert report.help.text == "name one of `digits_cnn:fit`, `digits_mlp:fit`, `resnet:fit`"
     assert refused("resnet:nothing").headline == "resnet.mgn declares no model called `nothing`"
+
+
+def test_a_model_is_trained_by_what_applies_it(file: Path) -> None:
+    train = "train fit(x: [n], y: [n]):\n  minimize mean((x |> small) * y)\n  run:\n    n = 2\n"
+    file.write_text(f"{BLOCK}model small = f(2)\nmodel large = f(3)\n{train}")
+    assert pipeline.load(f"{file}:small").train() == "fit"
+    with pytest.raises(ProblemError) as refusal:
+        pipeline.load(f"{file}:large").train()
+    report = refusal.value.problem.report()
+    assert report.help is not None
+    assert f"`{file}:fit`" in report.help.text
+
+
+@pytest.mark.parametrize("holders", [1, 2, 3])
+def test_a_standard_name_of_several_files_is_said_with_its_file(
+    holders: int, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("one", "two", "three", "four")
+    monkeypatch.setattr(pipeline, "standard_models", lambda: file.parent)
+    monkeypatch.setattr(pipeline, "standard_model_names", lambda: names)
+    for number, name in enumerate(names):
+        other = "mine" if number < holders else "other"
+        (file.parent / f"{name}.mgn").write_text(f"{BLOCK}model {other} = f({number + 2})\n")
+    if holders == 1:
+        assert pipeline.find("mine").path == file.parent / "one.mgn"
+    else:
+        with pytest.raises(ProblemError) as refusal:
+            pipeline.find("mine")
+        report = refusal.value.problem.report()
+        assert report.help is not None
+        assert [name for name in names if f"`{name}:mine`" in report.help.text] == [
+            *names[:holders]
+        ]
+
+
+BODY = "block Body()(x: [n, 3]) -> [n, 2] = x |> fc: linear(2)\nmodel body = Body()\n"
+BAD = "block Bad()(x: [n]) -> [n, 1] = x\nmodel bad = Bad()\n"
+HEAD = "train fit(x: [n, 3]):\n  minimize mean(x |> body |> head: linear(1))\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "noted"),
+    [
+        (BODY + HEAD, True),
+        (BODY + HEAD.replace(" |> head: linear(1)", ""), False),
+        (BODY + BAD + HEAD, False),
+        (BAD + BODY + HEAD, False),
+        (BODY + BODY.replace("ody", "oth").replace("fc", "head") + HEAD, False),
+    ],
+)
+def test_weights_that_no_model_holds_are_noted(text: str, *, noted: bool) -> None:
+    """Of which models hold what, nothing is known where one of them is wrong."""
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert ("N0004" in {each.code for each in result.problems}) == noted
+
+
+OUTER = "block Outer()(x: [n]) -> [n]:\n  b = x |> Inner()\n  return b\n"
+INNER = "\n\nblock Inner()(x: [n]) -> [n] where n > 5:\n  c = x + x\n  return c\n"
+OWN = "from part import Outer\nblock Own()(x: [n]) -> [n] where n > 9:\n  a = x |> Outer()\n"
+OWN += "  return a\n"
+
+
+def test_types_are_those_of_the_file_itself() -> None:
+    """A value of a file that is imported may stand in the line of one of this file."""
+    other = OUTER.replace("[n]:", "[n] where n > 7:", 1) + INNER
+    result = pipeline.check(Source("net.mgn", OWN), lambda _: Source("part.mgn", other))
+    assert result.problems == ()
+    assert [*result.types] == [(3, "Outer"), (3, "a")]
+
+
+def test_blocks_of_other_files_are_proved_innermost_first() -> None:
+    other = OUTER + INNER.replace("c = x + x", "c = x |> linear(n)")
+    result = pipeline.check(Source("net.mgn", OWN), lambda _: Source("part.mgn", other))
+    inner, outer = [each.report().headline for each in result.problems]
+    assert inner.startswith("`linear` owns weights")
+    assert outer.endswith("needs `n > 5`")

@@ -9,6 +9,7 @@ from fuzz import blind
 from fuzz.mutants import mutant
 
 
+@pytest.mark.filterwarnings(r"ignore:.*fork\(\)")  # of JAX, which another test has loaded
 def test_workers_that_die_are_followed_by_others(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

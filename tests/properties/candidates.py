@@ -20,6 +20,11 @@ def standard_texts() -> tuple[str, ...]:
     return tuple(file.read_text(encoding="utf-8") for name, file in files if name.endswith(".mgn"))
 
 
+def is_mutant(seed: int) -> bool:
+    """Whether the text of a seed was changed, so that it may mean anything."""
+    return Random(seed).random() <= MUTANTS
+
+
 def candidate(seed: int) -> str:
     """The text of a seed."""
     random = Random(seed)

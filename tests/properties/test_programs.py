@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.properties.candidates import candidate
+from tests.properties.candidates import candidate, is_mutant
 from tests.properties.mutants import mutant
 from tests.properties.programs import program
 from tests.properties.soundness import Outcome, examine
@@ -15,23 +15,24 @@ from tests.properties.soundness import Outcome, examine
 SEEDS_PER_TEST = 25
 
 
-@pytest.mark.parametrize("first", range(0, 200, SEEDS_PER_TEST))
+@pytest.mark.parametrize("first", range(0, 100, SEEDS_PER_TEST))
 def test_texts(first: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         text = candidate(seed)
         try:
-            examine(text, Random(seed))
+            examine(text, Random(seed), is_mutant=is_mutant(seed))
         except Exception as error:
             error.add_note(f"seed {seed}\n{text}")
             raise
 
 
 def test_most_programs_are_accepted_and_most_mutants_are_not() -> None:
-    programs = [examine(program(Random(seed)), Random(seed)) for seed in range(60)]
+    programs = [examine(program(Random(seed)), Random(seed)) for seed in range(30)]
     mutants = [
-        examine(mutant(Random(seed), program(Random(seed))), Random(seed)) for seed in range(60)
+        examine(mutant(Random(seed), program(Random(seed))), Random(seed), is_mutant=True)
+        for seed in range(30)
     ]
-    assert sum(each.outcome is Outcome.ACCEPTED for each in programs) > 37
-    assert sum(each.runs for each in programs) > 75
-    assert sum(each.slopes for each in programs) > 75
-    assert 5 < sum(each.outcome is Outcome.ACCEPTED for each in mutants) < 52
+    assert sum(each.outcome is Outcome.ACCEPTED for each in programs) > 18
+    assert sum(each.runs for each in programs) > 37
+    assert sum(each.slopes for each in programs) > 37
+    assert 2 < sum(each.outcome is Outcome.ACCEPTED for each in mutants) < 26

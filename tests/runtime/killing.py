@@ -18,7 +18,7 @@ from meganeura_runtime.train.run_folder import RunFolder
 from tests.effort import effort
 from tests.runtime.runs import STEPS, Place, contents
 
-KILLS = effort(8, 20)
+KILLS = effort(4, 20)
 NAME = "killed"
 EPOCH = STEPS // 4
 

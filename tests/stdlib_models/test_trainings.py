@@ -73,7 +73,7 @@ EMBEDDED = [
 
 @pytest.mark.parametrize(("file", "train"), EMBEDDED)
 def test_the_embedded_digits_feed_it(file: str, train: str, tmp_path: Path) -> None:
-    made = prepare(load(file), train, tmp_path)
+    made = prepare(load(file), train, tmp_path, ["optimize=false"])
     assert made.dataset.train.examples == 1437
     assert made.dataset.test is not None
     assert made.dataset.test.examples == 360

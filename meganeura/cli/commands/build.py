@@ -44,6 +44,7 @@ class Stage(StrEnum):
 STAGES = (*Stage, *stage_forms())
 PLANNED = [form for each in BUILT_IN if each.capabilities.stages for form in each.forms]
 """The devices of backends that have stages."""
+NO_WEIGHTS = "a compiled model holds its weights: give a .safetensors file, or a folder with one"
 
 
 def build(
@@ -176,7 +177,7 @@ def _generation(stages: Stages, files: Files) -> "Artefact":
     from meganeura_runtime.io.weights import compare
 
     if not files.weights:
-        raise typer.BadParameter("a compiled model holds its weights", param_hint="--weights")
+        raise typer.BadParameter(NO_WEIGHTS, param_hint="--weights")
     tokenizer = portable_tokenizer(files.weights, files.tokenizer)
     capacity = stages.capacity
     symbolic = pipeline.elaborate_model(stages.program, config=stages.config)
@@ -191,7 +192,7 @@ def _inference(stages: Stages, files: list[Path] | None) -> "Artefact":
     from meganeura_runtime.export.mgb.compile import compiled_model
 
     if not files:
-        raise typer.BadParameter("a compiled model holds its weights", param_hint="--weights")
+        raise typer.BadParameter(NO_WEIGHTS, param_hint="--weights")
     require_numbers(stages.graph)
     made = deployment(stages.elaboration, files, stages.rules)
     return compiled_model(stages.program.model(), made.graph, made.values)

@@ -294,10 +294,7 @@ class Elaborator(Layers):
         config = bind_inputs(inner, block, application.arguments, span)
         config = take_initials(inner, block, config, span)
         bind_config(inner, block.name.text, block.parameters, config, span, self.evaluate)
-        self.require_blocks_fit(inner, block)
-        match_inputs(inner, block, span, self.evaluate)
-        fill_inputs(inner, block, self.evaluate)
-        check_where(inner, block, frame.place(span), self.condition)
+        self._match(inner, block, span)
         if may_assume_signature(inner, block, self.evaluate):
             if not self._has_same_weights(inner, block):
                 return self.run_body(inner, block)
@@ -306,8 +303,26 @@ class Elaborator(Layers):
             return self.stand_in(inner, block, dict(inner.names))
         summaries = inner.state.summaries
         if summaries is not None:
-            return apply_summary(inner, block, summaries, lambda: self.run_body(inner, block))
+            return apply_summary(
+                inner,
+                block,
+                summaries,
+                lambda general: self._elaborated(general, block, span),
+                lambda: self.run_body(inner, block),
+            )
         return apply_template(inner, block, span, lambda: self.run_body(inner, block))
+
+    def _match(self, inner: Frame, block: ast.Block, span: Span) -> None:
+        """Match inputs and configuration that are bound with the signature, and prove `where`."""
+        self.require_blocks_fit(inner, block)
+        match_inputs(inner, block, span, self.evaluate)
+        fill_inputs(inner, block, self.evaluate)
+        check_where(inner, block, caller_place(inner, span), self.condition)
+
+    def _elaborated(self, inner: Frame, block: ast.Block, span: Span) -> Results:
+        """The results of a block whose inputs and configuration are bound."""
+        self._match(inner, block, span)
+        return self.run_body(inner, block)
 
     def _has_same_weights(self, inner: Frame, block: ast.Block) -> bool:
         """Whether a layer is applied first, or again to what it was applied to first.

@@ -50,6 +50,7 @@ from meganeura_dsl.elaborate.values import (
     OpenText,
     Tensor,
     TensorList,
+    Unknown,
     describe,
     is_condition,
     is_initializer,
@@ -90,11 +91,14 @@ class Expressions(ABC):
         """The value of an expression."""
         try:
             spend(EXPRESSION)
-            return self._evaluate(node, frame)
+            value = self._evaluate(node, frame)
         except OutOfWorkError as error:
             name, place = frame.outermost(node.span)
             problem = TooMuchWork(place, error.reason, name)
             raise ProblemError(problem) from error
+        if value is Unknown.NUMBER and frame.state.generalized:
+            raise UndecidableError("a number depends on one that a symbol stands for")
+        return value
 
     def _evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
         match node:
@@ -144,6 +148,7 @@ class Expressions(ABC):
     def _splice(self, node: ast.Expression, frame: Frame) -> str:
         """What a number or a text adds to a word; what is open in a proof stays in braces."""
         value, place = self.evaluate(node, frame), frame.place(node.span)
+        self._require_known_label(value, frame)
         if frame.state.differs_by_round(value):
             raise ProblemError(LabelOfRound(place))
         match value:
@@ -162,9 +167,14 @@ class Expressions(ABC):
 
     def _path_item(self, node: ast.Expression, frame: Frame) -> str:
         size = self.size(node, frame)
+        self._require_known_label(size, frame)
         if frame.state.differs_by_round(size):
             raise ProblemError(LabelOfRound(frame.place(node.span)))
         return show(size)
+
+    def _require_known_label(self, value: Evaluated, frame: Frame) -> None:
+        if frame.state.is_general(value):
+            raise UndecidableError("a label depends on a number that a symbol stands for")
 
     def size(self, node: ast.Expression, frame: Frame) -> Size:
         """The value of an expression that must be a size."""
@@ -274,6 +284,8 @@ class Expressions(ABC):
                 return tensor_arithmetic.elementwise(
                     frame, node.operator_span, node.operator, left, right, names
                 )
+            if node.operator in ("/", "//", "%", "**") and frame.state.is_general(right):
+                raise UndecidableError("a divisor depends on a number that a symbol stands for")
             return static_arithmetic.combine(node.operator, left, right)
         except KindError as error:
             raise _wrong_kind(frame, node.operator_span, error.wanted, error.value) from error

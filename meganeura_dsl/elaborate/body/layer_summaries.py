@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.body.general_applications import general_application, with_sizes
 from meganeura_dsl.elaborate.body.layer_templates import application_key
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.summary import (
     Applied,
     Summaries,
@@ -30,12 +31,15 @@ from meganeura_dsl.elaborate.values import Tensor, is_tensor
 from meganeura_dsl.ir.objectives import reached_values
 from meganeura_dsl.ir.ops import Constant, Parameter
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.limits.language_limits import DEEPEST, MOST_ROUNDS
+from meganeura_dsl.limits.language_limits import DEEPEST, MOST_ROUNDS, VALUE
 from meganeura_dsl.limits.work_budget import OutOfWorkError, measured, spend
 from meganeura_dsl.symbolic.size import Dim, Size
 from meganeura_dsl.syntax import ast
 
 _Result = TypeVar("_Result")
+Elaborate = Callable[[Frame], tuple[Tensor, ...]]
+MOST_ATTEMPTS = 2
+"""A block that no symbols fit so often depends on its numbers."""
 
 
 def with_summaries(
@@ -51,21 +55,31 @@ def with_summaries(
 
 
 def apply_summary(
-    inner: Frame, block: ast.Block, summaries: Summaries, run: Callable[[], tuple[Tensor, ...]]
+    inner: Frame,
+    block: ast.Block,
+    summaries: Summaries,
+    elaborate: Elaborate,
+    run: Callable[[], tuple[Tensor, ...]],
 ) -> tuple[Tensor, ...]:
-    """The results of `run`, or what the summary of an equal application says of them."""
+    """The results of `run`, or what the summary of an equal application says of them.
+
+    `elaborate` applies the block in a frame whose inputs and configuration are bound.
+    """
     inputs = [value for item in block.inputs if is_tensor(value := inner.names[item.name])]
     key = _key(inner, block, inputs)
     if key is None:
         return run()
     known = summaries.known.get(key)
+    if known is None:
+        known = _from_symbols(inner, block, inputs, summaries, elaborate)
+        if known is not None:
+            summaries.known[key] = known
     if known is not None and _may_stand_here(inner, known):
         return _repeat(inner, known, inputs)
     summarizer = _Summarizer(inner, inputs)
     with _collected(inner.state) as applied:
-        results, steps = measured(run)
-    spend(steps)
-    summary = summarizer.summary(results, applied, steps)
+        results = run()
+    summary = summarizer.summary(results, applied)
     if summary is not None:
         summaries.known[key] = summary
     return results
@@ -79,6 +93,45 @@ def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
         return None
     key = application_key(inner, block, inputs)
     return None if key is None else (key, whole)
+
+
+def _from_symbols(
+    inner: Frame,
+    block: ast.Block,
+    inputs: Sequence[Tensor],
+    summaries: Summaries,
+    elaborate: Elaborate,
+) -> Summary | None:
+    """What follows from a summary in symbols; None if there is none, or this is the first of it."""
+    if summaries.attempts.get(block, 0) >= MOST_ATTEMPTS:
+        return None
+    general = general_application(inner, block, inputs)
+    if general is None:
+        return None
+    key = general.key(inner, block)
+    if key not in summaries.general:
+        summaries.general[key] = None
+        return None
+    known = summaries.general[key]
+    if known is None:
+        frame, leaves = general.frame(inner, block, summaries)
+        known = summaries.general[key] = _summary_in_symbols(frame, leaves, elaborate)
+    if known is None:
+        summaries.attempts[block] = summaries.attempts.get(block, 0) + 1
+        return None
+    return with_sizes(known, general.sizes)
+
+
+def _summary_in_symbols(
+    frame: Frame, inputs: Sequence[Tensor], elaborate: Elaborate
+) -> Summary | None:
+    """The summary of an application in symbols, if it holds for all that they may be."""
+    summarizer = _Summarizer(frame, inputs)
+    try:
+        results, _ = measured(lambda: elaborate(frame))
+    except (ProblemError, OutOfWorkError, UndecidableError):
+        return None
+    return summarizer.summary(results, frame.state.applied)
 
 
 def _named(state: ElaborationState, value: Tensor) -> Size | None:
@@ -123,7 +176,7 @@ class _Summarizer:
         self.count = state.build.count
         self.updates = dict(state.updates)
 
-    def summary(self, results: Sequence[Tensor], applied: Applied, steps: int) -> Summary | None:
+    def summary(self, results: Sequence[Tensor], applied: Applied) -> Summary | None:
         """What was done, if a summary can say it."""
         state, before, after = self.inner.state, self.before, _Counts.of(self.inner.state)
         updates = {
@@ -149,7 +202,6 @@ class _Summarizer:
             applied.moved(-self.inner.depth),
             after.values - before.values,
             after.rounds - before.rounds,
-            steps,
         )
 
     def _relative(self, name: str) -> str:
@@ -210,7 +262,7 @@ def _effects(state: ElaborationState, count: int) -> tuple[object, ...]:
 
 def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     state, build = inner.state, inner.build
-    spend(summary.steps)
+    spend(VALUE * summary.values)
     build.skip(summary.values)
     state.rounds += summary.rounds
     if state.rounds > MOST_ROUNDS:

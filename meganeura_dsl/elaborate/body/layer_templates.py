@@ -64,14 +64,14 @@ def _hashable(config: tuple[Evaluated | None, ...]) -> Hashable:
         hash(config)
     except TypeError:
         return None
-    return tuple(map(_with_types, config))
+    return tuple(map(with_types, config))
 
 
-def _with_types(value: Evaluated | None) -> Hashable:
+def with_types(value: Evaluated | None) -> Hashable:
     """A value that tells 1 from true and from 1.0, in what a block was given too."""
     if not isinstance(value, BlockValue):
         return type(value), value
-    return value, tuple(_with_types(each) for _, each in value.config)
+    return value, tuple(with_types(each) for _, each in value.config)
 
 
 class _Recorder:

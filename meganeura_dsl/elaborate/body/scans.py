@@ -381,7 +381,8 @@ def _close(
         [*kept, *ends],
         backward=backward,
     )
-    first = frame.add(statement.span, ops.Scan(*attributes), *operands)
+    stops = scan.goes_on is not None
+    first = frame.add(statement.span, ops.Scan(*attributes, stops=stops), *operands)
     results = frame.build.results_of(first)
     for name, result in zip(carries, results, strict=False):
         frame.names[name] = result

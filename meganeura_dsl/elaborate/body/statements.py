@@ -11,7 +11,7 @@ from meganeura_dsl.elaborate.body.parameters import declare_parameter, set_updat
 from meganeura_dsl.elaborate.body.scans import collects, run_scan, write_part
 from meganeura_dsl.elaborate.body.tensor_parts import replace_part
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
-from meganeura_dsl.elaborate.scope.scope import Binding, Frame
+from meganeura_dsl.elaborate.scope.scope import Binding, Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
 from meganeura_dsl.elaborate.values import (
     BlockValue,
@@ -57,6 +57,8 @@ class Statements(Expressions, ABC):
                 return self.execute(then if self.choose(condition, frame) else otherwise, frame)
             case ast.For():
                 return self._for(statement, frame)
+            case ast.Scan() if frame.state.generalized:
+                raise UndecidableError("how many rounds there are may depend on a number")
             case ast.Scan(variable=variable):
                 run_scan(statement, frame, self, dim(unused(variable.text, frame)))
             case ast.Declare():
@@ -166,5 +168,7 @@ class Statements(Expressions, ABC):
                 if results is not None:
                     return results
             return None
+        if frame.state.is_general(start) or frame.state.is_general(stop):
+            raise UndecidableError("how many rounds there are depends on a number")
         body = partial(self.execute, statement.body, frame)
         return run_by_induction(Loop(statement, frame, start, stop, body))

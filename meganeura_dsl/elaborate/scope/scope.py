@@ -21,7 +21,7 @@ from meganeura_dsl.elaborate.problems.proof_failures import (
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.summary import Applied
-from meganeura_dsl.elaborate.values import BlockValue, is_symbolic
+from meganeura_dsl.elaborate.values import Axes, BlockValue, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ir.objectives import Moved
 from meganeura_dsl.ir.ops import Parameter, StopGradient
@@ -192,6 +192,8 @@ class ElaborationState:
     """The parameters and states that a model brought with it, by name."""
     summaries: Summaries | None = None
     """In a check, what is known of applications that are not elaborated again."""
+    generalized: frozenset[str] = frozenset()
+    """In a check, the symbols that stand for numbers, so that what is found holds for others."""
     applied: Applied = field(default_factory=Applied)
     """What was applied so far."""
     reserved: dict[str, int] = field(default_factory=dict[str, int])
@@ -285,7 +287,7 @@ class ElaborationState:
                 name
                 for size in info.type.shape
                 if isinstance(size, Dim)
-                for name in size.variables()
+                for name in size.variables() - self.generalized
             }
             if symbolic:
                 names = tuple(sorted(symbolic))
@@ -327,6 +329,16 @@ class ElaborationState:
     def place_in_scans(self) -> tuple[int, ...]:
         """What tells the values of one round from those of others."""
         return tuple([scan.number for scan in self.scans.values()])
+
+    def is_general(self, value: Evaluated) -> bool:
+        """Whether a size, or one of some axes, depends on a number that a symbol stands for."""
+        if not self.generalized:
+            return False
+        sizes = value if isinstance(value, Axes) else (value,)
+        return any(
+            isinstance(size, Dim) and not size.variables().isdisjoint(self.generalized)
+            for size in sizes
+        )
 
     def differs_by_round(self, value: Evaluated) -> bool:
         """Whether a size or condition speaks of the index of a scan that is open."""

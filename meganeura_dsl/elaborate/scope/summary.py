@@ -82,8 +82,6 @@ class Summary:
     """What was applied, and how deep below the application."""
     values: int
     rounds: int
-    steps: int
-    """The steps of work that it took."""
 
 
 @dataclass
@@ -96,3 +94,9 @@ class Summaries:
 
     facts: Facts = field(default_factory=Facts)
     known: dict[Hashable, Summary] = field(default_factory=dict["Hashable", Summary])
+    general: dict[Hashable, Summary | None] = field(
+        default_factory=dict["Hashable", "Summary | None"]
+    )
+    """Summaries in symbols, for what was applied twice; None before, and where there is none."""
+    attempts: dict[ast.Block, int] = field(default_factory=dict["ast.Block", int])
+    """How often it was tried in vain to elaborate a block in symbols."""

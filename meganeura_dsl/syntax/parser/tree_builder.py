@@ -5,7 +5,7 @@ and parts. A part that the rule leaves out is None. What the grammar cannot refu
 phrase shows (a name given twice, say) is refused here.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from math import isfinite
@@ -325,12 +325,34 @@ def _phrase(_: Span, *words: Token) -> str:
 
 
 def _refuse_repetition(binders: Iterable[ast.Parameter | ast.Input]) -> None:
-    seen: dict[str, ast.Parameter | ast.Input] = {}
+    """Refuse two binders of one name, and a size that has the name of its input or a later one."""
+    seen: dict[str, ast.Node] = {}
+    sizes: dict[str, ast.Node] = {}
     for binder in binders:
-        if binder.name in seen:
-            first = seen[binder.name].span
-            raise ProblemError(token_problems.DuplicateName(binder.span, first, binder.name))
-        seen[binder.name] = binder
+        name = binder.name
+        if isinstance(binder, ast.Input):
+            for entry in binder.type.shape.entries:
+                sizes |= {each: size for each, size in _sizes_in(entry) if each not in seen}
+        if name in seen:
+            raise ProblemError(token_problems.DuplicateName(binder.span, seen[name].span, name))
+        if name in sizes:
+            size = sizes[name].span
+            raise ProblemError(token_problems.DuplicateName(binder.span, size, name, is_size=True))
+        seen[name] = binder
+
+
+def _sizes_in(entry: ast.Expression | ast.Rest) -> Iterator[tuple[str, ast.Node]]:
+    """The sizes and rests that an entry of a shape names."""
+    match entry:
+        case ast.Name(text=name) | ast.Rest(name=name):
+            yield name, entry
+        case ast.Unary(operand=operand):
+            yield from _sizes_in(operand)
+        case ast.Binary(left=left, right=right):
+            yield from _sizes_in(left)
+            yield from _sizes_in(right)
+        case _:
+            return
 
 
 def _refuse_outsiders(

@@ -127,17 +127,23 @@ class ForeignSpelling(SyntaxProblem, code="E0121"):
 
 @dataclass(frozen=True)
 class DuplicateName(SyntaxProblem, code="E0122"):
-    """A name is given twice, as an argument of one call or as a parameter of one declaration.
+    """A name is given twice: to arguments of one call, parameters, or an input and a size.
 
     conv2d(64, 3, pad=1, pad=2)              # E0122
     block Net(c, c)(x: [n, c])               # E0122
+    block Net(c)(n: [n, c])                  # E0122
     """
 
     first: Span
     name: str
+    is_size: bool = False
+    """Whether the first is a size of an input."""
 
     def report(self) -> Report:
         first = Remark("first", "", self.first)
+        if self.is_size:
+            headline = f"`{self.name}` is a size and an input"
+            return self.say(headline, "the input", Help("give one of them another name"), first)
         return self.say(f"`{self.name}` is given twice", "the second time", None, first)
 
 

@@ -163,8 +163,9 @@ def fit(probe: MemoryProbe, available: int | None = None) -> Fit:
     """What a run takes, and the largest batch that fits into so many bytes, if any are given.
 
     The run is one with the setting `memory`, which is what is available where it is not set: rounds
-    of scans are recomputed as far as that is needed. Raises `ProblemError` for sizes that the
-    program refuses, and `DeviceError` where the backend does not say what a step takes.
+    of scans are recomputed as far as that is needed. Where it is set, no more is available. Raises
+    `ProblemError` for sizes that the program refuses, and `DeviceError` where the backend does not
+    say what a step takes.
     """
     sizes = dict(probe.settings.sizes)
     counter = probe.counter
@@ -172,7 +173,10 @@ def fit(probe: MemoryProbe, available: int | None = None) -> Fit:
     limits: dict[int, str] = {}
     found: dict[int, PlannedStep | None] = {}
     stated = probe.settings.memory_bytes
-    allowed = available if stated is None else stated
+    if stated is None:
+        allowed = available
+    else:
+        allowed, available = stated, min(stated, available or stated)
 
     @cache
     def measured(examples: int) -> int | None:

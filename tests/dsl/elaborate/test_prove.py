@@ -4,11 +4,19 @@ from textwrap import dedent, indent
 
 import pytest
 
-from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.diagnostics.problem import ProblemError, Sink
+from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.declarations.block_proofs import prove_block
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.proof_failures import require_countable
 from meganeura_dsl.elaborate.scope.linker import library
+from meganeura_dsl.elaborate.typecheck.shape_patterns import Mismatch, spread
+from meganeura_dsl.elaborate.values import Axes
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.pipeline import CheckResult, check
+from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.parser.parser import parse
 
 
 def checked(text: str) -> CheckResult:
@@ -391,3 +399,62 @@ def test_a_size_chosen_by_configuration_is_solved_for() -> None:
         """
     )
     assert not result.reports, result.reports
+
+
+LOOP = "  y = x\n  for i in 0..depth:\n    y = {}\n  return x\n"
+SCAN = "  scan t in 0..4:\n    if deep:\n      return x\n  return x\n"
+ROLL = "  return roll(x, 0, k)\n"
+
+
+@pytest.mark.parametrize(
+    ("signature", "body", "codes"),
+    [
+        ("(depth)(x: [n]) -> [n]", LOOP.format("y == x"), ["N0001"]),
+        ("(depth)(x: [n]) -> [n]", LOOP.format("y + x"), []),
+        ("(deep: bool)(x: [n]) -> [n]", SCAN, ["E0216"]),
+        ("(k)(x: [n]) -> [n] where 0 <= k, k <= n", ROLL, []),
+        ("(k)(x: [n]) -> [n] where 0 < k, k <= n", ROLL, []),
+        ("(k)(x: [n]) -> [n] where 0 <= k, k < n", ROLL, []),
+        ("(k)(x: [n]) -> [n] where 0 < k, k < n", ROLL, []),
+    ],
+)
+def test_what_holds_at_the_edges(signature: str, body: str, codes: list[str]) -> None:
+    """A type changes in a loop, a scan is left, and elements are moved by none or by all."""
+    value = {"(depth)": "depth=1", "(deep: bool)": "deep=true"}.get(
+        signature.partition("(x")[0], "k=1"
+    )
+    text = f"block F{signature}:\n{body}expect F({value}) maps [4] -> [4]\n"
+    result = check(Source("net.mgn", text), lambda _: None)
+    assert [each.code for each in result.problems] == codes
+    assert result.proved == (() if codes else ("F",))
+
+
+@pytest.mark.parametrize("first", [0, 1, 3])
+def test_a_tensor_of_too_many_elements_is_refused_whatever_else_is_empty(first: int) -> None:
+    place = Location(Span(Source("net.mgn", ""), 0, 0))
+    huge = TensorType(DType.F32, (first, 2**40, 2**40))
+    with pytest.raises(ProblemError):
+        require_countable(huge, place, Facts())
+    require_countable(TensorType(DType.F32, (first, 2, 2**10)), place, Facts())
+
+
+def test_a_pattern_has_an_entry_for_each_axis() -> None:
+    text = "block F()(x: [a, b], y: [a, ...b], z: [...c]) -> [a, b]:\n  return x\n"
+    (block,) = parse(Source("net.mgn", text), Sink()).declarations
+    assert isinstance(block, ast.Block)
+    fits = {
+        item.name: [rank for rank in range(5) if _spreads(item.type.shape, rank)]
+        for item in block.inputs
+    }
+    assert fits == {"x": [2], "y": [1, 2, 3, 4], "z": [0, 1, 2, 3, 4]}
+
+
+def _spreads(pattern: ast.Pattern, rank: int) -> bool:
+    try:
+        placed = spread(pattern, (3,) * rank)
+    except Mismatch:
+        return False
+    taken = [len(each) if isinstance(each, Axes) else 1 for _, _, each in placed]
+    assert [at for at, _, _ in placed] == [sum(taken[:number]) for number in range(len(taken))]
+    assert sum(taken) == rank
+    return True

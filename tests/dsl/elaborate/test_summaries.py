@@ -151,6 +151,28 @@ REFUSED = {
           run:
             data = "digits"
         """,
+    "a divisor that is 0 for one of the numbers": """\
+        block Net(c)(x: [n, 4]) -> [n, 4]:
+          return x |> Rows(96 // (c - 24))
+
+        block Rows(k)(x: [n, 4]) -> [n, 4]:
+          return x * k
+
+        model wide = Net(32)
+        model wider = Net(48)
+        model none = Net(24)
+        """,
+    "a number that is too small for one of the sizes": """\
+        block Net(c)(x: [n, c]) -> [n, c]:
+          return x |> Near(24)
+
+        block Near(most)(x: [n, c]) -> [n, c] where c <= most:
+          return x |> fc: linear(c)
+
+        model first = Net(16)
+        model second = Net(20)
+        model third = Net(28)
+        """,
     "a parameter that two losses move": """\
         train fit(x: [batch, 4]):
           a = x |> a: Twice(4)
@@ -173,6 +195,37 @@ def test_a_refusal_is_the_same(program: str, monkeypatch: pytest.MonkeyPatch) ->
     quick, slow = checked(text), walked(text, monkeypatch)
     assert [each.severity.value for each in slow.problems].count("error") > 0
     assert texts(quick) == texts(slow)
+
+
+FAMILY = """\
+block Layer(d)(x: [n, c]) -> [n, d]:
+  y = x |> fc: linear(d) |> relu
+  if c == d:
+    return x + y
+  return y
+
+block Stack(depth, d)(x: [n, c]) -> [n, d]:
+  x = x |> stem: Layer(d)
+  for i in 0..depth:
+    x = x |> layers[i]: Layer(d)
+  return x |> norm: batch_norm()
+
+block Net(depth, d)(x: [n, 4 * d]) -> [n, 3]:
+  return x |> stack: Stack(depth, d) |> fc: linear(3)
+
+"""
+
+
+def test_models_of_a_family_have_the_layers_of_their_own_numbers() -> None:
+    """No number that a symbol stands for decides how many layers there are, or what they are."""
+    family = [(depth, width) for depth in (8, 9, 12) for width in (16, 24, 40)]
+    lines = [f"model m{depth}_{width} = Net({depth}, {width})\n" for depth, width in family]
+    program = checked(FAMILY + "".join(lines)).program
+    summaries = Summaries()
+    pairs = zip(elaborations(program, summaries), elaborations(program, None), strict=True)
+    for summarized, walked in pairs:
+        assert found(summarized) == found(walked)
+    assert any(summary is not None for summary in summaries.general.values())
 
 
 LOOKED_UP = """\

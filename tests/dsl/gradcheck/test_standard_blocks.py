@@ -42,7 +42,7 @@ BLOCKS = {
 }
 EXAMPLES = {
     "ddpm: Drawn": (2, 50),
-    "mixtral: Routed": (3, 1000),
+    "mixtral: Routed": (2, 1000),
     "mixtral: Mixtral": (1, 1000),
 }
 """Where an example takes a second or more, how many are tried: a U-Net in a loop, or experts whose
@@ -53,7 +53,7 @@ TOWERS = {
     "whisper: WhisperDecoder",
 }
 """Blocks that are layers of one kind in a row, each of which is checked for itself."""
-LAYER, PART, WHOLE = (40, 10_000), (6, 10_000), (3, 10_000)
+LAYER, PART, WHOLE = (40, 10_000), (5, 10_000), (2, 10_000)
 """How many examples of a layer are tried, of a block, and of a network or a tower: by day and by
 night."""
 

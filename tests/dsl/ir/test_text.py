@@ -173,6 +173,11 @@ def test_empty_lines_and_comments_are_skipped() -> None:
         ("Conv(%0, %1", "Conv(%0, %7", "line 3: %7 is not defined above"),
         ("= %3\n", "= %9\n", "line 6: %9 is not defined above"),
         (", groups=1", "", "line 3: `Conv` has the attributes stride, padding, dilation, groups"),
+        (
+            "dilation=[1], groups=1",
+            "groups=1, dilation=[1]",
+            "line 3: `Conv` has the attributes stride, padding, dilation, groups",
+        ),
         ("Add(%1, %1)", "Add(%1, %1, axis=0)", r"line 5: `Add` has the attributes \(none\)"),
         ("f32[n, 3, h]\n", "f31[n, 3, h]\n", "line 1: 'f31' is not a valid DType"),
         ("f32[n, 3, h]\n", "f32[n, 3, h\n", "line 1: `,` is expected before `the end`"),
@@ -195,10 +200,10 @@ body @0:
   %1 = Input(name="carry.0", dtype=f32, shape=[n]) : f32[n]
   %2 = Neg(%1) : f32[n]
   output "carry.0" = %2
-%1 = Scan(%0, body=@0, rounds=s, carried=1, sliced=[], collected=[], backward=false).0 : f32[n]
-%2 = Scan(%1, body=@0, rounds=3, carried=1, sliced=[], collected=[], backward=true).0 : f32[n]
+%1 = Scan(%0, body=@0, rounds=s, carried=1, sliced=[], collected=[], backward=false, stops=false).0 : f32[n]
+%2 = Scan(%1, body=@0, rounds=3, carried=1, sliced=[], collected=[], backward=true, stops=false).0 : f32[n]
 output "y" = %2
-"""
+"""  # noqa: E501 - as it is printed
 
 
 def test_a_body_stands_above_the_ops_that_have_it() -> None:

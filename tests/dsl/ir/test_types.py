@@ -1,6 +1,6 @@
 """Tensor types."""
 
-from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.ir.types import DType, TensorType, free_sizes
 from meganeura_dsl.symbolic.size import dim
 
 n, h = dim("n"), dim("h")
@@ -34,3 +34,11 @@ def test_element_types() -> None:
         "u32": 4,
         "bool": 4,
     }
+
+
+def test_sizes_left_open_are_named_once_whatever_they_stand_in() -> None:
+    types = [TensorType(DType.F32, (n, 3)), TensorType(DType.F32, (h * n, (h + dim("w")) // 2))]
+    assert free_sizes(types) == ["h", "n", "w"]
+    assert free_sizes(types[:1]) == ["n"]
+    assert free_sizes([TensorType(DType.F32, (n * h,))]) == ["h", "n"]
+    assert free_sizes([TensorType(DType.F32, (4,))]) == []

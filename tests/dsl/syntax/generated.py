@@ -1,6 +1,6 @@
 """Syntax trees of any form, for tests that hold for all of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.syntax import ast
+from tests.dsl.syntax.trees import nodes
 
 Made = TypeVar("Made")
 Strategy = st.SearchStrategy
@@ -203,7 +204,7 @@ def _headers(draw: st.DrawFn) -> ast.Block:
         NOWHERE,
         ast.Name(NOWHERE, ""),
         tuple(map(_parameter, names[:middle], kinds, defaults)),
-        tuple(map(_input, names[middle:], types)),
+        _inputs(names[middle:], types),
         draw(several(TYPES, 1)),
         (),
         (),
@@ -224,7 +225,7 @@ def _blocks(draw: st.DrawFn) -> ast.Block:
         NOWHERE,
         draw(NAMES),
         tuple(map(_parameter, names[:middle], kinds, defaults)),
-        tuple(map(_input, names[middle:], types)),
+        _inputs(names[middle:], types),
         draw(st.none() | several(TYPES, 1)),
         draw(several(EXPRESSIONS)),
         draw(bodies(IN_BLOCK)),
@@ -240,12 +241,19 @@ def _parameter(
     return ast.Parameter(NOWHERE, name, kind, default)
 
 
-def _input(name: str, type_: ast.Type) -> ast.Input:
-    return ast.Input(NOWHERE, name, type_)
+def _inputs(names: Iterable[str], types: Sequence[ast.Type]) -> tuple[ast.Input, ...]:
+    """Inputs of these names, but for those that a type mentions: no size is an input."""
+    found = [node for each in types for node in nodes(each)]
+    sizes = {each.text for each in found if isinstance(each, ast.Name)}
+    rests = {each.name for each in found if isinstance(each, ast.Rest)}
+    named = zip(names, types, strict=True)
+    return tuple(
+        ast.Input(NOWHERE, name, type_) for name, type_ in named if name not in sizes | rests
+    )
 
 
 INPUTS = st.dictionaries(WORDS, TYPES, max_size=3).map(
-    lambda drawn: tuple(_input(name, type_) for name, type_ in drawn.items())
+    lambda drawn: _inputs(drawn, tuple(drawn.values()))
 )
 PARAMETERS = several(
     st.builds(_parameter, WORDS, KINDS_OF_CONFIG | BLOCK_KINDS, st.none() | EXPRESSIONS)

@@ -135,6 +135,8 @@ AT_THE_TOP = [
     ("E0121", "«class» Foo:\n  pass", ""),
     ("E0122", "train t(x: [n], «x: [n]»):\n  minimize x", ""),
     ("E0122", "block B(c, «c»)(x: [n]) -> [n]:\n  return x", ""),
+    ("E0122", "block B()(y: [2 * x], «x: [n]») -> [n]:\n  return x", ""),
+    ("E0122", "train t(«x: [...x]»):\n  minimize x", ""),
     ("E0123", "model m = F(a=1, «2»)", ""),
     ("E0124", "train t(x: [n]):\n  «return x»", ""),
     ("E0125", "«x» = 3\ndef f() = 1", ""),

@@ -41,11 +41,18 @@ from meganeura_runtime.train.run_folder import RunFolder, named_folder
 from meganeura_runtime.train.training_problems import CannotResume, DataChanged
 from tests.effort import effort
 from tests.runtime.runs import PROGRAM, Place, contents
+from tests.shared_entries import cache_of_processes
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """The run that nothing interrupts."""
+    return Place(tmp_path_factory.mktemp("whole")).start("whole")
 
 
 def steps_logged(folder: RunFolder) -> list[tuple[str, int]]:
@@ -72,21 +79,20 @@ def assert_same_run(folder: RunFolder, whole: RunFolder) -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 5, 7, 19])
-def test_resumed_is_uninterrupted(place: Place, steps: int) -> None:
-    whole = place.start("whole")
+def test_resumed_is_uninterrupted(place: Place, whole: RunFolder, steps: int) -> None:
     place.start("parts", steps=steps)
     assert_same_run(place.resume("parts"), whole)
 
 
-@pytest.mark.parametrize("steps", [5, 6, 10, 13])
-def test_a_plateau_is_remembered(place: Place, steps: int) -> None:
+def test_a_plateau_is_remembered(place: Place) -> None:
     """Its best value, how long it lasted and the rate it led to: of the run that goes on too."""
     plateau = "plateau(threshold=0.5, factor=0.5, patience=0, cooldown=1, warmup=2)"
     place.write(PROGRAM.replace("cosine(warmup=3)", plateau))
     whole = place.start("whole")
     assert read_checkpoint(whole.checkpoint)[1].reduction.scale < 1
-    place.start("parts", steps=steps)
-    assert_same_run(place.resume("parts"), whole)
+    for steps in (5, 6, 10, 13):
+        place.start(f"parts-{steps}", steps=steps)
+        assert_same_run(place.resume(f"parts-{steps}"), whole)
 
 
 def test_a_run_knows_its_data(place: Place) -> None:
@@ -100,8 +106,7 @@ def test_a_run_knows_its_data(place: Place) -> None:
         place.start("other")
 
 
-def test_several_interruptions(place: Place) -> None:
-    whole = place.start("whole")
+def test_several_interruptions(place: Place, whole: RunFolder) -> None:
     place.start("parts", steps=3)
     for _ in range(4):
         place.resume("parts", steps=4)
@@ -120,9 +125,8 @@ def test_resumed_is_uninterrupted_on_an_adapter(place: Place, device: Device) ->
 
 
 @pytest.mark.adapter
-def test_a_run_goes_on_with_other_backends(place: Place, device: Device) -> None:
+def test_a_run_goes_on_with_other_backends(place: Place, whole: RunFolder, device: Device) -> None:
     """Dropout, the order of examples, moments and statistics are those of one run on the CPU."""
-    whole = place.start("whole")
 
     def on_adapter(graph: Graph) -> Session:
         return WebGpuSession(plan_graph(graph, device.limits, device.style), device)
@@ -138,9 +142,8 @@ def test_a_run_goes_on_with_other_backends(place: Place, device: Device) -> None
         np.testing.assert_allclose(found[name], expected[name], 1e-4, 1e-5, err_msg=name)
 
 
-def test_a_cold_restart_is_another_run(place: Place) -> None:
+def test_a_cold_restart_is_another_run(place: Place, whole: RunFolder) -> None:
     """The weights alone do not go on: moments, the step and the order of examples matter."""
-    whole = place.start("whole")
     place.start("parts", steps=7)
     job = place.job("epochs=3")
     tensors, _ = read_checkpoint(RunFolder(place.folder / "parts").checkpoint)
@@ -167,12 +170,14 @@ def test_more_epochs_may_be_asked_for(place: Place) -> None:
     assert (settings.epochs, settings.log_every) == (5, 1)
 
 
-def test_what_was_measured_after_the_checkpoint_is_forgotten(place: Place) -> None:
+def test_what_was_measured_after_the_checkpoint_is_forgotten(
+    place: Place, whole: RunFolder
+) -> None:
     folder = place.start("run", steps=7)
     with folder.metrics.open("a") as file:
         file.write('{"kind": "step", "step": 8, "epoch": 1, "loss": 1.0}\n{"kind": "st')
     (folder.path / ".checkpoint.safetensors.1.partial").write_bytes(b"half")
-    assert_same_run(place.resume("run"), place.start("whole"))
+    assert_same_run(place.resume("run"), whole)
     assert not list(folder.path.glob(".*"))
 
 
@@ -246,8 +251,9 @@ def test_data_that_is_cut_short_while_it_is_trained_on_ends_in_a_message(tmp_pat
     "line",
     [b'{"kind": "step", "step": 3, "lo', b"\xff\xfe\n", b"[3]\n", b'{"step": "3"}\n', b"[" * 9999],
 )
-def test_lines_of_metrics_that_are_no_records_are_dropped(place: Place, line: bytes) -> None:
-    whole = place.start("whole")
+def test_lines_of_metrics_that_are_no_records_are_dropped(
+    place: Place, whole: RunFolder, line: bytes
+) -> None:
     folder = place.start("run", steps=7)
     content = folder.metrics.read_bytes()
     folder.metrics.write_bytes(line + content if line.endswith(b"\n") else content + line)
@@ -466,8 +472,7 @@ def test_names_of_tensors_are_kept(place: Place) -> None:
     assert contents(folder.weights) == contents(whole.weights)
 
 
-def test_data_that_was_moved_may_have_other_names(place: Place) -> None:
-    whole = place.start("whole")
+def test_data_that_was_moved_may_have_other_names(place: Place, whole: RunFolder) -> None:
     place.start("run", steps=6)
     tensors = load_file(place.folder / "points.safetensors")
     renamed = {name.replace("x", "points"): each for name, each in tensors.items()}
@@ -509,16 +514,18 @@ def test_a_checkpoint_of_other_tensors_is_refused(place: Place, change: str) -> 
 
 
 @pytest.mark.parametrize("seed", range(effort(1, 10)))
-def test_a_killed_run_goes_on_where_its_checkpoint_is(place: Place, seed: int) -> None:
+def test_a_killed_run_goes_on_where_its_checkpoint_is(
+    place: Place, whole: RunFolder, seed: int
+) -> None:
     """SIGKILL at random moments: never a damaged folder, never more than an epoch lost.
 
     In a process of its own, since one that has used a GPU cannot be forked.
     """
-    whole = place.start("whole")
     command = (sys.executable, "-m", "tests.runtime.killing", str(place.folder), str(seed))
     environment = {
         **os.environ,
         "OPENBLAS_NUM_THREADS": "1",
+        "MEGANEURA_CACHE": cache_of_processes(),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     subprocess.run(command, check=True, timeout=300, env=environment)
@@ -536,8 +543,7 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_keeps_the_last_good_checkpoint(place: Place) -> None:
-    whole = place.start("whole")
+def test_a_full_disk_keeps_the_last_good_checkpoint(place: Place, whole: RunFolder) -> None:
     folder = place.start("run", steps=7)
     before = folder.checkpoint.read_bytes()
     with largest_file(1000), pytest.raises(ProblemError) as caught:
@@ -561,8 +567,7 @@ class Vanishing(ReferenceSession):
         return super().step(feeds)
 
 
-def test_a_run_whose_device_was_lost_is_told_so_and_goes_on(place: Place) -> None:
-    whole = place.start("whole")
+def test_a_run_whose_device_was_lost_is_told_so_and_goes_on(place: Place, whole: RunFolder) -> None:
     with pytest.raises(ProblemError, match="E0551") as caught, explained_failures():
         place.start("run", open_session=Vanishing)
     headline = caught.value.problem.report().headline

@@ -5,11 +5,14 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.problems.location import Location
@@ -32,11 +35,14 @@ from meganeura_dsl.transforms.optimizers.schedules import (
 from meganeura_dsl.transforms.optimizers.schedules import Constant as ConstantRate
 from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_dsl.transforms.training_step import training_step
+from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Outputs, Uploaded
+from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.io.data.dataset import Demand, match_data
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor
+from meganeura_runtime.train import run_folder
 from meganeura_runtime.train.events import (
     EpochEnded,
     Evaluated,
@@ -47,11 +53,12 @@ from meganeura_runtime.train.events import (
     Started,
     Stepped,
 )
-from meganeura_runtime.train.job import Job
+from meganeura_runtime.train.job import Job, prepare
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.recipe import SizedStep, training_settings
 from meganeura_runtime.train.run_folder import RunFolder, named_folder, new_folder
 from meganeura_runtime.train.training_problems import LossNotFinite
+from tests.runtime.runs import Place
 
 EXAMPLES = 10
 X = np.arange(1, EXAMPLES + 1, dtype=np.float32).reshape(EXAMPLES, 1) / EXAMPLES
@@ -474,3 +481,20 @@ def test_settings_say_how_the_step_is_built() -> None:
     adamw = replace(job(), settings=job(optimizer={"kind": "adamw"}).settings).settings
     assert training_settings(adamw).optimizer == AdamW(weight_decay=0.01)
     assert Sgd(lr=0.5) == job().settings.optimizer
+
+
+def test_a_line_of_the_metrics_speaks_of_a_step_or_is_left_out() -> None:
+    lines = (b'{"step": 2}', b'{"step": 3}', b"[" * 200_000, b'{"step": "2"}', b"{", b"[2]", b"")
+    assert [run_folder._is_by(2, line) for line in lines] == [True, *[False] * 6]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_hosts_train_together_on_so_many_devices_as_is_said(count: int, tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    job = prepare(pipeline.load(str(place.folder / "fit.mgn")), "fit", place.folder)
+    device = cast("OpenDevice", SimpleNamespace(hosts=SimpleNamespace(count=count)))
+    if count == 1:
+        assert job.spread_over(device) is device
+    else:
+        with pytest.raises(DeviceError, match=f"{count} hosts train together"):
+            job.spread_over(device)

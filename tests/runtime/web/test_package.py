@@ -46,8 +46,9 @@ for await (const piece of generator.generate("Once", { topK: 4, temperature: 1 }
 """
 
 USED = """async (steps) => {
-  const { Model, Training, readTensors } = await import("meganeura");
-  const model = await Model.open("model.mgb");
+  const { findDevice, Model, Training, readTensors } = await import("meganeura");
+  const device = findDevice();
+  const model = await Model.open("model.mgb", { device });
   const image = Float32Array.from({ length: 64 }, (_, i) => i % 17);
   const { output } = await model.run({ image });
   const losses = [];

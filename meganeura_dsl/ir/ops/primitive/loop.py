@@ -15,7 +15,7 @@ from meganeura_dsl.ir.ops.type_rules import (
     title,
 )
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.size import Size
 
@@ -33,6 +33,10 @@ class Loop(Op, abstract=True):
     and `collected` have one entry for each round. The body's leaves are `Input`s: `round`, an i32
     that is the place of the round's slices, `carry.0`, `slice.0`, `captured.0` and so on; its
     outputs are `carry.0`, `collected.0` and so on. `backward` begins with the last slices.
+
+    Where a loop `stops`, its last carry is a bool that says whether the round before was one that
+    counts. From the first round that leaves it false on, every round leaves all carries as they
+    are and collects zeros, so that these rounds need not be run.
     """
 
     operands = Operands(variadic="values")
@@ -45,6 +49,7 @@ class Loop(Op, abstract=True):
     sliced: tuple[int, ...]
     collected: tuple[int, ...]
     backward: bool
+    stops: bool = False
 
     # --- the parts of a body ---------------------------------------------------------------------
 
@@ -107,6 +112,8 @@ class Loop(Op, abstract=True):
             raise TypeRuleError(f"{title(self)} has a body of other leaves or outputs")
         for value, axis in zip(self.given, self.collected, strict=True):
             require_axes(self, (axis,), value.type.rank + 1)
+        if self.stops and (not self.next or self.next[-1].type != TensorType(DType.BOOL, ())):
+            raise TypeRuleError(f"{title(self)} stops by a last carry that is a bool[]")
 
     def _slice(self, facts: Facts, operand: TensorType, axis: int) -> TensorType:
         require_axes(self, (axis,), operand.rank)

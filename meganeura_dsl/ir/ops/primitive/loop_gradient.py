@@ -1,6 +1,7 @@
 """The gradient of a loop: a loop that goes back over its rounds."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from meganeura_dsl.ir.graph import Builder, Value
@@ -27,6 +28,7 @@ class LoopGradient:
     The loop back carries the cotangents of the carries, reads those of what was collected, and
     collects those of what was sliced. What each round began with, and its products, are read from
     memory: the loop forth is applied once more, and collects them too. All else is computed again.
+    Neither loop stops: rounds that do not count collect numbers whose derivatives are finite.
     """
 
     def __init__(
@@ -243,7 +245,8 @@ class LoopGradient:
         saved = {number: value for number, value in self.saved.items() if number in read}
         extra = tuple(dict.fromkeys(saved.values()))
         if extra:
-            forth = self.build.add_all(self.op.extended(extra), *self.operands)
+            extended = replace(self.op.extended(extra), stops=False)
+            forth = self.build.add_all(extended, *self.operands)
             stacks = dict(zip(extra, forth[len(forth) - len(extra) :], strict=True))
             for number, value in saved.items():
                 self.region.slices[number] = Sliced(stacks[value], 0, self.backward)

@@ -13,8 +13,8 @@ from jax import lax
 from jax.sharding import Sharding
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Op, Value, by_application
-from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, Loop
-from meganeura_dsl.ir.ops.type_rules import concrete
+from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, Loop, stack
+from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.xla.attention_ops import (
@@ -46,6 +46,8 @@ Pullback = Callable[[jax.Array], tuple[jax.Array, ...]]
 Arrays = Mapping[str, jax.Array]
 Round = tuple[list[jax.Array], list[jax.Array]]
 """What a round carries on, and what it gives."""
+RoundFunction = Callable[[list[jax.Array], jax.Array, list[jax.Array]], Round]
+"""From carries, the place of a round and its slices."""
 Stepped = tuple[dict[str, jax.Array], dict[str, jax.Array]]
 """Outputs and updates."""
 StepFunction = Callable[[Arrays, Arrays, Arrays], Stepped]
@@ -144,7 +146,7 @@ def _rounds(
     precision: ComputePrecision,
     lowerings: Mapping[type[Op], Lowering],
 ) -> tuple[jax.Array, ...]:
-    """The rounds of a loop by `lax.scan`: what each round reads and gives has its own type."""
+    """The rounds of a loop: what each round reads and gives has its own type."""
     graph = loop.body.graph
     body = step_function(graph, Numerics.of(graph, precision), {}, lowerings)
     types = loop.body.inputs
@@ -155,8 +157,7 @@ def _rounds(
     names, first, second = loop.names, loop.carried, loop.carried + len(loop.sliced)
     constant = dict(zip(names[second:], given[second:], strict=True))
 
-    def one_round(carries: list[jax.Array], read: tuple[jax.Array, list[jax.Array]]) -> Round:
-        place, slices = read
+    def one_round(carries: list[jax.Array], place: jax.Array, slices: list[jax.Array]) -> Round:
         fed = {ROUND: place, **dict(zip(names[:first], carries, strict=True))}
         fed |= dict(zip(names[first:second], slices, strict=True))
         outputs, _ = body({}, constant, fed)
@@ -165,12 +166,60 @@ def _rounds(
             [outputs[f"{COLLECTED}{number}"] for number in range(len(loop.collected))],
         )
 
-    sliced = zip(given[first:second], loop.sliced, strict=True)
-    slices = [jnp.moveaxis(x, axis, 0) for x, axis in sliced]
+    run = _until_it_stops if loop.stops else _all_rounds
+    carries, stacks = run(loop, one_round, given[:first], given[first:second])
+    return (*carries, *stacks)
+
+
+def _all_rounds(
+    loop: Loop, one_round: RoundFunction, starts: list[jax.Array], sources: list[jax.Array]
+) -> Round:
+    """The rounds of a loop by `lax.scan`."""
+    slices = [jnp.moveaxis(x, axis, 0) for x, axis in zip(sources, loop.sliced, strict=True)]
     places = jnp.arange(concrete(loop.rounds), dtype=jnp.int32)
-    carries, stacks = lax.scan(one_round, given[:first], (places, slices), reverse=loop.backward)
+
+    def step(carries: list[jax.Array], read: tuple[jax.Array, list[jax.Array]]) -> Round:
+        return one_round(carries, *read)
+
+    carries, stacks = lax.scan(step, starts, (places, slices), reverse=loop.backward)
     collected = zip(stacks, loop.collected, strict=True)
-    return (*carries, *(jnp.moveaxis(stack, 0, axis) for stack, axis in collected))
+    return carries, [jnp.moveaxis(stack, 0, axis) for stack, axis in collected]
+
+
+def _until_it_stops(
+    loop: Loop, one_round: RoundFunction, starts: list[jax.Array], sources: list[jax.Array]
+) -> Round:
+    """The rounds of a loop by `lax.while_loop`, up to the first that leaves the last carry false.
+
+    What those behind it would collect is zero.
+    """
+    rounds = concrete(loop.rounds)
+
+    def goes_on(state: tuple[jax.Array, Round]) -> jax.Array:
+        count, (carries, _) = state
+        return (count < rounds) & carries[-1]
+
+    def step(state: tuple[jax.Array, Round]) -> tuple[jax.Array, Round]:
+        count, (carries, stacks) = state
+        place = rounds - 1 - count if loop.backward else count
+        slices = [
+            lax.dynamic_index_in_dim(x, place, axis, keepdims=False)
+            for x, axis in zip(sources, loop.sliced, strict=True)
+        ]
+        following, found = one_round(carries, place, slices)
+        written = [
+            lax.dynamic_update_index_in_dim(whole, each, place, axis)
+            for whole, each, axis in zip(stacks, found, loop.collected, strict=True)
+        ]
+        return count + 1, (following, written)
+
+    stacks = [
+        stack(value.type, axis, rounds)
+        for value, axis in zip(loop.given, loop.collected, strict=True)
+    ]
+    empty = [jnp.zeros(concrete_shape(of.shape), jax_type(of.dtype)) for of in stacks]
+    _, found = lax.while_loop(goes_on, step, (jnp.zeros((), jnp.int32), (starts, empty)))
+    return found
 
 
 def _attention(

@@ -13,7 +13,7 @@ from weakref import finalize
 
 from meganeura_dsl.ir.graph import Array
 from meganeura_runtime.importing.onnx.onnx_worker import unpacked, write_request
-from meganeura_runtime.io.data.decode_worker import messages
+from meganeura_runtime.support.messages import messages
 
 
 class OnnxFailedError(Exception):

@@ -17,7 +17,7 @@ import numpy as np
 
 from meganeura_dsl.ir.graph import Array
 from meganeura_runtime.export.onnx.comparison import first_line, session_of
-from meganeura_runtime.io.data.decode_worker import messages, write_message
+from meganeura_runtime.support.messages import messages, write_message
 
 
 def write_request(

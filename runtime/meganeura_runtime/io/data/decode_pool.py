@@ -20,10 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_runtime.io.data.decode_worker import DONE, write_message
+from meganeura_runtime.io.data.decode_worker import DONE
 from meganeura_runtime.io.data.decoders import Decoder, decoder_text
 from meganeura_runtime.io.data.folder_problems import WorkerDied
 from meganeura_runtime.io.tensors.file_array import bytes_of
+from meganeura_runtime.support.messages import write_message
 
 RUN = 4
 """Files that a thread takes at a time: enough to ask for the next while one is decoded."""

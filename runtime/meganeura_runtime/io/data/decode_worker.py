@@ -17,22 +17,9 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.io.data.decoders import Decoder, decoder_of
+from meganeura_runtime.support.messages import messages
 
 DONE, FAILED = b"\0", b"\1"
-LENGTH = 8
-"""Bytes of the length of a message."""
-
-
-def write_message(file: BinaryIO, content: bytes) -> None:
-    """Write a message and its length."""
-    file.write(len(content).to_bytes(LENGTH, "little"))
-    file.write(content)
-
-
-def messages(file: BinaryIO) -> Iterator[bytes]:
-    """The messages up to the end of a file."""
-    while len(length := file.read(LENGTH)) == LENGTH:
-        yield file.read(int.from_bytes(length, "little"))
 
 
 def main() -> None:

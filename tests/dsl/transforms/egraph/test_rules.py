@@ -40,6 +40,7 @@ from tests.dsl.transforms.egraph.fusion_cases import (
 )
 from tests.dsl.transforms.egraph.net import Net
 from tests.dsl.transforms.egraph.winograd_cases import FORMS, winograd
+from tests.effort import effort
 
 
 def _cases() -> Iterator[tuple[str, Mode, Make]]:
@@ -104,7 +105,7 @@ def test_a_rewrite_is_found_and_true(name: str, mode: Mode, make: Make) -> None:
         net = Net()
         return with_more_outputs(net, draw, make(net, draw))
 
-    @settings(max_examples=3)
+    @settings(max_examples=effort(2, 100))
     @given(graphs())
     def holds(graph: Graph) -> None:
         explored, _ = examine(graph, mode, FORMS if "winograd" in name else DEFAULT_DEVICE)

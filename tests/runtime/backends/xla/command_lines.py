@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.shared_entries import cache_of_processes
+
 ROOT = Path(__file__).parents[4]
 
 
@@ -32,6 +34,7 @@ def process(devices: int, commands: Sequence[Sequence[str]], folder: Path) -> su
         **os.environ,
         "JAX_NUM_CPU_DEVICES": str(devices),
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        "MEGANEURA_CACHE": cache_of_processes(),
         "PYTHONPATH": str(ROOT),
         "NO_COLOR": "1",
     }

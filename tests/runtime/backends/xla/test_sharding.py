@@ -76,16 +76,19 @@ train denoise(image: [batch, 1, 8, 8]):
 """
 """Noise, a group norm, a step down and one up."""
 PROGRAMS = {
-    "digits_cnn": ("images", ("data", "fsdp")),
     "narrow_lm.mgn": ("text", ("fsdp", "data")),
     "narrow_unet.mgn": ("images", ("fsdp", "data")),
 }
-"""Programs with batch norm, with noise and with neither; their data, and how they are shared out.
+"""A language model and a network with noise; their data, and how they are shared out.
 
 The first sharding is tried; `make nightly` tries both, as each is compiled for many seconds, and
-two whole standard models.
+three whole standard models. Other tests share out a program with batch norm.
 """
-WHOLE = {"unet": PROGRAMS["narrow_unet.mgn"], "lm": PROGRAMS["narrow_lm.mgn"]}
+AT_NIGHT = {
+    "digits_cnn": ("images", ("data", "fsdp")),
+    "unet": PROGRAMS["narrow_unet.mgn"],
+    "lm": PROGRAMS["narrow_lm.mgn"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -179,9 +182,9 @@ def alone(place: Path) -> Path:
     return place / "alone"
 
 
-@pytest.mark.parametrize("program", effort([*PROGRAMS], [*PROGRAMS, *WHOLE]))
+@pytest.mark.parametrize("program", effort([*PROGRAMS], [*PROGRAMS, *AT_NIGHT]))
 def test_eight_devices_give_the_losses_of_one(place: Path, program: str) -> None:
-    data, shardings = {**PROGRAMS, **WHOLE}[program]
+    data, shardings = {**PROGRAMS, **AT_NIGHT}[program]
     sets = (f"data={data}.safetensors", "batch=16", "epochs=1", "log_every=1")
     tried, name = shardings[: effort(1, 2)], Path(program).stem
     spread = [train(program, f"{name}-{each}", 8, f"sharding={each}", *sets) for each in tried]
@@ -226,6 +229,14 @@ def test_two_processes_of_four_devices_give_the_losses_of_one(place: Path, alone
     assert_the_same(place / "two", alone)
 
 
+NUMBERS: dict[str, tuple[str, ...]] = {
+    "two": ("--set", "devices=2", "--set", "sharding=fsdp"),
+    "eight": (),
+    **effort({}, {"four": ("--set", "devices=4")}),
+}
+"""How many devices go on with a run of eight, and what that is asked for with."""
+
+
 def test_a_killed_run_goes_on_on_other_numbers_of_devices(place: Path, alone: Path) -> None:
     with process(8, [train("small.mgn", "killed", 8)], place) as running:
         limit = monotonic() + PATIENCE
@@ -233,16 +244,11 @@ def test_a_killed_run_goes_on_on_other_numbers_of_devices(place: Path, alone: Pa
             assert running.poll() is None
             sleep(0.05)
         running.send_signal(signal.SIGKILL)
-    for name in ("two", "four", "eight"):
+    for name in NUMBERS:
         shutil.copytree(place / "killed", place / f"on-{name}", ignore=lambda *_: [".lock"])
-    commands = [
-        resume("on-two", "--set", "devices=2", "--set", "sharding=fsdp"),
-        resume("on-four", "--set", "devices=4"),
-        resume("on-eight"),
-    ]
-    told = finish(8, commands, place)
+    told = finish(8, [resume(f"on-{name}", *sets) for name, sets in NUMBERS.items()], place)
     assert "2 devices, fsdp" in told
-    for name in ("two", "four", "eight"):
+    for name in NUMBERS:
         assert_the_same(place / f"on-{name}", alone)
 
 

@@ -445,3 +445,17 @@ def forged_run(file: Path, change: Change) -> Path:
 def test_other_bounds_than_the_graph_has_are_refused(file: Path) -> None:
     bounds = {"image": {"count": 10, "exempt": []}}
     assert "bounds" in reason(rewritten(file, bounds=bounds))
+
+
+def test_a_seal_stays_good_when_others_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "cache"))
+    first = seal(b"a")
+    assert first is not None
+    assert seal(b"b") not in (None, first)
+    assert seal(b"a") == first
+    assert is_sealed(b"a", first)
+    assert not is_sealed(b"b", first)
+    (key,) = (tmp_path / "cache").iterdir()
+    assert key.stat().st_mode & 0o077 == 0

@@ -131,6 +131,17 @@ def test_a_sound_is_a_spectrogram(tmp_path: Path) -> None:
     assert isinstance(refused(tmp_path, demand(20, 50, 2, name="sound")), UnfitInput)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_there_is_one_mean_for_all_colors_or_one_for_each(count: int, flowers: Path) -> None:
+    for more in (Reading(mean=[0.5] * count), Reading(std=[0.5] * count)):
+        for colors in (1, 3):
+            if count in (1, colors):
+                found = taken(read(flowers, demand(colors, 8, 16), 0, more), slice(0, 1))
+                assert found["image"].shape == (1, colors, 8, 16)
+            else:
+                assert isinstance(refused(flowers, demand(colors, 8, 16), more), UnfitInput)
+
+
 def test_what_is_asked_of_images_is_done(flowers: Path) -> None:
     reading = Reading(crop=0.5, mean=[0.0], std=[1.0], resample="nearest")
     fed = taken(read(flowers, demand(3, 8, 8), 0, reading), slice(7, 8))["image"]

@@ -8,7 +8,8 @@ from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.data.python_items import as_array, as_tensor, named_arrays
-from meganeura_runtime.io.data.source_problems import NotData
+from meganeura_runtime.io.data.source_problems import NotData, StreamEnded, WrongBatch
+from meganeura_runtime.io.data.streams import StreamSplit
 
 N = dim("n")
 DEMAND = Demand(
@@ -70,3 +71,28 @@ def test_a_type_that_no_graph_has_is_refused() -> None:
     with pytest.raises(ProblemError, match="`x`"):
         as_tensor("x", np.zeros(2, np.longdouble), "`x`", DEMAND)
     assert as_tensor("x", X.astype(np.float32), "`x`", DEMAND).shape == (2, 2)
+
+
+def stream_of(*counts: int, batch: int = 4, drop_last: bool = True) -> StreamSplit:
+    """Batches of so many examples, which are numbered from 0."""
+    demand = Demand({"x": TensorType(DType.F32, (N,))}, {"n": batch})
+    starts = [sum(counts[:place]) for place in range(len(counts))]
+    batches = [
+        {"x": np.arange(start, start + count, dtype=np.float32)}
+        for start, count in zip(starts, counts, strict=True)
+    ]
+    return StreamSplit(batches, demand, sum(counts), drop_last=drop_last)
+
+
+def test_a_stream_gives_what_is_asked_for_or_says_why_not() -> None:
+    split = stream_of(4, 4, 3, drop_last=False)
+    for examples in (range(4), range(4), range(4, 8), range(8, 11), range(8, 11), range(4)):
+        assert split.take(np.array(examples))["x"].tolist() == [*examples]
+    assert stream_of(4, 4).take(np.arange(4, 8))["x"].tolist() == [4, 5, 6, 7]
+    assert stream_of(1, 1, batch=1).take(np.arange(1, 2))["x"].tolist() == [1]
+    with pytest.raises(ProblemError) as caught:
+        split.take(np.arange(3))
+    assert isinstance(caught.value.problem, WrongBatch)
+    with pytest.raises(ProblemError) as caught:
+        stream_of(4, 4).take(np.arange(8, 12))
+    assert isinstance(caught.value.problem, StreamEnded)

@@ -234,6 +234,35 @@ def test_a_way_with_other_numbers_is_refused(
 
 
 @pytest.mark.adapter
+def test_numbers_are_compared_with_those_of_the_first_way(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first way is timed where it is the only one as well, and NaN is no number of it."""
+
+    def planned_wrongly(
+        graph: Graph, limits: DeviceLimits, style: Style, choices: TunedConfigs
+    ) -> Plan:
+        plan = plan_graph(graph, limits, style, choices)
+        if not any(config.tile == SMALL for config in choices.configs.values()):
+            return plan
+        return replace(plan, kernels=tuple(text.replace("+=", "-=") for text in plan.kernels))
+
+    monkeypatch.setattr(autotuner, "plan_graph", planned_wrongly)
+    target = Target(device.limits, Style.GPU)
+    race = autotuner._Race(device, subject(product((8, 64), (64, 8)), target), target)
+    race.run([KernelConfig(1)])
+    assert [*race.seconds] == [KernelConfig(1)]
+    assert race.seconds[KernelConfig(1)] > 0
+    race.run([KernelConfig(1), KernelConfig(1, SMALL)])
+    assert [*race.seconds] == [KernelConfig(1)]
+    (refused,) = race.refused
+    assert "its numbers are off by 2 of the largest" in refused
+    for value in (np.nan, np.inf):
+        assert not race._matches(KernelConfig(2), np.full((8, 8), value, np.float32))
+    assert len(race.refused) == 3
+
+
+@pytest.mark.adapter
 def test_a_way_beyond_the_limits_of_the_device_is_refused(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:

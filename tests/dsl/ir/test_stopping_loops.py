@@ -1,0 +1,139 @@
+"""Loops that stop: no round behind the last one that counts is run, and nothing else changes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.ir.graph import Array, Builder, Graph, TypeRuleError, rebuild
+from meganeura_dsl.ir.interpreter import Interpreter, evaluate
+from meganeura_dsl.ir.ops import Scan
+from meganeura_dsl.transforms.egraph.optimize import optimize
+from meganeura_dsl.transforms.simplify_loops import simplify_loops
+from meganeura_dsl.transforms.unroll_loops import unroll_loops
+from tests.scans import assert_same, forward, numbers, outputs, with_gradients
+
+COUNTING = """
+block Net()(x: [n, s, 2]) -> [n, 2], [n, s, 2], bool[s], [s]:
+  h = ones([n, 2])
+  z = full([s], 7)
+  scan t in 0..s while {condition}:
+    h = h + 1 / (h + abs(x[:, t]))
+    y[:, {place}] = h - 3
+    above[{place}] = max(h) > 2
+    z[{place}] = -f32(t)
+  return h, y, above, z
+
+model net = Net()
+"""
+
+ENDLESS = """
+block Net()(x: [n]) -> [n], i32[]:
+  r = x
+  count = i32(0 * sum(x))
+  scan _t in 0..100_000_000 while max(abs(r * r - x)) > 1e-4:
+    r = 0.5 * (r + x / r)
+    count = count + 1
+  return r, count
+
+model net = Net()
+"""
+"""Newton's method, which needs a handful of rounds of very many."""
+
+
+def masked(graph: Graph) -> Graph:
+    """The same graph, all of whose rounds run."""
+    build = Builder()
+    return rebuild(
+        graph,
+        build,
+        lambda value, operands: (
+            build.add_all(replace(value.op, stops=False), *operands)[value.index]
+            if isinstance(value.op, Scan)
+            else build.reapply(value, *operands)
+        ),
+    )
+
+
+def stopping(graph: Graph) -> list[bool]:
+    return [value.op.stops for value in graph.values if isinstance(value.op, Scan)]
+
+
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that grows by one for each round that the interpreter runs."""
+    run, found = Interpreter.round, list[int]()
+
+    def counted(
+        self: Interpreter, feeds: Mapping[str, Array], outputs: Sequence[str]
+    ) -> list[Array]:
+        found.append(1)
+        return run(self, feeds, outputs)
+
+    monkeypatch.setattr(Interpreter, "round", counted)
+    return found
+
+
+@pytest.mark.parametrize("place", ["t", "s - 1 - t"])
+@pytest.mark.parametrize("last", [0, 1, 3, 5, 6])
+@pytest.mark.parametrize("optimized", [False, True], ids=["plain", "optimized"])
+def test_rounds_behind_the_stop_are_not_run(
+    rounds: list[int], place: str, last: int, *, optimized: bool
+) -> None:
+    graph = forward(COUNTING.format(place=place, condition=f"t < {last}"), n=2, s=5)
+    graph = optimize(graph, mode="infer").graph if optimized else graph
+    assert set(stopping(graph)) == {True}
+    feeds = {name: each.astype(np.float32) for name, each in numbers(graph).items()}
+    found = evaluate(graph, feeds).outputs
+    assert len(rounds) == min(last + 1, 5)
+    rounds.clear()
+    expected = evaluate(masked(graph), feeds).outputs
+    assert len(rounds) == 5
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)  # to the bit
+
+
+def test_a_scan_that_stops_soon_takes_no_time_for_the_rest() -> None:
+    found = evaluate(forward(ENDLESS, n=3), {"x": np.array([1, 2, 9], np.float32)}).outputs
+    np.testing.assert_allclose(found["output0"], [1, 2**0.5, 3], rtol=1e-4)
+    assert found["output1"] == 5
+
+
+def test_gradients_are_those_of_the_rounds_and_finite() -> None:
+    """The pullback of a round that does not count reads what it would have divided by."""
+    text = COUNTING.format(place="t", condition="max(h) < 2")
+    text = text.replace("bool[s], [s]", "[s]").replace("h, y, above, z", "h, y, z")
+    graph = forward(text.replace("    above[t] = max(h) > 2\n", ""), n=2, s=4)
+    made = simplify_loops(with_gradients(graph))
+    assert not any(stopping(made))
+    feeds = numbers(made)
+    found = outputs(made, feeds)
+    assert all(np.isfinite(each).all() for each in found.values())
+    assert_same(found, outputs(with_gradients(unroll_loops(graph)), feeds))
+
+
+def test_a_loop_stops_by_a_carry_that_is_true_or_false() -> None:
+    text = "block Net()(x: [s, 2]) -> [2]:\n  h = zeros([2])\n  scan t in 0..s:\n    h = h + x[t]\n"
+    graph = forward(f"{text}  return h\n\nmodel net = Net()\n", s=3)
+    (value,) = (each for each in graph.values if isinstance(each.op, Scan))
+    assert isinstance(value.op, Scan)
+    build = Builder()
+    copy = rebuild(graph, build, lambda each, operands: build.reapply(each, *operands))
+    made = next(each for each in copy.values if isinstance(each.op, Scan))
+    with pytest.raises(TypeRuleError, match=r"stops by a last carry that is a bool\[\]"):
+        build.add(replace(value.op, stops=True), *made.operands)
+
+
+def test_a_loop_that_shares_its_rounds_with_one_that_does_not_stop_runs_them_all() -> None:
+    graph = forward(COUNTING.format(place="t", condition="t < 2"), n=2, s=5)
+    build = Builder()
+    copies = [
+        rebuild(each, build, lambda value, operands: build.reapply(value, *operands)).outputs
+        for each in (graph, masked(graph))
+    ]
+    merged = simplify_loops(
+        build.graph({f"{i}.{n}": v for i, c in enumerate(copies) for n, v in c.items()})
+    )
+    assert set(stopping(merged)) == {False}
+    assert len({value.application for value in merged.values if value.op.bodies}) == 1
