@@ -25,7 +25,7 @@ from meganeura_runtime.backends.xla.lowering.gather import gather
 ROWS = range(512, 4097)
 """Of a sum along the first axis that is cut: few are quick, and XLA cuts more than 4,096 itself."""
 PARTS, COUNTS = 32, range(8, 129)
-"""How many parts a sum is cut in, if they are alike, or else about as many."""
+"""Into how many equal parts a sum is cut, and what else is near enough if that is not possible."""
 
 
 def sum_(op: Sum, x: jax.Array) -> jax.Array:
