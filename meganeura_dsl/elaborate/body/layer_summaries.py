@@ -31,7 +31,7 @@ from meganeura_dsl.elaborate.values import Tensor, is_tensor
 from meganeura_dsl.ir.objectives import reached_values
 from meganeura_dsl.ir.ops import Constant, Parameter
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.limits.language_limits import DEEPEST, MOST_ROUNDS
+from meganeura_dsl.limits.language_limits import DEEPEST, MOST_ROUNDS, VALUE
 from meganeura_dsl.limits.work_budget import OutOfWorkError, measured, spend
 from meganeura_dsl.symbolic.size import Dim, Size
 from meganeura_dsl.syntax import ast
@@ -78,9 +78,8 @@ def apply_summary(
         return _repeat(inner, known, inputs)
     summarizer = _Summarizer(inner, inputs)
     with _collected(inner.state) as applied:
-        results, steps = measured(run)
-    spend(steps)
-    summary = summarizer.summary(results, applied, steps)
+        results = run()
+    summary = summarizer.summary(results, applied)
     if summary is not None:
         summaries.known[key] = summary
     return results
@@ -129,10 +128,10 @@ def _summary_in_symbols(
     """The summary of an application in symbols, if it holds for all that they may be."""
     summarizer = _Summarizer(frame, inputs)
     try:
-        results, steps = measured(lambda: elaborate(frame))
+        results, _ = measured(lambda: elaborate(frame))
     except (ProblemError, OutOfWorkError, UndecidableError):
         return None
-    return summarizer.summary(results, frame.state.applied, steps)
+    return summarizer.summary(results, frame.state.applied)
 
 
 def _named(state: ElaborationState, value: Tensor) -> Size | None:
@@ -177,7 +176,7 @@ class _Summarizer:
         self.count = state.build.count
         self.updates = dict(state.updates)
 
-    def summary(self, results: Sequence[Tensor], applied: Applied, steps: int) -> Summary | None:
+    def summary(self, results: Sequence[Tensor], applied: Applied) -> Summary | None:
         """What was done, if a summary can say it."""
         state, before, after = self.inner.state, self.before, _Counts.of(self.inner.state)
         updates = {
@@ -203,7 +202,6 @@ class _Summarizer:
             applied.moved(-self.inner.depth),
             after.values - before.values,
             after.rounds - before.rounds,
-            steps,
         )
 
     def _relative(self, name: str) -> str:
@@ -264,7 +262,7 @@ def _effects(state: ElaborationState, count: int) -> tuple[object, ...]:
 
 def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     state, build = inner.state, inner.build
-    spend(summary.steps)
+    spend(VALUE * summary.values)
     build.skip(summary.values)
     state.rounds += summary.rounds
     if state.rounds > MOST_ROUNDS:

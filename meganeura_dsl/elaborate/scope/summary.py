@@ -82,8 +82,6 @@ class Summary:
     """What was applied, and how deep below the application."""
     values: int
     rounds: int
-    steps: int
-    """The steps of work that it took."""
 
 
 @dataclass

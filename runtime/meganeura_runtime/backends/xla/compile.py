@@ -11,7 +11,7 @@ from jax.experimental.layout import Format
 from jax.sharding import Sharding
 from jax.stages import Compiled, Wrapped
 
-from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.graph import Graph, Op
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
@@ -26,9 +26,11 @@ from meganeura_runtime.backends.xla.element_types import jax_type
 from meganeura_runtime.backends.xla.failures import explained
 from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention, is_taken
 from meganeura_runtime.backends.xla.layouts import layout_of
+from meganeura_runtime.backends.xla.lowering.table import IN_BFLOAT16, ON_ONE_GPU, Lowering
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
 from meganeura_runtime.backends.xla.one_reading import in_one_reading
 from meganeura_runtime.backends.xla.placement import OneDevice, Placement
+from meganeura_runtime.backends.xla.relu_masks import with_masks_of_results
 from meganeura_runtime.backends.xla.step import copy_of, step_function
 from meganeura_runtime.backends.xla.support import SUPPORT
 
@@ -51,9 +53,8 @@ class Program:
             graph = fuse_attention(graph, CUDNN, is_taken)
         graph = _lowered(graph)
         if precision is ComputePrecision.BF16:
-            stored = Numerics.of(graph, precision).stored
-            rounded = frozenset(name for name, dtype in stored.items() if dtype == BFLOAT16)
-            graph = in_one_reading(graph, rounded)
+            graph = in_one_reading(graph, _rounded(graph))
+            graph = with_masks_of_results(graph, _rounded(graph))
         return Program(graph, precision, placement)
 
     @cached_property
@@ -122,6 +123,14 @@ class Program:
         jitted, arguments = self._traceable(self.kept)
         return export.export(jitted)(*arguments).mlir_module()
 
+    @property
+    def _lowerings(self) -> Mapping[type[Op], Lowering]:
+        """The ops that are lowered otherwise here."""
+        if self.precision is not ComputePrecision.BF16:
+            return {}
+        is_one_gpu = isinstance(self.placement, OneDevice) and self.placement.platform == "gpu"
+        return {**IN_BFLOAT16, **ON_ONE_GPU} if is_one_gpu else IN_BFLOAT16
+
     def _traceable(
         self, places: Mapping[str, Format] | Mapping[str, Sharding]
     ) -> tuple[Wrapped, tuple[Arguments, Arguments, Arguments]]:
@@ -144,7 +153,7 @@ class Program:
             for name, each in kept.items()
             if (where := self.placement.gathered(name, each)) is not None
         }
-        step = step_function(graph, self.numerics, gathered)
+        step = step_function(graph, self.numerics, gathered, self._lowerings)
         jitted = jax.jit(step, donate_argnums=0, out_shardings=(outputs, updates))
         return jitted, (updated, constant, _arguments(fed, self.fed))
 
@@ -158,6 +167,12 @@ def _arguments(
         )
         for name, each in types.items()
     }
+
+
+def _rounded(graph: Graph) -> frozenset[int]:
+    """The values that are stored in bfloat16."""
+    stored = Numerics.of(graph, ComputePrecision.BF16).stored
+    return frozenset(number for number, dtype in stored.items() if dtype == BFLOAT16)
 
 
 def _in_bfloat16(arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:

@@ -3,8 +3,9 @@
 from meganeura_dsl.ir.graph import Graph, by_application
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_runtime.backends.memory_estimate import estimate_memory
-from meganeura_runtime.backends.xla.placement import OneDevice, Placement
+from meganeura_runtime.backends.xla.placement import OneDevice, Placement, SeveralDevices
 
 Options = dict[str, str | int | bool]
 
@@ -33,6 +34,14 @@ CUDA_GRAPHS: Options = {
 By itself XLA launches each convolution alone, and what lies between two as a graph of its own: a
 training step of ResNet-50, 16 images, takes 8.1 ms on an H100 for 5.5 ms of kernels.
 """
+COLLECTIVES: Options = {
+    "xla_gpu_enable_command_buffer": f"{CUDA_GRAPHS['xla_gpu_enable_command_buffer']},COLLECTIVES"
+}
+"""Collectives too are launched by CUDA graphs.
+
+A training step of ResNet-50, 128 images on each of two H200, has 100 of them for the statistics of
+batches, and takes 20.9 ms instead of 21.8. Large ones, as of other models, gain nothing.
+"""
 CONCURRENT: Options = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
 """Kernels of a graph that need nothing of each other run at the same time.
 
@@ -57,9 +66,16 @@ def compiler_options(graph: Graph, precision: ComputePrecision, placement: Place
         options |= WHOLE_SUMS if is_gpu else {}
     if is_gpu:
         options |= CUDA_GRAPHS
+        is_divided = convolutions * DIVIDED > len(graph.values)
+        options |= COLLECTIVES if is_divided and _shares_data(placement) else {}
     if is_gpu and graph.updates and precision is ComputePrecision.BF16:
         options |= CONCURRENT if _is_concurrent(graph, convolutions, placement) else LIBRARIES
     return options
+
+
+def _shares_data(placement: Placement) -> bool:
+    """Whether several devices share a batch, and each has all parameters."""
+    return isinstance(placement, SeveralDevices) and placement.sharding is DeviceSharding.DATA
 
 
 def count_convolutions(graph: Graph) -> int:

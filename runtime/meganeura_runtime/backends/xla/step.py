@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Sharding
 
-from meganeura_dsl.ir.graph import Graph, Leaf, Value, by_application
+from meganeura_dsl.ir.graph import Graph, Leaf, Op, Value, by_application
 from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, Loop, stack
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.traits import Trait
@@ -27,9 +27,9 @@ from meganeura_runtime.backends.xla.lowering.table import (
     COMPUTES,
     CONTRACTIONS,
     FUSED,
-    IN_BFLOAT16,
     MOVES,
     Lowered,
+    Lowering,
 )
 from meganeura_runtime.backends.xla.numerics import Numerics
 
@@ -55,9 +55,12 @@ StepFunction = Callable[[Arrays, Arrays, Arrays], Stepped]
 
 
 def step_function(
-    graph: Graph, numerics: Numerics, gathered: Mapping[str, Sharding]
+    graph: Graph,
+    numerics: Numerics,
+    gathered: Mapping[str, Sharding],
+    lowerings: Mapping[type[Op], Lowering],
 ) -> StepFunction:
-    """The step of a graph of ops that the table lowers.
+    """The step of a graph of ops that the table lowers, some of them as `lowerings` says.
 
     A leaf that `gathered` names is spread over devices. Ops that work element by element, as
     optimizers do, compute on its parts; for others it is gathered to where `gathered` says.
@@ -99,9 +102,9 @@ def step_function(
                     dy = lax.convert_element_type(operands[-1], jnp.bfloat16)
                     found = pullbacks[value.operands[MEAN].id](dy)
                 elif isinstance(value.op, Loop):
-                    found = _rounds(value.op, operands, numerics.precision)
+                    found = _rounds(value.op, operands, numerics.precision, lowerings)
                 else:
-                    found = _lowered(value, operands, numerics)
+                    found = _lowered(value, operands, numerics, lowerings)
                 for each in results:
                     stored = numerics.stored[each.id]
                     traced[each.id] = lax.convert_element_type(found[each.index], stored)
@@ -119,7 +122,10 @@ def step_function(
 
 
 def _lowered(
-    value: Value, operands: Sequence[jax.Array], numerics: Numerics
+    value: Value,
+    operands: Sequence[jax.Array],
+    numerics: Numerics,
+    lowerings: Mapping[type[Op], Lowering],
 ) -> tuple[jax.Array, ...]:
     """All results of the application that a value is a result of."""
     op, kind = value.op, type(value.op)
@@ -129,19 +135,20 @@ def _lowered(
     elif kind in CONTRACTIONS:
         found = CONTRACTIONS[kind](op, numerics.arithmetic(value), *operands)
     else:
-        is_narrow = numerics.precision is ComputePrecision.BF16
-        table = FUSED if kind in FUSED else COMPUTES
-        table = IN_BFLOAT16 if is_narrow and kind in IN_BFLOAT16 else table
+        table = next(each for each in (lowerings, FUSED, COMPUTES) if kind in each)
         found = table[kind](op, *map(widened, operands))
     return found if isinstance(found, tuple) else (found,)
 
 
 def _rounds(
-    loop: Loop, operands: Sequence[jax.Array], precision: ComputePrecision
+    loop: Loop,
+    operands: Sequence[jax.Array],
+    precision: ComputePrecision,
+    lowerings: Mapping[type[Op], Lowering],
 ) -> tuple[jax.Array, ...]:
     """The rounds of a loop: what each round reads and gives has its own type."""
     graph = loop.body.graph
-    body = step_function(graph, Numerics.of(graph, precision), {})
+    body = step_function(graph, Numerics.of(graph, precision), {}, lowerings)
     types = loop.body.inputs
     given = [
         lax.convert_element_type(operand, jax_type(types[name].type.dtype))

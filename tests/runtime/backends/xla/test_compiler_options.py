@@ -5,11 +5,13 @@ from collections.abc import Iterable
 import jax
 import pytest
 from jax import lax
+from jax.sharding import Mesh
 
 from meganeura_dsl.ir.graph import Builder, Graph
-from meganeura_dsl.ir.ops import Conv, Input, MatMul, Parameter, Tanh
+from meganeura_dsl.ir.ops import Conv, Input, MatMul, Parameter, Sum, Tanh
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_runtime.backends.xla import compile as compile_module
 from meganeura_runtime.backends.xla import cudnn
 from meganeura_runtime.backends.xla.compile import Program
@@ -21,7 +23,7 @@ from meganeura_runtime.backends.xla.compiler_options import (
     count_convolutions,
 )
 from meganeura_runtime.backends.xla.devices import named
-from meganeura_runtime.backends.xla.placement import OneDevice
+from meganeura_runtime.backends.xla.placement import AXIS, OneDevice, SeveralDevices
 from tests.scans import forward
 
 BF16, F32 = ComputePrecision.BF16, ComputePrecision.F32
@@ -80,10 +82,50 @@ def test_steps_of_small_kernels_run_them_at_the_same_time(
     assert not compiler_options(step(size), F32, OneDevice(named("xla:cpu")))
 
 
+class Gpus(SeveralDevices):
+    """Devices that pass for GPUs."""
+
+    @property
+    def platform(self) -> str:
+        return "gpu"
+
+
+@pytest.mark.parametrize(
+    ("graph", "sharding", "has_collectives"),
+    [
+        (convolution(), DeviceSharding.DATA, True),
+        (convolution(), DeviceSharding.FSDP, False),
+        (step(8), DeviceSharding.DATA, False),
+    ],
+)
+def test_small_collectives_are_launched_by_cuda_graphs(
+    graph: Graph, sharding: DeviceSharding, *, has_collectives: bool
+) -> None:
+    mesh = Mesh([named("xla:cpu")], (AXIS,))
+    found = compiler_options(graph, BF16, Gpus(mesh, sharding, {}))
+    types = str(found["xla_gpu_enable_command_buffer"]).split(",")
+    assert ("COLLECTIVES" in types) == has_collectives
+    assert "CONVOLUTION" in types
+
+
 @pytest.mark.parametrize("precision", [BF16, F32])
 def test_convolutions_are_launched_by_cuda_graphs(precision: ComputePrecision) -> None:
     found = compiler_options(convolution(), precision, gpu())
     assert "CONVOLUTION" in str(found["xla_gpu_enable_command_buffer"]).split(",")
+
+
+@pytest.mark.parametrize(
+    ("precision", "placement", "is_cut"),
+    [(BF16, gpu(), True), (F32, gpu(), False), (BF16, OneDevice(named("xla:cpu")), False)],
+)
+def test_sums_are_cut_on_one_gpu(
+    precision: ComputePrecision, placement: OneDevice, *, is_cut: bool
+) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (1024, 4)))
+    graph = build.graph({"y": build.add(Sum((0,)), x)})
+    text = Program.of(graph, precision, placement).exported()
+    assert ("optimization_barrier" in text) == is_cut
 
 
 def test_convolutions_of_loops_count() -> None:

@@ -24,6 +24,7 @@ from meganeura_dsl.ir.ops import (
     ReduceMax,
     Scan,
     ScatterAdd,
+    Sum,
     Tanh,
 )
 from meganeura_dsl.ir.ops.fused.softmax import CrossEntropy
@@ -31,7 +32,13 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.xla.lowering.elementwise import tanh_by_exponentials
-from meganeura_runtime.backends.xla.lowering.table import COMPUTES, CONTRACTIONS, MOVES
+from meganeura_runtime.backends.xla.lowering.reduction import sum_by_parts
+from meganeura_runtime.backends.xla.lowering.table import (
+    COMPUTES,
+    CONTRACTIONS,
+    IN_BFLOAT16,
+    MOVES,
+)
 from meganeura_runtime.backends.xla.numerics import Numerics
 from meganeura_runtime.backends.xla.step import step_function
 from meganeura_runtime.backends.xla.support import SUPPORT
@@ -46,6 +53,7 @@ def computed(
     samples: Mapping[str, tuple[Op, tuple[Array, ...]]], precision: ComputePrecision
 ) -> dict[str, dict[str, Array]]:
     """The results of many ops, compiled as one program."""
+    lowerings = IN_BFLOAT16 if precision is ComputePrecision.BF16 else {}
     graphs, feeds = {}, {}
     for name, (op, operands) in samples.items():
         graph, feeds[name] = graph_of(op, *operands)
@@ -55,7 +63,7 @@ def computed(
         fed: Mapping[str, Mapping[str, jax.Array]],
     ) -> dict[str, dict[str, jax.Array]]:
         steps = {
-            name: step_function(graph, Numerics.of(graph, precision), {})
+            name: step_function(graph, Numerics.of(graph, precision), {}, lowerings)
             for name, graph in graphs.items()
         }
         return {name: step({}, {}, fed[name])[0] for name, step in steps.items()}
@@ -65,6 +73,29 @@ def computed(
         name: {output: np.array(array) for output, array in outputs.items()}
         for name, outputs in found.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "is_cut"),
+    [
+        ((16, 5, 8, 8), (0, 2, 3), True),
+        ((16, 197, 3), (0, 1), True),
+        ((3136, 2), (0,), True),
+        ((1024,), (0,), False),
+        ((4, 1024), (1,), False),
+        ((8192, 2), (0,), False),
+        ((128, 2), (0,), False),
+        ((1021, 2), (0,), False),
+    ],
+)
+def test_sums_along_thousands_of_rows_are_cut(
+    shape: tuple[int, ...], axes: tuple[int, ...], *, is_cut: bool
+) -> None:
+    x = np.random.default_rng(0).standard_normal(shape, np.float32)
+    found = np.asarray(jax.jit(lambda x: sum_by_parts(Sum(axes), x))(x))
+    np.testing.assert_allclose(found, x.sum(axes, np.float64), rtol=1e-5, atol=1e-3)
+    text = jax.jit(lambda x: sum_by_parts(Sum(axes), x)).lower(x).as_text()
+    assert ("optimization_barrier" in text) == is_cut
 
 
 @pytest.fixture(scope="module")

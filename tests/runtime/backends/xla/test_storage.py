@@ -8,6 +8,7 @@ import pytest
 
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
 from meganeura_dsl.ir.ops import (
+    Add,
     Broadcast,
     Compare,
     Conv,
@@ -166,6 +167,38 @@ def test_the_variance_of_a_batch_is_read_with_its_mean(
         else rounded(rounded(feeds["x"]) @ rounded(feeds["a"]))
     )
     np.testing.assert_allclose(found, product.astype(np.float64).var(axes), rtol=1e-2)
+
+
+def relu_step() -> Graph:
+    """A relu between two products, and the product of its gradient."""
+    build = Builder()
+    bias = build.add(Input("bias", DType.F32, (64,)))
+    first, _ = products(build)
+    y = build.add(Add(), first, build.add(Broadcast((64, 64), (1,)), bias))
+    zero = full(build, y.type, 0.0)
+    mask = build.add(Compare("le"), y, zero)
+    z = build.add(Where(), mask, zero, y)
+    second = build.add(Input("c", DType.F32, (64, 64)))
+    dz = build.add(MatMul(), build.add(MatMul(), z, second), second)
+    dy = build.add(Where(), mask, zero, dz)
+    return build.graph({"dy": dy, "dx": build.add(MatMul(), dy, second)})
+
+
+@pytest.mark.parametrize(("precision", "reads_results"), [(BF16, True), (F32, False)])
+def test_gradients_of_relus_read_what_these_gave(
+    precision: ComputePrecision, monkeypatch: pytest.MonkeyPatch, *, reads_results: bool
+) -> None:
+    graph = relu_step()
+    feeds = {name: numbers(64, 64, seed=seed) for seed, name in enumerate("xabc")}
+    feeds["bias"] = numbers(64, seed=4)
+    feeds["bias"][0] = np.nan
+    found = outputs(graph, feeds, precision)
+    lowered = device(precision).program(graph).graph
+    compared = {each.operands[0].op for each in lowered.values if isinstance(each.op, Compare)}
+    assert (Where() in compared) == reads_results
+    monkeypatch.setattr(compile_module, "with_masks_of_results", lambda graph, _: graph)
+    for name, expected in outputs(graph, feeds, precision).items():
+        np.testing.assert_array_equal(found[name], expected)
 
 
 def training() -> Graph:

@@ -1,0 +1,52 @@
+"""Gradients of relus whose condition is read from what the relu gave.
+
+The gradient of relu(y) is zero where y <= 0, which is where relu(y) <= 0. Behind a norm y is not
+stored, so that XLA computes it once more from what the norm reads, in a kernel of its own, as each
+kernel would read the vectors of the norm too. What the relu gave lies in memory for the gradient of
+the convolution that reads it.
+"""
+
+from collections.abc import Container
+
+from meganeura_dsl.ir.graph import Builder, Graph, Value, rebuild
+from meganeura_dsl.ir.ops import Broadcast, Compare, Constant, Where
+
+
+def with_masks_of_results(graph: Graph, stored: Container[int]) -> Graph:
+    """The same step, where gradients of the relus that `stored` names read these."""
+    relus = {value.operands[0].id: value for value in graph.values if _is_relu(value, stored)}
+    if not relus:
+        return graph
+    build = Builder()
+    made: dict[int, Value] = {}
+
+    def change(value: Value, operands: tuple[Value, ...]) -> Value:
+        if isinstance(value.op, Where):
+            relu = relus.get(value.operands[0].id)
+            if relu is not None and relu.id in made and _is_zero(value.operands[1]):
+                _, zero, chosen = operands
+                mask = build.add(Compare("le"), made[relu.id], zero)
+                operands = (mask, zero, chosen)
+        made[value.id] = build.reapply(value, *operands)
+        return made[value.id]
+
+    return rebuild(graph, build, change)
+
+
+def _is_relu(value: Value, stored: Container[int]) -> bool:
+    """Whether a stored value is 0 where y <= 0, and else y."""
+    if not isinstance(value.op, Where) or value.id not in stored:
+        return False
+    condition, zero, y = value.operands
+    return (
+        condition.op == Compare("le")
+        and condition.operands[0] == y
+        and _is_zero(condition.operands[1])
+        and _is_zero(zero)
+    )
+
+
+def _is_zero(value: Value) -> bool:
+    while isinstance(value.op, Broadcast):
+        (value,) = value.operands
+    return isinstance(value.op, Constant) and value.op.value == 0
