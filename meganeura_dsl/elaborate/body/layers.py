@@ -340,6 +340,8 @@ class Layers(BlockArguments, ABC):
         frame.state.contracts.add(path)
         if claims:
             frame.state.claim(path, frame.place(call.span), inner.label)
+            if path != frame.path:
+                frame.state.claim_below(path, frame.place(call.span), inner.label)
         return self.stand_in(inner, block, dict(inner.names))
 
     def _apply_layer(

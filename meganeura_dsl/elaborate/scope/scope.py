@@ -259,8 +259,28 @@ class ElaborationState:
         """Reserve a path for the weights of a layer that is not looked into."""
         declared = self.parameters.get(name)
         first = self.claimed.setdefault(name, place) if declared is None else declared.place
+        if first is place:
+            first = self._unknown_around(name) or place
         if first is not place and not self.shared:
             raise ProblemError(DuplicatePath(place, name, first, label))
+
+    def claim_below(self, path: str, place: Location, label: str) -> None:
+        """Reserve all paths below that of a block of which only its header is known."""
+        known = {**self.claimed, **{each.name: each.place for each in self.parameters.values()}}
+        first = next((at for name, at in known.items() if name.startswith(f"{path}.")), None)
+        if first is not None and not self.shared:
+            raise ProblemError(DuplicatePath(place, path, first, label))
+        self.claimed[f"{path}.*"] = place
+
+    def _unknown_around(self, name: str) -> Location | None:
+        """Where a block around a path was applied of which only its header is known."""
+        if not self.contracts:
+            return None
+        parts = name.split(".")
+        paths = (".".join(parts[:count]) for count in range(1, len(parts)))
+        return next(
+            (self.claimed[each] for path in paths if (each := f"{path}.*") in self.claimed), None
+        )
 
     def _is_same(self, first: TensorType, again: TensorType) -> bool:
         """Whether two types are equal for all sizes the facts admit."""
@@ -280,8 +300,9 @@ class ElaborationState:
             if types is None or not self._is_same(known.type, info.type):
                 raise ProblemError(DuplicatePath(info.place, info.name, known.place, label, types))
             return self.current(info.name)
-        if info.name in self.claimed and not self.shared:
-            raise ProblemError(DuplicatePath(info.place, info.name, self.claimed[info.name], label))
+        first = self.claimed.get(info.name) or self._unknown_around(info.name)
+        if first is not None and not self.shared:
+            raise ProblemError(DuplicatePath(info.place, info.name, first, label))
         if not self.generic and info.kind != "cache":
             symbolic = {
                 name
@@ -309,7 +330,7 @@ class ElaborationState:
     def declare_like(self, info: ParameterInfo, name: str, label: str) -> None:
         """Declare a parameter like one of another name that was declared under the same facts."""
         again = replace(info, name=name)
-        if name in self.parameters or name in self.claimed:
+        if name in self.parameters or name in self.claimed or self._unknown_around(name):
             self.declare(again, label)
             return
         op = Parameter(name, info.type.dtype, info.type.shape, info.kind)

@@ -175,3 +175,20 @@ def test_imported_blocks_are_proved_where_they_are_given() -> None:
     text = "from lib import odd\nblock B(f=odd)(x: [n, d]) -> [n, d]:\n  return x |> f\n"
     result = pipeline.check(Source("net.mgn", text), lambda _: Source("lib.mgn", library))
     assert [report.code for report in result.reports if report.severity.value == "error"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x |> part[1]: fc(d) |> part[1]: linear(d)",
+        "x |> part: fc(d) |> part.sub: linear(d)",
+        "x |> part.sub: linear(d) |> part: fc(d)",
+        "x |> part.sub: fc(d) |> part: fc(d)",
+    ],
+)
+def test_below_a_block_that_may_be_any_no_other_has_a_path(body: str) -> None:
+    """One of its layers could have any name there; beside it, and around it, others may stand."""
+    text = f"block Net(fc=linear)(x: [n, d]) -> [n, d]:\n  return {body}\n"
+    assert codes(text) == ["E0205"]
+    apart = text.replace("part: fc", "parts: fc").replace("part[1]: fc", "part[2]: fc")
+    assert codes(apart) == []
