@@ -1,5 +1,7 @@
 """Kernels side by side in one launch: what may be, what may not, and that results stay."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -119,6 +121,16 @@ def test_a_launch_is_bound_to_no_more_than_an_adapter_allows() -> None:
     assert [len(each) for each in names(planned(graph))] == [5]
     few = planned(graph, DeviceLimits(storage_buffers=8))
     assert [len(each) for each in names(few)] == [3, 2]
+
+
+def test_workgroups_in_several_rows_are_a_dispatch_of_their_own() -> None:
+    """A workgroup finds by its number along x alone whose work it does."""
+    net = Net()
+    many = net.build.add(Tanh(), net.input("x", 600))
+    graph = net.build.graph({"many": many, "few": net.build.add(Exp(), net.input("z", 9))})
+    plan = planned(graph, replace(LARGE, workgroups=8))
+    assert [dispatch.workgroups for dispatch in plan.dispatches] == [(5, 2, 1), (1, 1, 1)]
+    assert len(planned(graph).dispatches) == 1
 
 
 def test_large_kernels_and_software_adapters_launch_each_for_itself() -> None:
