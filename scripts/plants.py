@@ -2122,4 +2122,81 @@ PLANTS = (
             "tests/runtime/train/test_train.py::test_hosts_train_together_on_so_many_devices_as_is_said",
         ),
     ),
+    Plant(
+        "the rounds that are left over count from the start",
+        "meganeura_dsl/transforms/checkpoint_loops.py",
+        "base = build.add(Constant(concrete(op.rounds) - count, DType.I32))",
+        "base = build.add(Constant(count, DType.I32))",
+        (
+            "tests/dsl/transforms/test_checkpoint_loops.py::test_segments_are_the_rounds_and_so_are_their_gradients",
+        ),
+    ),
+    Plant(
+        "amsgrad keeps the last square",
+        "meganeura_dsl/transforms/optimizers/adam.py",
+        "            square = update.op(Maximum(), largest, square)\n"
+        "            update.store(largest, square)\n",
+        "            update.store(largest, square)\n"
+        "            square = update.op(Maximum(), largest, square)\n",
+        ("tests/dsl/transforms/test_optimizer_formulas.py::test_steps_are_those_of_the_formula",),
+    ),
+    Plant(
+        "what is copied at the end dies with its last reader",
+        "runtime/meganeura_runtime/backends/webgpu/schedule/compile.py",
+        "value.id: len(kernels)\n",
+        "value.id: last.get(value.id, len(kernels))\n",
+        (
+            "tests/runtime/backends/webgpu/memory/test_memory_planner.py::test_what_is_copied_at_the_end_is_alive_until_then",
+        ),
+    ),
+    Plant(
+        "kernels of several rows of workgroups are merged",
+        "runtime/meganeura_runtime/backends/webgpu/codegen/kernels/merged_kernel.py",
+        "all(kernel.workgroups[1:] == (1, 1) for kernel in together)",
+        "True",
+        (
+            "tests/runtime/backends/webgpu/schedule/test_horizontal_fusion.py::test_workgroups_in_several_rows_are_a_dispatch_of_their_own",
+        ),
+    ),
+    Plant(
+        "the not of a condition on a round is forgotten",
+        "meganeura_dsl/elaborate/typecheck/round_numbers.py",
+        "span, ops.Where(), _truth(frame, span, part), *_both(frame, span)[::-1]",
+        "span, ops.Where(), _truth(frame, span, part), *_both(frame, span)",
+        ("tests/dsl/elaborate/test_scan_combinations.py::test_what_a_round_may_do",),
+    ),
+    Plant(
+        "a difference from what is not given has no sign",
+        "meganeura_dsl/elaborate/typecheck/tensor_arithmetic.py",
+        "isinstance(op, ops.Add) and neutral.get(a.id)",
+        "isinstance(op, ops.Add | ops.Sub) and neutral.get(a.id)",
+        (
+            "tests/dsl/elaborate/test_optional_inputs.py::test_what_is_not_given_is_zero_on_either_side",
+        ),
+    ),
+    Plant(
+        "a shard holds what its index does not list",
+        "runtime/meganeura_runtime/io/tensors/sharded_weights.py",
+        "if promised.get(name) != shard:",
+        "if promised.get(name, shard) != shard:",
+        ("tests/runtime/io/test_weights.py::test_an_index_that_lies_is_refused",),
+    ),
+    Plant(
+        "a loader that drops its last batch is counted with it",
+        "runtime/meganeura_runtime/io/data/streams.py",
+        'if is_loader and not getattr(data, "drop_last", True):',
+        "if is_loader:",
+        (
+            "tests/runtime/train/test_python_data.py::test_a_last_batch_is_trained_on_where_that_is_asked",
+        ),
+    ),
+    Plant(
+        "epochs asked for anew do not replace steps",
+        "runtime/meganeura_runtime/train/resume.py",
+        'if "epochs" in names:',
+        'if "epochs" in ():',
+        (
+            "tests/runtime/train/test_resume.py::test_epochs_take_the_place_of_the_steps_a_run_began_with",
+        ),
+    ),
 )
