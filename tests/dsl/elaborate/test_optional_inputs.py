@@ -9,6 +9,7 @@ import meganeura
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import Add, Input, Where
 
 SHIFTED = """\
@@ -41,9 +42,25 @@ def test_a_call_gives_some_and_the_others_have_their_defaults(call: str, tmp_pat
     np.testing.assert_allclose(found, GIVEN[call](x=x, y=y, m=m), rtol=1e-6)
 
 
-def graph_of(text: str, folder: Path) -> Graph:
+@pytest.mark.parametrize(
+    ("written", "sign"), [("x + by", 1), ("by + x", 1), ("x - by", 1), ("by - x", -1)]
+)
+def test_what_is_not_given_is_zero_on_either_side(written: str, sign: int, tmp_path: Path) -> None:
+    graph = graph_of(
+        f"block Shifted()(x: [n, d], by: [n, d] = 0) -> [n, d]:\n  return {written}\n"
+        "model root = Shifted()\n",
+        tmp_path,
+        n=2,
+        d=3,
+    )
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(evaluate(graph, {"x": x}).outputs["output"], sign * x)
+
+
+def graph_of(text: str, folder: Path, **sizes: int) -> Graph:
     (folder / "root.mgn").write_text(text)
-    return pipeline.elaborate_model(pipeline.load(str(folder / "root.mgn"))).graph
+    program = pipeline.load(str(folder / "root.mgn"))
+    return pipeline.elaborate_model(program, sizes=sizes or None).graph
 
 
 def test_what_is_not_given_leaves_nothing_behind(tmp_path: Path) -> None:

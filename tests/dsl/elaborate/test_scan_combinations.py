@@ -67,6 +67,10 @@ WORKS = {
         ("  y = x\n  scan t in 0..s while t < 2:\n    y[:, s - 1 - t] = 2 * x[:, t]\n  return y\n"),
         lambda x: np.stack([x[:, 0], x[:, 1], 2 * x[:, 1], 2 * x[:, 0]], 1),
     ),
+    "not what a condition on the round says": (
+        "  scan t in 0..s:\n    y[:, t] = where(not (t == 1 and s == 4), x[:, t], 0)\n  return y\n",
+        lambda x: x * np.array([1, 0, 1, 1], np.float32)[:, None],
+    ),
     "lists of tensors": (
         (
             "  given = [x, 2 * x]\n  scan t in 0..s:\n"

@@ -225,6 +225,7 @@ BESIDE = "its `weight_map` names something that is not a file beside it"
         ({"fc.weight": 3}, BESIDE),
         ({"fc.weight": "model-2.safetensors"}, "does not hold `fc.weight`"),
         ({"fc.bias": "model-1.safetensors"}, "does not hold `fc.bias`"),
+        ({"fc.bias": "model-2.safetensors"}, "holds `bn.num_batches_tracked` unannounced"),
     ],
 )
 def test_an_index_that_lies_is_refused(tmp_path: Path, weight_map: object, reason: str) -> None:

@@ -142,6 +142,8 @@ def test_a_last_batch_is_trained_on_where_that_is_asked(program: Program) -> Non
     whole = train(program, {"x": X, "y": Y}, shuffle=False, drop_last=False)
     assert whole.steps == 12
     assert train(program, Loader(), drop_last=False).losses == whole.losses
+    full = train(program, Loader(drop_last=True), drop_last=False)  # which has no last batch
+    assert full.losses == train(program, {"x": X, "y": Y}, shuffle=False).losses
 
 
 def test_what_has_no_length_trains_so_many_steps(program: Program) -> None:

@@ -170,6 +170,14 @@ def test_more_epochs_may_be_asked_for(place: Place) -> None:
     assert (settings.epochs, settings.log_every) == (5, 1)
 
 
+def test_epochs_take_the_place_of_the_steps_a_run_began_with(place: Place) -> None:
+    place.start("run", "steps=2")
+    folder = place.resume("run", "epochs=1")
+    progress = read_checkpoint(folder.checkpoint)[1]
+    assert (progress.settings.epochs, progress.settings.steps) == (1, None)
+    assert [event.step for event in place.told if isinstance(event, Stepped)][-1] == 5
+
+
 def test_what_was_measured_after_the_checkpoint_is_forgotten(
     place: Place, whole: RunFolder
 ) -> None:

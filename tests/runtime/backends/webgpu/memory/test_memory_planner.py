@@ -92,6 +92,19 @@ def test_all_that_is_alive_at_the_fullest_moment_has_a_role() -> None:
     }
 
 
+def test_what_is_copied_at_the_end_is_alive_until_then() -> None:
+    """A new state that later work reads too: nothing is written where it lies before the copy."""
+    build = Builder()
+    state = build.add(Parameter("state", DType.F32, (32, 32), "state"))
+    new = y = build.add(MatMul(), state, state)
+    for _ in range(4):
+        y = build.add(MatMul(), y, state)
+    plan = plan_graph(build.graph({"y": y}, {"state": new}), DeviceLimits())
+    (copy,) = plan.copies
+    written = [dispatch.slots[-1] for dispatch in plan.dispatches]
+    assert written.count(copy.source) == 1
+
+
 def test_slots_of_a_dispatch_do_not_overlap() -> None:
     plan = plan_graph(chain(5), DeviceLimits())
     for dispatch in plan.dispatches:
