@@ -1987,11 +1987,18 @@ PLANTS = (
     Plant(
         "a batch of another size is the last one again",
         "runtime/meganeura_runtime/io/data/streams.py",
-        "if self._last is not None and self._last[0] == (first, end):",
-        "if self._last is not None and self._last[0][0] == first:",
+        "if self._last is not None and self._last[0] == _run(examples):",
+        "if self._last is not None and self._last[0][0] == _run(examples)[0]:",
         (
             "tests/runtime/io/data/test_python_items.py::test_a_stream_gives_what_is_asked_for_or_says_why_not",
         ),
+    ),
+    Plant(
+        "a pass of one batch is begun once",
+        "runtime/meganeura_runtime/io/data/streams.py",
+        "        if first == 0:\n",
+        "        if first == 0 and not (self._last and self._last[0] == (first, end)):\n",
+        ("tests/runtime/train/test_python_data.py::test_a_pass_of_one_batch_reads_it_each_time",),
     ),
     Plant(
         "a line of just the width is broken",

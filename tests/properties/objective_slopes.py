@@ -25,8 +25,8 @@ RATE = 0.125
 AVERAGE = "slow."
 """How the parameters begin that an update of their layer moves."""
 COUNTER, BATCH = "batch", 2
-WAYS = (1e-5, 1e-6, 3e-7)
-"""How far apart a loss is measured; one of them meets no kink."""
+WAYS = (1e-5, 1e-6, 3e-7, 3e-8, 3e-9)
+"""How far apart a loss is measured; one of them meets no kink, and little of how it bends."""
 CLOSE, ROUNDING = 1e-5, 1e-14
 """How far a slope by differences may be from that of a step: of 1 and of the slope, and of the loss
 for each unit of the way."""

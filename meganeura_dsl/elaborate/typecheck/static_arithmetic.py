@@ -181,9 +181,10 @@ def _combine_axes(operator: str, left: Evaluated, right: Evaluated) -> Static:
         raise KindError(f"as many axes as {len(lefts)}", right)
     results = [_combine(operator, a, b) for a, b in zip(lefts, rights, strict=True)]
     if operator in COMPARISONS:
-        total: Condition = True
+        differs = operator == "!=" and isinstance(left, Axes) and isinstance(right, Axes)
+        total: Condition = not differs
         for result in results:
-            total = _connect("and", total, _condition(result))
+            total = _connect("or" if differs else "and", total, _condition(result))
         return total
     sizes = [result for result in results if is_size(result)]
     if len(sizes) != len(results):

@@ -51,7 +51,7 @@ class Feeder:
 
     def whole(self, step: int) -> dict[str, Array]:
         """What all processes together feed to the step as the program says it."""
-        taken = self._job.dataset.train.take(self._batch(step))
+        taken = self._job.dataset.train.take_again(self._batch(step))
         return self._feeds(self._job.step, step, taken)
 
     def _batch(self, step: int) -> NDArray[np.int64]:

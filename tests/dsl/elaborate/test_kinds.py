@@ -4,6 +4,8 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.typecheck.static_arithmetic import combine
+from meganeura_dsl.elaborate.values import Axes
 
 UNUSED = "E0207"
 """Of the sizes and values that an expression does not read."""
@@ -358,3 +360,10 @@ def test_where_no_configuration_is_to_come_a_size_is_no_list(text: str, size: st
     result = pipeline.check(source, lambda _: None)
     assert not result.fine
     assert "E0203" in {report.code for report in result.reports}
+
+
+def test_axes_differ_where_any_of_them_does() -> None:
+    for other, differ in ((2, 3), False), ((2, 4), True), ((4, 5), True):
+        left, right = Axes((2, 3)), Axes(other)
+        assert combine("!=", left, right) is differ
+        assert combine("==", left, right) is not differ

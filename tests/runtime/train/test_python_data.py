@@ -80,6 +80,20 @@ class Loader:
             yield [X[at : at + self.batch_size], Y[at : at + self.batch_size]]
 
 
+class Another:
+    """One batch a pass, another one each time."""
+
+    passes = 0
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        first = 4 * self.passes
+        self.passes += 1
+        yield {"x": X[first : first + 4], "y": Y[first : first + 4]}
+
+
 def train(program: Program, data: object, validation: object = None, **settings: object) -> Run:
     return program.train("fit", data=data, validation=validation, device="cpu", settings=settings)
 
@@ -115,6 +129,13 @@ def test_batches_come_in_their_own_order(program: Program) -> None:
     assert train(program, Loader(drop_last=True)).losses == inorder.losses
     batches = [{"x": X[at : at + 4], "y": Y[at : at + 4]} for at in range(0, 22, 4)]
     assert train(program, batches).losses == inorder.losses
+
+
+def test_a_pass_of_one_batch_reads_it_each_time(program: Program) -> None:
+    both = [{"x": X[at : at + 4], "y": Y[at : at + 4]} for at in (0, 4)]
+    data = Another()
+    assert train(program, data, epochs=2).losses == train(program, both, epochs=1).losses
+    assert data.passes == 2
 
 
 def test_a_last_batch_is_trained_on_where_that_is_asked(program: Program) -> None:

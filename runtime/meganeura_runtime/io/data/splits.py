@@ -82,6 +82,10 @@ class Split(ABC):
     def take(self, examples: Examples) -> dict[str, Array]:
         """What to feed for some examples; raises `ProblemError` for values that do not fit."""
 
+    def take_again(self, examples: Examples) -> dict[str, Array]:
+        """What was taken last, where it is the same examples; what `take` gives otherwise."""
+        return self.take(examples)
+
     def take_own(self, examples: Examples, own: range) -> dict[str, Array]:
         """What one of several processes feeds, whose own these of the examples are."""
         if not isinstance(examples, slice):

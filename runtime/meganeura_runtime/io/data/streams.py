@@ -63,13 +63,11 @@ class StreamSplit(Split):
         return self
 
     def take(self, examples: Examples) -> dict[str, Array]:
-        """The next batch, which must be the one asked for, or the last one again.
+        """The next batch, which must be the one asked for; the first one begins a pass.
 
         Raises `ProblemError` for a batch that does not fit, and where there is none.
         """
         first, end = _run(examples)
-        if self._last is not None and self._last[0] == (first, end):
-            return self._last[1]
         if first == 0:
             self._begin()
         elif self._batches is None:
@@ -80,6 +78,12 @@ class StreamSplit(Split):
         self._last = (first, end), batch
         self._next = end
         return batch
+
+    def take_again(self, examples: Examples) -> dict[str, Array]:
+        """The batch taken last, if it is the one asked for; the next one otherwise."""
+        if self._last is not None and self._last[0] == _run(examples):
+            return self._last[1]
+        return self.take(examples)
 
     def take_own(self, examples: Examples, own: range) -> dict[str, Array]:
         """The part of the next batch that is of this process; all of them read the whole batch."""
