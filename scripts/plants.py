@@ -36,7 +36,7 @@ OBJECTIVES = "tests/dsl/transforms/test_objectives.py"
 NUMBERS = "tests/dsl/ir/ops/test_numbers.py"
 NEAR_MISSES = "tests/dsl/transforms/egraph/test_near_misses.py"
 
-PLANTS = (
+PLANTS: tuple[Plant, ...] = (
     Plant(
         "a sum drops the coefficient after it",
         "meganeura_dsl/ir/ops/primitive/broadcast.py",
