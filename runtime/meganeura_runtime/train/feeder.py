@@ -23,6 +23,8 @@ class Feeder:
         self._own = own
         self._scales: list[tuple[int, float]] = []
         """What rates are multiplied with, each from a step on."""
+        self._fed = -1
+        """The step that was fed last."""
         self._order = lru_cache(maxsize=2)(self._order_of)  # of this pass, and of the next one
 
     @property
@@ -36,7 +38,9 @@ class Feeder:
         Steps are counted from 0.
         """
         batch = self._batch(step)
-        taken = self._job.dataset.train.take_own(batch, self._own(len(batch)))
+        is_again, self._fed = step == self._fed, step
+        own = self._own(len(batch))
+        taken = self._job.dataset.train.take_own(batch, own, is_again=is_again)
         return self._feeds(self._job.compiled, step, taken)
 
     def rates(self, step: int) -> tuple[float, ...]:

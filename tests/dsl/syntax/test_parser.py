@@ -266,7 +266,7 @@ SOFT = ("block", "def", "expect", "f32", "from", "frozen", "has", "import", "in"
 
 SOFT_PROGRAM = """\
 from q.q import q
-block q(c=1)(q: [q]) -> [q]
+block q(c=1)(q: [d]) -> [q]
     where q == 1:
   q, y = q |> q.a: f(q=q)
   q = q.q[q] + q
@@ -278,7 +278,7 @@ block q(c=1)(q: [q]) -> [q]
 model q = q.q: q()
 expect q has 1 q
 expect q maps [q] -> [q]
-train q(q: [q]):
+train q(q: [d]):
   minimize q
   metric q = q
   run:

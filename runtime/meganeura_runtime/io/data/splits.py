@@ -86,11 +86,14 @@ class Split(ABC):
         """What was taken last, where it is the same examples; what `take` gives otherwise."""
         return self.take(examples)
 
-    def take_own(self, examples: Examples, own: range) -> dict[str, Array]:
+    def take_own(
+        self, examples: Examples, own: range, *, is_again: bool = False
+    ) -> dict[str, Array]:
         """What one of several processes feeds, whose own these of the examples are."""
+        take = self.take_again if is_again else self.take
         if not isinstance(examples, slice):
-            return self.take(examples[own.start : own.stop])
-        return self.take(slice(examples.start + own.start, examples.start + own.stop))
+            return take(examples[own.start : own.stop])
+        return take(slice(examples.start + own.start, examples.start + own.stop))
 
 
 @dataclass(frozen=True, eq=False)

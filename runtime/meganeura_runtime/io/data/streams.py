@@ -85,12 +85,15 @@ class StreamSplit(Split):
             return self._last[1]
         return self.take(examples)
 
-    def take_own(self, examples: Examples, own: range) -> dict[str, Array]:
+    def take_own(
+        self, examples: Examples, own: range, *, is_again: bool = False
+    ) -> dict[str, Array]:
         """The part of the next batch that is of this process; all of them read the whole batch."""
         rows = self.rows
+        taken = self.take_again(examples) if is_again else self.take(examples)
         return {
             name: each[own.start * rows[name] : own.stop * rows[name]] if name in rows else each
-            for name, each in self.take(examples).items()
+            for name, each in taken.items()
         }
 
     def _begin(self) -> None:
