@@ -143,11 +143,13 @@ class Program:
         arguments = _arguments(kept, places)
         updated = {name: each for name, each in arguments.items() if name in graph.updates}
         constant = {name: each for name, each in arguments.items() if name not in graph.updates}
-        constant |= {copy_of(name): each for name, each in self.copies.items()}
+        for name, each in self.copies.items():
+            (updated if name in graph.updates else constant)[copy_of(name)] = each
         outputs = {
             name: self.placement.given(name, value.type) for name, value in graph.outputs.items()
         }
         updates = {name: places[name] for name in graph.updates}
+        updates |= {copy_of(name): places[name] for name in graph.updates if name in self.copies}
         gathered = {
             name: where
             for name, each in kept.items()

@@ -31,7 +31,7 @@ from meganeura_runtime.backends.xla.lowering.table import (
     Lowered,
     Lowering,
 )
-from meganeura_runtime.backends.xla.numerics import Numerics
+from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
 
 MEAN = LibraryAttentionGradient.operands.required.index("mean")
 
@@ -49,7 +49,7 @@ Round = tuple[list[jax.Array], list[jax.Array]]
 RoundFunction = Callable[[list[jax.Array], jax.Array, list[jax.Array]], Round]
 """From carries, the place of a round and its slices."""
 Stepped = tuple[dict[str, jax.Array], dict[str, jax.Array]]
-"""Outputs and updates."""
+"""Outputs, and updates with the copies of what is updated."""
 StepFunction = Callable[[Arrays, Arrays, Arrays], Stepped]
 """From what a step updates, what it only reads, and what it is fed."""
 
@@ -116,7 +116,12 @@ def step_function(
             name: jnp.copy(traced[value.id]) if name in copied else traced[value.id]
             for name, value in graph.updates.items()
         }
-        return outputs, updates
+        narrow = {
+            copy_of(name): lax.convert_element_type(new, BFLOAT16)
+            for name, new in updates.items()
+            if copy_of(name) in updated
+        }
+        return outputs, {**updates, **narrow}
 
     return step
 
