@@ -21,6 +21,7 @@ from meganeura_runtime.backends.xla.attention_ops import (
     LibraryAttention,
     LibraryAttentionGradient,
 )
+from meganeura_runtime.backends.xla.barriers import Barriers
 from meganeura_runtime.backends.xla.element_types import jax_type, widened
 from meganeura_runtime.backends.xla.lowering.attention import attention
 from meganeura_runtime.backends.xla.lowering.table import (
@@ -59,6 +60,7 @@ def step_function(
     numerics: Numerics,
     gathered: Mapping[str, Sharding],
     lowerings: Mapping[type[Op], Lowering],
+    barriers: Barriers,
 ) -> StepFunction:
     """The step of a graph of ops that the table lowers, some of them as `lowerings` says.
 
@@ -80,6 +82,8 @@ def step_function(
         copies: dict[int, jax.Array] = {}
         pullbacks: dict[int, Pullback] = {}
         """Of attentions, by the id of what they give."""
+        products: dict[int, jax.Array] = {}
+        """What is computed together with others, as it was given."""
         for results in applications:
             value = results[0]
             if isinstance(value.op, Leaf):
@@ -108,6 +112,16 @@ def step_function(
                 for each in results:
                     stored = numerics.stored[each.id]
                     traced[each.id] = lax.convert_element_type(found[each.index], stored)
+                if value.id in barriers.shared:
+                    first = barriers.shared[value.id]
+                    is_first = first == value.id
+                    traced[value.id] = (
+                        lax.optimization_barrier(traced[value.id]) if is_first else traced[first]
+                    )
+                if value.id in barriers.together:
+                    products[value.id] = found[value.index]
+                    group = barriers.together[value.id]
+                    traced |= _together(group, products, numerics)
         outputs = {
             name: lax.convert_element_type(traced[value.id], jax_type(value.type.dtype))
             for name, value in graph.outputs.items()
@@ -124,6 +138,19 @@ def step_function(
         return outputs, {**updates, **narrow}
 
     return step
+
+
+def _together(
+    group: Sequence[int], products: Mapping[int, jax.Array], numerics: Numerics
+) -> dict[int, jax.Array]:
+    """A group as it is stored, once all of it is computed and before any of it is read."""
+    if not all(each in products for each in group):
+        return {}
+    found = lax.optimization_barrier(tuple(products[each] for each in group))
+    return {
+        each: lax.convert_element_type(array, numerics.stored[each])
+        for each, array in zip(group, found, strict=True)
+    }
 
 
 def _lowered(
@@ -153,7 +180,7 @@ def _rounds(
 ) -> tuple[jax.Array, ...]:
     """The rounds of a loop: what each round reads and gives has its own type."""
     graph = loop.body.graph
-    body = step_function(graph, Numerics.of(graph, precision), {}, lowerings)
+    body = step_function(graph, Numerics.of(graph, precision), {}, lowerings, Barriers())
     types = loop.body.inputs
     given = [
         lax.convert_element_type(operand, jax_type(types[name].type.dtype))
