@@ -41,9 +41,7 @@ class Barriers:
     @staticmethod
     def of(graph: Graph, numerics: Numerics) -> "Barriers":
         """Those of a training step on one GPU."""
-        together = {
-            each: group for group in _of_one_cotangent(graph, numerics) for each in group
-        }
+        together = {each: group for group in _of_one_cotangent(graph, numerics) for each in group}
         return Barriers(together, dict(_shared(graph)))
 
 

@@ -5,6 +5,7 @@ StableHLO, in compiled programs and in profiles.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
@@ -68,66 +69,27 @@ def step_function(
     optimizers do, compute on its parts; for others it is gathered to where `gathered` says.
     """
     applications = by_application(graph.values)
-    trained = {
+    trained = frozenset(
         value.operands[MEAN].id
         for value in graph.values
         if isinstance(value.op, LibraryAttentionGradient)
-    }
+    )
     copied = _shared(graph)
 
     def step(updated: Arrays, constant: Arrays, fed: Arrays) -> Stepped:
+        trace = _Trace(numerics, gathered, lowerings, barriers, trained)
         leaves = {**updated, **constant, **fed}
-        traced: dict[int, jax.Array] = {}
-        whole: dict[int, jax.Array] = {}
-        copies: dict[int, jax.Array] = {}
-        pullbacks: dict[int, Pullback] = {}
-        """Of attentions, by the id of what they give."""
-        products: dict[int, jax.Array] = {}
-        """What is computed together with others, as it was given."""
         for results in applications:
-            value = results[0]
-            if isinstance(value.op, Leaf):
-                name = value.op.name
-                traced[value.id] = leaves[name]
-                if copy_of(name) in leaves:
-                    copies[value.id] = leaves[copy_of(name)]
-                if name in gathered:
-                    whole[value.id] = lax.with_sharding_constraint(leaves[name], gathered[name])
-                continue
-            operands = [traced[each.id] for each in value.operands]
-            if Trait.ELEMENTWISE not in value.op.traits:
-                # Copies are on one device, where nothing is gathered.
-                others = copies if copies and numerics.reads_copy(value) else whole
-                operands = [others.get(each.id, traced[each.id]) for each in value.operands]
-            with jax.named_scope(_scope(value)):
-                if isinstance(value.op, LibraryAttention):
-                    found = _attention(value, operands, trained, pullbacks)
-                elif isinstance(value.op, LibraryAttentionGradient):
-                    dy = lax.convert_element_type(operands[-1], jnp.bfloat16)
-                    found = pullbacks[value.operands[MEAN].id](dy)
-                elif isinstance(value.op, Loop):
-                    found = _rounds(value.op, operands, numerics.precision, lowerings)
-                else:
-                    found = _lowered(value, operands, numerics, lowerings)
-                for each in results:
-                    stored = numerics.stored[each.id]
-                    traced[each.id] = lax.convert_element_type(found[each.index], stored)
-                if value.id in barriers.shared:
-                    first = barriers.shared[value.id]
-                    is_first = first == value.id
-                    traced[value.id] = (
-                        lax.optimization_barrier(traced[value.id]) if is_first else traced[first]
-                    )
-                if value.id in barriers.together:
-                    products[value.id] = found[value.index]
-                    group = barriers.together[value.id]
-                    traced |= _together(group, products, numerics)
+            if isinstance(results[0].op, Leaf):
+                trace.read(results[0], results[0].op.name, leaves)
+            else:
+                trace.compute(results)
         outputs = {
-            name: lax.convert_element_type(traced[value.id], jax_type(value.type.dtype))
+            name: lax.convert_element_type(trace.found[value.id], jax_type(value.type.dtype))
             for name, value in graph.outputs.items()
         }
         updates = {
-            name: jnp.copy(traced[value.id]) if name in copied else traced[value.id]
+            name: jnp.copy(trace.found[value.id]) if name in copied else trace.found[value.id]
             for name, value in graph.updates.items()
         }
         narrow = {
@@ -138,6 +100,74 @@ def step_function(
         return outputs, {**updates, **narrow}
 
     return step
+
+
+@dataclass(frozen=True)
+class _Trace:
+    """The arrays of a step that is traced, by the ids of its values."""
+
+    numerics: Numerics
+    gathered: Mapping[str, Sharding]
+    lowerings: Mapping[type[Op], Lowering]
+    barriers: Barriers
+    trained: frozenset[int]
+    """Attentions that have a gradient."""
+    found: dict[int, jax.Array] = field(default_factory=dict[int, jax.Array])
+    whole: dict[int, jax.Array] = field(default_factory=dict[int, jax.Array])
+    """Leaves that are gathered."""
+    copies: dict[int, jax.Array] = field(default_factory=dict[int, jax.Array])
+    """Those of parameters in bfloat16."""
+    pullbacks: dict[int, Pullback] = field(default_factory=dict[int, Pullback])
+    """Of attentions."""
+    products: dict[int, jax.Array] = field(default_factory=dict[int, jax.Array])
+    """What is computed together with others, before it is converted to what it is stored in."""
+
+    def read(self, leaf: Value, name: str, leaves: Arrays) -> None:
+        """Take what a step is given."""
+        self.found[leaf.id] = leaves[name]
+        if copy_of(name) in leaves:
+            self.copies[leaf.id] = leaves[copy_of(name)]
+        if name in self.gathered:
+            self.whole[leaf.id] = lax.with_sharding_constraint(leaves[name], self.gathered[name])
+
+    def compute(self, results: Sequence[Value]) -> None:
+        """Compute all results of an application."""
+        value = results[0]
+        with jax.named_scope(_scope(value)):
+            arrays = self._lowered(value, self._operands(value))
+            for each in results:
+                stored = self.numerics.stored[each.id]
+                self.found[each.id] = lax.convert_element_type(arrays[each.index], stored)
+            if value.id in self.barriers.shared:
+                self._share(value, self.barriers.shared[value.id])
+            if value.id in self.barriers.together:
+                self.products[value.id] = arrays[value.index]
+                group = self.barriers.together[value.id]
+                self.found.update(_together(group, self.products, self.numerics))
+
+    def _operands(self, value: Value) -> list[jax.Array]:
+        others: Mapping[int, jax.Array] = {}
+        if Trait.ELEMENTWISE not in value.op.traits:
+            # Copies are on one device, where nothing is gathered.
+            reads_copy = self.copies and self.numerics.reads_copy(value)
+            others = self.copies if reads_copy else self.whole
+        return [others.get(each.id, self.found[each.id]) for each in value.operands]
+
+    def _lowered(self, value: Value, operands: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
+        op = value.op
+        if isinstance(op, LibraryAttention):
+            return _attention(value, operands, self.trained, self.pullbacks)
+        if isinstance(op, LibraryAttentionGradient):
+            dy = lax.convert_element_type(operands[-1], jnp.bfloat16)
+            return self.pullbacks[value.operands[MEAN].id](dy)
+        if isinstance(op, Loop):
+            return _rounds(op, operands, self.numerics.precision, self.lowerings)
+        return _lowered(value, operands, self.numerics, self.lowerings)
+
+    def _share(self, value: Value, first: int) -> None:
+        """Have one array, which is stored, for all that are the same."""
+        array = self.found[first]
+        self.found[value.id] = lax.optimization_barrier(array) if first == value.id else array
 
 
 def _together(

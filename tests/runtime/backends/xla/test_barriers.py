@@ -17,6 +17,7 @@ from meganeura_dsl.ir.ops import (
     Tanh,
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.transforms.optimizers.optimizers import Sgd
@@ -129,7 +130,10 @@ def test_barriers_change_no_result(graph: Graph) -> None:
     generator = np.random.default_rng(0)
     kept, fed = leaf_types(graph)
     values, feeds = (
-        {name: generator.standard_normal(of.shape, np.float32) for name, of in types.items()}
+        {
+            name: generator.standard_normal(concrete_shape(of.shape), np.float32)
+            for name, of in types.items()
+        }
         for types in (kept, fed)
     )
 
