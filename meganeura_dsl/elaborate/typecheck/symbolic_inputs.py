@@ -8,7 +8,7 @@ from meganeura_dsl.elaborate.typecheck.config_kinds import any_of_kind, fitted
 from meganeura_dsl.elaborate.typecheck.contracts import contract_of
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate, size_names
 from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
-from meganeura_dsl.elaborate.values import Axes, BlockValue, Evaluated, Unknown, is_size
+from meganeura_dsl.elaborate.values import Axes, BlockValue, Evaluated, Unknown
 from meganeura_dsl.ir import ops
 from meganeura_dsl.symbolic.assumptions import Flag
 from meganeura_dsl.symbolic.polynomial import variables_of
@@ -124,8 +124,8 @@ def _solved_sizes(inputs: tuple[ast.Input, ...], frame: Frame) -> list[tuple[ast
 def _require_linear(entry: ast.Expression, name: str, frame: Frame, evaluate: Evaluate) -> None:
     """Refuse a size such as `h * h` or `h // 2`, from which `h` does not follow."""
     size = evaluate(entry, frame)
-    if not is_size(size):
-        return  # refused where the shape is made
-    share, rest = size.split(name) if isinstance(size, Dim) else (0, size)
-    if share == 0 or name in variables_of(share) | variables_of(rest):
+    if not isinstance(size, Dim):
+        return
+    share, rest = size.split(name)
+    if name in variables_of(share) | variables_of(rest):
         raise ProblemError(UnsolvedSize(frame.place(entry.span), name))
