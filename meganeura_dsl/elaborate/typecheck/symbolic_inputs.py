@@ -48,8 +48,8 @@ def any_config(parameter: ast.Parameter, frame: Frame, evaluate: Evaluate) -> Ev
         symbol = any_of_kind(parameter, frame, evaluate)
         if parameter.default is not None:
             default = evaluate(parameter.default, frame)
-            place, home = frame.place(parameter.default.span), frame.name
-            fitted(frame, home, parameter, default, place, evaluate)
+            location, home = frame.location(parameter.default.span), frame.name
+            fitted(frame, home, parameter, default, location, evaluate)
         return symbol
     if parameter.default is None:
         return dim(name)
@@ -107,5 +107,5 @@ def _require_solvable(inputs: tuple[ast.Input, ...], frame: Frame) -> None:
         new = [name for name in dict.fromkeys(size_names(entry)) if name not in known]
         if len(new) > 1:
             wanted = "a size with at most one new name"
-            raise ProblemError(WrongKind(frame.place(entry.span), wanted, entry.span.text))
+            raise ProblemError(WrongKind(frame.location(entry.span), wanted, entry.span.text))
         known.update(new)
