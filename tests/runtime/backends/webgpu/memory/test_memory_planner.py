@@ -13,8 +13,8 @@ from meganeura_runtime.backends.memory_roles import MemoryRole
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 from meganeura_runtime.backends.webgpu.memory.memory_planner import (
     Lifetime,
-    least_bytes,
     assign_offsets,
+    least_bytes,
 )
 from meganeura_runtime.backends.webgpu.plan import Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph, plan_memory
