@@ -3,7 +3,6 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -13,7 +12,7 @@ from meganeura_dsl.elaborate.body.round_parts import (
     round_part,
     speaks_of_round,
 )
-from meganeura_dsl.elaborate.body.tensor_parts import Part, take_part
+from meganeura_dsl.elaborate.body.tensor_parts import Part, entries_of_axes, take_part
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
 from meganeura_dsl.elaborate.problems.name_problems import (
     EndedWithScan,
@@ -402,6 +401,8 @@ class Expressions(ABC):
                 WrongKind(frame.location(node.span), "one index", f"{len(node.entries)} of them")
             )
         entry = node.entries[0]
+        if isinstance(entry, ast.EllipsisEntry):
+            raise ProblemError(WrongKind(frame.location(entry.span), "an index", "all axes"))
         if isinstance(entry, ast.Range):
             start = 0 if entry.start is None else self._index(entry.start, frame)
             stop = len(items) if entry.stop is None else self._index(entry.stop, frame)
@@ -430,30 +431,27 @@ class Expressions(ABC):
 
     def _part(self, node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
         """A part of a tensor: first along the axes where it is the same in all rounds of a scan."""
+        of_axes = entries_of_axes(frame, node.span, node.entries, base.type.rank)
         of_round = [
             axis
-            for axis, entry in enumerate(node.entries)
+            for axis, entry in enumerate(of_axes)
             if frame.state.scans and speaks_of_round(entry, frame, self.evaluate)
         ]
-        if not of_round:
-            return self._slice(node, base, frame)
-        entries = list(node.entries)
+        entries = list(of_axes)
         for axis in of_round:
             entries[axis] = ast.Range(entries[axis].span, None, None)
-        result = self._slice(replace(node, entries=tuple(entries)), base, frame)
+        result = take_part(frame, node.span, base, self.part_of(node.span, entries, base, frame))
         for axis in reversed(of_round):
             at = sum(isinstance(each, ast.Range) for each in entries[:axis])
-            result = round_part(result, at, node.entries[axis], frame, self.size)
+            result = round_part(result, at, of_axes[axis], frame, self.size)
         return result
 
-    def _slice(self, node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
-        return take_part(frame, node.span, base, self.part_of(node.span, node.entries, base, frame))
-
     def part_of(
-        self, span: Span, entries: Sequence[ast.Expression | ast.Range], base: Tensor, frame: Frame
+        self, span: Span, subscripts: Sequence[ast.Entry], base: Tensor, frame: Frame
     ) -> Part:
         """Where a part of a tensor begins and how large it is, from its subscripts."""
         rank = base.type.rank
+        entries = entries_of_axes(frame, span, subscripts, rank)
         if len(entries) > rank:
             found = f"{len(entries)} subscripts"
             wanted = f"at most {rank} subscripts"

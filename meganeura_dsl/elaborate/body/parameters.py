@@ -31,7 +31,7 @@ KINDS: dict[str, Kind] = {
 }
 UPDATED: tuple[Kind, ...] = ("state", "cache")
 """The kinds of what an `update` may change."""
-Entries = tuple[ast.Expression | ast.Range, ...]
+Entries = tuple[ast.Entry, ...]
 
 
 class Evaluates(Protocol):

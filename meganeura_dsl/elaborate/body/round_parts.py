@@ -40,17 +40,21 @@ def lifted_operand(frame: Frame, node: ast.Binary, side: Evaluated, other: Evalu
     return lifted(frame, node.span, side)
 
 
-def speaks_of_round(entry: ast.Expression | ast.Range, frame: Frame, evaluate: Evaluate) -> bool:
+def speaks_of_round(entry: ast.Entry, frame: Frame, evaluate: Evaluate) -> bool:
     """Whether a subscript differs from round to round."""
-    ends = (entry.start, entry.stop) if isinstance(entry, ast.Range) else (entry,)
+    match entry:
+        case ast.EllipsisEntry():
+            ends = ()
+        case ast.Range(start=start, stop=stop):
+            ends = (start, stop)
+        case _:
+            ends = (entry,)
     return any(
         frame.state.differs_by_round(evaluate(end, frame)) for end in ends if end is not None
     )
 
 
-def round_part(
-    base: Tensor, axis: int, entry: ast.Expression | ast.Range, frame: Frame, size: SizeOf
-) -> Tensor:
+def round_part(base: Tensor, axis: int, entry: ast.AxisEntry, frame: Frame, size: SizeOf) -> Tensor:
     """The entry of an axis, or the entries, at a place that differs from round to round."""
     along = base.type.shape[axis]
     if not isinstance(entry, ast.Range):

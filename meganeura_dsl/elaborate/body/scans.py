@@ -11,6 +11,7 @@ from typing import Protocol
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.round_parts import note_read, speaks_of_round
+from meganeura_dsl.elaborate.body.tensor_parts import entries_of_axes
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of
 from meganeura_dsl.elaborate.problems.scan_problems import (
@@ -230,23 +231,24 @@ def write_part(statement: ast.Part, frame: Frame, elaborator: Runs) -> None:
     if name in scan.written:
         fault = f"a round writes `{name}` twice"
         raise ProblemError(WronglyCollected(location, fault, "the second time"))
-    at = [axis for axis, each in enumerate(statement.entries) if not _is_all(each)]
-    entry = statement.entries[at[0]] if len(at) == 1 else None
+    value = elaborator.tensor(statement.value, frame)
+    entries = entries_of_axes(frame, statement.span, statement.entries, value.type.rank + 1)
+    at = [axis for axis, each in enumerate(entries) if not _is_all(each)]
+    entry = entries[at[0]] if len(at) == 1 else None
     if entry is None or isinstance(entry, ast.Range):
         fault = f"a round writes one slice of `{name}`"
         raise ProblemError(
             WronglyCollected(location, fault, "one entry is the slice, the others `:`")
         )
-    value = elaborator.tensor(statement.value, frame)
-    if len(statement.entries) > value.type.rank + 1:
-        found = f"{len(statement.entries)} entries for the slices of {value.type}"
+    if len(entries) > value.type.rank + 1:
+        found = f"{len(entries)} entries for the slices of {value.type}"
         raise ProblemError(WronglyCollected(location, f"`{name}` has fewer axes", found))
     backward = _direction(statement, entry, frame, scan, elaborator.size(entry, frame))
     scan.written[name] = Written(value, at[0], backward, statement)
     frame.names.pop(name, None)
 
 
-def _is_all(entry: ast.Expression | ast.Range) -> bool:
+def _is_all(entry: ast.AxisEntry) -> bool:
     return isinstance(entry, ast.Range) and entry.start is None and entry.stop is None
 
 

@@ -123,7 +123,7 @@ class Statements(Expressions, ABC):
         self,
         span: Span,
         base: Tensor,
-        entries: tuple[ast.Expression | ast.Range, ...],
+        entries: tuple[ast.Entry, ...],
         value: ast.Expression,
         frame: Frame,
     ) -> Tensor:

@@ -1,9 +1,11 @@
 """Parts of tensors: read where they stand, or replaced; they may begin at numbers of the graph."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
 from meganeura_dsl.elaborate.problems.shape_problems import (
     PartOfNoSize,
@@ -18,6 +20,26 @@ from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, show_condition
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, Size, show
+from meganeura_dsl.syntax import ast
+
+
+def entries_of_axes(
+    frame: Frame, span: Span, entries: Sequence[ast.Entry], rank: int
+) -> tuple[ast.AxisEntry, ...]:
+    """The entries of a subscript, each for an axis from the first: `...` is as many `:` as fit."""
+    found: list[ast.AxisEntry] = []
+    others = sum(not isinstance(entry, ast.EllipsisEntry) for entry in entries)
+    if len(entries) - others > 1:
+        problem = WrongKind(
+            frame.location(span), "at most one `...`", f"{len(entries) - others} of them"
+        )
+        raise ProblemError(problem)
+    for entry in entries:
+        if isinstance(entry, ast.EllipsisEntry):
+            found += [ast.Range(entry.span, None, None)] * (rank - others)
+        else:
+            found.append(entry)
+    return tuple(found)
 
 
 @dataclass(frozen=True)

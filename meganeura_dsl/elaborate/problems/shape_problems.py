@@ -315,6 +315,27 @@ class TypeRuleBroken(LocatedProblem, code="E0320", topic="operands"):
 
 
 @dataclass(frozen=True)
+class UnsolvedSize(LocatedProblem, code="E0321", topic="size of an input"):
+    """A name in the size of an input does not follow from that size.
+
+    Where a block is applied, the sizes of the given tensors say what the names of its inputs are.
+    `h` follows from `2 * h + 1`, and not from `h * h` or `h // 2`.
+
+        block Flat()(x: [n, h * h]) -> [n, h, h]:      # E0321: what is h?
+          return x |> rearrange([n, h * h] -> [n, h, h])
+    """
+
+    name: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"nothing says what `{self.name}` is",
+            f"`{self.name}` does not follow from this size where the block is applied",
+            cure=Help(f"name `{self.name}` in the configuration, or as an axis of its own"),
+        )
+
+
+@dataclass(frozen=True)
 class NormMayDegenerate(
     LocatedProblem, code="N0002", topic="degenerate norm", severity=Severity.NOTE
 ):

@@ -23,6 +23,7 @@ from meganeura_dsl.elaborate.values import Axes, Evaluated, Pattern, Tensor, is_
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, Refuted, Verdict
+from meganeura_dsl.symbolic.polynomial import variables_of
 from meganeura_dsl.symbolic.size import Dim, Size, dim, product, show
 from meganeura_dsl.syntax import ast
 
@@ -94,6 +95,9 @@ class Binder:
         self.frame.names[name] = dim(name)
         wanted = self._size(entry)
         del self.frame.names[name]
+        if name not in variables_of(wanted):  # the configuration chose a size without it
+            self._demand(wanted, found, axis)
+            return
         solved = self.frame.facts.solve_for(wanted, name, found)
         if solved is None:
             known = self._known_factor(wanted, name)

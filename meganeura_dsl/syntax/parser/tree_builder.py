@@ -156,14 +156,14 @@ def _if(
     return ast.If(span, condition, then, otherwise or ())
 
 
-def _part(span: Span, target: Token, *parts: ast.Expression | ast.Range) -> ast.Part:
+def _part(span: Span, target: Token, *parts: ast.Entry) -> ast.Part:
     *entries, value = parts
-    assert not isinstance(value, ast.Range)
+    assert not isinstance(value, ast.Range | ast.EllipsisEntry)
     return ast.Part(span, ast.Name(_span_of(span, target), target.text), tuple(entries), value)
 
 
 def _update_part(
-    span: Span, name: Token, entries: tuple[ast.Expression | ast.Range, ...], value: ast.Expression
+    span: Span, name: Token, entries: tuple[ast.Entry, ...], value: ast.Expression
 ) -> ast.Update:
     return ast.Update(span, ast.Path(_span_of(span, name), (name.text,)), value, entries)
 
@@ -436,6 +436,7 @@ ACTIONS: dict[str, Action] = {
     "splice": ast.Splice,
     "subscript": _with_list(ast.Subscript, 1),
     "range": ast.Range,
+    "ellipsis": ast.EllipsisEntry,
     "labelled": _labelled,
     "applied": _applied,
     "here": _path,
