@@ -65,7 +65,7 @@ def round_part(base: Tensor, axis: int, entry: ast.AxisEntry, frame: Frame, size
     stop = along if entry.stop is None else size(entry.stop, frame)
     if frame.state.differs_by_round(stop - start):
         what = f"the size `{show(stop - start)}` of this part"
-        raise ProblemError(DiffersByRound(frame.place(entry.span), what))
+        raise ProblemError(DiffersByRound(frame.location(entry.span), what))
     words = f"is from {show(start)} to {show(stop)}"
     _require_within(frame, entry.span, (start, stop), axis, along, words)
     count = frame.add(entry.span, ops.Iota(stop - start))
@@ -119,7 +119,7 @@ def _require_within(
         is_of_round = fact is None or not sizes_in(fact).isdisjoint(frame.state.scans)
         raise ProblemError(
             PartOutside(
-                frame.place(span),
+                frame.location(span),
                 f"{words}, and axis {axis} has {show(along)}",
                 example_of(verdict, ends),
                 "" if fact is None or is_of_round else show_condition(fact),

@@ -50,8 +50,8 @@ def any_config(parameter: ast.Parameter, frame: Frame, evaluate: Evaluate) -> Ev
         symbol = any_of_kind(parameter, frame, evaluate)
         if parameter.default is not None:
             default = evaluate(parameter.default, frame)
-            place, home = frame.place(parameter.default.span), frame.name
-            fitted(frame, home, parameter, default, place, evaluate)
+            location, home = frame.location(parameter.default.span), frame.name
+            fitted(frame, home, parameter, default, location, evaluate)
         return symbol
     if parameter.default is None:
         return dim(name)
@@ -115,7 +115,7 @@ def _solved_sizes(inputs: tuple[ast.Input, ...], frame: Frame) -> list[tuple[ast
         new = [name for name in dict.fromkeys(size_names(entry)) if name not in known]
         if len(new) > 1:
             wanted = "a size with at most one new name"
-            raise ProblemError(WrongKind(frame.place(entry.span), wanted, entry.span.text))
+            raise ProblemError(WrongKind(frame.location(entry.span), wanted, entry.span.text))
         solved += [(entry, name) for name in new]
         known.update(new)
     return solved
@@ -128,4 +128,4 @@ def _require_linear(entry: ast.Expression, name: str, frame: Frame, evaluate: Ev
         return
     share, rest = size.split(name)
     if name in variables_of(share) | variables_of(rest):
-        raise ProblemError(UnsolvedSize(frame.place(entry.span), name))
+        raise ProblemError(UnsolvedSize(frame.location(entry.span), name))

@@ -53,9 +53,9 @@ from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style,
 from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs
 from meganeura_runtime.backends.webgpu.memory.memory_planner import (
     Lifetime,
+    assign_offsets,
     fullest,
     least_bytes,
-    place,
     rounded,
 )
 from meganeura_runtime.backends.webgpu.passes.pipeline import run_passes
@@ -221,7 +221,7 @@ class _Assembly:
         """Everything placed, every kernel written."""
         tensors = self._tensors()
         kernels = self._scheduled(tensors)
-        temporaries = self._place_all(kernels)
+        temporaries = self._allocate_all(kernels)
         inputs, parameters = self._sorted_leaves()
         updates = {value.id for value in self.graph.updates.values()}
         self._run(kernels, self._order.launches, tensors, updates)
@@ -240,7 +240,7 @@ class _Assembly:
 
     def memory(self) -> StepMemory:
         """The bytes of all buffers, by the roles of the tensors at the fullest moment of a step."""
-        temporaries = self._place_all(self._scheduled(self._tensors()))
+        temporaries = self._allocate_all(self._scheduled(self._tensors()))
         at = fullest(temporaries) if temporaries else 0
         shared = [one for one in temporaries if one.first <= at <= one.last]
         alive = {one.tensor for one in shared}
@@ -253,14 +253,14 @@ class _Assembly:
         total = sum(buffer.bytes for buffer in self._buffers)
         return StepMemory({**roles, MemoryRole.PADDING: total - roles.total()}, total)
 
-    def _place_all(self, kernels: Sequence[FusedKernel | LoopSchedule]) -> list[Lifetime]:
+    def _allocate_all(self, kernels: Sequence[FusedKernel | LoopSchedule]) -> list[Lifetime]:
         """Give every tensor its slot; the lifetimes of those that share memory."""
         inputs, parameters = self._sorted_leaves()
-        self._place_forever(Role.PARAMETERS, parameters.values())
-        self._place_forever(Role.INPUTS, inputs.values())
-        self._place_forever(Role.OUTPUTS, self.graph.outputs.values())
+        self._allocate_forever(Role.PARAMETERS, parameters.values())
+        self._allocate_forever(Role.INPUTS, inputs.values())
+        self._allocate_forever(Role.OUTPUTS, self.graph.outputs.values())
         temporaries = self._lifetimes(kernels)
-        self._place(Role.TEMPORARIES, temporaries)
+        self._allocate(Role.TEMPORARIES, temporaries)
         return temporaries
 
     def _tensors(self) -> dict[int, int]:
@@ -293,12 +293,12 @@ class _Assembly:
         made = [value.id for one in self._order.kernels for value in one.work.stores]
         return [value.id for value in self._leaves.values()] + made
 
-    def _place_forever(self, role: Role, values: Iterable[Value]) -> None:
-        self._place(role, [Lifetime(value.id, byte_size(value), 0, 0) for value in values])
+    def _allocate_forever(self, role: Role, values: Iterable[Value]) -> None:
+        self._allocate(role, [Lifetime(value.id, byte_size(value), 0, 0) for value in values])
 
-    def _place(self, role: Role, lifetimes: Sequence[Lifetime]) -> None:
+    def _allocate(self, role: Role, lifetimes: Sequence[Lifetime]) -> None:
         limits = self._target.limits
-        placement = place(lifetimes, limits.offset_alignment, limits.buffer_bytes)
+        placement = assign_offsets(lifetimes, limits.offset_alignment, limits.buffer_bytes)
         first = len(self._buffers)
         self._buffers.extend(Buffer(role, size) for size in placement.buffers)
         for tensor, slot in placement.slots.items():
