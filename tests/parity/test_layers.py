@@ -390,11 +390,12 @@ LAYERS += [
 ]
 
 
-def recurrent(x: Tensor, *weights: Tensor, kind: str, backwards: bool) -> Tensor:
-    """`torch.nn.LSTM` or `torch.nn.GRU`, batch first, with these weights of one layer."""
-    start = torch.zeros((1, x.shape[0], weights[1].shape[1]), dtype=x.dtype)
+def recurrent(x: Tensor, *weights: Tensor, kind: str, backwards: bool = False) -> Tensor:
+    """`torch.nn.LSTM` or `torch.nn.GRU`, batch first, with these weights of its layers."""
+    layers = len(weights) // 4
+    start = torch.zeros((layers, x.shape[0], weights[1].shape[1]), dtype=x.dtype)
     x = x.flip(1) if backwards else x
-    how = True, 1, 0.0, False, False, True  # biases, one layer, evaluation, batch first
+    how = True, layers, 0.0, False, False, True  # biases, evaluation, batch first
     if kind == "lstm":
         out = torch.lstm(x, (start, start), weights, *how)[0]
     else:
@@ -413,12 +414,24 @@ LAYERS += [
     for kind in ("lstm", "gru")
     for backwards in (False, True)
 ]
+LAYERS += [
+    Layer(
+        f"{kind}-of-3",
+        f"x |> r: {kind}(4, layers=3)",
+        partial(recurrent, kind=kind),
+        "x: [3, 7, 5]",
+        relative=0,
+    )
+    for kind in ("lstm", "gru")
+]
 
 
+@pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_a_recurrent_layer_has_the_names_of_pytorch(kind: str) -> None:
-    layer = next(each for each in LAYERS if each.name == kind)
-    module = (torch.nn.LSTM if kind == "lstm" else torch.nn.GRU)(5, 4, batch_first=True)
+def test_a_recurrent_layer_has_the_names_of_pytorch(kind: str, layers: int) -> None:
+    name = kind if layers == 1 else f"{kind}-of-{layers}"
+    layer = next(each for each in LAYERS if each.name == name)
+    module = (torch.nn.LSTM if kind == "lstm" else torch.nn.GRU)(5, 4, layers, batch_first=True)
     theirs_ = {f"r.{name}": tuple(each.shape) for name, each in module.named_parameters()}
     ours_ = {info.name: info.type.shape for info in elaborated(layer).parameters}
     assert list(ours_.items()) == list(theirs_.items())
