@@ -50,7 +50,7 @@ def step_of_digits() -> Graph:
         pipeline.load("digits_mlp"), sizes=sizes, training=True
     ).graph
     wanted = TrainingSettings(Adam(1e-3), clip_norm=1.0)
-    return optimized_training_step(forward, wanted, RewriteOptions())
+    return optimized_training_step(forward, wanted, RewriteOptions()).graph
 
 
 def kind(name: str) -> Graph:
@@ -66,7 +66,7 @@ def training(file: str, train: str) -> Graph:
 
 BY_DAY: Mapping[str, Callable[[], Graph]] = {
     "whisper_tiny": partial(narrow, "whisper_tiny"),
-    "training of digits_mlp": lambda: step_of_digits().graph,
+    "training of digits_mlp": step_of_digits,
 }
 AT_NIGHT: Mapping[str, Callable[[], Graph]] = {
     **BY_DAY,
