@@ -26,7 +26,7 @@ LONGEST_LINE = 256
 _IS_ENTRY = re.compile(rf".*{re.escape(SUFFIX)}|\..*{re.escape(SUFFIX)}\..*{re.escape(PARTIAL)}")
 
 _log = logging.getLogger("meganeura")
-_told: set[str] = set()
+_reported: set[str] = set()
 """Notes of this process; each is given once."""
 
 
@@ -146,6 +146,6 @@ def _remove(path: Path) -> bool:
 
 
 def _note(what: str, path: Path, reason: str) -> None:
-    if what not in _told:
-        _told.add(what)
+    if what not in _reported:
+        _reported.add(what)
         _log.warning("note: %s: %s: %s", what, path, reason)

@@ -243,7 +243,7 @@ class _Counts:
         """What there is now."""
         return _Counts(
             len(state.parameters), len(state.reserved), len(state.bindings),
-            state.build.made, state.rounds,
+            state.build.total, state.rounds,
         )  # fmt: skip
 
 

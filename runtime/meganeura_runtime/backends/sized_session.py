@@ -100,10 +100,10 @@ class SizedSession(Session):
         for each in self.opened:
             each.settle()
 
-    def kept(self) -> dict[str, Array]:
+    def persistent(self) -> dict[str, Array]:
         """Read all parameters and states."""
         self.settle()
-        return self._first.kept()
+        return self._first.persistent()
 
     def _put(self, name: str, array: Array) -> None:
         self._first.write(name, array)
