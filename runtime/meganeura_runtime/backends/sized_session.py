@@ -22,7 +22,7 @@ class SizedSession(Session):
     """Sessions of graphs that keep the same tensors, and differ in their inputs or their sizes.
 
     The first one holds the parameters and states; the graphs have them in the order of
-    `kept_first`. `open_for` opens the session of other inputs when a step first has them; it raises
+    `persistent_first`. `open_for` opens the session of other inputs when a step first has them; it raises
     for what cannot be.
     """
 
