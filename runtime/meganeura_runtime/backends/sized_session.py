@@ -22,8 +22,8 @@ class SizedSession(Session):
     """Sessions of graphs that keep the same tensors, and differ in their inputs or their sizes.
 
     The first one holds the parameters and states; the graphs have them in the order of
-    `persistent_first`. `open_for` opens the session of other inputs when a step first has them; it raises
-    for what cannot be.
+    `persistent_first`. `open_for` opens the session of other inputs when a step first has them; it
+    raises for what cannot be.
     """
 
     def __init__(

@@ -13,6 +13,7 @@ from meganeura_runtime.backends.webgpu.config.limits import PORTABLE
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.effort import effort
 from tests.narrow import NARROW
+from tests.scans import forward as forward_of
 
 pytestmark = pytest.mark.browser
 
@@ -22,6 +23,18 @@ TRAININGS = (
     if effort(0, 1)
     else {"digits_mlp": {"batch": 8}}
 )
+
+STOPPING = """
+block Net()(x: [96, 96], w: [96, 96]) -> [96, 96], [6]:
+  y = x
+  scan t in 0..6 while max(y) < 2:
+    y = tanh(y @ w) + softmax(y)
+    z[t] = sum(y)
+  return y, z
+
+model net = Net()
+"""
+"""A loop whose kernels return early, those that meet at barriers too."""
 
 CHECK = """async (kernels) => {
   const adapter = await navigator.gpu.requestAdapter();
@@ -48,6 +61,9 @@ def plans() -> Iterator[tuple[str, ...]]:
         wanted = TrainingSettings(Adam(1e-3), clip_norm=1.0)
         step = optimized_training_step(forward, wanted, RewriteOptions())
         yield plan_graph(step.graph, PORTABLE).kernels
+    stopping = plan_graph(forward_of(STOPPING), PORTABLE).kernels
+    assert any("workgroupUniformLoad" in each for each in stopping)
+    yield stopping
 
 
 def test_every_kernel_is_taken(page: Page) -> None:
