@@ -34,7 +34,7 @@ def test_a_training_step_on_an_adapter_as_data(meganeura: Command) -> None:
     assert (found["name"], found["mode"], found["sizes"]) == ("fit", "train", {"batch": 8})
     assert found["kernels"] == pytest.approx(sum(row["seconds"] for row in found["rows"]))
     assert {"update", "matmul"} <= {word for row in found["rows"] for word in row["name"].split()}
-    assert any(place.startswith("digits_mlp.mgn:") for place in found["rows"][0]["places"])
+    assert any(place.startswith("digits_mlp.mgn:") for place in found["rows"][0]["locations"])
     assert found["memory"]["parameters"] > 0
 
 

@@ -100,7 +100,7 @@ def _data(tuning: "Tuning", saved: "Path | None") -> dict[str, object]:
             {
                 "title": one.subject.title,
                 "name": one.subject.whole.name,
-                "place": one.subject.location,
+                "location": one.subject.location,
                 "count": one.subject.count,
                 "planned": asdict(one.planned),
                 "best": asdict(one.best),

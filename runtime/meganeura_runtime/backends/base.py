@@ -148,9 +148,8 @@ class Session(Closing):
         """Use the parameters, states and caches of another session in place of own ones.
 
         What either of the two writes or updates, the other reads. Both run on one device and keep
-        the same tensors, in the order of `persistent_first`; raises `SessionError` where that is not so.
-        This one has not been used yet, and the other one has to stay open as long
-        as it is.
+        the same tensors, in the order of `persistent_first`; raises `SessionError` where that is
+        not so. This one has not been used yet, and the other one has to stay open as long as it is.
         """
         if other.parameters != self.parameters:
             raise SessionError(NOT_ALIKE)

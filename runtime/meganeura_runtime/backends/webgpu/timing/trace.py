@@ -110,7 +110,7 @@ def _moments(
 
 def _details(dispatch: Dispatch) -> dict[str, object]:
     return {
-        "place": dispatch.origin,
+        "location": dispatch.origin,
         "kernel": dispatch.kernel,
         "workgroups": " x ".join(map(str, dispatch.workgroups)),
         "flops": dispatch.flops,
