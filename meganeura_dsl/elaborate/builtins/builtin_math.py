@@ -185,12 +185,12 @@ def _require_several(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) ->
     sizes = [value.type.shape[axis] for axis in axes]
     count = product(sizes)
     if isinstance(frame.facts.decide(Compare("==", count, 1)), Proved):
-        raise ProblemError(NormOverOne(frame.place(span), f"axes of {show_shape(sizes)}"))
+        raise ProblemError(NormOverOne(frame.location(span), f"axes of {show_shape(sizes)}"))
     verdict = frame.facts.decide(Compare(">=", count, 2))
     if isinstance(verdict, Refuted) and not frame.state.generic:
         example = example_of(verdict, [("this is", value.type.shape)])
         frame.state.notes.append(
-            ProblemError(NormMayDegenerate(frame.place(span), show(count), example))
+            ProblemError(NormMayDegenerate(frame.location(span), show(count), example))
         )
 
 

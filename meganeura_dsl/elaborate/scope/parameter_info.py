@@ -23,7 +23,7 @@ class ParameterInfo:
     kind: Kind
     stored: str
     initializer: Initializer
-    place: Location
+    location: Location
     begins_as: str = ""
 
     @property
