@@ -14,7 +14,7 @@ from meganeura_dsl.elaborate.values import (
     is_tensor,
 )
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.symbolic.assumptions import Compare, Proved
+from meganeura_dsl.symbolic.assumptions import Compare
 from meganeura_dsl.symbolic.size import Dim
 from meganeura_dsl.syntax import ast
 
@@ -56,9 +56,7 @@ def _covers(inner: Frame, parameter: ast.Parameter, evaluate: Evaluate) -> bool:
             return value == default
         case None | int():
             least = 1 if default is None else min(default, 1)
-            return is_size(value) and isinstance(
-                inner.facts.decide(Compare(">=", value, least)), Proved
-            )
+            return is_size(value) and inner.facts.proves(Compare(">=", value, least))
         case float():
             return is_number(value)
         case _ if is_initializer(default):

@@ -40,6 +40,7 @@ from meganeura_dsl.elaborate.scope.own_paths import own_parameters, own_paths
 from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.signatures import (
     Arguments,
+    assume_where,
     bind_config,
     bind_inputs,
     caller_place,
@@ -307,7 +308,7 @@ class Elaborator(Layers):
                 inner,
                 block,
                 summaries,
-                lambda general: self._elaborated(general, block, span),
+                self,
                 lambda: self.run_body(inner, block),
             )
         return apply_template(inner, block, span, lambda: self.run_body(inner, block))
@@ -319,10 +320,12 @@ class Elaborator(Layers):
         fill_inputs(inner, block, self.evaluate)
         check_where(inner, block, caller_place(inner, span), self.condition)
 
-    def _elaborated(self, inner: Frame, block: ast.Block, span: Span) -> Results:
-        """The results of a block whose inputs and configuration are bound."""
-        self._match(inner, block, span)
-        return self.run_body(inner, block)
+    def assume_signature(self, inner: Frame, block: ast.Block) -> None:
+        """Match inputs and configuration in symbols with the signature, and assume `where`."""
+        self.require_blocks_fit(inner, block)
+        match_inputs(inner, block, block.name.span, self.evaluate)
+        fill_inputs(inner, block, self.evaluate)
+        assume_where(inner, block, self.condition)
 
     def _has_same_weights(self, inner: Frame, block: ast.Block) -> bool:
         """Whether a layer is applied first, or again to what it was applied to first.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -25,19 +25,20 @@ from meganeura_dsl.elaborate.values import Axes, BlockValue, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ir.objectives import Moved
 from meganeura_dsl.ir.ops import Parameter, StopGradient
-from meganeura_dsl.symbolic.assumptions import Compare, Facts, Proved, Unproved
+from meganeura_dsl.symbolic.assumptions import Compare, Facts, Unproved
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, show
 
 if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.source import Span
+    from meganeura_dsl.elaborate.body.postponed import Postponed
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
     from meganeura_dsl.elaborate.scope.open_scan import OpenScan
     from meganeura_dsl.elaborate.scope.summary import Summaries
     from meganeura_dsl.elaborate.scope.template import Template
     from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
     from meganeura_dsl.ir.initializers import Initializer
-    from meganeura_dsl.ir.types import TensorType
+    from meganeura_dsl.ir.types import Shape, TensorType
     from meganeura_dsl.symbolic.assumptions import Condition
     from meganeura_dsl.symbolic.size import Size
     from meganeura_dsl.syntax import ast
@@ -194,6 +195,12 @@ class ElaborationState:
     """In a check, what is known of applications that are not elaborated again."""
     generalized: frozenset[str] = frozenset()
     """In a check, the symbols that stand for numbers, so that what is found holds for others."""
+    postponed: list[Postponed] = field(default_factory=list["Postponed"])
+    """In a check, the numbers that depend on what these symbols stand for."""
+    needs: list[Condition] = field(default_factory=list["Condition"])
+    """In a check, what the sizes have to be that these symbols stand for, besides `where`."""
+    shapes: set[Shape] = field(default_factory=set["Shape"])
+    """In a check with such symbols, the shapes of values that were not made again."""
     applied: Applied = field(default_factory=Applied)
     """What was applied so far."""
     reserved: dict[str, int] = field(default_factory=dict[str, int])
@@ -289,8 +296,7 @@ class ElaborationState:
         if first.dtype is not again.dtype or first.rank != again.rank:
             return False
         pairs = zip(first.shape, again.shape, strict=True)
-        verdicts = (self.build.facts.decide(Compare("==", a, b)) for a, b in pairs)
-        return all(isinstance(each, Proved) for each in verdicts)
+        return all(self.build.facts.proves(Compare("==", a, b)) for a, b in pairs)
 
     def declare(self, info: ParameterInfo, label: str) -> Tensor:
         """The leaf of a parameter, made at its first declaration and refused at a second."""
@@ -329,7 +335,7 @@ class ElaborationState:
 
     def declare_like(self, info: ParameterInfo, name: str, label: str) -> None:
         """Declare a parameter like one of another name that was declared under the same facts."""
-        again = replace(info, name=name)
+        again = info.like(name, info.type)
         if name in self.parameters or name in self.claimed or self._unknown_around(name):
             self.declare(again, label)
             return
@@ -471,7 +477,7 @@ class Frame:
             raise ProblemError(refusal(self.place(span), error, self.facts, operands)) from error
         finally:
             build.origin = before
-        if not is_countable(value.type, build.facts):
+        if not is_countable(value.type.shape, build.facts):
             require_countable(value.type, self.place(span), build.facts)
         return value
 

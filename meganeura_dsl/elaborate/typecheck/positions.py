@@ -18,7 +18,7 @@ from meganeura_dsl.elaborate.values import Tensor, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.symbolic.assumptions import Compare, Condition, Facts, Proved
+from meganeura_dsl.symbolic.assumptions import Compare, Condition, Facts
 from meganeura_dsl.symbolic.conditions import sizes_in, with_sizes
 from meganeura_dsl.symbolic.size import Dim, Size, dim
 from meganeura_dsl.syntax import ast
@@ -231,4 +231,4 @@ def _is_whole(frame: Frame, size: Size | None) -> bool:
     if size is None:
         return False
     condition = Compare(">=", size, 0)
-    return isinstance(facts_about(frame, condition).decide(condition), Proved)
+    return facts_about(frame, condition).proves(condition)
