@@ -22,7 +22,7 @@ from meganeura_dsl.syntax import ast
 def may_assume_signature(inner: Frame, block: ast.Block, evaluate: Evaluate) -> bool:
     """Whether the block was proved for the arguments it is given here."""
     is_proved = inner.state.is_proved
-    if is_proved is None or block.results is None:
+    if is_proved is None or block.results is None or inner.path in inner.state.opened:
         return False
     return (
         all(_covers_input(inner.names[item.name]) for item in block.inputs)

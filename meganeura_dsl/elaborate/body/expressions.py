@@ -4,11 +4,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.body.postponed import postpone
+from meganeura_dsl.elaborate.body.open_numbers import postpone
 from meganeura_dsl.elaborate.body.round_parts import (
     lifted_operand,
     note_read,
@@ -375,7 +375,7 @@ class Expressions(ABC):
         if name in frame.state.leaves:
             return frame.state.current(name)
         if frame.state.is_proved is not None:
-            raise NeedsInliningError
+            raise NeedsInliningError(frame.state.assumed_around(name))
         if any(name.startswith(f"{path}.") for path in frame.state.contracts if path):
             raise UndecidableError(f"`{relative}` is a weight of a block that is given")
         return None
@@ -471,7 +471,7 @@ class Expressions(ABC):
             raise ProblemError(WrongKind(frame.place(node.span), "a size", describe(bound)))
         return size + bound if _is_negative(bound, frame) else bound
 
-    _forms: ClassVar[Mapping[type[ast.Node], Callable[["Expressions", Any, Frame], Evaluated]]] = {
+    _forms: ClassVar[Mapping[type[ast.Node], Callable[..., Evaluated]]] = {
         ast.Name: _name,
         ast.Integer: _literal,
         ast.Real: _literal,

@@ -14,9 +14,10 @@ from functools import lru_cache
 from itertools import combinations
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.body import open_numbers
 from meganeura_dsl.elaborate.body.layer_templates import with_types
-from meganeura_dsl.elaborate.body.postponed import Postponed
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable
+from meganeura_dsl.elaborate.scope.postponed import Postponed
 from meganeura_dsl.elaborate.scope.scope import (
     ElaborationState,
     Frame,
@@ -263,12 +264,12 @@ def _numbers(
     initials: dict[str, Initializer] = {}
     left: list[Postponed] = []
     for each in postponed:
-        here = each.at(sizes, state)
+        here = open_numbers.with_sizes(each, sizes, state)
         try:
             if each.parameter:
-                initials[each.parameter] = here.initializer()
+                initials[each.parameter] = open_numbers.initializer_of(here)
             else:
-                here.value()
+                open_numbers.value_of(here)
         except UndecidableError:
             left.append(here)
     return initials, tuple(left)

@@ -17,6 +17,7 @@ from functools import cache, partial
 from typing import Protocol, TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.body.equal_calls import equal_call, inputs_of
 from meganeura_dsl.elaborate.body.general_applications import (
     GeneralApplication,
     general_application,
@@ -31,14 +32,14 @@ from meganeura_dsl.elaborate.scope.summary import (
     SummarizedValue,
     Summary,
 )
-from meganeura_dsl.elaborate.typecheck.positions import POSITION, position_of
+from meganeura_dsl.elaborate.typecheck.positions import position_of, whole_number
+from meganeura_dsl.elaborate.typecheck.signatures import Arguments
 from meganeura_dsl.elaborate.values import Tensor, is_tensor
 from meganeura_dsl.ir.objectives import reached_values
-from meganeura_dsl.ir.ops import Constant, Parameter
+from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.limits.language_limits import DEEPEST, LIBRARY, MOST_ROUNDS, VALUE
 from meganeura_dsl.limits.work_budget import OutOfWorkError, apart, measured, spend
-from meganeura_dsl.symbolic.size import Dim, Size
 from meganeura_dsl.syntax import ast
 
 _Result = TypeVar("_Result")
@@ -84,8 +85,12 @@ def apply_summary(
     summaries: Summaries,
     elaborator: Elaborates,
     run: Callable[[], tuple[Tensor, ...]],
+    call: tuple[Hashable, Arguments],
 ) -> tuple[Tensor, ...]:
-    """The results of `run`, or what the summary of an equal application says of them."""
+    """The results of `run`, or what the summary of an equal application says of them.
+
+    `call` is what `repeated_call` is asked about calls like this one.
+    """
     inputs = [value for item in block.inputs if is_tensor(value := inner.names[item.name])]
     key = _key(inner, block, inputs)
     if key is None:
@@ -96,6 +101,8 @@ def apply_summary(
         if known is not None:
             summaries.known[key] = known
     if known is not None and _may_stand_here(inner, known):
+        if call[0] is not None:
+            summaries.calls[call[0]] = equal_call(known, inputs, call[1])
         return _repeat(inner, known, inputs)
     summarizer = _Summarizer(inner, inputs)
     with _collected(inner.state) as applied:
@@ -106,10 +113,20 @@ def apply_summary(
     return results
 
 
+def repeated_call(
+    inner: Frame, key: Hashable, arguments: Arguments, summaries: Summaries
+) -> tuple[Tensor, ...] | None:
+    """The results of a call that is equal to one before it; None if there was none."""
+    known = summaries.calls.get(key)
+    if known is None or not _may_stand_here(inner, known.summary):
+        return None
+    return _repeat(inner, known.summary, inputs_of(known, arguments))
+
+
 def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
     """What two applications must have in common, or None if this one has to be elaborated."""
     state = inner.state
-    whole = tuple(_named(state, value) for value in inputs if value.type.dtype is DType.I32)
+    whole = tuple(whole_number(state, value) for value in inputs if value.type.dtype is DType.I32)
     if state.indices or state.scans or None in whole:
         return None
     key = application_key(inner, block, inputs)
@@ -185,18 +202,6 @@ def _summary_in_symbols(
             summaries.differing.add(block)
         return summary
     return None
-
-
-def _named(state: ElaborationState, value: Tensor) -> Size | None:
-    """The size that a whole number is, if nothing is known of it but what is stated of the size."""
-    size = state.positions.get(value.id)
-    if value.type != POSITION:
-        return None
-    if isinstance(value.op, Constant) and size is None and isinstance(value.op.value, int | Dim):
-        return value.op.value
-    if isinstance(size, Dim) and not size.variables().isdisjoint(state.ranges):
-        return None
-    return size
 
 
 def _may_stand_here(inner: Frame, summary: Summary) -> bool:
@@ -328,7 +333,7 @@ def _effects(state: ElaborationState, count: int) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
     state, build = inner.state, inner.build
     spend(VALUE * summary.values)
     build.skip(summary.values)
@@ -351,7 +356,8 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor]) -> tuple[T
 
     def value(each: SummarizedValue) -> Tensor:
         leaves = (state.leaves[inner.join(name)] for name in each.parameters)
-        operands = (*(inputs[number] for number in each.inputs), *leaves)
+        tensors = (inputs[number] for number in each.inputs)
+        operands = (*(tensor for tensor in tensors if tensor is not None), *leaves)
         return build.add_typed(Summarized(build.count), each.type, *operands)
 
     state.updates.update((inner.join(name), value(each)) for name, each in summary.updates)

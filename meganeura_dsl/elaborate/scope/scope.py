@@ -31,9 +31,9 @@ from meganeura_dsl.symbolic.size import Dim, show
 
 if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.source import Span
-    from meganeura_dsl.elaborate.body.postponed import Postponed
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
     from meganeura_dsl.elaborate.scope.open_scan import OpenScan
+    from meganeura_dsl.elaborate.scope.postponed import Postponed
     from meganeura_dsl.elaborate.scope.summary import Summaries
     from meganeura_dsl.elaborate.scope.template import Template
     from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
@@ -57,7 +57,11 @@ class UndecidableError(Exception):
 
 
 class NeedsInliningError(Exception):
-    """A modular proof needs the body of a block whose signature it assumed."""
+    """A modular proof needs the body of a block whose signature it assumed, at a path if known."""
+
+    def __init__(self, path: str | None) -> None:
+        super().__init__(path)
+        self.path = path
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,8 @@ class ElaborationState:
     notes: list[ProblemError] = field(default_factory=list[ProblemError])
     is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
     """In a proof, whether the signature of a block may be assumed; None if of none."""
+    opened: frozenset[str] = frozenset()
+    """In a proof, the paths of layers that are looked into, as some weight of them is read."""
     results: dict[tuple[object, ...], Evaluated] = field(
         default_factory=dict[tuple[object, ...], "Evaluated"]
     )
@@ -356,6 +362,11 @@ class ElaborationState:
     def place_in_scans(self) -> tuple[int, ...]:
         """What tells the values of one round from those of others."""
         return tuple([scan.number for scan in self.scans.values()])
+
+    def assumed_around(self, name: str) -> str | None:
+        """In a proof, the path of the layer a weight is in, if it was not looked into."""
+        paths = (path for path in self.assumed if not path or name.startswith(f"{path}."))
+        return max(paths, key=len, default=None)
 
     def is_general(self, value: Evaluated) -> bool:
         """Whether a size, or one of some axes, depends on a number that a symbol stands for."""

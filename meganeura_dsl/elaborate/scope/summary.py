@@ -12,8 +12,8 @@ from meganeura_dsl.symbolic.assumptions import Condition, Facts
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from meganeura_dsl.elaborate.body.postponed import Postponed
     from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+    from meganeura_dsl.elaborate.scope.postponed import Postponed
     from meganeura_dsl.elaborate.scope.scope import Binding
     from meganeura_dsl.ir.types import Shape, TensorType
     from meganeura_dsl.syntax import ast
@@ -91,6 +91,15 @@ class Summary:
     """The shapes of all values that were made with symbols."""
 
 
+@dataclass(frozen=True)
+class EqualCall:
+    """What a call of a block did, and which of its tensors each input of the block was."""
+
+    summary: Summary
+    slots: tuple[int | None, ...]
+    """The number of a tensor of the call; None for an input that has its default."""
+
+
 @dataclass
 class Summaries:
     """The summaries of one check, which all its elaborations share, and the facts they start from.
@@ -107,6 +116,8 @@ class Summaries:
     """Summaries in symbols, for what was applied twice; None where there is none."""
     seen: set[Hashable] = field(default_factory=set["Hashable"])
     """What was applied once."""
+    calls: dict[Hashable, EqualCall] = field(default_factory=dict["Hashable", "EqualCall"])
+    """What was done by a call that may come again."""
     differing: set[ast.Block] = field(default_factory=set["ast.Block"])
     """The blocks that ask whether numbers differ."""
     attempts: dict[ast.Block, int] = field(default_factory=dict["ast.Block", int])

@@ -6,11 +6,12 @@ application that a symbol gets a number from: there it is a number, or has none,
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.builtins.initial_values import as_initializer
 from meganeura_dsl.elaborate.problems.name_problems import MissingInitial
+from meganeura_dsl.elaborate.scope.postponed import Postponed
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
@@ -21,31 +22,27 @@ from meganeura_dsl.symbolic.size import Dim, Size, substitute
 from meganeura_dsl.syntax import ast
 
 
-@dataclass(frozen=True)
-class Postponed:
-    """An expression in the names that it reads, and the parameter that begins so, if one does."""
+def with_sizes(
+    postponed: Postponed, sizes: Mapping[str, Size], state: ElaborationState
+) -> Postponed:
+    """The same where symbols are these sizes, in an elaboration that may have symbols too."""
+    names = {name: _at(value, sizes) for name, value in postponed.frame.names.items()}
+    return replace(postponed, frame=replace(postponed.frame, state=_alone(state), names=names))
 
-    node: ast.Expression
-    frame: Frame
-    evaluate: Evaluate
-    parameter: str = ""
 
-    def at(self, sizes: Mapping[str, Size], state: ElaborationState) -> "Postponed":
-        """The same where symbols are these sizes, in an elaboration that may have symbols too."""
-        names = {name: _at(value, sizes) for name, value in self.frame.names.items()}
-        return replace(self, frame=replace(self.frame, state=alone(state), names=names))
+def value_of(postponed: Postponed) -> Evaluated:
+    """The number. Raises `ProblemError`; and `UndecidableError` as long as there is none."""
+    return postponed.evaluate(postponed.node, postponed.frame)
 
-    def value(self) -> Evaluated:
-        """The number. Raises `ProblemError`; and `UndecidableError` as long as there is none."""
-        return self.evaluate(self.node, self.frame)
 
-    def initializer(self) -> Initializer:
-        """What the parameter begins as. Raises what `value` raises."""
-        found = as_initializer(self.value(), self.frame)
-        if found is None:
-            place = self.frame.place(self.node.span)
-            raise ProblemError(MissingInitial(place, self.parameter, self.node.span.text))
-        return found
+def initializer_of(postponed: Postponed) -> Initializer:
+    """What the parameter begins as. Raises what `value_of` raises."""
+    found = as_initializer(value_of(postponed), postponed.frame)
+    if found is None:
+        node = postponed.node
+        place = postponed.frame.place(node.span)
+        raise ProblemError(MissingInitial(place, postponed.parameter, node.span.text))
+    return found
 
 
 def postpone(node: ast.Expression, frame: Frame, evaluate: Evaluate, parameter: str = "") -> None:
@@ -58,12 +55,12 @@ def postpone(node: ast.Expression, frame: Frame, evaluate: Evaluate, parameter: 
     if not all(isinstance(each, bool | int | float | Dim | Axes) for each in names.values()):
         raise UndecidableError("a number depends on one that a symbol stands for")
     inner = replace(
-        frame, state=alone(frame.state), names=names, parent=None, call_span=None, layers={}
+        frame, state=_alone(frame.state), names=names, parent=None, call_span=None, layers={}
     )
     frame.state.postponed.append(Postponed(node, inner, evaluate, parameter))
 
 
-def alone(state: ElaborationState) -> ElaborationState:
+def _alone(state: ElaborationState) -> ElaborationState:
     """An elaboration that numbers can be evaluated in, and that holds nothing of another."""
     return ElaborationState(
         Builder(state.build.facts), state.training, generalized=state.generalized
