@@ -80,7 +80,7 @@ class Trainer(Closing):
         self._best = None if progress is None else progress.best_value
         self._stale = 0 if progress is None else progress.stale
         with explained_failures(self._batch), ExitStack() as opened:
-            place = None if folder is None else opened.enter_context(folder)
+            run_folder = None if folder is None else opened.enter_context(folder)
             trained = opened.enter_context(TrainingSession(recipe, device.open, any_size=True))
             trained.origins = origins_of(recipe, resumption)
             if resumption is None:
@@ -89,10 +89,10 @@ class Trainer(Closing):
                 trained.session.load(resumption.kept)
                 trained.steps = resumption.progress.step
                 trained.learning_rate = resumption.progress.learning_rate
-            if place is not None:
-                place.write_settings(recipe.settings, trained.origins)
-                place.forget_after(trained.steps)
-                log = logged_by_hand(recipe, place, device, trained)
+            if run_folder is not None:
+                run_folder.write_settings(recipe.settings, trained.origins)
+                run_folder.forget_after(trained.steps)
+                log = logged_by_hand(recipe, run_folder, device, trained)
                 self._log = opened.enter_context(log)
             self._held = opened.pop_all()
         self._trained = trained
@@ -251,11 +251,11 @@ class Trainer(Closing):
             stale=self._stale,
             reduction=self._reduction,
         )
-        with self._place(folder) as place:
-            place.write_settings(recipe.settings, trained.origins)
-            if place.writes:
-                trained.write_weights(place.weights, kept)
-                write_checkpoint(place.checkpoint, kept, progress)
+        with self._run_folder(folder) as run_folder:
+            run_folder.write_settings(recipe.settings, trained.origins)
+            if run_folder.writes:
+                trained.write_weights(run_folder.weights, kept)
+                write_checkpoint(run_folder.checkpoint, kept, progress)
 
     def model(self, name: str | None = None) -> Model:
         """A model of the program with the weights of now, which later steps do not change.
@@ -341,7 +341,7 @@ class Trainer(Closing):
         if is_best and self._log.folder.writes:
             self._trained.write_weights(self._log.folder.best, kept)
 
-    def _place(self, folder: Path | str | None) -> AbstractContextManager[RunFolder]:
+    def _run_folder(self, folder: Path | str | None) -> AbstractContextManager[RunFolder]:
         """The folder to save the run in, locked."""
         own = None if self._log is None else self._log.folder
         if own is not None and (folder is None or own.path.resolve() == Path(folder).resolve()):

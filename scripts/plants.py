@@ -286,8 +286,8 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "what was timed on another adapter is used on this one",
         "runtime/meganeura_runtime/backends/webgpu/config/tuned_configs.py",
-        "if content.place != key:",
-        "if content.place.compiler != key.compiler:",
+        "if content.key != key:",
+        "if content.key.compiler != key.compiler:",
         ("tests/runtime/backends/test_tuned.py",),
     ),
     Plant(
@@ -836,8 +836,8 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "a model made outside of a check has no budget",
         "meganeura_dsl/elaborate/declarations/models.py",
-        "with at_most(CHECK), without_configuration(place):",
-        "with without_configuration(place):",
+        "with at_most(CHECK), without_configuration(location):",
+        "with without_configuration(location):",
         (
             "tests/dsl/elaborate/test_limits.py::test_a_model_that_is_elaborated_outside_of_a_check_has_a_budget_too",
         ),
@@ -971,8 +971,8 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "a bound without a line is reported with one",
         "runtime/meganeura_runtime/io/data/index_problems.py",
-        'needed = (Remark("needed here", self.bound.place),) if self.bound.place else ()',
-        'needed = (Remark("needed here", self.bound.place),)',
+        'needed = (Remark("needed here", self.bound.location),) if self.bound.location else ()',
+        'needed = (Remark("needed here", self.bound.location),)',
         (
             "tests/runtime/io/data/test_ids.py::test_a_bound_of_no_known_line_is_reported_without_one",
         ),
@@ -1092,7 +1092,7 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "a repeated layer updates the states of no layer",
         "meganeura_dsl/elaborate/body/layer_templates.py",
-        "state.updates[inner.join(relative)] = value(place_)",
+        "state.updates[inner.join(relative)] = value(source)",
         "state.updates[relative] = value(place_)",
         (
             "tests/dsl/elaborate/test_templates.py::test_a_layer_with_states_is_repeated_with_its_own",

@@ -215,8 +215,8 @@ def _reads_round(op: Loop) -> bool:
 
 def _shifted(op: Loop, build: Builder, leaves: Mapping[str, Value], base: Value) -> Body:
     """The body where the number of a round begins at a base."""
-    place = build.add(Add(), leaves[ROUND], base)
-    _, following, given = op.instantiate(build, {**leaves, ROUND: place})
+    round_index = build.add(Add(), leaves[ROUND], base)
+    _, following, given = op.instantiate(build, {**leaves, ROUND: round_index})
     return _body(build, following, given)
 
 

@@ -46,7 +46,9 @@ def _merged(graph: Graph) -> Graph:
             op = value.op
             if isinstance(op, Loop):
                 union = unions[_rounds(value, op)]
-                made[value.id] = build.add_all(union, *operands)[_place(union, op, value.index)]
+                made[value.id] = build.add_all(union, *operands)[
+                    _result_number(union, op, value.index)
+                ]
             else:
                 made[value.id] = build.reapply(value, *operands)
     return build.graph(
@@ -81,7 +83,7 @@ def _collected(op: Loop) -> list[tuple[int, int]]:
     return list(zip(numbers, op.collected, strict=True))
 
 
-def _place(union: Loop, op: Loop, index: int) -> int:
+def _result_number(union: Loop, op: Loop, index: int) -> int:
     """Where a result of a loop is among those of the union."""
     if index < op.carried:
         return index

@@ -133,9 +133,9 @@ def generate(
     )
     rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
     with explained_failures():
-        place = choose_device(device, tuned=not no_tuned, precision=precision)
-        announce(place, err=True)
-        with Generator(elaborate, values, place.open, rules, task.step) as generator:
+        chosen_device = choose_device(device, tuned=not no_tuned, precision=precision)
+        announce(chosen_device, err=True)
+        with Generator(elaborate, values, chosen_device.open, rules, task.step) as generator:
             require_vocabulary(words, generator.vocabulary)
             if isinstance(task, TextTask):
                 _answer(generator, task, words, sampling)

@@ -10,7 +10,7 @@ import typer
 from meganeura.cli.driver.stages import GraphMode
 from meganeura.cli.driver.workload import MeasuredMode, Sizes, Target, subject
 from meganeura.cli.options.model_options import DisabledRules, NoOptimizer, rewriting
-from meganeura.cli.reports.profile_report import places, seconds
+from meganeura.cli.reports.profile_report import locations, seconds
 from meganeura.cli.ui.console import count, say
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _show(one: "Outcome") -> None:
         configs = f"{configs} -> {one.best}"
     left = f", {count(len(one.refused), 'way')} left out" if one.refused else ""
     say(
-        f"  {one.subject.title}  {places([one.subject.place])}\n"
+        f"  {one.subject.title}  {locations([one.subject.location])}\n"
         f"    {times}  {configs}  ({one.tried} tried{left})"
     )
 
@@ -100,7 +100,7 @@ def _data(tuning: "Tuning", kept: "Path | None") -> dict[str, object]:
             {
                 "title": one.subject.title,
                 "name": one.subject.whole.name,
-                "place": one.subject.place,
+                "place": one.subject.location,
                 "count": one.subject.count,
                 "planned": asdict(one.planned),
                 "best": asdict(one.best),

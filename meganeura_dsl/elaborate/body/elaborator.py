@@ -44,7 +44,7 @@ from meganeura_dsl.elaborate.typecheck.signatures import (
     assume_where,
     bind_config,
     bind_inputs,
-    caller_place,
+    caller_location,
     check_where,
     declared_types,
     fill_inputs,
@@ -120,7 +120,7 @@ class Elaborator(Layers):
             if argument.name is None:
                 positional.append(value)
             elif argument.name == TRAINING and _is_true(argument.value):
-                raise ProblemError(AlwaysTraining(frame.place(argument.span)))
+                raise ProblemError(AlwaysTraining(frame.location(argument.span)))
             else:
                 named[argument.name] = value
         for argument in call.inputs:
@@ -149,13 +149,13 @@ class Elaborator(Layers):
     def unknown(self, call: ast.Call, frame: Frame) -> ProblemError:
         """The error that nothing has the name of a call."""
         known = [*frame.layers, *frame.module.names(), *BUILTINS]
-        place = frame.place(call.callee_span)
+        location = frame.location(call.callee_span)
         value = frame.names.get(call.callee)
         if value is not None:
             cure = f"a parameter that takes a block says so: `{call.callee}: block`"
-            return ProblemError(WrongKind(place, "a layer or a function", describe(value), cure))
+            return ProblemError(WrongKind(location, "a layer or a function", describe(value), cure))
         return ProblemError(
-            UnknownName(place, call.callee, "layer or function", nearest(call.callee, known))
+            UnknownName(location, call.callee, "layer or function", nearest(call.callee, known))
         )
 
     def _apply_builtin(
@@ -185,7 +185,7 @@ class Elaborator(Layers):
             declaration,
             frame.facts,
             frame.state.training,
-            frame.state.place_in_scans,
+            frame.state.rounds_open,
             kinds,
             arguments.positional,
             tuple(arguments.named.items()),
@@ -268,7 +268,7 @@ class Elaborator(Layers):
         while around is not None:
             chain.append(around.name)
             if around.declaration is declaration or len(chain) > DEEPEST:
-                raise ProblemError(RecursiveBlock(frame.place(span), tuple(reversed(chain))))
+                raise ProblemError(RecursiveBlock(frame.location(span), tuple(reversed(chain))))
             around = around.parent
         frame.state.applied.enter(declaration, len(chain) - 1)
         return Frame(
@@ -299,7 +299,7 @@ class Elaborator(Layers):
         if not inner.may_own:
             owned = own_parameters(inner.module, block)
             if owned:
-                raise ProblemError(MissingLabel(frame.place(span), block.name.text, owned))
+                raise ProblemError(MissingLabel(frame.location(span), block.name.text, owned))
         config = bind_inputs(inner, block, application.arguments, span)
         config = take_initials(inner, block, config, span)
         bind_config(inner, block.name.text, block.parameters, config, span, self.evaluate)
@@ -308,7 +308,7 @@ class Elaborator(Layers):
             if not self._has_same_weights(inner, block):
                 return self.run_body(inner, block)
             for name in own_paths(inner.module, block):
-                inner.state.claim(inner.join(name), frame.place(span), inner.label)
+                inner.state.claim(inner.join(name), frame.location(span), inner.label)
             return self.stand_in(inner, block, dict(inner.names))
         if summaries is not None:
             call = (None if inner.facts is not facts else key), arguments
@@ -327,7 +327,7 @@ class Elaborator(Layers):
         self.require_blocks_fit(inner, block)
         match_inputs(inner, block, span, self.evaluate)
         fill_inputs(inner, block, self.evaluate)
-        check_where(inner, block, caller_place(inner, span), self.condition)
+        check_where(inner, block, caller_location(inner, span), self.condition)
 
     def assume_signature(self, inner: Frame, block: ast.Block) -> None:
         """Match inputs and configuration in symbols with the signature, and assume `where`."""
@@ -366,13 +366,13 @@ class Elaborator(Layers):
         name = block.name.text
         if results is None:
             raise ProblemError(
-                NoResult(inner.place(block.name.span), name, "ends without `return`")
+                NoResult(inner.location(block.name.span), name, "ends without `return`")
             )
         self._check_results(inner, block, signature, results)
         for name in inner.initials:
             if not inner.state.generic and inner.join(name) not in inner.state.parameters:
-                place = caller_place(inner, inner.call_span or block.name.span)
-                raise ProblemError(UnknownParameter(place, block.name.text, name, (name,)))
+                location = caller_location(inner, inner.call_span or block.name.span)
+                raise ProblemError(UnknownParameter(location, block.name.text, name, (name,)))
         return results
 
     def _paths(self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:
@@ -429,9 +429,9 @@ class Elaborator(Layers):
         for type_ in types:
             for size in type_.shape:
                 if inner.state.differs_by_round(size):
-                    place = caller_place(inner, inner.call_span or block.name.span)
-                    raise ProblemError(DiffersByRound(place, f"the size `{show(size)}`"))
-            require_countable(type_, inner.place(block.name.span), inner.facts)
+                    location = caller_location(inner, inner.call_span or block.name.span)
+                    raise ProblemError(DiffersByRound(location, f"the size `{show(size)}`"))
+            require_countable(type_, inner.location(block.name.span), inner.facts)
         count = inner.build.count
         try:
             return tuple(
@@ -451,7 +451,7 @@ class Elaborator(Layers):
         name = block.name.text
         if len(declared) != len(results):
             fault = f"returns {counted(len(results), 'result')} and declares {len(declared)}"
-            raise ProblemError(NoResult(inner.place(block.name.span), name, fault))
+            raise ProblemError(NoResult(inner.location(block.name.span), name, fault))
         for wanted, value in zip(declared, results, strict=True):
             self._check_result(inner, block, wanted, value)
 
@@ -480,9 +480,9 @@ class Elaborator(Layers):
         verdict: Verdict,
     ) -> ProblemError:
         example = example_of(verdict, [("found", found.shape), ("declared", wanted.shape)])
-        place = inner.place(_last_return(block))
+        location = inner.location(_last_return(block))
         return ProblemError(
-            ResultMismatch(place, block.name.text, str(wanted), str(found), example)
+            ResultMismatch(location, block.name.text, str(wanted), str(found), example)
         )
 
 

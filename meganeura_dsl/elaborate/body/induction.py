@@ -118,8 +118,8 @@ def _refusal(loop: Loop, error: UnstableError) -> Exception:
         return UndecidableError(f"a loop changes `{name}` round by round")
     if loop.frame.state.generic:
         return UndecidableError(f"a loop changes the shape of `{name}` round by round")
-    place = loop.frame.place(loop.statement.span)
-    return ProblemError(UnstableLoop(place, name, str(before.type), str(after.type)))
+    location = loop.frame.location(loop.statement.span)
+    return ProblemError(UnstableLoop(location, name, str(before.type), str(after.type)))
 
 
 # --- one round -----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.scope.scope import Frame
-from meganeura_dsl.elaborate.scope.template import Declared, Made, Place, Template
+from meganeura_dsl.elaborate.scope.template import Applied, Declared, Source, Template
 from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Tensor, is_tensor
 from meganeura_dsl.ir.graph import Leaf, Origin
 from meganeura_dsl.ir.ops import RandomBits
@@ -55,7 +55,7 @@ def application_key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) ->
     if configured is None:
         return None
     return (
-        block, configured, initials, types, neutral, mode, inner.facts, state.place_in_scans
+        block, configured, initials, types, neutral, mode, inner.facts, state.rounds_open
     )  # fmt: skip
 
 
@@ -101,7 +101,7 @@ class _Recorder:
         }
         numbers = {value.id: number for number, value in enumerate([*self.inputs, *made])}
 
-        def place(value: Tensor) -> Place:
+        def source(value: Tensor) -> Source:
             return numbers.get(value.id, value)
 
         changed = {
@@ -114,11 +114,11 @@ class _Recorder:
             return None  # made before, of these inputs or parameters: not what another one is
         return Template(
             tuple(
-                declared.get(v.id) or Made(v.op, tuple(map(place, v.operands)), v.type, v.index)
+                declared.get(v.id) or Applied(v.op, tuple(map(source, v.operands)), v.type, v.index)
                 for v in made
             ),
-            tuple(map(place, results)),
-            tuple((name.removeprefix(prefix), place(value)) for name, value in changed.items()),
+            tuple(map(source, results)),
+            tuple((name.removeprefix(prefix), source(value)) for name, value in changed.items()),
         )
 
 
@@ -139,22 +139,22 @@ def _are_numbers(values: Iterable[Tensor]) -> bool:
 def _repeat(
     inner: Frame, template: Template, inputs: Sequence[Tensor], span: Span
 ) -> tuple[Tensor, ...]:
-    state, place = inner.state, inner.place(span).outside()
+    state, location = inner.state, inner.location(span).outside()
     made: list[Tensor] = list(inputs)
 
-    def value(place: Place) -> Tensor:
-        return made[place] if isinstance(place, int) else place
+    def value(source: Source) -> Tensor:
+        return made[source] if isinstance(source, int) else source
 
     with state.build.at(Origin(inner.user_span(span), inner.path)):
         for step in template.steps:
             match step:
                 case Declared(relative, info):
-                    again = replace(info, name=inner.join(relative), place=place)
+                    again = replace(info, name=inner.join(relative), location=location)
                     state.declare(again, inner.label)
                     made.append(state.leaves[again.name])
-                case Made(op, operands, type_, index):
+                case Applied(op, operands, type_, index):
                     operands = map(value, operands)
                     made.append(state.build.add_typed(op, type_, *operands, index=index))
-    for relative, place_ in template.updates:
-        state.updates[inner.join(relative)] = value(place_)
+    for relative, source in template.updates:
+        state.updates[inner.join(relative)] = value(source)
     return tuple(map(value, template.results))

@@ -40,8 +40,8 @@ def initializer_of(postponed: Postponed) -> Initializer:
     found = as_initializer(value_of(postponed), postponed.frame)
     if found is None:
         node = postponed.node
-        place = postponed.frame.place(node.span)
-        raise ProblemError(MissingInitial(place, postponed.parameter, node.span.text))
+        location = postponed.frame.location(node.span)
+        raise ProblemError(MissingInitial(location, postponed.parameter, node.span.text))
     return found
 
 

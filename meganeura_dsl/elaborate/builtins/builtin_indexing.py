@@ -97,9 +97,9 @@ def roll(call: BuiltinCall) -> Evaluated:
         by = tensor_arithmetic.scalar(call.frame, call.span, by, DType.I32)
     if not is_tensor(by) or by.type != TensorType(DType.I32, ()):
         raise call.wrong("a size or a tensor i32[] as `by`", by)
-    places = call.add(ops.Iota(size))
+    positions = call.add(ops.Iota(size))
     pair = tensor_arithmetic.apply_pair(
-        call.frame, call.span, ops.Sub(), "-", places, by, ("the positions", "`by`")
+        call.frame, call.span, ops.Sub(), "-", positions, by, ("the positions", "`by`")
     )
     return call.add(ops.Gather(axis), x, call.add(ops.Remainder(size), pair))
 

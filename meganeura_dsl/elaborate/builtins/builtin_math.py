@@ -191,12 +191,12 @@ def _require_several(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) ->
         frame.state.needs.append(several)
         return
     if frame.facts.proves(Compare("==", count, 1)):
-        raise ProblemError(NormOverOne(frame.place(span), f"axes of {show_shape(sizes)}"))
+        raise ProblemError(NormOverOne(frame.location(span), f"axes of {show_shape(sizes)}"))
     verdict = frame.facts.decide(several)
     if isinstance(verdict, Refuted) and not frame.state.generic:
         example = example_of(verdict, [("this is", value.type.shape)])
         frame.state.notes.append(
-            ProblemError(NormMayDegenerate(frame.place(span), show(count), example))
+            ProblemError(NormMayDegenerate(frame.location(span), show(count), example))
         )
 
 

@@ -56,12 +56,12 @@ def deciding_fact(facts: Facts, condition: Condition) -> str:
     return "" if fact is None else show_condition(fact)
 
 
-def require_countable(type_: TensorType, place: Location, facts: Facts) -> None:
+def require_countable(type_: TensorType, location: Location, facts: Facts) -> None:
     """Raise `ProblemError` for a tensor no device can have: its axes, or its elements."""
     if type_.rank > MOST_AXES:
-        raise ProblemError(TooManyAxes(place, type_.rank))
+        raise ProblemError(TooManyAxes(location, type_.rank))
     if not is_countable(type_.shape, facts):
-        raise ProblemError(TooManyElements(place, show_shape(type_.shape)))
+        raise ProblemError(TooManyElements(location, show_shape(type_.shape)))
 
 
 def is_countable(shape: Shape, facts: Facts) -> bool:
@@ -77,26 +77,26 @@ def is_countable(shape: Shape, facts: Facts) -> bool:
 
 
 def refusal(
-    place: Location, error: Unproved | TypeRuleError, facts: Facts, operands: Sequence[Tensor]
+    location: Location, error: Unproved | TypeRuleError, facts: Facts, operands: Sequence[Tensor]
 ) -> Problem:
     """The problem of an op whose type rule refuses its operands."""
     found = "\n".join(str(operand.type) for operand in operands)
     if isinstance(error, TypeRuleError):
-        return TypeRuleBroken(place, str(error), found)
+        return TypeRuleBroken(location, str(error), found)
     condition = error.condition
     if not isinstance(condition, Compare):
-        return TypeRuleBroken(place, error.reason, found)
+        return TypeRuleBroken(location, error.reason, found)
     if condition.operator in (">=", ">", "<=", "<"):
         shapes = [("an operand", operand.type.shape) for operand in operands[:1]]
         example = example_of(error.verdict, shapes)
         needed = show_condition(condition)
         return TooSmall(
-            place, error.reason, needed, found, example, deciding_fact(facts, condition)
+            location, error.reason, needed, found, example, deciding_fact(facts, condition)
         )
     fact = helpful_fact(facts, condition)
     sides = (("found", show(condition.left)), ("against", show(condition.right)))
     example = example_of(error.verdict, [("", (condition.left,)), ("against", (condition.right,))])
     if fact is None:
         told = f"{error.reason}: {show(condition.left)} against {show(condition.right)}"
-        return TypeRuleBroken(place, told, found)
-    return MissingFact(place, error.reason, *sides, example, show_condition(fact))
+        return TypeRuleBroken(location, told, found)
+    return MissingFact(location, error.reason, *sides, example, show_condition(fact))

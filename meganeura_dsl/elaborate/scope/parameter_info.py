@@ -23,7 +23,7 @@ class ParameterInfo:
     kind: Kind
     stored: str
     initializer: Initializer
-    place: Location
+    location: Location
     begins_as: str = ""
 
     def like(
@@ -32,7 +32,7 @@ class ParameterInfo:
         """The same of another name and type; `replace` takes twice as long, and there are many."""
         begins = self.initializer if initializer is None else initializer
         return ParameterInfo(
-            name, type_, self.kind, self.stored, begins, self.place, self.begins_as
+            name, type_, self.kind, self.stored, begins, self.location, self.begins_as
         )
 
     @property

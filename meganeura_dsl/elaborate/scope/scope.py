@@ -113,7 +113,7 @@ class MadeObjective:
     loss: Tensor
     moves: frozenset[str]
     """The names of the parameters that have other values from here on; none in evaluation."""
-    place: Location
+    location: Location
     is_limited: bool
     """Whether it says what it moves."""
 
@@ -256,7 +256,7 @@ class ElaborationState:
             return tuple(self.parameters.values())
         paths = [*self.reserved.items()]
 
-        def place(item: tuple[int, ParameterInfo]) -> tuple[tuple[int, int, int], ...]:
+        def location(item: tuple[int, ParameterInfo]) -> tuple[tuple[int, int, int], ...]:
             """The places of the layers around a parameter, outermost first, and its own."""
             number, info = item
             around = [
@@ -266,24 +266,24 @@ class ElaborationState:
             ]
             return (*around, (number, 1, 0))
 
-        return tuple(info for _, info in sorted(enumerate(self.parameters.values()), key=place))
+        return tuple(info for _, info in sorted(enumerate(self.parameters.values()), key=location))
 
-    def claim(self, name: str, place: Location, label: str) -> None:
+    def claim(self, name: str, location: Location, label: str) -> None:
         """Reserve a path for the weights of a layer that is not looked into."""
         declared = self.parameters.get(name)
-        first = self.claimed.setdefault(name, place) if declared is None else declared.place
-        if first is place:
-            first = self._unknown_around(name) or place
-        if first is not place and not self.shared:
-            raise ProblemError(DuplicatePath(place, name, first, label))
+        first = self.claimed.setdefault(name, location) if declared is None else declared.location
+        if first is location:
+            first = self._unknown_around(name) or location
+        if first is not location and not self.shared:
+            raise ProblemError(DuplicatePath(location, name, first, label))
 
-    def claim_below(self, path: str, place: Location, label: str) -> None:
+    def claim_below(self, path: str, location: Location, label: str) -> None:
         """Reserve all paths below that of a block of which only its header is known."""
-        known = {**self.claimed, **{each.name: each.place for each in self.parameters.values()}}
+        known = {**self.claimed, **{each.name: each.location for each in self.parameters.values()}}
         first = next((at for name, at in known.items() if name.startswith(f"{path}.")), None)
         if first is not None and not self.shared:
-            raise ProblemError(DuplicatePath(place, path, first, label))
-        self.claimed[f"{path}.*"] = place
+            raise ProblemError(DuplicatePath(location, path, first, label))
+        self.claimed[f"{path}.*"] = location
 
     def _unknown_around(self, name: str) -> Location | None:
         """Where a block around a path was applied of which only its header is known."""
@@ -310,11 +310,13 @@ class ElaborationState:
         if known is not None:
             types = (str(known.type), str(info.type)) if self.shared else None
             if types is None or not self._is_same(known.type, info.type):
-                raise ProblemError(DuplicatePath(info.place, info.name, known.place, label, types))
+                raise ProblemError(
+                    DuplicatePath(info.location, info.name, known.location, label, types)
+                )
             return self.current(info.name)
         first = self.claimed.get(info.name) or self._unknown_around(info.name)
         if first is not None and not self.shared:
-            raise ProblemError(DuplicatePath(info.place, info.name, first, label))
+            raise ProblemError(DuplicatePath(info.location, info.name, first, label))
         if not self.generic and info.kind != "cache":
             symbolic = {
                 name
@@ -325,17 +327,17 @@ class ElaborationState:
             if symbolic:
                 names = tuple(sorted(symbolic))
                 raise ProblemError(
-                    InputSizedParameter(info.place, info.name, str(info.type), names)
+                    InputSizedParameter(info.location, info.name, str(info.type), names)
                 )
         for size in info.type.shape:
             if self.differs_by_round(size):
-                raise ProblemError(DiffersByRound(info.place, f"the size `{show(size)}`"))
-        require_countable(info.type, info.place, self.build.facts)
+                raise ProblemError(DiffersByRound(info.location, f"the size `{show(size)}`"))
+        require_countable(info.type, info.location, self.build.facts)
         op = Parameter(info.name, info.type.dtype, info.type.shape, info.kind)
         try:
             leaf = self.build.add(op)
         except Unproved as error:
-            raise ProblemError(refusal(info.place, error, self.build.facts, ())) from error
+            raise ProblemError(refusal(info.location, error, self.build.facts, ())) from error
         self._add(info, leaf)
         return self.current(info.name)
 
@@ -359,7 +361,7 @@ class ElaborationState:
         return next((each for each in self.objectives if name in each.moves), None)
 
     @property
-    def place_in_scans(self) -> tuple[int, ...]:
+    def rounds_open(self) -> tuple[int, ...]:
         """What tells the values of one round from those of others."""
         return tuple([scan.number for scan in self.scans.values()])
 
@@ -465,7 +467,7 @@ class Frame:
         """The full path of a name inside this layer."""
         return f"{self.path}.{relative}" if self.path and relative else self.path or relative
 
-    def place(self, span: Span) -> Location:
+    def location(self, span: Span) -> Location:
         """Where this is in the user's own text, with the library layers it happened in."""
         inside: list[tuple[str, Span]] = []
         frame = self
@@ -485,11 +487,11 @@ class Frame:
         try:
             value = build.add(op, *operands)
         except (Unproved, TypeRuleError) as error:
-            raise ProblemError(refusal(self.place(span), error, self.facts, operands)) from error
+            raise ProblemError(refusal(self.location(span), error, self.facts, operands)) from error
         finally:
             build.origin = before
         if not is_countable(value.type.shape, build.facts):
-            require_countable(value.type, self.place(span), build.facts)
+            require_countable(value.type, self.location(span), build.facts)
         return value
 
     def _require_one_body(self, span: Span, op: Op) -> None:
@@ -498,7 +500,9 @@ class Frame:
             sizes = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
             for size in sizes:
                 if isinstance(size, Dim) and self.state.differs_by_round(size):
-                    raise ProblemError(DiffersByRound(self.place(span), f"the size `{show(size)}`"))
+                    raise ProblemError(
+                        DiffersByRound(self.location(span), f"the size `{show(size)}`")
+                    )
 
     def user_span(self, span: Span) -> Span:
         """The span itself, or the call in the user's text that led into the library."""
@@ -509,8 +513,8 @@ class Frame:
 
     def refused(self, span: Span, error: Unproved) -> ProblemError:
         """The error that something about sizes cannot be shown here."""
-        return ProblemError(refusal(self.place(span), error, self.facts, ()))
+        return ProblemError(refusal(self.location(span), error, self.facts, ()))
 
     def refuse(self, span: Span, what: str, where: str) -> ProblemError:
         """The error that a statement is not allowed here."""
-        return ProblemError(NotAllowedHere(self.place(span), what, where))
+        return ProblemError(NotAllowedHere(self.location(span), what, where))

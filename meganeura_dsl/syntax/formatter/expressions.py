@@ -163,8 +163,11 @@ class Phrase:
             self.write("|> ")
             self.layer(stage.layer)
 
-    def entry(self, entry: ast.Expression | ast.Range) -> None:
-        """What stands for an axis in a subscript."""
+    def entry(self, entry: ast.Entry) -> None:
+        """What stands for an axis in a subscript, or for several."""
+        if isinstance(entry, ast.EllipsisEntry):
+            self.write("...")
+            return
         if not isinstance(entry, ast.Range):
             self.choice(entry)
             return

@@ -87,7 +87,7 @@ class Provenance:
         node = choice.get(number, -1)
         op = type(self.found.nodes[node].op).__name__ if node >= 0 else ""
         origin = self.origins.get(number, Origin())
-        return AppliedRule(rule, op, origin.path, place(origin))
+        return AppliedRule(rule, op, origin.path, location(origin))
 
 
 def _part(
@@ -152,6 +152,6 @@ def _led_to(makers: Iterable[str], said: Iterable[tuple[str, int]]) -> Iterator[
         left = [each for each in left if each not in new]
 
 
-def place(origin: Origin) -> str:
+def location(origin: Origin) -> str:
     """`resnet.mgn:8`, or nothing for what no line says."""
     return f"{origin.span.source.name}:{origin.span.line}" if origin.span else ""

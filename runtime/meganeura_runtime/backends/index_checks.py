@@ -82,8 +82,8 @@ class CheckedSession(SessionProxy):
 
     def _told(self, error: OutsideError) -> ComputedIndexOutside:
         """What the reference found while it computed, with the place that picks so many things."""
-        places = (check.place for check in self._checks.values() if check.count == error.size)
-        return ComputedIndexOutside(error.id, error.size, next(places, ""))
+        locations = (check.location for check in self._checks.values() if check.count == error.size)
+        return ComputedIndexOutside(error.id, error.size, next(locations, ""))
 
 
 class UpdatingSession(CheckedSession):

@@ -440,9 +440,9 @@ class Loop:
     def _write_shown(self, shown: Shown, epoch: int) -> None:
         """Write what an evaluation shows, and a record of each file."""
         if self.folder.writes:
-            place = {"kind": "shown", "step": self.step, "epoch": epoch}
+            record = {"kind": "shown", "step": self.step, "epoch": epoch}
             for name, file in shown.write(self.folder.path, self.step):
-                self.folder.add_metrics({**place, "name": name, "file": file})
+                self.folder.add_metrics({**record, "name": name, "file": file})
 
     def _save_weights(self, kept: Mapping[str, Array]) -> None:
         self._write_weights(self.folder.weights, kept)

@@ -354,9 +354,9 @@ def require_measured(
         raise ProblemError(NoSuchMetric(best, signature.measured))
     if schedule.follows is not None and schedule.follows not in signature.measured:
         written = pipeline.train_settings(program, train)
-        place = written["schedule"].span if "schedule" in written else whole("schedule")
+        span = written["schedule"].span if "schedule" in written else whole("schedule")
         known = signature.measured
-        raise ProblemError(NothingToFollow(place, schedule.word, schedule.follows, known))
+        raise ProblemError(NothingToFollow(span, schedule.word, schedule.follows, known))
 
 
 def settings_of(
@@ -395,8 +395,8 @@ def require_trainable(settings: RunSettings, written: RawSettings, forward: Elab
     problems: list[Problem] = list(group_problems(settings, written, forward.parameters))
     name = training.GRADIENT_NORM
     if settings.gradient_norm and name in forward.graph.outputs:
-        place = written[name].span if name in written else whole(f"{name}=true")
-        problems.append(MetricTaken(place, name))
+        span = written[name].span if name in written else whole(f"{name}=true")
+        problems.append(MetricTaken(span, name))
     if problems:
         raise ProblemsError(tuple(problems))
 

@@ -415,6 +415,15 @@ def test_axes_of_one_name_keep_together_or_are_refused() -> None:
         """) == [("E0219", 8)]
 
 
+@pytest.mark.parametrize(
+    "size", ["h * h", "h // 2", "h % 8", "k // h", "h * h // h", "h * (h + 1)"]
+)
+def test_a_size_from_which_no_name_follows_is_refused_where_it_is_declared(size: str) -> None:
+    written = f"block B(k)(x: [n, {size}]) -> [n]:\n  return sum(x, 1) / k\n"
+    found = [report.code for report in checked(written).reports]
+    assert found == ([] if size == "h * h // h" else ["E0321"])
+
+
 def test_a_size_chosen_by_configuration_is_solved_for() -> None:
     """The name it stands for is read in either branch, and in the condition not at all."""
     result = checked(
@@ -422,6 +431,7 @@ def test_a_size_chosen_by_configuration_is_solved_for() -> None:
         block Either(wide=false)(x: [8 if wide else n, m if not wide else 4]):
           return x
         expect Either() maps [7, 5] -> [7, 5]
+        expect Either(wide=true) maps [8, 4] -> [8, 4]
         """
     )
     assert not result.reports, result.reports

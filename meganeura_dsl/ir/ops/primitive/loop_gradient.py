@@ -62,7 +62,7 @@ class LoopGradient:
         rest = [region.leaf(each.type) for each in captured]
         leaves = [*carries, *slices, *rest]
         named = dict(zip(op.names, leaves, strict=True))
-        made, following, given = op.instantiate(self.build, {ROUND: region.place, **named})
+        made, following, given = op.instantiate(self.build, {ROUND: region.round_index, **named})
         ends = {index: region.leaf(starts[index].type) for index in self._active()}
         wrt = [leaf for leaf in leaves if leaf.type.dtype.is_float]
         found = pull_back(self.build, self._seeds(following, given, ends), wrt)

@@ -70,8 +70,8 @@ class FusionModel:
         """The cost of one node."""
         node = self._nodes[number]
         owner, operands = node.owner, node.operands
-        place = 2 * (owner in self._kept) + (owner in self._joined)
-        key = (id(node.op), self._kinds[owner], self._read[owner], place, len(set(operands)))
+        role = 2 * (owner in self._kept) + (owner in self._joined)
+        key = (id(node.op), self._kinds[owner], self._read[owner], role, len(set(operands)))
         for operand in operands:
             key += (self._kinds[operand], self._read[operand])
         cost = self._known.get(key)

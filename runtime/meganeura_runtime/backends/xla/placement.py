@@ -136,8 +136,10 @@ class SeveralDevices(Placement):
             return range(examples)
         each = examples // self.mesh.size
         here = jax.process_index()
-        places = [at for at, one in enumerate(self.mesh.devices.flat) if one.process_index == here]
-        return range(each * places[0], each * (places[-1] + 1))
+        positions = [
+            at for at, one in enumerate(self.mesh.devices.flat) if one.process_index == here
+        ]
+        return range(each * positions[0], each * (positions[-1] + 1))
 
     def _is_split(self, examples: int) -> bool:
         return examples % self.mesh.size == 0

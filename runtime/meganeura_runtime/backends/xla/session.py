@@ -40,7 +40,7 @@ So many keep it busy, and no more inputs than theirs have to be held.
 SMALL = 1 << 16
 """Bytes of outputs that are always copied to the host behind their step, as losses are."""
 
-Placed = dict[str, jax.Array]
+DeviceArrays = dict[str, jax.Array]
 
 
 class XlaSession(Session):
@@ -52,7 +52,7 @@ class XlaSession(Session):
             kept, {name: local_type(each, program.fed[name]) for name, each in fed.items()}
         )
         self.program = program
-        self._arrays: Placed = {}
+        self._arrays: DeviceArrays = {}
         """What is kept; sessions that share it have one dictionary."""
         self._updated = [name for name in kept if name in program.graph.updates]
         self._constant = [name for name in kept if name not in program.graph.updates]
@@ -145,7 +145,7 @@ class XlaSession(Session):
     def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
         return self._upload(feeds)
 
-    def _placed(self, feeds: Mapping[str, Array]) -> Placed:
+    def _placed(self, feeds: Mapping[str, Array]) -> DeviceArrays:
         with explained():
             return placed_parts(feeds, self.program.fed)
 
@@ -185,7 +185,7 @@ class XlaSession(Session):
         self._last = self._run(_Inputs(self, {**given, **chained}))
         return self._last
 
-    def _copied(self) -> Placed:
+    def _copied(self) -> DeviceArrays:
         """Parameters in bfloat16, rounded again where one has another value since."""
         sources = {name: self._arrays[name] for name in self.program.copies}
         known = self._copies
@@ -203,7 +203,7 @@ class XlaSession(Session):
 class _Inputs(Uploaded):
     """Inputs on the devices."""
 
-    def __init__(self, session: XlaSession, arrays: Placed) -> None:
+    def __init__(self, session: XlaSession, arrays: DeviceArrays) -> None:
         self.session: XlaSession | None = session
         self.arrays = arrays
 
@@ -215,7 +215,7 @@ class _Inputs(Uploaded):
 class _Fetched(Outputs):
     """The outputs of one step, each copied to the host when it is first asked for."""
 
-    def __init__(self, arrays: Placed) -> None:
+    def __init__(self, arrays: DeviceArrays) -> None:
         self.arrays = arrays
 
     def request(self) -> None:

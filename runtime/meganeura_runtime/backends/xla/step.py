@@ -157,8 +157,10 @@ def _rounds(
     names, first, second = loop.names, loop.carried, loop.carried + len(loop.sliced)
     constant = dict(zip(names[second:], given[second:], strict=True))
 
-    def one_round(carries: list[jax.Array], place: jax.Array, slices: list[jax.Array]) -> Round:
-        fed = {ROUND: place, **dict(zip(names[:first], carries, strict=True))}
+    def one_round(
+        carries: list[jax.Array], round_index: jax.Array, slices: list[jax.Array]
+    ) -> Round:
+        fed = {ROUND: round_index, **dict(zip(names[:first], carries, strict=True))}
         fed |= dict(zip(names[first:second], slices, strict=True))
         outputs, _ = body({}, constant, fed)
         return (
@@ -176,12 +178,12 @@ def _all_rounds(
 ) -> Round:
     """The rounds of a loop by `lax.scan`."""
     slices = [jnp.moveaxis(x, axis, 0) for x, axis in zip(sources, loop.sliced, strict=True)]
-    places = jnp.arange(concrete(loop.rounds), dtype=jnp.int32)
+    round_indices = jnp.arange(concrete(loop.rounds), dtype=jnp.int32)
 
     def step(carries: list[jax.Array], read: tuple[jax.Array, list[jax.Array]]) -> Round:
         return one_round(carries, *read)
 
-    carries, stacks = lax.scan(step, starts, (places, slices), reverse=loop.backward)
+    carries, stacks = lax.scan(step, starts, (round_indices, slices), reverse=loop.backward)
     collected = zip(stacks, loop.collected, strict=True)
     return carries, [jnp.moveaxis(stack, 0, axis) for stack, axis in collected]
 
@@ -201,14 +203,14 @@ def _until_it_stops(
 
     def step(state: tuple[jax.Array, Round]) -> tuple[jax.Array, Round]:
         count, (carries, stacks) = state
-        place = rounds - 1 - count if loop.backward else count
+        round_index = rounds - 1 - count if loop.backward else count
         slices = [
-            lax.dynamic_index_in_dim(x, place, axis, keepdims=False)
+            lax.dynamic_index_in_dim(x, round_index, axis, keepdims=False)
             for x, axis in zip(sources, loop.sliced, strict=True)
         ]
-        following, found = one_round(carries, place, slices)
+        following, found = one_round(carries, round_index, slices)
         written = [
-            lax.dynamic_update_index_in_dim(whole, each, place, axis)
+            lax.dynamic_update_index_in_dim(whole, each, round_index, axis)
             for whole, each, axis in zip(stacks, found, loop.collected, strict=True)
         ]
         return count + 1, (following, written)

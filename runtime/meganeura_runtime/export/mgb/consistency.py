@@ -77,11 +77,11 @@ def _require_generation(plan: Plan, caches: Sequence[str], form: GenerationForm)
     """Require that the steps of a generation keep the same, and give and draw what they should."""
     if {*form.caches} != {*caches}:
         raise MismatchError("its caches are not those of its graph")
-    places = [each for each in plan.buffers if each.role is Role.PARAMETERS]
+    slots = [each for each in plan.buffers if each.role is Role.PARAMETERS]
     steps = [(1, plan), *((each.tokens, each.plan) for each in form.prompts)]
     logits = TensorType(DType.F32, (1, form.vocabulary))
     for tokens, step in steps:
-        same = step.parameters == plan.parameters and places == [
+        same = step.parameters == plan.parameters and slots == [
             each for each in step.buffers if each.role is Role.PARAMETERS
         ]
         if not same or tokens > form.capacity:
@@ -130,8 +130,8 @@ def _require_slots(graph: Graph, plan: Plan) -> None:
     """Require disjoint slots of parameters and inputs, and of outputs unless they are one value."""
     outputs = {graph.outputs[each.name].id: each for each in plan.outputs}
     for tensors in (plan.parameters, plan.inputs, tuple(outputs.values())):
-        places = [tensor.slot for tensor in tensors if tensor.slot.bytes]
-        if len(set(places)) < len(places):
+        slots = [tensor.slot for tensor in tensors if tensor.slot.bytes]
+        if len(set(slots)) < len(slots):
             raise MismatchError("two of its tensors lie in the same place")
 
 

@@ -460,10 +460,10 @@ class Builder:
             return self.call("reverse", part, (str(axis),), shape=part.shape)
         if step == 1:
             return self.between(x, axis, start, start + count)
-        places = self.binary("*", self.iota(count), step)
+        positions = self.binary("*", self.iota(count), step)
         if start != 0:
-            places = self.binary("+", places, start)
-        return self.gather(x, places, axis)
+            positions = self.binary("+", positions, start)
+        return self.gather(x, positions, axis)
 
     def gather(self, table: Tensor, ids: Tensor, axis: int, batch: int = 0) -> Tensor:
         """The slices that ids pick along an axis."""

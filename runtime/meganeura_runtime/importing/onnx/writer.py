@@ -12,9 +12,9 @@ from meganeura_runtime.importing.onnx.code import (
     Code,
     Count,
     Declared,
+    LabelPath,
     Level,
     Piece,
-    Place,
     Ref,
     Scanned,
     Statement,
@@ -213,23 +213,23 @@ class BodyWriter:
         index = next(each for each in chain(INDICES, self._pool()) if each not in taken)
         rounds = self.sizes.text(code.rounds)
         yield f"scan {index} in 0..{rounds}:"
-        place = index
+        round_index = index
         if code.is_backward:
-            place = next(
+            round_index = next(
                 each for each in chain(("at",), self._pool()) if each not in {*taken, index}
             )
-            yield f"  {place} = {self.sizes.text(code.rounds, Level.SUM)} - 1 - {index}"
-        known = {**self.names, code.place.id: place}
+            yield f"  {round_index} = {self.sizes.text(code.rounds, Level.SUM)} - 1 - {index}"
+        known = {**self.names, code.round_index.id: round_index}
         known.update((each.id, name) for each, name in zip(code.carries, names, strict=False))
         leaving = [*code.following, *(each.value for each in code.collected)]
         inner = BodyWriter(
-            straight(code.body, leaving), known, self.sizes, frozenset({*taken, index, place}),
-            self.blocks, self.prefix,
+            straight(code.body, leaving), known, self.sizes,
+            frozenset({*taken, index, round_index}), self.blocks, self.prefix,
         )  # fmt: skip
         inner.paths = self.paths
-        yield from (f"  {line}" for line in inner.round_lines(code, names, place))
+        yield from (f"  {line}" for line in inner.round_lines(code, names, round_index))
 
-    def round_lines(self, code: Scanned, names: Sequence[str], place: str) -> list[str]:
+    def round_lines(self, code: Scanned, names: Sequence[str], round_index: str) -> list[str]:
         """The lines of a round: its statements, what is collected, what is carried on.
 
         What a carry becomes is read before another carry is bound that it may be.
@@ -238,7 +238,7 @@ class BodyWriter:
         stacks = names[len(code.carries) :]
         for each, name in zip(code.collected, stacks, strict=True):
             lines.append(
-                f"{name}[{':, ' * each.axis}{place}] = {self._operand(Ref(each.value)).text}"
+                f"{name}[{':, ' * each.axis}{round_index}] = {self._operand(Ref(each.value)).text}"
             )
         own = {each.id: name for each, name in zip(code.carries, names, strict=False)}
         moved: dict[int, str] = {}
@@ -271,7 +271,7 @@ class BodyWriter:
                     reads.extend(made.reads)
                 case Count(size, level):
                     parts.append(self.sizes.text(size, level))
-                case Place(words):
+                case LabelPath(words):
                     parts.append(self._path(words))
                 case str():
                     parts.append(piece)

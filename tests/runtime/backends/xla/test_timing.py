@@ -64,7 +64,7 @@ def test_a_profile_has_the_ops_of_the_program_and_their_arithmetic(graph: Graph)
     assert sum(row.flops for row in rows) in range(
         2 * 2 * 32 * 64 * 64, 2 * 2 * 32 * 64 * 64 + 4097
     )
-    assert any("net.mgn:1 layer" in row.places for row in rows)
+    assert any("net.mgn:1 layer" in row.locations for row in rows)
     assert all(row.seconds > 0 and row.bytes > 0 for row in rows)
     assert found.memory["parameters"] == 4 * 64 * 64
     assert found.peaks.flops > 0

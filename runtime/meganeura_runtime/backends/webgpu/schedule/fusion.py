@@ -124,10 +124,10 @@ class Fusion:
         stored = [value for value in self._graph.values if value.id in self._stored]
         for results in by_application(stored):
             if not isinstance(results[0].op, Leaf):
-                self._place(results)
+                self._assign(results)
         return tuple(self._groups)
 
-    def _place(self, results: Sequence[Value]) -> None:
+    def _assign(self, results: Sequence[Value]) -> None:
         """Let the results of an op join the first group they fit, or begin one."""
         value = results[0]
         plain = reduce(AccessPattern.join, (access_patterns(v, self._stored) for v in results))

@@ -46,7 +46,7 @@ class Subject:
     """A contraction that occurs in a step, so often, and the same alone on what is in memory."""
 
     title: str
-    place: str
+    location: str
     count: int
     graph: Graph
     whole: Contraction

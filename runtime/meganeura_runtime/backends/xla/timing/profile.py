@@ -62,10 +62,10 @@ def _pieces(
         main = max(sources, key=_flops, default=None)
         shown, kind = (name, instruction.kind) if main is None else (_name(main), kind_of(main.op))
         others = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-        place = "" if main is None else str(main.origin)
+        location = "" if main is None else str(main.origin)
         flops = sum(map(_flops, sources))
         yield Piece(
-            f"{shown}{others}", kind, place, (shown, others), seconds, flops, instruction.bytes
+            f"{shown}{others}", kind, location, (shown, others), seconds, flops, instruction.bytes
         )
 
 

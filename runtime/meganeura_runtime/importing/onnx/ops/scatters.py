@@ -71,9 +71,9 @@ def _scatter_elements(node: Node) -> list[Value | None]:
         raise UnsayableError("its indices do not reach along all other axes")
     last = [*order, axis]
     ids = _counted(build, ids, data.shape[axis])
-    table, places, parts = (build.transpose(each, last) for each in (data, ids, updates))
+    table, positions, parts = (build.transpose(each, last) for each in (data, ids, updates))
     reduction = node.attribute("reduction", "none")
-    made = _combined(build, table, places, parts, data.rank - 1, reduction)
+    made = _combined(build, table, positions, parts, data.rank - 1, reduction)
     return [build.transpose(made, [last.index(each) for each in range(data.rank)])]
 
 
@@ -82,21 +82,26 @@ def _scatter_nd(node: Node) -> list[Value | None]:
     depth = ids.shape[-1]
     if not isinstance(depth, int) or not 1 <= depth <= data.rank:
         raise UnsayableError("the length of an index is not known")
-    place = _counted(build, build.entry(ids, ids.rank - 1, 0), data.shape[0])
+    position = _counted(build, build.entry(ids, ids.rank - 1, 0), data.shape[0])
     size = data.shape[0]
     for level in range(1, depth):
         step = data.shape[level]
         part = _counted(build, build.entry(ids, ids.rank - 1, level), step)
-        place = build.binary("+", build.binary("*", place, step), part)
+        position = build.binary("+", build.binary("*", position, step), part)
         size = size * step
     rest = data.shape[depth:]
     count: Size = 1
-    for each in place.shape:
+    for each in position.shape:
         count = count * each
     table = build.reshape(data, (size, *rest))
     rows = build.reshape(updates, (count, *rest))
     made = _combined(
-        build, table, build.reshape(place, (count,)), rows, 0, node.attribute("reduction", "none")
+        build,
+        table,
+        build.reshape(position, (count,)),
+        rows,
+        0,
+        node.attribute("reduction", "none"),
     )
     return [build.reshape(made, data.shape)]
 
