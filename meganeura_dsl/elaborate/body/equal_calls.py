@@ -1,4 +1,4 @@
-"""In a check, a call that was seen before: of the same block, with arguments that are alike.
+"""In a check, a call that was seen before: of the same block, with equal arguments.
 
 A network repeats its layers. That a layer's arguments fit its signature and that its `where` holds
 follows from their types, their numbers and the facts alone, so it is found once for equal calls.

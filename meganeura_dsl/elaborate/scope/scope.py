@@ -206,7 +206,7 @@ class ElaborationState:
     needs: list[Condition] = field(default_factory=list["Condition"])
     """In a check, what the sizes have to be that these symbols stand for, besides `where`."""
     shapes: set[Shape] = field(default_factory=set["Shape"])
-    """In a check with such symbols, the shapes of values that were not made again."""
+    """In a check with such symbols, the shapes of values that only summaries know of."""
     applied: Applied = field(default_factory=Applied)
     """What was applied so far."""
     reserved: dict[str, int] = field(default_factory=dict[str, int])
