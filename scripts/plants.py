@@ -1819,7 +1819,7 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "what holds for most numbers is taken to hold where a divisor is 0",
         "meganeura_dsl/elaborate/body/expressions.py",
-        'if node.operator in ("/", "//", "%", "**") and frame.state.is_general(right):',
+        'if node.operator in ("//", "%") and not _may_divide(right, frame):',
         "if False:",
         ("tests/dsl/elaborate/test_summaries.py",),
     ),

@@ -265,7 +265,7 @@ def _direction(
     cure = f"write slice {show(first)}, or {show(last)} to begin with the last"
     fault = f"not every slice of `{name}` is written once"
     share, rest = at.split(str(t)) if isinstance(at, Dim) else (0, at)
-    if share == 1 and isinstance(frame.facts.decide(Compare(">", rest + scan.start, 0)), Proved):
+    if share == 1 and frame.facts.proves(Compare(">", rest + scan.start, 0)):
         fault = f"slice 0 of `{name}` is never written"
     found = f"{show(t)} runs from {show(scan.start)} to {show(scan.stop - 1)}"
     location = frame.location(entry.span)

@@ -413,6 +413,17 @@ def check_where(
                 raise ProblemError(replace(problem, cure=smallest))
 
 
+def assume_where(
+    inner: Frame, block: ast.Block, condition: Callable[[ast.Expression, Frame], Condition]
+) -> None:
+    """Take every clause of a block's `where` for true, as it was proved where the block stands."""
+    given = inner
+    for name in positions_in(block):
+        given = _with_position(inner, given, block, inner.location(block.name.span), name)
+    for clause in block.where:
+        inner.build.facts = inner.facts.assume(condition(clause, given))
+
+
 def _with_position(
     inner: Frame, given: Frame, block: ast.Block, caller: Location, name: str
 ) -> Frame:

@@ -11,7 +11,7 @@ import numpy as np
 
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import DType, Shape, TensorType
-from meganeura_dsl.symbolic.assumptions import Facts, Proved
+from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.conditions import Compare, Operator
 from meganeura_dsl.symbolic.size import Dim, Size, product, show
 from meganeura_runtime.importing.onnx.code import (
@@ -157,7 +157,7 @@ class Builder:
             if not holds:
                 raise UnsayableError(f"{otherwise}: {left} {operator} {right} does not hold")
             return
-        if isinstance(self.facts.decide(condition), Proved):
+        if self.facts.proves(condition):
             return
         if self.facts.example(condition) is None:
             raise UnsayableError(f"{otherwise}: {condition} never holds")
@@ -171,7 +171,7 @@ class Builder:
             return True
         if isinstance(left, int) and isinstance(right, int):
             return False
-        return isinstance(self.facts.decide(Compare("==", left, right)), Proved)
+        return self.facts.proves(Compare("==", left, right))
 
     def same_shape(self, left: Sequence[Size], right: Sequence[Size]) -> bool:
         """Whether two shapes are known to be equal."""
