@@ -264,13 +264,16 @@ class Device:
         launches: Sequence[Launch],
         copies: Sequence[tuple[Range, Range]] = (),
         before: Sequence[tuple[Range, Range]] = (),
+        *,
+        in_parts: bool = True,
     ) -> int:
         """Make copies `before`, run kernels, and make copies, in order.
 
         Does not wait for any of it; `wait` does, and takes the number that this returns. It is one
-        submission, or several where the device would be idle while the host records many kernels.
+        submission, or several if it may be `in_parts` and the device would be idle while the host
+        records many kernels.
         """
-        *early, last = self._in_parts(launches)
+        *early, last = self._parts_of(launches) if in_parts else [launches]
         for part in early:
             self._submit_part(part, before=before)
             before = ()
@@ -293,7 +296,7 @@ class Device:
         self.submissions += 1
         return number
 
-    def _in_parts(self, launches: Sequence[Launch]) -> list[Sequence[Launch]]:
+    def _parts_of(self, launches: Sequence[Launch]) -> list[Sequence[Launch]]:
         """Kernels in the parts that are submitted one by one, each twice as long as the one before.
 
         Recording a kernel takes less than half as long as running one, so a device that runs one
