@@ -29,6 +29,7 @@ from meganeura_runtime.backends.xla.layouts import layout_of
 from meganeura_runtime.backends.xla.lowering.table import IN_BFLOAT16, ON_ONE_GPU, Lowering
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
 from meganeura_runtime.backends.xla.one_reading import in_one_reading
+from meganeura_runtime.backends.xla.partial_sums import PartialSums
 from meganeura_runtime.backends.xla.placement import OneDevice, Placement
 from meganeura_runtime.backends.xla.relu_masks import with_masks_of_results
 from meganeura_runtime.backends.xla.step import copy_of, step_function
@@ -153,7 +154,8 @@ class Program:
             for name, each in kept.items()
             if (where := self.placement.gathered(name, each)) is not None
         }
-        step = step_function(graph, self.numerics, gathered, self._lowerings)
+        sums = PartialSums.of(graph, self.placement)
+        step = step_function(graph, self.numerics, gathered, self._lowerings, sums)
         jitted = jax.jit(step, donate_argnums=0, out_shardings=(outputs, updates))
         return jitted, (updated, constant, _arguments(fed, self.fed))
 
