@@ -10,7 +10,7 @@ What is proved of that application holds for all such sizes, and its types are s
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import combinations
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -116,6 +116,16 @@ def _facts(symbols: Sequence[tuple[str, Kind]], facts: Facts, *, differing: bool
     return facts
 
 
+@cache
+def _symbol(number: int) -> Dim:
+    return dim(_name(number))
+
+
+@cache
+def _name(number: int) -> str:
+    return f"#{number}"
+
+
 class _Symbols:
     """Gives each size that is not a small number a symbol, equal ones the same."""
 
@@ -128,10 +138,11 @@ class _Symbols:
         """The symbol of a size, or the small number itself."""
         if isinstance(size, int) and size < LEAST:
             return size
-        if size not in self.known:
-            self.known[size] = dim(f"#{len(self.known)}")
+        symbol = self.known.get(size)
+        if symbol is None:
+            symbol = self.known[size] = _symbol(len(self.known))
             self.kinds.append(self._kind(size))
-        return self.known[size]
+        return symbol
 
     def of_config(self, value: Evaluated) -> Evaluated:
         """A configuration in symbols; `KeyError` where it may speak of sizes otherwise."""
@@ -183,7 +194,7 @@ def general_application(
     types = tuple(
         TensorType(value.type.dtype, tuple(map(symbols.of, value.type.shape))) for value in inputs
     )
-    sizes = {str(symbol): size for size, symbol in symbols.known.items()}
+    sizes = {_name(number): size for number, size in enumerate(symbols.known)}
     if not sizes or not all(_is_positive(inner, size) for size in symbols.known):
         return None
     return GeneralApplication(config, types, numbers, sizes, tuple(symbols.kinds))

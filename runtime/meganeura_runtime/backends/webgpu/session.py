@@ -226,7 +226,8 @@ class WebGpuSession(Session):
         inputs, stage = self._copied(feeds)
         persistent = self._kept_outputs()
         before = [*([] if persistent is None else persistent.copies), *inputs, *links]
-        number = self.device.submit(launches, self._copies, before)
+        has_loops = len(self.plan.order) > len(self.plan.dispatches)
+        number = self.device.submit(launches, self._copies, before, in_parts=not has_loops)
         self._running.append(number)
         if stage is not None:
             self._stages.submitted(stage)
