@@ -62,8 +62,8 @@ class WrongArguments(LocatedProblem, code="E0202", topic="arguments"):
     """The arguments that are not given."""
 
     def report(self) -> Report:
-        told = f"its form is     {self.signature}"
-        fix = corrected(self.location.span, self.unknown, self.known, told)
+        advice = f"its form is     {self.signature}"
+        fix = corrected(self.location.span, self.unknown, self.known, advice)
         cure = fix if fix.edits else Help("its form is", self.signature)
         return self.words(f"`{self.callee}` {self.fault}", cure=cure)
 
@@ -146,12 +146,12 @@ class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
                 cure=Help("declare a layer of its own for each size"),
             )
         if self.first.span == self.location.span and "}{" in written:
-            told = "put something between the numbers"
+            advice = "put something between the numbers"
             apart = written.partition(":")[0].replace("}{", '}{"_"}{')
             return self.words(
                 f"`{self.name}` is defined twice",
                 "several numbers are written the same",
-                cure=Help(told, f"{apart}:"),
+                cure=Help(advice, f"{apart}:"),
             )
         if self.first.span == self.location.span:
             return self.words(
@@ -388,12 +388,12 @@ class UnknownParameter(LocatedProblem, code="E0230", topic="arguments"):
             return self.words(
                 f"`{self.block}` has no parameter `{self.name}` in this configuration"
             )
-        told = (
+        advice = (
             f"its parameters are {quoted(self.known, 'and')}"
             if self.known
             else ("it declares no parameters itself: say it where the layer that does is applied")
         )
-        cure = corrected(self.location.span, self.name, self.known, told)
+        cure = corrected(self.location.span, self.name, self.known, advice)
         return self.words(f"`{self.block}` has no parameter `{self.name}`", cure=cure)
 
 

@@ -71,8 +71,8 @@ class NotHeld(LocatedProblem, code="E0403", topic="expectation"):
             )
         cure = None
         if self.likely:
-            told = f"did you mean {' or '.join(self.likely)}?"
-            cure = corrected(self.location.span, self.tensor.partition(":")[0], self.known, told)
+            advice = f"did you mean {' or '.join(self.likely)}?"
+            cure = corrected(self.location.span, self.tensor.partition(":")[0], self.known, advice)
         return self.words(f"{self.subject} has no `{self.tensor}`", self.found, cure=cure)
 
 

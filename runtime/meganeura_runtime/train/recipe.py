@@ -208,11 +208,11 @@ class Recipe:
         """What every kept leaf of the step holds before the first one; moments start at zero."""
         declared = {each.name: each for each in self.parameters}
         declared |= {average_of(each.name): each for each in self.parameters}
-        kept = [leaf for leaf in leaves(self.compiled) if leaf.is_persistent]
+        persistent = [leaf for leaf in leaves(self.compiled) if leaf.is_persistent]
         with ThreadPoolExecutor(DRAWERS, thread_name_prefix="values") as threads:
-            of_leaves = [declared.get(leaf.name) for leaf in kept]
-            arrays = threads.map(self._initial, kept, of_leaves)
-            return {leaf.name: array for leaf, array in zip(kept, arrays, strict=True)}
+            of_leaves = [declared.get(leaf.name) for leaf in persistent]
+            arrays = threads.map(self._initial, persistent, of_leaves)
+            return {leaf.name: array for leaf, array in zip(persistent, arrays, strict=True)}
 
     def _initial(self, leaf: Leaf, declared: ParameterInfo | None) -> Array:
         """What a kept leaf begins with: what was given, what was declared, or zeros.

@@ -5,6 +5,7 @@ StableHLO, in compiled programs and in profiles.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +33,7 @@ from meganeura_runtime.backends.xla.lowering.table import (
     Lowering,
 )
 from meganeura_runtime.backends.xla.numerics import Numerics
+from meganeura_runtime.backends.xla.partial_sums import PartialSums
 
 MEAN = LibraryAttentionGradient.operands.required.index("mean")
 
@@ -59,11 +61,13 @@ def step_function(
     numerics: Numerics,
     gathered: Mapping[str, Sharding],
     lowerings: Mapping[type[Op], Lowering],
+    sums: PartialSums | None = None,
 ) -> StepFunction:
     """The step of a graph of ops that the table lowers, some of them as `lowerings` says.
 
     A leaf that `gathered` names is spread over devices. Ops that work element by element, as
     optimizers do, compute on its parts; for others it is gathered to where `gathered` says.
+    Each of `sums` is computed as one, from the operands of its parts.
     """
     applications = by_application(graph.values)
     trained = {
@@ -72,53 +76,91 @@ def step_function(
         if isinstance(value.op, LibraryAttentionGradient)
     }
     copied = _shared(graph)
+    part = partial(_part, numerics, lowerings)
 
     def step(updated: Arrays, constant: Arrays, fed: Arrays) -> Stepped:
         leaves = {**updated, **constant, **fed}
-        traced: dict[int, jax.Array] = {}
-        whole: dict[int, jax.Array] = {}
-        copies: dict[int, jax.Array] = {}
+        traced = _Traced(numerics)
         pullbacks: dict[int, Pullback] = {}
         """Of attentions, by the id of what they give."""
         for results in applications:
             value = results[0]
             if isinstance(value.op, Leaf):
-                name = value.op.name
-                traced[value.id] = leaves[name]
-                if copy_of(name) in leaves:
-                    copies[value.id] = leaves[copy_of(name)]
-                if name in gathered:
-                    whole[value.id] = lax.with_sharding_constraint(leaves[name], gathered[name])
+                traced.add_leaf(value, value.op.name, leaves, gathered)
                 continue
-            operands = [traced[each.id] for each in value.operands]
-            if Trait.ELEMENTWISE not in value.op.traits:
-                # Copies are on one device, where nothing is gathered.
-                others = copies if copies and numerics.reads_copy(value) else whole
-                operands = [others.get(each.id, traced[each.id]) for each in value.operands]
+            if sums is not None and value.id in sums.inner:
+                continue
             with jax.named_scope(_scope(value)):
-                if isinstance(value.op, LibraryAttention):
-                    found = _attention(value, operands, trained, pullbacks)
+                if sums is not None and value.id in sums.parts:
+                    operands = [traced.operands(each) for each in sums.parts[value.id]]
+                    found = (sums.total(value, operands, part),)
+                elif isinstance(value.op, LibraryAttention):
+                    found = _attention(value, traced.operands(value), trained, pullbacks)
                 elif isinstance(value.op, LibraryAttentionGradient):
-                    dy = lax.convert_element_type(operands[-1], jnp.bfloat16)
+                    dy = lax.convert_element_type(traced.operands(value)[-1], jnp.bfloat16)
                     found = pullbacks[value.operands[MEAN].id](dy)
                 elif isinstance(value.op, Loop):
+                    operands = traced.operands(value)
                     found = _rounds(value.op, operands, numerics.precision, lowerings)
                 else:
-                    found = _lowered(value, operands, numerics, lowerings)
+                    found = _lowered(value, traced.operands(value), numerics, lowerings)
                 for each in results:
                     stored = numerics.stored[each.id]
-                    traced[each.id] = lax.convert_element_type(found[each.index], stored)
+                    traced.arrays[each.id] = lax.convert_element_type(found[each.index], stored)
         outputs = {
-            name: lax.convert_element_type(traced[value.id], jax_type(value.type.dtype))
+            name: lax.convert_element_type(traced.arrays[value.id], jax_type(value.type.dtype))
             for name, value in graph.outputs.items()
         }
         updates = {
-            name: jnp.copy(traced[value.id]) if name in copied else traced[value.id]
+            name: jnp.copy(traced.arrays[value.id]) if name in copied else traced.arrays[value.id]
             for name, value in graph.updates.items()
         }
         return outputs, updates
 
     return step
+
+
+class _Traced:
+    """The arrays of a step, by the ids of their values."""
+
+    def __init__(self, numerics: Numerics) -> None:
+        self.numerics = numerics
+        self.arrays: dict[int, jax.Array] = {}
+        self.whole: dict[int, jax.Array] = {}
+        """Leaves of which each device has a share, gathered."""
+        self.copies: dict[int, jax.Array] = {}
+        """Copies of parameters in bfloat16."""
+
+    def add_leaf(
+        self, value: Value, name: str, leaves: Arrays, gathered: Mapping[str, Sharding]
+    ) -> None:
+        """A parameter, a state or an input."""
+        self.arrays[value.id] = leaves[name]
+        if copy_of(name) in leaves:
+            self.copies[value.id] = leaves[copy_of(name)]
+        if name in gathered:
+            self.whole[value.id] = lax.with_sharding_constraint(leaves[name], gathered[name])
+
+    def operands(self, value: Value) -> list[jax.Array]:
+        """What a value is computed from."""
+        others: Mapping[int, jax.Array] = {}
+        if Trait.ELEMENTWISE not in value.op.traits:
+            # Copies are on one device, where nothing is gathered.
+            reads_copy = bool(self.copies) and self.numerics.reads_copy(value)
+            others = self.copies if reads_copy else self.whole
+        return [others.get(each.id, self.arrays[each.id]) for each in value.operands]
+
+
+def _part(
+    numerics: Numerics,
+    lowerings: Mapping[type[Op], Lowering],
+    value: Value,
+    operands: Sequence[jax.Array],
+) -> jax.Array:
+    """A part of a sum over the examples, from some of these."""
+    with jax.named_scope(_scope(value)):
+        (found,) = _lowered(value, operands, numerics, lowerings)
+        return widened(lax.convert_element_type(found, numerics.stored[value.id]))
 
 
 def _lowered(
