@@ -47,13 +47,13 @@ class Barriers:
 
 def _of_one_cotangent(graph: Graph, numerics: Numerics) -> Iterator[tuple[int, ...]]:
     """The products of each cotangent: gradients of weights, and of what these multiplied."""
-    places = {value.id: place for place, value in enumerate(graph.values)}
+    positions = {value.id: position for position, value in enumerate(graph.values)}
     products = [value for value in graph.values if value.op.traits & PRODUCTS]
     found: defaultdict[int, list[int]] = defaultdict(list)
     for value in products:
         if numerics.stored[value.id] != BFLOAT16 and not is_cut(value.type):
             # Of x and dy the latter is computed from the former.
-            cotangent = max(map(_source, value.operands), key=lambda each: places[each.id])
+            cotangent = max(map(_source, value.operands), key=lambda each: positions[each.id])
             found[cotangent.id].append(value.id)
     for value in products:
         if numerics.stored[value.id] == BFLOAT16 and _reads_updated(value, graph):
@@ -86,9 +86,9 @@ def _shared(graph: Graph) -> Iterator[tuple[int, int]]:
     for (of, _), some in reads.items():
         if len(some) >= FEW:
             most[of] = max(most.get(of, []), some, key=len)
-    places = {value.id: place for place, value in enumerate(graph.values)}
+    positions = {value.id: position for position, value in enumerate(graph.values)}
     for some in most.values():
-        first = min(some, key=lambda each: places[each.id])
+        first = min(some, key=lambda each: positions[each.id])
         yield from ((each.id, first.id) for each in some)
 
 

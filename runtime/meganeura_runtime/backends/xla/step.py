@@ -6,6 +6,7 @@ StableHLO, in compiled programs and in profiles.
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +35,7 @@ from meganeura_runtime.backends.xla.lowering.table import (
     Lowering,
 )
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
+from meganeura_runtime.backends.xla.partial_sums import PartialSums
 
 MEAN = LibraryAttentionGradient.operands.required.index("mean")
 
@@ -62,11 +64,13 @@ def step_function(
     gathered: Mapping[str, Sharding],
     lowerings: Mapping[type[Op], Lowering],
     barriers: Barriers,
+    sums: PartialSums | None = None,
 ) -> StepFunction:
     """The step of a graph of ops that the table lowers, some of them as `lowerings` says.
 
     A leaf that `gathered` names is spread over devices. Ops that work element by element, as
     optimizers do, compute on its parts; for others it is gathered to where `gathered` says.
+    Each of `sums` is computed as one, from the operands of its parts.
     """
     applications = by_application(graph.values)
     trained = frozenset(
@@ -77,7 +81,7 @@ def step_function(
     copied = _shared(graph)
 
     def step(updated: Arrays, constant: Arrays, fed: Arrays) -> Stepped:
-        trace = _Trace(numerics, gathered, lowerings, barriers, trained)
+        trace = _Trace(numerics, gathered, lowerings, barriers, sums, trained)
         leaves = {**updated, **constant, **fed}
         for results in applications:
             if isinstance(results[0].op, Leaf):
@@ -110,6 +114,7 @@ class _Trace:
     gathered: Mapping[str, Sharding]
     lowerings: Mapping[type[Op], Lowering]
     barriers: Barriers
+    sums: PartialSums | None
     trained: frozenset[int]
     """Attentions that have a gradient."""
     found: dict[int, jax.Array] = field(default_factory=dict[int, jax.Array])
@@ -133,8 +138,10 @@ class _Trace:
     def compute(self, results: Sequence[Value]) -> None:
         """Compute all results of an application."""
         value = results[0]
+        if self.sums is not None and value.id in self.sums.inner:
+            return
         with jax.named_scope(_scope(value)):
-            arrays = self._lowered(value, self._operands(value))
+            arrays = self._lowered(value)
             for each in results:
                 stored = self.numerics.stored[each.id]
                 self.found[each.id] = lax.convert_element_type(arrays[each.index], stored)
@@ -153,8 +160,11 @@ class _Trace:
             others = self.copies if reads_copy else self.whole
         return [others.get(each.id, self.found[each.id]) for each in value.operands]
 
-    def _lowered(self, value: Value, operands: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
-        op = value.op
+    def _lowered(self, value: Value) -> tuple[jax.Array, ...]:
+        if self.sums is not None and value.id in self.sums.parts:
+            parts = [self._operands(each) for each in self.sums.parts[value.id]]
+            return (self.sums.total(value, parts, partial(_part, self.numerics, self.lowerings)),)
+        op, operands = value.op, self._operands(value)
         if isinstance(op, LibraryAttention):
             return _attention(value, operands, self.trained, self.pullbacks)
         if isinstance(op, LibraryAttentionGradient):
@@ -181,6 +191,18 @@ def _together(
         each: lax.convert_element_type(array, numerics.stored[each])
         for each, array in zip(group, found, strict=True)
     }
+
+
+def _part(
+    numerics: Numerics,
+    lowerings: Mapping[type[Op], Lowering],
+    value: Value,
+    operands: Sequence[jax.Array],
+) -> jax.Array:
+    """A part of a sum over the examples, from some of these."""
+    with jax.named_scope(_scope(value)):
+        (found,) = _lowered(value, operands, numerics, lowerings)
+        return widened(lax.convert_element_type(found, numerics.stored[value.id]))
 
 
 def _lowered(
@@ -219,8 +241,10 @@ def _rounds(
     names, first, second = loop.names, loop.carried, loop.carried + len(loop.sliced)
     constant = dict(zip(names[second:], given[second:], strict=True))
 
-    def one_round(carries: list[jax.Array], place: jax.Array, slices: list[jax.Array]) -> Round:
-        fed = {ROUND: place, **dict(zip(names[:first], carries, strict=True))}
+    def one_round(
+        carries: list[jax.Array], round_index: jax.Array, slices: list[jax.Array]
+    ) -> Round:
+        fed = {ROUND: round_index, **dict(zip(names[:first], carries, strict=True))}
         fed |= dict(zip(names[first:second], slices, strict=True))
         outputs, _ = body({}, constant, fed)
         return (
@@ -238,12 +262,12 @@ def _all_rounds(
 ) -> Round:
     """The rounds of a loop by `lax.scan`."""
     slices = [jnp.moveaxis(x, axis, 0) for x, axis in zip(sources, loop.sliced, strict=True)]
-    places = jnp.arange(concrete(loop.rounds), dtype=jnp.int32)
+    round_indices = jnp.arange(concrete(loop.rounds), dtype=jnp.int32)
 
     def step(carries: list[jax.Array], read: tuple[jax.Array, list[jax.Array]]) -> Round:
         return one_round(carries, *read)
 
-    carries, stacks = lax.scan(step, starts, (places, slices), reverse=loop.backward)
+    carries, stacks = lax.scan(step, starts, (round_indices, slices), reverse=loop.backward)
     collected = zip(stacks, loop.collected, strict=True)
     return carries, [jnp.moveaxis(stack, 0, axis) for stack, axis in collected]
 
@@ -263,14 +287,14 @@ def _until_it_stops(
 
     def step(state: tuple[jax.Array, Round]) -> tuple[jax.Array, Round]:
         count, (carries, stacks) = state
-        place = rounds - 1 - count if loop.backward else count
+        round_index = rounds - 1 - count if loop.backward else count
         slices = [
-            lax.dynamic_index_in_dim(x, place, axis, keepdims=False)
+            lax.dynamic_index_in_dim(x, round_index, axis, keepdims=False)
             for x, axis in zip(sources, loop.sliced, strict=True)
         ]
-        following, found = one_round(carries, place, slices)
+        following, found = one_round(carries, round_index, slices)
         written = [
-            lax.dynamic_update_index_in_dim(whole, each, place, axis)
+            lax.dynamic_update_index_in_dim(whole, each, round_index, axis)
             for whole, each, axis in zip(stacks, found, loop.collected, strict=True)
         ]
         return count + 1, (following, written)
