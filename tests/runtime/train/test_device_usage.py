@@ -123,3 +123,22 @@ def test_a_run_says_that_its_inputs_are_slow(
     assert inputs > 0.4
     assert busy > 0
     assert busy + inputs + between == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "idle"), [(True, True, 0), (True, False, 1), (False, False, 2)]
+)
+@pytest.mark.parametrize("for_inputs", [True, False])
+def test_of_the_time_in_which_work_ended_half_counts(
+    before: bool, now: bool, idle: float, for_inputs: bool
+) -> None:
+    """A look every 2 s, of 8 s in all; the device was busy in the first four."""
+    time, busy = 0.0, True
+    meter = UsageMeter(lambda: busy, is_ahead=True, now=lambda: time)
+    meter.begin()
+    for busy in (True, True, before, now):
+        time += 2
+        meter.look(for_inputs=for_inputs)
+    lost = idle + (1 if not before else 0)
+    inputs = lost / 8 if for_inputs else 0
+    assert _shares(meter.usage()) == pytest.approx((1 - lost / 8, inputs, lost / 8 - inputs))
