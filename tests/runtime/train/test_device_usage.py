@@ -126,19 +126,16 @@ def test_a_run_says_that_its_inputs_are_slow(
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "idle"), [(True, True, 0), (True, False, 1), (False, False, 2)]
+    ("looks", "idle"), [("bbbb", 0), ("bbbi", 1), ("bbib", 1), ("bbii", 3), ("biii", 5)]
 )
-@pytest.mark.parametrize("for_inputs", [True, False])
-def test_of_the_time_in_which_work_ended_half_counts(
-    before: bool, now: bool, idle: float, for_inputs: bool
-) -> None:
-    """A look every 2 s, of 8 s in all; the device was busy in the first four."""
-    time, busy = 0.0, True
-    meter = UsageMeter(lambda: busy, is_ahead=True, now=lambda: time)
+@pytest.mark.parametrize("inputs", [0, 1])
+def test_of_the_time_in_which_work_ended_half_counts(looks: str, idle: float, inputs: int) -> None:
+    """A look every 2 s, of 8 s in all, which finds the device busy or idle."""
+    seen = iter(f"b{looks}")
+    times = iter(range(0, 100, 2))
+    meter = UsageMeter(lambda: next(seen) == "b", is_ahead=True, now=lambda: next(times))
     meter.begin()
-    for busy in (True, True, before, now):
-        time += 2
-        meter.look(for_inputs=for_inputs)
-    lost = idle + (1 if not before else 0)
-    inputs = lost / 8 if for_inputs else 0
-    assert _shares(meter.usage()) == pytest.approx((1 - lost / 8, inputs, lost / 8 - inputs))
+    for _ in looks:
+        meter.look(for_inputs=bool(inputs))
+    shares = 1 - idle / 8, inputs * idle / 8, (1 - inputs) * idle / 8
+    assert _shares(meter.usage()) == pytest.approx(shares)

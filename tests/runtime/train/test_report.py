@@ -4,6 +4,7 @@ import json
 import re
 from base64 import b64encode
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -364,7 +365,7 @@ def test_a_curve_is_thinned_where_it_has_more_points_than_are_drawn(count: int) 
         assert (found["x"], found["low"], found["high"]) == (curve.steps.tolist(), [], [])
         return
     edges = [number * count // 10 for number in range(11)]
-    parts = [range(*ends) for ends in zip(edges, edges[1:], strict=False)]
+    parts = [range(*ends) for ends in pairwise(edges)]
     assert found["x"] == [round(np.mean([3 * n + 1 for n in part])) for part in parts]
     assert found["y"] == pytest.approx([np.mean([n * n for n in part]) for part in parts], rel=1e-5)
     assert found["low"] == [part[0] ** 2 for part in parts]

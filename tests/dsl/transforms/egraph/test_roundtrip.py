@@ -224,7 +224,8 @@ LOOP = """\
 block Net()(x: [n, s]) -> [n]:
   h = x[:, 0]
   scan t in 0..s:
-    h = rearrange(rearrange(insert_axis(h + x[:, t], 1, 2), [n, c] -> [c, n]), [c, n] -> [n, c])[:, 0]
+    two = insert_axis(h + x[:, t], 1, 2)
+    h = rearrange(rearrange(two, [n, c] -> [c, n]), [c, n] -> [n, c])[:, 0]
   return h
 model net = Net()
 """
