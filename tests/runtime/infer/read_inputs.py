@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, cast
 from zlib import crc32
 
 import numpy as np
@@ -82,7 +83,7 @@ def _write(folder: Path) -> None:
     np.savez(folder / "one.npz", other=x)
     np.savez(folder / "both.npz", x=x, image=images)
     np.savez(folder / "more.npz", x=x, image=images, y=x)
-    np.savez(folder / "counter.npz", **{COUNTER: np.array([1, 2], np.uint32)})
+    np.savez(folder / "counter.npz", **cast("Any", {COUNTER: np.array([1, 2], np.uint32)}))
     (folder / "x.txt").write_text("1 2 3 4")
     (folder / "bad.png").write_bytes(b"no picture")
     (folder / "preprocessor_config.json").write_text(json.dumps(CONFIG))
