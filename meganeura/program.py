@@ -203,27 +203,27 @@ class Program:
         with ExitStack() as held:
             if resume is None:
                 job = prepare(self._program, name, folder, overrides, start, data=given)
-                resumed, place = None, None
+                resumed, run_folder = None, None
             elif out is None and start is None:
                 with explained_failures():
                     hosts = meet_hosts(device, None)
-                place = held.enter_context(resumed_folder(Path(resume), hosts))
-                job, resumed = resume_job(self._program, name, folder, overrides, place, given)
+                run_folder = held.enter_context(resumed_folder(Path(resume), hosts))
+                job, resumed = resume_job(self._program, name, folder, overrides, run_folder, given)
             else:
                 raise ValueError("a run that goes on has its folder, and weights of its own")
             held.enter_context(explained_failures((job.demand.counter or "batch", job.batch)))
             chosen = job.spread_over(
                 choose_device(job.settings.device, precision=job.settings.precision)
             )
-            if place is None:
+            if run_folder is None:
                 wanted = None if out is None else Path(out)
-                place = held.enter_context(folder_of(name, wanted, chosen.hosts))
+                run_folder = held.enter_context(folder_of(name, wanted, chosen.hosts))
             options = RunOptions(resumed, hosts=chosen.hosts, device=chosen)
-            finished = train(job, place, chosen.open, record, record.is_asked, options)
+            finished = train(job, run_folder, chosen.open, record, record.is_asked, options)
         return Run(
             self,
             name,
-            place.path,
+            run_folder.path,
             finished.steps,
             tuple(record.losses),
             tuple(record.held_out),
@@ -262,9 +262,9 @@ class Program:
             wanted = settings_of(self._program, name, overrides, needs_data=False)
             recipe = recipe_by_hand(self._program, name, wanted, start, gradients=gradients)
         elif start is None:
-            place = RunFolder(Path(resume))
+            run_folder = RunFolder(Path(resume))
             recipe, resumed = resume_by_hand(
-                self._program, name, overrides, place, gradients=gradients
+                self._program, name, overrides, run_folder, gradients=gradients
             )
         else:
             raise ValueError("weights are for the start of a run; `resume` has weights of its own")

@@ -60,7 +60,7 @@ class CheckResult:
     @property
     def bindings(self) -> Mapping[tuple[int, str], str]:
         """Every visible value's type as text, by its line and name."""
-        return {place: str(type_) for place, type_ in self.types.items()}
+        return {location: str(type_) for location, type_ in self.types.items()}
 
     @property
     def fine(self) -> bool:
@@ -267,7 +267,7 @@ class Checker:
         self.types: dict[tuple[int, str], TensorType] = {}
         self.holds = 0
         self._budget = Budget(CHECK + CHECK_CHARACTER * len(source.text))
-        self._places: set[tuple[str, int, int]] = set()
+        self._locations: set[tuple[str, int, int]] = set()
         self._summaries = Summaries()
         self._elaborated: dict[tuple[str, str], Elaboration] = {}
         self._undecided: list[tuple[Problem, ast.Block]] = []
@@ -334,7 +334,7 @@ class Checker:
             return problem
         assert isinstance(problem, CheckedPerModel)
         example = example_expectation(self.module, block, problem.reason)
-        return NothingChecks(problem.place, problem.block, problem.reason, example)
+        return NothingChecks(problem.location, problem.block, problem.reason, example)
 
     def _elaborate(
         self, module: LinkedModule, model: ast.Model, config: Mapping[str, Static]
@@ -476,10 +476,10 @@ class Checker:
         """Keep a problem unless one of its kind was found at its place before."""
         report = problem.report()
         if report.label is not None:
-            place = (report.code, id(report.label.span.source), report.label.span.start)
-            if place in self._places:
+            location = (report.code, id(report.label.span.source), report.label.span.start)
+            if location in self._locations:
                 return
-            self._places.add(place)
+            self._locations.add(location)
         self.sink.add(problem)
 
 

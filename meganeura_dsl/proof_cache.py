@@ -50,14 +50,14 @@ def _key(texts: Texts) -> str:
 
 # --- notes as data -------------------------------------------------------------------------------
 
-Place = tuple[int, int, int]
+Offsets = tuple[int, int, int]
 """The number of a text, and the range in it."""
 
 
 def _as_data(note: Report, texts: Texts) -> dict[str, object]:
     sources = [source for _, source in texts]
 
-    def place(span: Span) -> Place:
+    def offsets(span: Span) -> Offsets:
         return sources.index(span.source), span.start, span.end
 
     return {
@@ -65,15 +65,15 @@ def _as_data(note: Report, texts: Texts) -> dict[str, object]:
         "severity": note.severity.value,
         "headline": note.headline,
         "topic": note.topic,
-        "label": note.label and [place(note.label.span), note.label.text],
+        "label": note.label and [offsets(note.label.span), note.label.text],
         "remarks": [
-            [each.title, each.text, each.span and place(each.span)] for each in note.remarks
+            [each.title, each.text, each.span and offsets(each.span)] for each in note.remarks
         ],
         "help": note.help
         and [
             note.help.text,
             note.help.code,
-            [[place(edit.span), edit.text] for edit in note.help.edits],
+            [[offsets(edit.span), edit.text] for edit in note.help.edits],
         ],
         "path": note.path,
     }
@@ -88,11 +88,11 @@ def _notes(content: bytes, texts: Texts) -> tuple[Report, ...] | None:
 
 
 def _report(data: dict[str, Any], texts: Texts) -> Report:
-    def span(place: Place) -> Span:
-        number, start, end = place
+    def span(offsets: Offsets) -> Span:
+        number, start, end = offsets
         source = texts[number][1]
         if not 0 <= start <= end <= len(source.text):
-            raise ValueError(place)
+            raise ValueError(offsets)
         return Span(source, start, end)
 
     label, help_ = data["label"], data["help"]
@@ -103,8 +103,8 @@ def _report(data: dict[str, Any], texts: Texts) -> Report:
         str(data["topic"]),
         label and Label(span(label[0]), str(label[1])),
         tuple(
-            Remark(str(title), str(text), place and span(cast("Place", place)))
-            for title, text, place in data["remarks"]
+            Remark(str(title), str(text), offsets and span(cast("Offsets", offsets)))
+            for title, text, offsets in data["remarks"]
         ),
         help_
         and Help(

@@ -234,7 +234,7 @@ EXAMPLES: Mapping[str, Problem] = {
             "source",
             (17,),
             4242,
-            Bound(50, shown="v = 50", place="sage.mgn:9  gather(x, source)"),
+            Bound(50, shown="v = 50", location="sage.mgn:9  gather(x, source)"),
         ),
         ComputedIndexOutside(-1, 2, "net.mgn:4  cross_entropy(z, y - 1)"),
         WrongInputs(("image",), ("imge",), (("image", "[n, 3, h, w]"),)),

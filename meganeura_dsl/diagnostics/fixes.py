@@ -21,7 +21,7 @@ class Hunk:
 
 def apply(text: str, edits: Iterable[Edit]) -> str:
     """The text with all edits made; they must not overlap."""
-    for edit in sorted(edits, key=_place, reverse=True):
+    for edit in sorted(edits, key=_location, reverse=True):
         text = text[: edit.span.start] + edit.text + text[edit.span.end :]
     return text
 
@@ -50,7 +50,7 @@ def _overlap(one: Edit, other: Edit) -> bool:
 def hunks(edits: Sequence[Edit]) -> tuple[Hunk, ...]:
     """The lines that edits of one source change, top down; edits of the same lines together."""
     groups: list[list[Edit]] = []
-    for edit in sorted(edits, key=_place):
+    for edit in sorted(edits, key=_location):
         if groups and edit.span.line <= _last_line(groups[-1][-1]):
             groups[-1].append(edit)
         else:
@@ -80,5 +80,5 @@ def _last_line(edit: Edit) -> int:
     return edit.span.source.position(edit.span.end)[0]
 
 
-def _place(edit: Edit) -> tuple[int, int]:
+def _location(edit: Edit) -> tuple[int, int]:
     return edit.span.start, edit.span.end

@@ -13,23 +13,23 @@ COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE:
 
 def annotation(report: Report) -> str:
     """One line, `::error file=net.mgn,line=3,...,title=E0301::message`."""
-    place = {} if report.label is None else _place(report.label.span)
-    properties = {**place, "title": report.code}
+    location = {} if report.label is None else _location(report.label.span)
+    properties = {**location, "title": report.code}
     written = ",".join(f"{name}={_property(str(each))}" for name, each in properties.items())
     return f"::{COMMANDS[report.severity]} {written}::{_data(plain_text(report))}"
 
 
-def _place(span: Span) -> dict[str, str | int]:
+def _location(span: Span) -> dict[str, str | int]:
     """File, lines and columns; GitHub takes no columns of a range over several lines."""
     end_line, end_column = span.source.position(span.end)
-    place: dict[str, str | int] = {
+    location: dict[str, str | int] = {
         "file": span.source.name,
         "line": span.line,
         "endLine": end_line,
     }
     if end_line == span.line:
-        place |= {"col": span.column, "endColumn": end_column}
-    return place
+        location |= {"col": span.column, "endColumn": end_column}
+    return location
 
 
 def _data(text: str) -> str:

@@ -7,7 +7,7 @@ from meganeura_dsl.diagnostics.problem import Help, Report
 from meganeura_dsl.diagnostics.source import Span
 
 
-class JsonPlace(TypedDict):
+class JsonLocation(TypedDict):
     """Where something is: lines and columns count characters from 1, the end is exclusive.
 
     All are null where a message has no place.
@@ -20,7 +20,7 @@ class JsonPlace(TypedDict):
     end_column: int | None
 
 
-class JsonRemark(JsonPlace):
+class JsonRemark(JsonLocation):
     """A remark: `title` may be empty."""
 
     title: str
@@ -35,7 +35,7 @@ class JsonHelp(TypedDict):
     line: int | None
 
 
-class JsonEdit(JsonPlace):
+class JsonEdit(JsonLocation):
     """A replacement: `text` takes the place of what stands there."""
 
     text: str
@@ -48,7 +48,7 @@ class JsonFix(TypedDict):
     edits: list[JsonEdit]
 
 
-class JsonReport(JsonPlace):
+class JsonReport(JsonLocation):
     """A report as `--json` prints it. Keys are only ever added, never renamed or removed."""
 
     code: str
@@ -71,11 +71,11 @@ def as_json(report: Report) -> JsonReport:
         "severity": report.severity.value,
         "headline": report.headline,
         "topic": report.topic,
-        **_json_place(None if label is None else label.span),
+        **_json_location(None if label is None else label.span),
         "label": "" if label is None else label.text,
         "path": report.path,
         "remarks": [
-            {"title": each.title, "text": each.text, **_json_place(each.span)}
+            {"title": each.title, "text": each.text, **_json_location(each.span)}
             for each in report.remarks
         ],
         "help": advice and _json_help(advice),
@@ -93,11 +93,13 @@ def _json_help(advice: Help) -> JsonHelp:
 
 
 def _json_fix(advice: Help) -> JsonFix:
-    edits: list[JsonEdit] = [{"text": edit.text, **_json_place(edit.span)} for edit in advice.edits]
+    edits: list[JsonEdit] = [
+        {"text": edit.text, **_json_location(edit.span)} for edit in advice.edits
+    ]
     return {"description": advice.text, "edits": edits}
 
 
-def _json_place(span: Span | None) -> JsonPlace:
+def _json_location(span: Span | None) -> JsonLocation:
     if span is None:
         return {"file": None, "line": None, "column": None, "end_line": None, "end_column": None}
     end_line, end_column = span.source.position(span.end)

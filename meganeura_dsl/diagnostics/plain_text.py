@@ -19,5 +19,5 @@ def plain_text(report: Report) -> str:
 
 
 def _remark(remark: Remark) -> str:
-    place = "" if remark.span is None else f"{remark.span.source.name}:{remark.span.line}"
-    return ": ".join(part for part in (remark.title, place, remark.text) if part)
+    location = "" if remark.span is None else f"{remark.span.source.name}:{remark.span.line}"
+    return ": ".join(part for part in (remark.title, location, remark.text) if part)

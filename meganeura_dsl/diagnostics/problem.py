@@ -105,8 +105,8 @@ class Problem(ABC):
         path: str = "",
     ) -> Report:
         """The report of these words, where `label` stands at `span`."""
-        place = None if span is None else Label(span, label)
-        return Report(self.code, self.severity, headline, self.topic, place, remarks, cure, path)
+        location = None if span is None else Label(span, label)
+        return Report(self.code, self.severity, headline, self.topic, location, remarks, cure, path)
 
     @classmethod
     def page(cls) -> str:

@@ -65,14 +65,14 @@ def _result(report: Report, numbers: Mapping[str, int]) -> Json:
         "message": {"text": plain_text(report)},
     }
     if report.label is not None:
-        result["locations"] = [{"physicalLocation": _place(report.label.span)}]
+        result["locations"] = [{"physicalLocation": _location(report.label.span)}]
     related = [remark for remark in report.remarks if remark.span is not None]
     if related:
         result["relatedLocations"] = [
             {
                 "id": number,
                 "message": {"text": safe(": ".join(filter(None, (each.title, each.text))))},
-                "physicalLocation": _place(each.span),
+                "physicalLocation": _location(each.span),
             }
             for number, each in enumerate(related, 1)
             if each.span is not None
@@ -94,7 +94,7 @@ def _replacement(edit: Edit) -> Json:
     return {"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.text}}
 
 
-def _place(span: Span) -> Json:
+def _location(span: Span) -> Json:
     return {"artifactLocation": _file(span), "region": _region(span)}
 
 

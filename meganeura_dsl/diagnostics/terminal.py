@@ -63,7 +63,7 @@ def render_short(report: Report) -> str:
     if report.label is None:
         return head
     span = report.label.span
-    return f"{_place(span)}:{span.column}: {head}"
+    return f"{_location(span)}:{span.column}: {head}"
 
 
 def _headline(report: Report, paint: Paint) -> str:
@@ -83,20 +83,20 @@ def _margin(report: Report) -> int:
     titles = [width(printable(remark.title)) for remark in report.remarks]
     if report.path:
         titles.append(len(PATH_TITLE))
-    place = 0 if report.label is None else width(_place(report.label.span))
+    location = 0 if report.label is None else width(_location(report.label.span))
     fitting = [each for each in titles if each <= WIDEST_TITLE]
-    return max(place if place <= WIDEST_PLACE else 0, *fitting, 0)
+    return max(location if location <= WIDEST_PLACE else 0, *fitting, 0)
 
 
 def _code(label: Label, margin: int, colour: str, paint: Paint) -> Iterator[str]:
     """The line of code beside its place, and below it the carets with the label's text."""
-    place = _place(label.span)
+    location = _location(label.span)
     indent = " " * (margin + 4)
     excerpt = _excerpt(label.span, WIDTH - len(indent))
-    if width(place) <= margin:
-        yield f"  {paint(place, CYAN)}{_fill(place, margin)}  {excerpt.text}"
+    if width(location) <= margin:
+        yield f"  {paint(location, CYAN)}{_fill(location, margin)}  {excerpt.text}"
     else:
-        yield f"  {paint(place, CYAN)}"
+        yield f"  {paint(location, CYAN)}"
         yield f"{indent}{excerpt.text}"
     for line in _under(excerpt, label.text, WIDTH - len(indent)):
         blank = len(line) - len(line.lstrip())
@@ -122,7 +122,7 @@ def _remark(remark: Remark, margin: int, paint: Paint) -> Iterator[str]:
     first, *rest = [printable(line) for line in remark.text.split("\n")]
     if remark.span is not None:
         code = first or _excerpt(remark.span, WIDTH - margin - 8).text
-        first = f"{paint(_place(remark.span), CYAN)}  {code}"
+        first = f"{paint(_location(remark.span), CYAN)}  {code}"
     lead = f"  {paint(title, BOLD)}{_fill(title, margin)}  " if title else "  "
     indent = " " * (margin + 4) if title else "  "
     yield lead + first
@@ -233,7 +233,7 @@ def _window(code: str, whole: tuple[int, int], span: tuple[int, int], room: int)
     return low, high
 
 
-def _place(span: Span) -> str:
+def _location(span: Span) -> str:
     return f"{printable(span.source.name)}:{span.line}"
 
 

@@ -118,8 +118,8 @@ def index_bounds(values: Iterable[Value]) -> Mapping[str, int]:
     """For each input that reaches an index of an op, how many things it chooses from."""
     bounds: dict[str, int] = {}
     for value in values:
-        for place, count in value.op.picks(*(operand.type for operand in value.operands)):
-            for source in dependencies((value.operands[place],)):
+        for operand_index, count in value.op.picks(*(operand.type for operand in value.operands)):
+            for source in dependencies((value.operands[operand_index],)):
                 if isinstance(source.op, Input) and source.type.dtype.is_integer:
                     name = source.op.name
                     bounds[name] = min(concrete(count), bounds.get(name, concrete(count)))
@@ -132,8 +132,8 @@ def positions_allowed(graph: Graph, position: Value) -> list[int]:
     assert isinstance(leaf, Input)
     uses: list[tuple[Graph, Value, int]] = []
     for value in graph.values:
-        for place, count in value.op.picks(*(operand.type for operand in value.operands)):
-            ids = value.operands[place]
+        for operand_index, count in value.op.picks(*(operand.type for operand in value.operands)):
+            ids = value.operands[operand_index]
             needed = dependencies((ids,))
             if {each.id for each in needed if isinstance(each.op, Leaf)} == {position.id}:
                 uses.append((Graph(needed, {"ids": ids}), ids, concrete(count)))

@@ -64,12 +64,12 @@ def _culprit(fault: Fault) -> list[str]:
         case WrongGradient(culprit=culprit) | NotFinite(culprit=culprit):
             if culprit is None:
                 return ["each op is right by itself: their gradients are added up wrongly"]
-            return [f"first wrong: {_place(culprit)}", f"{INDENT}along {_slope(culprit.slope)}"]
+            return [f"first wrong: {_location(culprit)}", f"{INDENT}along {_slope(culprit.slope)}"]
         case _:
             return []
 
 
-def _place(culprit: FaultyValue) -> str:
+def _location(culprit: FaultyValue) -> str:
     value = culprit.value
     span = value.origin.span
     layer = f", layer `{value.origin.path}`" if value.origin.path else ""

@@ -58,13 +58,13 @@ class Bound:
     exempt: frozenset[int] = frozenset()
     shown: str = field(default="", compare=False)
     """The count as the program has it: `v = 50`."""
-    place: str = field(default="", compare=False)
+    location: str = field(default="", compare=False)
     """The line of the program that picks something."""
 
     def narrowed(self, other: Bound) -> Bound:
         """What satisfies both, reported as the narrower one."""
         least = min(self, other, key=lambda bound: bound.count)
-        return Bound(least.count, self.exempt & other.exempt, least.shown, least.place)
+        return Bound(least.count, self.exempt & other.exempt, least.shown, least.location)
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,12 @@ class Check:
     number: int
     dtype: DType
     count: int
-    place: str
+    location: str
 
     @property
     def output(self) -> str:
         """The name of the output."""
-        return f"index {self.number}, {self.dtype.value} below {self.count}: {self.place}"
+        return f"index {self.number}, {self.dtype.value} below {self.count}: {self.location}"
 
     @staticmethod
     def of(output: str) -> Check | None:
@@ -123,7 +123,7 @@ def leaf_bounds(graph: Graph, sizes: Mapping[str, int] | None = None) -> dict[st
             continue
         exempt = compared.get(leaf.name, []) if isinstance(use.user.op, Compare) else []
         shown = f"{show(use.count)} = {count}" if isinstance(use.count, Dim) else str(count)
-        bound = Bound(count, frozenset(exempt), shown, place_of(use.user.origin))
+        bound = Bound(count, frozenset(exempt), shown, location_of(use.user.origin))
         bounds[leaf.name] = bounds.get(leaf.name, bound).narrowed(bound)
     return bounds
 
@@ -180,7 +180,7 @@ def _checked(graph: Graph, bounds: Mapping[str, Bound], given: Mapping[str, Rang
             raise ValueError(f"the size {show(use.count)} has no number")
         exempt = compared.get(use.ids.id, ()) if isinstance(use.user.op, Compare) else ()
         with build.at(use.user.origin):
-            check = Check(0, ids.type.dtype, count, place_of(use.user.origin))
+            check = Check(0, ids.type.dtype, count, location_of(use.user.origin))
             largest.append((check, _largest(build, ids, exempt)))
     checks = {
         replace(check, number=number).output: value
@@ -227,7 +227,7 @@ def checks_of(graph: Graph) -> dict[str, Check]:
     return {name: check for name, check in found.items() if check is not None}
 
 
-def place_of(origin: Origin) -> str:
+def location_of(origin: Origin) -> str:
     """Where a value is from, in one line: `sage.mgn:9  gather(x, source)`."""
     if origin.span is None:
         return origin.path

@@ -353,7 +353,7 @@ def _compute(step: Step, values: list[Array | None]) -> None:
         for result in step.results:
             values[result.slot] = np.asarray(found[result.value.index], result.dtype)
     except (IndexError, MemoryError) as error:
-        error.add_note(f"in {_place(step.results[0].value)}")
+        error.add_note(f"in {_location(step.results[0].value)}")
         raise
 
 
@@ -364,7 +364,7 @@ def _named(slots: Mapping[str, int], values: list[Array | None]) -> dict[str, Ar
     }
 
 
-def _place(value: Value) -> str:
+def _location(value: Value) -> str:
     origin = value.origin
     where = f" of `{origin.path}`" if origin.path else ""
     line = f" ({origin.location})" if origin.span else ""

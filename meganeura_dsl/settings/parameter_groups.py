@@ -86,11 +86,11 @@ def group_problems(
         unfit = tuple(each for each in group.parameters if demands[each.name])
         if unfit:
             shown = tuple((each.name, str(each.type)) for each in unfit)
-            place = _place(written, group.key, optimizer.word)
+            place = _span_of(written, group.key, optimizer.word)
             yield UnfitParameters(place, optimizer.word, demands[unfit[0].name], shown)
 
 
-def _place(written: RawSettings, key: str, word: str) -> Span:
+def _span_of(written: RawSettings, key: str, word: str) -> Span:
     """Where an optimizer was chosen: a line of the program, or else the setting by itself."""
     match written.get(key):
         case Setting(value=Invocation(name=name), span=span) if name == word:

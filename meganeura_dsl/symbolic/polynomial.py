@@ -423,7 +423,7 @@ def show(size: Size) -> str:
     if isinstance(size, int):
         return str(size)
     spend(2 * len(size.terms))
-    first, *others = sorted(_terms(size), key=_place)
+    first, *others = sorted(_terms(size), key=_order)
     text = f"-{first.product}" if first.is_negative else first.alone
     for term in others:
         text += f" - {term.alone}" if term.is_negative else f" + {term.alone}"
@@ -452,7 +452,7 @@ class _Term(NamedTuple):
         return text[1:-1] if is_quotient else text
 
 
-def _place(term: _Term) -> tuple[bool, bool, int, list[str]]:
+def _order(term: _Term) -> tuple[bool, bool, int, list[str]]:
     """First what is added, then what is taken off, constants last."""
     names = [factor.lstrip("(") for factor in term.factors]
     return term.is_negative, not names, -term.degree, names

@@ -104,11 +104,16 @@ class Range(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class EllipsisEntry(Node):
+    """`...` inside brackets: all axes that no other entry stands for, whole."""
+
+
+@dataclass(frozen=True, eq=False)
 class Subscript(Node):
-    """`depths[0]`, `depths[:s]`, `x[:, 0]`: one entry per axis, from the first."""
+    """`depths[0]`, `depths[:s]`, `x[:, 0]`, `x[..., 0]`: one entry per axis, from the first."""
 
     base: "Expression"
-    entries: tuple["Expression | Range", ...]
+    entries: tuple["Entry", ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +169,9 @@ Expression = (
     Name | Integer | Real | Text | Boolean | ListOf | Unary | Binary | Conditional
     | Attribute | Subscript | Spliced | Call | Pipe
 )  # fmt: skip
+AxisEntry = Expression | Range
+"""What stands for one axis in the brackets of a subscript."""
+Entry = AxisEntry | EllipsisEntry
 
 
 # --- paths and types -----------------------------------------------------------------------------
@@ -243,7 +251,7 @@ class Part(Node):
     """`y[:, t] = e`: a part of a tensor, one entry per axis, from the first."""
 
     target: Name
-    entries: tuple["Expression | Range", ...]
+    entries: tuple["Entry", ...]
     value: Expression
 
 
@@ -295,7 +303,7 @@ class Update(Node):
 
     path: Path
     value: Expression
-    entries: tuple["Expression | Range", ...] = ()
+    entries: tuple["Entry", ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

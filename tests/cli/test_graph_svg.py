@@ -29,13 +29,13 @@ def test_a_value_stands_below_all_it_reads_and_beside_no_other() -> None:
         "Input", "Exp", "Activation", "Mul", "Add",
     ]  # fmt: skip
     for value in drawing.shown:
-        x, y = drawing.places[value.id]
+        x, y = drawing.positions[value.id]
         assert 0 < x < drawing.width
         assert 0 < y < drawing.height
         for operand in value.operands:
-            if operand.id in drawing.places:
-                assert drawing.places[operand.id][1] < y
-    assert len(set(drawing.places.values())) == len(drawing.shown)
+            if operand.id in drawing.positions:
+                assert drawing.positions[operand.id][1] < y
+    assert len(set(drawing.positions.values())) == len(drawing.shown)
     assert drawing.title == "before: 5 of 7 values"
 
 

@@ -26,6 +26,8 @@ ORDERS = (
     "x * sign(x) + round(x)",
 )
 WRITES = (
+    "x[..., 0] = tanh(x[..., -1])",
+    "x[0, ..., :1] = 2 * x[-1, ..., -1:]",
     "x[:, 0] = tanh(x[:, 0])",
     "x[:, :1] = 2 * x[:, :1]",
     "x[:, argmax(sum(x, 0, 2), 0)] = 0.5",
@@ -186,11 +188,19 @@ class Block:
                 self.linear,
                 self.layer_norm,
                 self.slice,
+                self.last,
                 self.attention,
                 self.gram,
                 self.scan,
             ),
-            "rows": (self.linear, self.layer_norm, self.split, self.concat, self.parameter),
+            "rows": (
+                self.linear,
+                self.layer_norm,
+                self.split,
+                self.concat,
+                self.parameter,
+                self.last,
+            ),
         }[self.kind]
         self.random.choice((*common, *special, *special, self.another))()
 
@@ -395,6 +405,16 @@ class Block:
             self.where.append(f"{self.shape[1]} >= 2")
         self.write(f"x = x[:, {form}]")
         self.shape[1] = size.format(f"({self.shape[1]})")
+
+    def last(self) -> None:
+        """A part of the last axis, whatever comes before it."""
+        form, size = self.random.choice(
+            (("1:", "({}) - 1"), (":1", "1"), ("-1:", "1"), (":", "{}"))
+        )
+        if form == "1:":
+            self.where.append(f"{self.shape[-1]} >= 2")
+        self.write(f"x = x[..., {form}]")
+        self.shape[-1] = size.format(self.shape[-1])
 
     def attention(self) -> None:
         if len(self.shape) != 3:

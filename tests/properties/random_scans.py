@@ -30,16 +30,17 @@ def _walk(random: Random, number: int, shape: Shape, label: Callable[[], str]) -
     place = "t" if start == "0" else "t - 1"
     back = f"{s} - 1 - t"
     read, write = random.choice((("t", place), (back, place), ("t", back)))
-    entry = f"x[:, {read}]"
+    entry = random.choice((f"x[:, {read}]", f"x[:, {read}]", f"x[..., {read}, :]"))
     if random.random() < 0.3:
         entry = f"({entry} |> {label()}: linear({d}{random.choice(('', ', frozen=true'))}))"
     noise = f" + random_uniform([{n}, {d}])" if random.random() < 0.1 else ""
     kept = random.choice((h, f"0.5 * {h}", f"where(t > 1, {h}, 0)", f"{h} / f32(t + 2)"))
+    slices = random.choice((f":, {write}", f"..., {write}, :", f":, {write}, ..."))
     lines = (
         f"{h} = zeros([{n}, {d}])",
         f"scan t in {start}..{s}{random.choice(('', '', _ending(random, h)))}:",
         f"  {h} = tanh({kept} + {entry}){noise}",
-        f"  {y}[:, {write}] = {random.choice((h, f'{h} * {h}'))}",
+        f"  {y}[{slices}] = {random.choice((h, f'{h} * {h}'))}",
         random.choice((f"x = {y}", f"x = {y} + mean({h})")),
     )
     if start == "0":

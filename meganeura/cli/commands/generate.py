@@ -97,7 +97,7 @@ def generate(
     require_weights(
         weights,
         random_weights,
-        told=bool(allow_missing or allow_unexpected or rename or prefix),
+        has_file_options=bool(allow_missing or allow_unexpected or rename or prefix),
     )
     settings, rest = _split(changes or ())
     from meganeura_dsl import pipeline
@@ -133,9 +133,9 @@ def generate(
     )
     rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
     with explained_failures():
-        place = choose_device(device, tuned=not no_tuned, precision=precision)
-        announce(place, err=True)
-        with Generator(elaborate, values, place.open, rules, task.step) as generator:
+        chosen_device = choose_device(device, tuned=not no_tuned, precision=precision)
+        announce(chosen_device, err=True)
+        with Generator(elaborate, values, chosen_device.open, rules, task.step) as generator:
             require_vocabulary(words, generator.vocabulary)
             if isinstance(task, TextTask):
                 _answer(generator, task, words, sampling)

@@ -21,10 +21,10 @@ def shapes(
         found = pipeline.elaborate_model(program)
     else:
         found = pipeline.elaborate_train(program, sizes={}, training=True)
-    rows = [(_place(each.span), each.path, each.name, str(each.type)) for each in found.bindings]
+    rows = [(_location(each.span), each.path, each.name, str(each.type)) for each in found.bindings]
     say(table([("line", "layer", "value", "type"), *rows]))
 
 
-def _place(span: Span) -> str:
+def _location(span: Span) -> str:
     """The file without its folder, and the line."""
     return f"{PurePath(span.source.name).name}:{span.line}"

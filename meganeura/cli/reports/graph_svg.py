@@ -35,7 +35,7 @@ class Drawing:
 
     title: str
     shown: Sequence[Value]
-    places: Mapping[int, tuple[float, float]]
+    positions: Mapping[int, tuple[float, float]]
     width: float
     height: float
 
@@ -67,15 +67,15 @@ def lay_out(title: str, graph: Graph) -> Drawing:
         layers[depth[value.id]].append(value)
     widest = max((len(layer) for layer in layers.values()), default=1)
     middle = MARGIN + COLUMN * widest / 2
-    places: dict[int, tuple[float, float]] = {}
+    positions: dict[int, tuple[float, float]] = {}
     for number, layer in sorted(layers.items()):
-        layer.sort(key=lambda value: _wish(value, places, middle))
+        layer.sort(key=lambda value: _wish(value, positions, middle))
         first = middle - COLUMN * (len(layer) - 1) / 2
         for column, value in enumerate(layer):
-            places[value.id] = (first + COLUMN * column, MARGIN + TITLE + ROW * number)
+            positions[value.id] = (first + COLUMN * column, MARGIN + TITLE + ROW * number)
     height = 2 * MARGIN + TITLE + ROW * len(layers)
     heading = f"{title}: {len(shown):,} of {len(graph.values):,} values"
-    return Drawing(heading, shown, places, 2 * MARGIN + COLUMN * widest, height)
+    return Drawing(heading, shown, positions, 2 * MARGIN + COLUMN * widest, height)
 
 
 def _of_inputs(graph: Graph) -> list[Value]:
@@ -87,9 +87,9 @@ def _of_inputs(graph: Graph) -> list[Value]:
     return list(found.values())
 
 
-def _wish(value: Value, places: Mapping[int, tuple[float, float]], middle: float) -> float:
+def _wish(value: Value, positions: Mapping[int, tuple[float, float]], middle: float) -> float:
     """Where a value would stand if it were alone: below the mean of what it reads."""
-    above = [places[operand.id][0] for operand in value.operands if operand.id in places]
+    above = [positions[operand.id][0] for operand in value.operands if operand.id in positions]
     return sum(above) / len(above) if above else middle
 
 
@@ -97,10 +97,10 @@ def _drawn(drawing: Drawing) -> Iterator[str]:
     yield f'<text x="{MARGIN}" y="{MARGIN / 2}">{escape(drawing.title)}</text>'
     for value in drawing.shown:
         for operand in value.operands:
-            if operand.id in drawing.places:
-                yield _line(drawing.places[operand.id], drawing.places[value.id])
+            if operand.id in drawing.positions:
+                yield _line(drawing.positions[operand.id], drawing.positions[value.id])
     for value in drawing.shown:
-        yield _box(value, *drawing.places[value.id])
+        yield _box(value, *drawing.positions[value.id])
 
 
 def _line(start: tuple[float, float], end: tuple[float, float]) -> str:

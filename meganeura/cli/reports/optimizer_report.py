@@ -90,14 +90,14 @@ def _listed(title: str, report: "RewriteReport", rules: Sequence["AppliedRule"])
     rows = [(title, "times", "matches", "formula", "places")]
     for rule, number in times.most_common():
         matches = str(report.matches.get(rule, 0))
-        rows.append((rule, str(number), matches, known[rule].formula, _places(rules, rule)))
+        rows.append((rule, str(number), matches, known[rule].formula, _locations(rules, rule)))
     if times:
         yield table(rows, right=(1, 2))
 
 
-def _places(rules: Sequence["AppliedRule"], rule: str) -> str:
+def _locations(rules: Sequence["AppliedRule"], rule: str) -> str:
     """`resnet.mgn:8,9,41`: the lines of a rule, in order, the file named once."""
-    found = sorted({each.place for each in rules if each.rule == rule and each.place})
+    found = sorted({each.location for each in rules if each.rule == rule and each.location})
     split = sorted((name, int(line)) for name, _, line in (each.rpartition(":") for each in found))
     shown = [
         f"{name}:{','.join(str(line) for _, line in lines)}"

@@ -64,7 +64,9 @@ def _header(subject: "Subject", device: str, found: "Profile") -> Iterator[str]:
 
 def _kernels(found: "Profile", most: int) -> Iterator[str]:
     rows = [("kernel", "line", *_head(found))]
-    rows += [(row.name, places(row.places), *_numbers(found, row)) for row in found.rows[:most]]
+    rows += [
+        (row.name, locations(row.locations), *_numbers(found, row)) for row in found.rows[:most]
+    ]
     yield table(rows, right=range(2, 8))
     left = found.rows[most:]
     if left:
@@ -110,7 +112,7 @@ def seconds(time: float) -> str:
     return f"{1e3 * time:.3g} ms" if time >= 1e-3 else f"{1e6 * time:.3g} us"
 
 
-def places(origins: Sequence[str]) -> str:
+def locations(origins: Sequence[str]) -> str:
     """`resnet.mgn:8,9`, and the layer where there is only one."""
     split = [origin.partition(" ") for origin in origins if origin]
     split_lines = (line.rpartition(":") for line, _, _ in split)

@@ -73,7 +73,7 @@ class Lines:
             case Compiled(seconds=seconds):
                 self._line(f"{seconds:.1f} s")
             case Logged():
-                self._line(f"{self._place(event)}  {measured(event)}{self._speed(event)}")
+                self._line(f"{self._location(event)}  {measured(event)}{self._speed(event)}")
             case EpochEnded():
                 self._line(epoch_ended(event))
             case Evaluated():
@@ -88,7 +88,7 @@ class Lines:
     def close(self) -> None:
         """Nothing is left to do."""
 
-    def _place(self, event: Logged) -> str:
+    def _location(self, event: Logged) -> str:
         run = self.run
         if run is None:
             return f"step {event.step}"

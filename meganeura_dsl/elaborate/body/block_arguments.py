@@ -96,14 +96,14 @@ class BlockArguments(Statements, ABC):
     ) -> None:
         """Refuse a value that cannot be given for a parameter of a block."""
         contract = contract_of(parameter, inner, self.evaluate)
-        place = _place_of(inner, value, block)
+        location = _location_of(inner, value, block)
         if contract is None:
             cure = f"write `{parameter.name}: block` where `{block.name.text}` is declared"
             wanted = f"a number, a size or a condition as `{parameter.name}`"
-            raise ProblemError(WrongKind(place, wanted, describe(value), cure))
+            raise ProblemError(WrongKind(location, wanted, describe(value), cure))
         if not isinstance(value, BoundBlock):
             wanted = f"a block as `{parameter.name}`"
-            raise ProblemError(WrongKind(place, wanted, describe(value)))
+            raise ProblemError(WrongKind(location, wanted, describe(value)))
         key = (value, block, parameter)
         if key in inner.state.fitting:
             return
@@ -116,7 +116,7 @@ class BlockArguments(Statements, ABC):
                 header = _stated(contract, parameter)
             raise ProblemError(
                 BlockDoesNotFit(
-                    place, value.name, parameter.name, reason, Location(parameter.span), header
+                    location, value.name, parameter.name, reason, Location(parameter.span), header
                 )
             )
         if isinstance(contract, BoundBlock):
@@ -124,12 +124,12 @@ class BlockArguments(Statements, ABC):
         inner.state.fitting.add(key)
 
 
-def _place_of(inner: Frame, value: Evaluated, block: ast.Block) -> Location:
+def _location_of(inner: Frame, value: Evaluated, block: ast.Block) -> Location:
     span = value.span if isinstance(value, BlockValue) else None
     if span is not None:
         return Location(span)
     parent = inner if inner.parent is None else inner.parent
-    return parent.place(inner.call_span or block.name.span)
+    return parent.location(inner.call_span or block.name.span)
 
 
 def _owned(value: BoundBlock) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ class _Fit:
         self.contract = contract
         self.header = contract.declaration
         self.value = value
-        self.place = _place_of(inner, value, block)
+        self.location = _location_of(inner, value, block)
 
     def require(self) -> None:
         """Raise `ProblemError` unless the block fits, for all sizes and configurations."""
@@ -249,7 +249,7 @@ class _Fit:
                 frame.names[each.name] = self.elaborator.evaluate(each.default, frame)
 
     def _results(self, frame: Frame, arguments: Arguments) -> Results:
-        span = self.place.span
+        span = self.location.span
         label = ast.Path(span, (_GIVEN,))
         call = ast.Call(span, label, self.value.name, span, (), ())
         try:
@@ -257,7 +257,7 @@ class _Fit:
         except ProblemError as error:
             problem = error.problem
             is_of_inputs = isinstance(problem, ArgumentMismatch | RankMismatch)
-            if is_of_inputs and problem.place.span == span and not problem.place.inside:
+            if is_of_inputs and problem.location.span == span and not problem.location.inside:
                 raise self._refused(self._inputs_differ(), _example(problem)) from error
             raise self._refused(problem.report().headline, _example(problem)) from error
 
@@ -279,7 +279,7 @@ class _Fit:
     def _refused(self, reason: str, example: Example | None = None) -> ProblemError:
         return ProblemError(
             BlockDoesNotFit(
-                self.place,
+                self.location,
                 self.value.name,
                 self.parameter.name,
                 reason,

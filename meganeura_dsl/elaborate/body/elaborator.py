@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.assume_signature import may_assume_signature
-from meganeura_dsl.elaborate.body.layer_summaries import apply_summary
+from meganeura_dsl.elaborate.body.equal_calls import call_key
+from meganeura_dsl.elaborate.body.layer_summaries import apply_summary, repeated_call
 from meganeura_dsl.elaborate.body.layer_templates import apply_template
 from meganeura_dsl.elaborate.body.layers import Layers
 from meganeura_dsl.elaborate.body.modes import TRAINING, in_mode, split_mode
@@ -40,9 +41,10 @@ from meganeura_dsl.elaborate.scope.own_paths import own_parameters, own_paths
 from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.signatures import (
     Arguments,
+    assume_where,
     bind_config,
     bind_inputs,
-    caller_place,
+    caller_location,
     check_where,
     declared_types,
     fill_inputs,
@@ -118,7 +120,7 @@ class Elaborator(Layers):
             if argument.name is None:
                 positional.append(value)
             elif argument.name == TRAINING and _is_true(argument.value):
-                raise ProblemError(AlwaysTraining(frame.place(argument.span)))
+                raise ProblemError(AlwaysTraining(frame.location(argument.span)))
             else:
                 named[argument.name] = value
         for argument in call.inputs:
@@ -147,26 +149,26 @@ class Elaborator(Layers):
     def unknown(self, call: ast.Call, frame: Frame) -> ProblemError:
         """The error that nothing has the name of a call."""
         known = [*frame.layers, *frame.module.names(), *BUILTINS]
-        place = frame.place(call.callee_span)
+        location = frame.location(call.callee_span)
         value = frame.names.get(call.callee)
         if value is not None:
             cure = f"a parameter that takes a block says so: `{call.callee}: block`"
-            return ProblemError(WrongKind(place, "a layer or a function", describe(value), cure))
+            return ProblemError(WrongKind(location, "a layer or a function", describe(value), cure))
         return ProblemError(
-            UnknownName(place, call.callee, "layer or function", nearest(call.callee, known))
+            UnknownName(location, call.callee, "layer or function", nearest(call.callee, known))
         )
 
     def _apply_builtin(
         self, call: ast.Call, builtin: Builtin, arguments: Arguments, frame: Frame
     ) -> Evaluated:
-        made = BuiltinCall(
+        built = BuiltinCall(
             frame, call.span, call.callee, builtin.signature,
             arguments.positional, arguments.named, self.evaluate,
         )  # fmt: skip
         for name in arguments.named:
             if name not in builtin.named:
-                raise made.fault(f"has no argument `{name}`")
-        return builtin.apply(made)
+                raise built.fault(f"has no argument `{name}`")
+        return builtin.apply(built)
 
     def _apply_def(
         self,
@@ -183,7 +185,7 @@ class Elaborator(Layers):
             declaration,
             frame.facts,
             frame.state.training,
-            frame.state.place_in_scans,
+            frame.state.rounds_open,
             kinds,
             arguments.positional,
             tuple(arguments.named.items()),
@@ -247,8 +249,8 @@ class Elaborator(Layers):
         own = replace(own, named=named)
         merged = overrides.over(own, configuration(found[0], found[1]))
         if isinstance(found[1], ast.Model):
-            made = self.model_application(found[0], found[1], merged, path, span, inner)
-            return replace(made, mode={**mode, **made.mode})
+            built = self.model_application(found[0], found[1], merged, path, span, inner)
+            return replace(built, mode={**mode, **built.mode})
         return Application(found[0], found[1], merged, path, span, mode=mode)
 
     def child(
@@ -266,7 +268,7 @@ class Elaborator(Layers):
         while around is not None:
             chain.append(around.name)
             if around.declaration is declaration or len(chain) > DEEPEST:
-                raise ProblemError(RecursiveBlock(frame.place(span), tuple(reversed(chain))))
+                raise ProblemError(RecursiveBlock(frame.location(span), tuple(reversed(chain))))
             around = around.parent
         frame.state.applied.enter(declaration, len(chain) - 1)
         return Frame(
@@ -287,10 +289,17 @@ class Elaborator(Layers):
         block, span = application.block, application.span
         inner = self.child(frame, application.module, block, span, application.path)
         inner.may_own = application.may_own
+        summaries, arguments = inner.state.summaries, application.arguments
+        key = None if summaries is None else call_key(inner, block, arguments)
+        if summaries is not None and key is not None:
+            results = repeated_call(inner, key, arguments, summaries)
+            if results is not None:
+                return results
+        facts = inner.facts
         if not inner.may_own:
             owned = own_parameters(inner.module, block)
             if owned:
-                raise ProblemError(MissingLabel(frame.place(span), block.name.text, owned))
+                raise ProblemError(MissingLabel(frame.location(span), block.name.text, owned))
         config = bind_inputs(inner, block, application.arguments, span)
         config = take_initials(inner, block, config, span)
         bind_config(inner, block.name.text, block.parameters, config, span, self.evaluate)
@@ -299,16 +308,17 @@ class Elaborator(Layers):
             if not self._has_same_weights(inner, block):
                 return self.run_body(inner, block)
             for name in own_paths(inner.module, block):
-                inner.state.claim(inner.join(name), frame.place(span), inner.label)
+                inner.state.claim(inner.join(name), frame.location(span), inner.label)
             return self.stand_in(inner, block, dict(inner.names))
-        summaries = inner.state.summaries
         if summaries is not None:
+            call = (None if inner.facts is not facts else key), arguments
             return apply_summary(
                 inner,
                 block,
                 summaries,
-                lambda general: self._elaborated(general, block, span),
+                self,
                 lambda: self.run_body(inner, block),
+                call,
             )
         return apply_template(inner, block, span, lambda: self.run_body(inner, block))
 
@@ -317,12 +327,14 @@ class Elaborator(Layers):
         self.require_blocks_fit(inner, block)
         match_inputs(inner, block, span, self.evaluate)
         fill_inputs(inner, block, self.evaluate)
-        check_where(inner, block, caller_place(inner, span), self.condition)
+        check_where(inner, block, caller_location(inner, span), self.condition)
 
-    def _elaborated(self, inner: Frame, block: ast.Block, span: Span) -> Results:
-        """The results of a block whose inputs and configuration are bound."""
-        self._match(inner, block, span)
-        return self.run_body(inner, block)
+    def assume_signature(self, inner: Frame, block: ast.Block) -> None:
+        """Match inputs and configuration in symbols with the signature, and assume `where`."""
+        self.require_blocks_fit(inner, block)
+        match_inputs(inner, block, block.name.span, self.evaluate)
+        fill_inputs(inner, block, self.evaluate)
+        assume_where(inner, block, self.condition)
 
     def _has_same_weights(self, inner: Frame, block: ast.Block) -> bool:
         """Whether a layer is applied first, or again to what it was applied to first.
@@ -354,13 +366,13 @@ class Elaborator(Layers):
         name = block.name.text
         if results is None:
             raise ProblemError(
-                NoResult(inner.place(block.name.span), name, "ends without `return`")
+                NoResult(inner.location(block.name.span), name, "ends without `return`")
             )
         self._check_results(inner, block, signature, results)
         for name in inner.initials:
             if not inner.state.generic and inner.join(name) not in inner.state.parameters:
-                place = caller_place(inner, inner.call_span or block.name.span)
-                raise ProblemError(UnknownParameter(place, block.name.text, name, (name,)))
+                location = caller_location(inner, inner.call_span or block.name.span)
+                raise ProblemError(UnknownParameter(location, block.name.text, name, (name,)))
         return results
 
     def _paths(self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:
@@ -417,9 +429,9 @@ class Elaborator(Layers):
         for type_ in types:
             for size in type_.shape:
                 if inner.state.differs_by_round(size):
-                    place = caller_place(inner, inner.call_span or block.name.span)
-                    raise ProblemError(DiffersByRound(place, f"the size `{show(size)}`"))
-            require_countable(type_, inner.place(block.name.span), inner.facts)
+                    location = caller_location(inner, inner.call_span or block.name.span)
+                    raise ProblemError(DiffersByRound(location, f"the size `{show(size)}`"))
+            require_countable(type_, inner.location(block.name.span), inner.facts)
         count = inner.build.count
         try:
             return tuple(
@@ -439,7 +451,7 @@ class Elaborator(Layers):
         name = block.name.text
         if len(declared) != len(results):
             fault = f"returns {counted(len(results), 'result')} and declares {len(declared)}"
-            raise ProblemError(NoResult(inner.place(block.name.span), name, fault))
+            raise ProblemError(NoResult(inner.location(block.name.span), name, fault))
         for wanted, value in zip(declared, results, strict=True):
             self._check_result(inner, block, wanted, value)
 
@@ -468,9 +480,9 @@ class Elaborator(Layers):
         verdict: Verdict,
     ) -> ProblemError:
         example = example_of(verdict, [("found", found.shape), ("declared", wanted.shape)])
-        place = inner.place(_last_return(block))
+        location = inner.location(_last_return(block))
         return ProblemError(
-            ResultMismatch(place, block.name.text, str(wanted), str(found), example)
+            ResultMismatch(location, block.name.text, str(wanted), str(found), example)
         )
 
 

@@ -2,18 +2,19 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.body.open_numbers import postpone
 from meganeura_dsl.elaborate.body.round_parts import (
     lifted_operand,
     note_read,
     round_part,
     speaks_of_round,
 )
-from meganeura_dsl.elaborate.body.tensor_parts import Part, take_part
+from meganeura_dsl.elaborate.body.tensor_parts import Part, entries_of_axes, take_part
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
 from meganeura_dsl.elaborate.problems.name_problems import (
     EndedWithScan,
@@ -61,7 +62,7 @@ from meganeura_dsl.elaborate.values import (
 from meganeura_dsl.ir import ops
 from meganeura_dsl.limits.language_limits import EXPRESSION, LONGEST_LIST, MOST_PATHS
 from meganeura_dsl.limits.work_budget import OutOfWorkError, spend
-from meganeura_dsl.symbolic.assumptions import Compare, Condition, Proved, negate, show_condition
+from meganeura_dsl.symbolic.assumptions import Compare, Condition, negate, show_condition
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
@@ -89,48 +90,32 @@ class Expressions(ABC):
 
     def evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
         """The value of an expression."""
-        try:
-            spend(EXPRESSION)
-            value = self._evaluate(node, frame)
-        except OutOfWorkError as error:
-            name, place = frame.outermost(node.span)
-            problem = TooMuchWork(place, error.reason, name)
-            raise ProblemError(problem) from error
+        value = self._operand(node, frame)
         if value is Unknown.NUMBER and frame.state.generalized:
             raise UndecidableError("a number depends on one that a symbol stands for")
         return value
 
-    def _evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
-        match node:
-            case ast.Name():
-                return self._name(node, frame)
-            case ast.Integer(value=value):
-                return value
-            case ast.Real(value=value):
-                return value
-            case ast.Text(value=value):
-                return value
-            case ast.Boolean(value=value):
-                return value
-            case ast.Binary():
-                return self._binary(node, frame)
-            case ast.Pipe():
-                return self._pipe(node, frame)
-            case ast.Call():
-                return self.apply(node, None, frame)
-            case ast.Unary():
-                return self._unary(node, frame)
-            case ast.ListOf():
-                return self._list(node, frame)
-            case ast.Conditional():
-                branch = node.then if self.choose(node.condition, frame) else node.otherwise
-                return self.evaluate(branch, frame)
-            case ast.Attribute():
-                return self._attribute(node, frame)
-            case ast.Subscript():
-                return self._subscript(node, frame)
-            case ast.Spliced():
-                return self._spliced(node, frame)
+    def _operand(self, node: ast.Expression, frame: Frame) -> Evaluated:
+        """The value of a part of an expression, which need not be known while symbols are not."""
+        try:
+            spend(EXPRESSION)
+            return self._forms[type(node)](self, node, frame)
+        except OutOfWorkError as error:
+            name, location = frame.outermost(node.span)
+            problem = TooMuchWork(location, error.reason, name)
+            raise ProblemError(problem) from error
+
+    def _literal(
+        self, node: ast.Integer | ast.Real | ast.Text | ast.Boolean, _: Frame
+    ) -> Evaluated:
+        return node.value
+
+    def _call(self, node: ast.Call, frame: Frame) -> Evaluated:
+        return self.apply(node, None, frame)
+
+    def _conditional(self, node: ast.Conditional, frame: Frame) -> Evaluated:
+        branch = node.then if self.choose(node.condition, frame) else node.otherwise
+        return self.evaluate(branch, frame)
 
     def path_text(self, path: ast.Path, frame: Frame) -> str:
         """A label with its numbers evaluated: `layers[i].conv{i + 1}` is `layers.3.conv4`."""
@@ -147,10 +132,10 @@ class Expressions(ABC):
 
     def _splice(self, node: ast.Expression, frame: Frame) -> str:
         """What a number or a text adds to a word; what is open in a proof stays in braces."""
-        value, place = self.evaluate(node, frame), frame.place(node.span)
+        value, location = self.evaluate(node, frame), frame.location(node.span)
         self._require_known_label(value, frame)
         if frame.state.differs_by_round(value):
-            raise ProblemError(LabelOfRound(place))
+            raise ProblemError(LabelOfRound(location))
         match value:
             case OpenText(name):
                 return f"{{{name}}}"
@@ -161,15 +146,17 @@ class Expressions(ABC):
             case str() if _IN_A_WORD.fullmatch(value):
                 return value
             case Dim():
-                raise ProblemError(UnfitLabel(place, f"the size {value}, which the data decides"))
+                raise ProblemError(
+                    UnfitLabel(location, f"the size {value}, which the data decides")
+                )
             case _:
-                raise ProblemError(UnfitLabel(place, describe(value)))
+                raise ProblemError(UnfitLabel(location, describe(value)))
 
     def _path_item(self, node: ast.Expression, frame: Frame) -> str:
         size = self.size(node, frame)
         self._require_known_label(size, frame)
         if frame.state.differs_by_round(size):
-            raise ProblemError(LabelOfRound(frame.place(node.span)))
+            raise ProblemError(LabelOfRound(frame.location(node.span)))
         return show(size)
 
     def _require_known_label(self, value: Evaluated, frame: Frame) -> None:
@@ -180,14 +167,14 @@ class Expressions(ABC):
         """The value of an expression that must be a size."""
         value = self.evaluate(node, frame)
         if not is_size(value):
-            raise ProblemError(WrongKind(frame.place(node.span), "a size", describe(value)))
+            raise ProblemError(WrongKind(frame.location(node.span), "a size", describe(value)))
         return value
 
     def tensor(self, node: ast.Expression, frame: Frame) -> Tensor:
         """The value of an expression that must be one tensor."""
         value = lifted(frame, node.span, self.evaluate(node, frame))
         if not is_tensor(value):
-            raise ProblemError(WrongKind(frame.place(node.span), "a tensor", describe(value)))
+            raise ProblemError(WrongKind(frame.location(node.span), "a tensor", describe(value)))
         return value
 
     def condition(self, node: ast.Expression, frame: Frame) -> Condition:
@@ -210,9 +197,9 @@ class Expressions(ABC):
         words = show_condition(condition)
         if frame.state.differs_by_round(condition):
             cure = f"pick values instead: where({words}, ..., ...)"
-            raise ProblemError(DiffersByRound(frame.place(node.span), f"whether {words}", cure))
+            raise ProblemError(DiffersByRound(frame.location(node.span), f"whether {words}", cure))
         if not frame.state.generic:
-            raise ProblemError(UndecidedChoice(frame.place(node.span), words))
+            raise ProblemError(UndecidedChoice(frame.location(node.span), words))
         return self._follow(condition, frame)
 
     def _follow(self, condition: Condition, frame: Frame) -> bool:
@@ -251,28 +238,30 @@ class Expressions(ABC):
         block = self.block_named(node, frame)
         if block is not None:
             return block
-        place = frame.place(node.span)
+        location = frame.location(node.span)
         layer = self.layer_words(node.text, frame)
         if layer is not None:
             cure = "a function is no value: apply it where it stands"
-            raise ProblemError(WrongKind(place, "a value", layer, cure))
+            raise ProblemError(WrongKind(location, "a value", layer, cure))
         if node.text in frame.gone:
-            raise ProblemError(EndedWithScan(place, node.text))
+            raise ProblemError(EndedWithScan(location, node.text))
         known = [*frame.names, "training"]
-        raise ProblemError(UnknownName(place, node.text, "value", nearest(node.text, known)))
+        raise ProblemError(UnknownName(location, node.text, "value", nearest(node.text, known)))
 
     def _binary(self, node: ast.Binary, frame: Frame) -> Evaluated:
-        left = self.evaluate(node.left, frame)
+        left = self._operand(node.left, frame)
         if (
             node.operator in ("and", "or")
             and isinstance(left, bool)
             and left is (node.operator == "or")
         ):
             return left
-        right = self.evaluate(node.right, frame)
+        right = self._operand(node.right, frame)
         for side, value in ((node.left, left), (node.right, right)):
             if isinstance(value, BlockValue):
                 raise _wrong_kind(frame, side.span, "a tensor or a number", value)
+        if frame.state.generalized:
+            self._postpone_scale(node, left, right, frame)
         if frame.state.scans:
             left, right = (
                 lifted_operand(frame, node, side, other)
@@ -284,11 +273,21 @@ class Expressions(ABC):
                 return tensor_arithmetic.elementwise(
                     frame, node.operator_span, node.operator, left, right, names
                 )
-            if node.operator in ("/", "//", "%", "**") and frame.state.is_general(right):
+            if node.operator in ("//", "%") and not _may_divide(right, frame):
                 raise UndecidableError("a divisor depends on a number that a symbol stands for")
             return static_arithmetic.combine(node.operator, left, right)
         except KindError as error:
             raise _wrong_kind(frame, node.operator_span, error.wanted, error.value) from error
+
+    def _postpone_scale(
+        self, node: ast.Binary, left: Evaluated, right: Evaluated, frame: Frame
+    ) -> None:
+        """Leave a number that scales a tensor to those who know what symbols stand for."""
+        for side, value, other in ((node.left, left, right), (node.right, right, left)):
+            if value is Unknown.NUMBER and is_tensor(other):
+                if node.operator not in ("+", "-", "*", "/"):
+                    raise UndecidableError("a number depends on one that a symbol stands for")
+                postpone(side, frame, self.evaluate)
 
     def _unary(self, node: ast.Unary, frame: Frame) -> Evaluated:
         value = self.evaluate(node.operand, frame)
@@ -310,18 +309,20 @@ class Expressions(ABC):
             return TensorList(tuple(self._only_tensor(*each, frame) for each in pairs))
         for item, written in zip(items, node.items, strict=True):
             if not is_static(item) or isinstance(item, BlockValue):
-                place = frame.place(written.span)
-                raise ProblemError(WrongKind(place, "a number or a size in a list", describe(item)))
-        made = [item for item in items if is_static(item)]
-        if length_of_list(made) > LONGEST_LIST:
+                location = frame.location(written.span)
+                raise ProblemError(
+                    WrongKind(location, "a number or a size in a list", describe(item))
+                )
+        built = [item for item in items if is_static(item)]
+        if length_of_list(built) > LONGEST_LIST:
             wanted = f"a list of at most {LONGEST_LIST:,}"
-            raise ProblemError(WrongKind(frame.place(node.span), wanted, describe(made)))
-        return made
+            raise ProblemError(WrongKind(frame.location(node.span), wanted, describe(built)))
+        return built
 
     def _only_tensor(self, item: Evaluated, written: ast.Expression, frame: Frame) -> Tensor:
         if not is_tensor(item):
-            place = frame.place(written.span)
-            raise ProblemError(WrongKind(place, "a tensor in a list of tensors", describe(item)))
+            location = frame.location(written.span)
+            raise ProblemError(WrongKind(location, "a tensor in a list of tensors", describe(item)))
         return item
 
     def _pipe(self, node: ast.Pipe, frame: Frame) -> Evaluated:
@@ -337,7 +338,7 @@ class Expressions(ABC):
         relative = self._dotted(node, frame)
         if relative is None:
             raise ProblemError(
-                WrongKind(frame.place(node.span), "a parameter's path", node.span.text)
+                WrongKind(frame.location(node.span), "a parameter's path", node.span.text)
             )
         value = self._parameter(relative, frame)
         if value is not None:
@@ -345,7 +346,7 @@ class Expressions(ABC):
         prefix = f"{frame.path}." if frame.path else ""
         known = [key.removeprefix(prefix) for key in frame.state.leaves if key.startswith(prefix)]
         raise ProblemError(
-            UnknownName(frame.place(node.span), relative, "parameter", nearest(relative, known))
+            UnknownName(frame.location(node.span), relative, "parameter", nearest(relative, known))
         )
 
     def _spliced(self, node: ast.Spliced, frame: Frame) -> Evaluated:
@@ -377,7 +378,7 @@ class Expressions(ABC):
         if name in frame.state.leaves:
             return frame.state.current(name)
         if frame.state.is_proved is not None:
-            raise NeedsInliningError
+            raise NeedsInliningError(frame.state.assumed_around(name))
         if any(name.startswith(f"{path}.") for path in frame.state.contracts if path):
             raise UndecidableError(f"`{relative}` is a weight of a block that is given")
         return None
@@ -390,14 +391,16 @@ class Expressions(ABC):
             raise UndecidableError(f"`{node.base.span.text}` is a list the configuration gives")
         if not isinstance(base, list | Axes | TensorList):
             raise ProblemError(
-                WrongKind(frame.place(node.base.span), "a list or a tensor", describe(base))
+                WrongKind(frame.location(node.base.span), "a list or a tensor", describe(base))
             )
         items = base.items if isinstance(base, TensorList) else base
         if len(node.entries) != 1:
             raise ProblemError(
-                WrongKind(frame.place(node.span), "one index", f"{len(node.entries)} of them")
+                WrongKind(frame.location(node.span), "one index", f"{len(node.entries)} of them")
             )
         entry = node.entries[0]
+        if isinstance(entry, ast.EllipsisEntry):
+            raise ProblemError(WrongKind(frame.location(entry.span), "an index", "all axes"))
         if isinstance(entry, ast.Range):
             start = 0 if entry.start is None else self._index(entry.start, frame)
             stop = len(items) if entry.stop is None else self._index(entry.stop, frame)
@@ -409,7 +412,7 @@ class Expressions(ABC):
         if not -len(items) <= index < len(items):
             raise ProblemError(
                 WrongKind(
-                    frame.place(entry.span), f"an index of a list of {len(items)}", f"{index}"
+                    frame.location(entry.span), f"an index of a list of {len(items)}", f"{index}"
                 )
             )
         return items[index]
@@ -417,43 +420,40 @@ class Expressions(ABC):
     def _index(self, node: ast.Expression, frame: Frame) -> int:
         value = self.evaluate(node, frame)
         if frame.state.differs_by_round(value):
-            raise ProblemError(DiffersByRound(frame.place(node.span), "which item this is"))
+            raise ProblemError(DiffersByRound(frame.location(node.span), "which item this is"))
         if isinstance(value, Dim):
             raise UndecidableError(f"`{node.span.text}` is an index the configuration gives")
         if not isinstance(value, int) or isinstance(value, bool):
-            raise ProblemError(WrongKind(frame.place(node.span), "an index", describe(value)))
+            raise ProblemError(WrongKind(frame.location(node.span), "an index", describe(value)))
         return value
 
     def _part(self, node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
         """A part of a tensor: first along the axes where it is the same in all rounds of a scan."""
+        of_axes = entries_of_axes(frame, node.span, node.entries, base.type.rank)
         of_round = [
             axis
-            for axis, entry in enumerate(node.entries)
+            for axis, entry in enumerate(of_axes)
             if frame.state.scans and speaks_of_round(entry, frame, self.evaluate)
         ]
-        if not of_round:
-            return self._slice(node, base, frame)
-        entries = list(node.entries)
+        entries = list(of_axes)
         for axis in of_round:
             entries[axis] = ast.Range(entries[axis].span, None, None)
-        result = self._slice(replace(node, entries=tuple(entries)), base, frame)
+        result = take_part(frame, node.span, base, self.part_of(node.span, entries, base, frame))
         for axis in reversed(of_round):
             at = sum(isinstance(each, ast.Range) for each in entries[:axis])
-            result = round_part(result, at, node.entries[axis], frame, self.size)
+            result = round_part(result, at, of_axes[axis], frame, self.size)
         return result
 
-    def _slice(self, node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
-        return take_part(frame, node.span, base, self.part_of(node.span, node.entries, base, frame))
-
     def part_of(
-        self, span: Span, entries: Sequence[ast.Expression | ast.Range], base: Tensor, frame: Frame
+        self, span: Span, subscripts: Sequence[ast.Entry], base: Tensor, frame: Frame
     ) -> Part:
         """Where a part of a tensor begins and how large it is, from its subscripts."""
         rank = base.type.rank
+        entries = entries_of_axes(frame, span, subscripts, rank)
         if len(entries) > rank:
             found = f"{len(entries)} subscripts"
             wanted = f"at most {rank} subscripts"
-            raise ProblemError(RankMismatch(frame.place(span), f"{base.type}", wanted, found))
+            raise ProblemError(RankMismatch(frame.location(span), f"{base.type}", wanted, found))
         part = Part(base.type.shape)
         for axis, entry in enumerate(entries):
             size = base.type.shape[axis]
@@ -470,8 +470,26 @@ class Expressions(ABC):
         if is_tensor(bound) and bound.type == POSITION:
             return bound
         if not is_size(bound):
-            raise ProblemError(WrongKind(frame.place(node.span), "a size", describe(bound)))
+            raise ProblemError(WrongKind(frame.location(node.span), "a size", describe(bound)))
         return size + bound if _is_negative(bound, frame) else bound
+
+    _forms: ClassVar[Mapping[type[ast.Node], Callable[..., Evaluated]]] = {
+        ast.Name: _name,
+        ast.Integer: _literal,
+        ast.Real: _literal,
+        ast.Text: _literal,
+        ast.Boolean: _literal,
+        ast.Binary: _binary,
+        ast.Pipe: _pipe,
+        ast.Call: _call,
+        ast.Unary: _unary,
+        ast.ListOf: _list,
+        ast.Conditional: _conditional,
+        ast.Attribute: _attribute,
+        ast.Subscript: _subscript,
+        ast.Spliced: _spliced,
+    }
+    """What evaluates each form: to test one type after another takes longer than most forms."""
 
 
 def _is_negative(bound: Size, frame: Frame) -> bool:
@@ -479,12 +497,21 @@ def _is_negative(bound: Size, frame: Frame) -> bool:
     if isinstance(bound, int):
         return bound < 0
     is_open = not frame.state.whole_numbers.isdisjoint(bound.variables())
-    return is_open and isinstance(frame.facts.decide(Compare("<", bound, 0)), Proved)
+    return is_open and frame.facts.proves(Compare("<", bound, 0))
+
+
+def _may_divide(divisor: Evaluated, frame: Frame) -> bool:
+    """Whether a divisor is no number of a symbol, or is 1 or more for all of them."""
+    if not frame.state.is_general(divisor):
+        return True
+    sizes = divisor if isinstance(divisor, Axes) else (divisor,)
+    least = (Compare(">=", size, 1) for size in sizes if isinstance(size, Dim))
+    return all(map(frame.facts.proves, least))
 
 
 def _wrong_kind(frame: Frame, span: Span, wanted: str, value: Evaluated) -> ProblemError:
-    told = size_as_condition(frame, span, value) if wanted == "a condition" else None
-    return told or ProblemError(WrongKind(frame.place(span), wanted, describe(value)))
+    problem = size_as_condition(frame, span, value) if wanted == "a condition" else None
+    return problem or ProblemError(WrongKind(frame.location(span), wanted, describe(value)))
 
 
 def short_text(node: ast.Expression) -> str:

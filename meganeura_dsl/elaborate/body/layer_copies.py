@@ -34,18 +34,18 @@ def copied(
     `ProblemError` where the two layers differ.
     """
     known = {each.name: each for each in parameters}
-    made = dict(known)
-    for path, (source, place) in copies.items():
-        for name, other in _pairs(path, source, known, place):
+    built = dict(known)
+    for path, (source, location) in copies.items():
+        for name, other in _pairs(path, source, known, location):
             of = known[other]
-            made[name] = replace(
+            built[name] = replace(
                 known[name], initializer=of.initializer, begins_as=of.begins_as or other
             )
-    return tuple(made.values())
+    return tuple(built.values())
 
 
 def _pairs(
-    path: str, source: str, known: Mapping[str, ParameterInfo], place: Location
+    path: str, source: str, known: Mapping[str, ParameterInfo], location: Location
 ) -> list[tuple[str, str]]:
     """The names below two paths, which must be those of tensors of the same types."""
     mine, others = (_below(each, known) for each in (path, source))
@@ -53,7 +53,7 @@ def _pairs(
         a, b = known.get(mine.get(rest, "")), known.get(others.get(rest, ""))
         if a is None or b is None or a.type != b.type:
             found = (rest, str(a.type) if a else "", str(b.type) if b else "")
-            raise ProblemError(UnlikeLayers(place, path, source, *found))
+            raise ProblemError(UnlikeLayers(location, path, source, *found))
     return [(mine[rest], others[rest]) for rest in mine]
 
 
@@ -78,7 +78,7 @@ def source_path(path: ast.Path, relative: str, frame: Frame) -> str:
         if label is not None and frame.state.weights.get(declared[1]):
             return label.span.text
     known = tuple(frame.layers)
-    raise ProblemError(UnknownName(frame.place(path.span), relative, "layer", known))
+    raise ProblemError(UnknownName(frame.location(path.span), relative, "layer", known))
 
 
 def update_layer(statement: ast.Update, relative: str, frame: Frame, elaborator: Evaluates) -> None:
@@ -87,24 +87,24 @@ def update_layer(statement: ast.Update, relative: str, frame: Frame, elaborator:
     In evaluation nothing changes. Raises `ProblemError` for a layer that an objective moves, and
     for layers that differ in their weights.
     """
-    place, state = frame.place(statement.span), frame.state
+    location, state = frame.location(statement.span), frame.state
     path = frame.layers[relative].path
     assert path is not None
     if path in state.unopened:
-        raise ProblemError(UnappliedLayer(place, relative))
+        raise ProblemError(UnappliedLayer(location, relative))
     names = {
         node.text: source_path(ast.Path(node.span, (node.text,)), node.text, frame)
         for node in walk(statement.value)
         if isinstance(node, ast.Name) and _is_layer(node.text, frame)
     }
-    rows = {name: dict(_pairs(path, names[name], state.parameters, place)) for name in names}
+    rows = {name: dict(_pairs(path, names[name], state.parameters, location)) for name in names}
     for name in _below(path, state.parameters).values():
         info = state.parameters[name]
         if not info.type.dtype.is_float:
             continue
         mover = state.mover(name)
         if mover is not None:
-            raise ProblemError(MovedTwice(place, name, mover.place))
+            raise ProblemError(MovedTwice(location, name, mover.location))
         if name in state.updates:
             cure = "is updated by the layer itself: apply it with `training=false`"
             raise frame.refuse(statement.span, f"`{name}`", cure)
@@ -112,7 +112,7 @@ def update_layer(statement: ast.Update, relative: str, frame: Frame, elaborator:
         require_fit(frame, statement.value.span, f"update {name}", info.type, value)
         if state.training:
             state.updates[name] = value
-            state.averaged[name] = place
+            state.averaged[name] = location
 
 
 def _evaluated(

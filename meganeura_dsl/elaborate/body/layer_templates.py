@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.scope.scope import Frame
-from meganeura_dsl.elaborate.scope.template import Declared, Made, Place, Template
+from meganeura_dsl.elaborate.scope.template import Applied, Declared, Source, Template
 from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Tensor, is_tensor
 from meganeura_dsl.ir.graph import Leaf, Origin
 from meganeura_dsl.ir.ops import RandomBits
@@ -55,7 +55,7 @@ def application_key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) ->
     if configured is None:
         return None
     return (
-        block, configured, initials, types, neutral, mode, inner.facts, state.place_in_scans
+        block, configured, initials, types, neutral, mode, inner.facts, state.rounds_open
     )  # fmt: skip
 
 
@@ -90,18 +90,18 @@ class _Recorder:
     def template(self, results: Sequence[Tensor]) -> Template | None:
         """The template of the recorded ops, if it can be replayed."""
         state, prefix = self.inner.state, self.inner.join("x")[:-1]
-        made = state.build.values_from(self.values)
+        built = state.build.values_from(self.values)
         if len(state.reserved) > self.reserved:
             return None
-        if len(state.notes) > self.notes or any(isinstance(v.op, RandomBits) for v in made):
+        if len(state.notes) > self.notes or any(isinstance(v.op, RandomBits) for v in built):
             return None
         declared = {
             state.leaves[info.name].id: Declared(info.name.removeprefix(prefix), info)
             for info in list(state.parameters.values())[self.parameters :]
         }
-        numbers = {value.id: number for number, value in enumerate([*self.inputs, *made])}
+        numbers = {value.id: number for number, value in enumerate([*self.inputs, *built])}
 
-        def place(value: Tensor) -> Place:
+        def source(value: Tensor) -> Source:
             return numbers.get(value.id, value)
 
         changed = {
@@ -109,16 +109,16 @@ class _Recorder:
             for name, value in state.updates.items()
             if self.updates.get(name) is not value
         }
-        read = [*results, *changed.values(), *(operand for v in made for operand in v.operands)]
+        read = [*results, *changed.values(), *(operand for v in built for operand in v.operands)]
         if not _are_numbers(each for each in read if each.id not in numbers):
             return None  # made before, of these inputs or parameters: not what another one is
         return Template(
             tuple(
-                declared.get(v.id) or Made(v.op, tuple(map(place, v.operands)), v.type, v.index)
-                for v in made
+                declared.get(v.id) or Applied(v.op, tuple(map(source, v.operands)), v.type, v.index)
+                for v in built
             ),
-            tuple(map(place, results)),
-            tuple((name.removeprefix(prefix), place(value)) for name, value in changed.items()),
+            tuple(map(source, results)),
+            tuple((name.removeprefix(prefix), source(value)) for name, value in changed.items()),
         )
 
 
@@ -139,22 +139,22 @@ def _are_numbers(values: Iterable[Tensor]) -> bool:
 def _repeat(
     inner: Frame, template: Template, inputs: Sequence[Tensor], span: Span
 ) -> tuple[Tensor, ...]:
-    state, place = inner.state, inner.place(span).outside()
-    made: list[Tensor] = list(inputs)
+    state, location = inner.state, inner.location(span).outside()
+    built: list[Tensor] = list(inputs)
 
-    def value(place: Place) -> Tensor:
-        return made[place] if isinstance(place, int) else place
+    def value(source: Source) -> Tensor:
+        return built[source] if isinstance(source, int) else source
 
     with state.build.at(Origin(inner.user_span(span), inner.path)):
         for step in template.steps:
             match step:
                 case Declared(relative, info):
-                    again = replace(info, name=inner.join(relative), place=place)
+                    again = replace(info, name=inner.join(relative), location=location)
                     state.declare(again, inner.label)
-                    made.append(state.leaves[again.name])
-                case Made(op, operands, type_, index):
+                    built.append(state.leaves[again.name])
+                case Applied(op, operands, type_, index):
                     operands = map(value, operands)
-                    made.append(state.build.add_typed(op, type_, *operands, index=index))
-    for relative, place_ in template.updates:
-        state.updates[inner.join(relative)] = value(place_)
+                    built.append(state.build.add_typed(op, type_, *operands, index=index))
+    for relative, source in template.updates:
+        state.updates[inner.join(relative)] = value(source)
     return tuple(map(value, template.results))

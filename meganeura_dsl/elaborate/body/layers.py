@@ -115,7 +115,7 @@ class Layers(BlockArguments, ABC):
         is_open = bool(frame.forgotten) or any(isinstance(each, Dim | OpenText) for each in values)
         if frame.state.generic and is_open and labels_like(path, frame.declaration):
             raise UndecidableError(f"which layer `{layer_text(call)}` is depends on numbers")
-        raise ProblemError(NoSuchLabel(frame.place(path.span), label))
+        raise ProblemError(NoSuchLabel(frame.location(path.span), label))
 
     def apply_value(
         self,
@@ -183,7 +183,7 @@ class Layers(BlockArguments, ABC):
             fault = f"has no argument `{unknown}`"
             free = tuple(name for name in names if name not in config)
             raise ProblemError(
-                WrongArguments(frame.place(call.span), value.name, fault, form, unknown, free)
+                WrongArguments(frame.location(call.span), value.name, fault, form, unknown, free)
             )
         static = tuple((name, each) for name, each in config.items() if is_static(each))
         return replace(value, config=static, span=call.span)
@@ -206,7 +206,7 @@ class Layers(BlockArguments, ABC):
             fault = f"needs a tensor `{block.inputs[0].name}`"
         if fault:
             form = signature(call.callee, block.parameters, block.inputs)
-            raise ProblemError(WrongArguments(frame.place(call.span), call.callee, fault, form))
+            raise ProblemError(WrongArguments(frame.location(call.span), call.callee, fault, form))
 
     def _filled(
         self, call: ast.Call, value: BoundBlock, arguments: Arguments, frame: Frame
@@ -226,7 +226,7 @@ class Layers(BlockArguments, ABC):
         if twice is not None:
             fault = f"got `{twice}` twice"
             form = signature(value.name, configuration(value.module, value.declaration))
-            raise ProblemError(WrongArguments(frame.place(call.span), value.name, fault, form))
+            raise ProblemError(WrongArguments(frame.location(call.span), value.name, fault, form))
         return Arguments(tensors, {**given, **named})
 
     def _by_name(
@@ -237,38 +237,38 @@ class Layers(BlockArguments, ABC):
         if len(positional) > len(names):
             fault = f"got {counted(len(positional) - len(names), 'argument')} too many"
             form = f"{call.callee}({', '.join(names)})"
-            raise ProblemError(WrongArguments(frame.place(call.span), call.callee, fault, form))
+            raise ProblemError(WrongArguments(frame.location(call.span), call.callee, fault, form))
         by_position = dict(zip(names, positional, strict=False))
         twice = next((name for name in by_position if name in arguments.named), None)
         if twice is not None:
             form = f"{call.callee}({', '.join(names)})"
             fault = f"got `{twice}` twice"
-            raise ProblemError(WrongArguments(frame.place(call.span), call.callee, fault, form))
+            raise ProblemError(WrongArguments(frame.location(call.span), call.callee, fault, form))
         return {**by_position, **arguments.named}
 
     def declare_layer(self, statement: ast.Layer, frame: Frame) -> None:
         """Make a layer known under its path; its weights are made when it is first applied."""
         call = statement.call
         assert call.label is not None
-        name, place = self.path_text(call.label, frame), frame.place(statement.span)
+        name, location = self.path_text(call.label, frame), frame.location(statement.span)
         if name in frame.layers:
             first = frame.layers[name].declared
-            raise ProblemError(HasWeights(place, name, first or place))
+            raise ProblemError(HasWeights(location, name, first or location))
         if call.inputs:
             fault = "is declared here, and gets its tensors where it is applied"
             form = f"x |> {name}"
-            raise ProblemError(WrongArguments(place, call.callee, fault, form))
+            raise ProblemError(WrongArguments(location, call.callee, fault, form))
         value = self._declared_block(call, frame)
         if value.path is not None:
             wanted, found = "a block, whose weights are new", describe(value)
-            raise ProblemError(WrongKind(frame.place(call.callee_span), wanted, found))
+            raise ProblemError(WrongKind(frame.location(call.callee_span), wanted, found))
         path = frame.join(name)
         frame.state.reserved.setdefault(path, len(frame.state.parameters))
         frame.state.unopened.add(path)
-        frame.layers[name] = replace(value, path=path, declared=place)
+        frame.layers[name] = replace(value, path=path, declared=location)
         if statement.source is not None:
             other = self.path_text(statement.source, frame)
-            frame.state.copies[path] = source_path(statement.source, other, frame), place
+            frame.state.copies[path] = source_path(statement.source, other, frame), location
 
     def _declared_block(self, call: ast.Call, frame: Frame) -> BoundBlock:
         """The block, with its configuration, that a `layer` statement names."""
@@ -286,8 +286,8 @@ class Layers(BlockArguments, ABC):
     ) -> Results:
         assert layer.path is not None
         if call.label is not None:
-            first = layer.declared or frame.place(call.span)
-            raise ProblemError(HasWeights(frame.place(call.span), layer.path, first))
+            first = layer.declared or frame.location(call.span)
+            raise ProblemError(HasWeights(frame.location(call.span), layer.path, first))
         self._refuse_configuration(call, arguments, frame)
         tensors = tuple(value for value in arguments.positional if is_tensor(value))
         given = Arguments(tensors, {**dict(layer.config), **arguments.named})
@@ -312,7 +312,7 @@ class Layers(BlockArguments, ABC):
         if static or named:
             fault = "is applied again, so its configuration is fixed"
             raise ProblemError(
-                WrongArguments(frame.place(call.span), call.callee, fault, f"x |> {call.callee}")
+                WrongArguments(frame.location(call.span), call.callee, fault, f"x |> {call.callee}")
             )
 
     def _apply_contract(
@@ -336,12 +336,12 @@ class Layers(BlockArguments, ABC):
                 raise UndecidableError(f"whether `{block.name.text}` has a parameter `{name}`")
         bind_config(inner, block.name.text, block.parameters, config, call.span, self.evaluate)
         match_inputs(inner, block, call.span, self.evaluate)
-        check_where(inner, block, frame.place(call.span), self.condition)
+        check_where(inner, block, frame.location(call.span), self.condition)
         frame.state.contracts.add(path)
         if claims:
-            frame.state.claim(path, frame.place(call.span), inner.label)
+            frame.state.claim(path, frame.location(call.span), inner.label)
             if path != frame.path:
-                frame.state.claim_below(path, frame.place(call.span), inner.label)
+                frame.state.claim_below(path, frame.location(call.span), inner.label)
         return self.stand_in(inner, block, dict(inner.names))
 
     def _apply_layer(
@@ -354,8 +354,8 @@ class Layers(BlockArguments, ABC):
         if call.label is not None:
             known = frame.layers.get(name)
             if known is not None and known.declared is not None:
-                place = frame.place(call.label.span)
-                raise ProblemError(HasWeights(place, name, known.declared))
+                location = frame.location(call.label.span)
+                raise ProblemError(HasWeights(location, name, known.declared))
             if not call.label.parts:
                 arguments = passed_on(arguments, call, frame)
         config = arguments.config()
@@ -400,8 +400,8 @@ class Layers(BlockArguments, ABC):
         except ProblemError as error:
             if not isinstance(error.problem, DuplicatePath):
                 raise
-            place, name = frame.place(call.span), model.name.text
-            raise ProblemError(replace(error.problem, place=place, model=name)) from error
+            location, name = frame.location(call.span), model.name.text
+            raise ProblemError(replace(error.problem, location=location, model=name)) from error
 
     def _sharing(
         self,

@@ -42,8 +42,8 @@ def in_mode(mode: Mapping[str, Evaluated], frame: Frame, span: Span) -> Generato
 def _holds(value: Evaluated, frame: Frame, span: Span) -> bool | None:
     """Whether a condition holds; None where a proof leaves it open, as no shape depends on it."""
     if not is_condition(value):
-        raise ProblemError(WrongKind(frame.place(span), "a condition", describe(value)))
+        raise ProblemError(WrongKind(frame.location(span), "a condition", describe(value)))
     truth = frame.facts.truth(value)
     if truth is None and not frame.state.generic:
-        raise ProblemError(UndecidedChoice(frame.place(span), show_condition(value)))
+        raise ProblemError(UndecidedChoice(frame.location(span), show_condition(value)))
     return truth

@@ -5,13 +5,14 @@ from typing import Protocol
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.layer_copies import update_layer
+from meganeura_dsl.elaborate.body.open_numbers import postpone
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS, as_initializer
 from meganeura_dsl.elaborate.problems.cache_problems import CacheNotCleared
 from meganeura_dsl.elaborate.problems.name_problems import MissingInitial, UnfitInitial, UnknownName
 from meganeura_dsl.elaborate.problems.proof_failures import refusal
 from meganeura_dsl.elaborate.problems.shape_problems import ElementTypeMismatch
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast, require_fit
 from meganeura_dsl.elaborate.values import Evaluated, Tensor
@@ -31,7 +32,7 @@ KINDS: dict[str, Kind] = {
 }
 UPDATED: tuple[Kind, ...] = ("state", "cache")
 """The kinds of what an `update` may change."""
-Entries = tuple[ast.Expression | ast.Range, ...]
+Entries = tuple[ast.Entry, ...]
 
 
 class Evaluates(Protocol):
@@ -61,11 +62,11 @@ def declare_parameter(statement: ast.Declare, frame: Frame, elaborator: Evaluate
     relative = elaborator.path_text(statement.path, frame)
     stored, dtype = _dtypes(statement, frame)
     type_ = TensorType(dtype, shape_of(statement.type.shape, frame, elaborator.evaluate))
-    place = frame.place(statement.span).outside()
+    location = frame.location(statement.span).outside()
     initializer = _initializer(statement, frame, elaborator, relative)
     _check_fit(initializer, type_, frame, statement)
     info = ParameterInfo(
-        frame.join(relative), type_, KINDS[statement.kind], stored, initializer, place
+        frame.join(relative), type_, KINDS[statement.kind], stored, initializer, location
     )
     with frame.build.at(Origin(frame.user_span(statement.span), frame.path)):
         leaf = frame.state.declare(info, frame.label)
@@ -82,7 +83,7 @@ def _dtypes(statement: ast.Declare, frame: Frame) -> tuple[str, DType]:
         what = "a trainable parameter holds real numbers"
         cure = "use `state` or `frozen param` for values that are not trained"
         raise ProblemError(
-            ElementTypeMismatch(frame.place(statement.type.span), what, dtype.value, cure)
+            ElementTypeMismatch(frame.location(statement.type.span), what, dtype.value, cure)
         )
     return dtype.value, dtype
 
@@ -93,16 +94,16 @@ def _check_fit(
     """Raise `ProblemError` unless a parameter of this type can begin so, for every size."""
     if not isinstance(initializer, Sinusoids):
         return
-    place, name = frame.place(statement.span), statement.path.span.text
+    location, name = frame.location(statement.span), statement.path.span.text
     sizes = tuple(size for size in type_.shape if isinstance(size, int))
     if type_.rank != 2 or (len(sizes) == type_.rank and not fits(initializer, sizes)):
-        raise ProblemError(UnfitInitial(place, name, str(type_), spell(initializer)))
+        raise ProblemError(UnfitInitial(location, name, str(type_), spell(initializer)))
     channels, what = type_.shape[1], f"the channels of `{name}`, a table of sinusoids"
     try:
         frame.facts.require(Compare("==", channels % 2, 0), f"{what}, are even")
         frame.facts.require(Compare(">=", channels, 4), f"{what}, are 4 at least")
     except Unproved as error:
-        raise ProblemError(refusal(place, error, frame.facts, ())) from error
+        raise ProblemError(refusal(location, error, frame.facts, ())) from error
 
 
 def _initializer(
@@ -115,13 +116,19 @@ def _initializer(
         return _cleared(statement, frame)
     if node is None:
         if statement.kind == "param":
-            raise ProblemError(MissingInitial(frame.place(statement.span), name, ""))
+            raise ProblemError(MissingInitial(frame.location(statement.span), name, ""))
         return Zeros()
     if isinstance(node, ast.Call) and node.callee in WORDS and not node.arguments:
         return WORDS[node.callee]
-    initializer = as_initializer(elaborator.evaluate(node, frame), frame)
+    try:
+        initializer = as_initializer(elaborator.evaluate(node, frame), frame)
+    except UndecidableError:
+        if not frame.state.generalized:
+            raise
+        postpone(node, frame, elaborator.evaluate, frame.join(name))
+        return Zeros()
     if initializer is None:
-        raise ProblemError(MissingInitial(frame.place(node.span), name, node.span.text))
+        raise ProblemError(MissingInitial(frame.location(node.span), name, node.span.text))
     return initializer
 
 
@@ -131,7 +138,7 @@ def _cleared(statement: ast.Declare, frame: Frame) -> Initializer:
     if node is not None and not (
         isinstance(node, ast.Call | ast.Name) and node.span.text == "zeros"
     ):
-        raise ProblemError(CacheNotCleared(frame.place(node.span), statement.path.span.text))
+        raise ProblemError(CacheNotCleared(frame.location(node.span), statement.path.span.text))
     return Zeros()
 
 
@@ -154,7 +161,7 @@ def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> No
         info = None
     if info is None or info.kind not in UPDATED:
         kind = "state" if info is None else "state (a parameter is updated by the optimizer)"
-        raise ProblemError(UnknownName(frame.place(path.span), relative, kind, ()))
+        raise ProblemError(UnknownName(frame.location(path.span), relative, kind, ()))
     if entries:
         now = frame.state.current(name)
         value = elaborator.with_part(statement.span, now, entries, statement.value, frame)

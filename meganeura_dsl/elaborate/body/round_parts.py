@@ -40,17 +40,21 @@ def lifted_operand(frame: Frame, node: ast.Binary, side: Evaluated, other: Evalu
     return lifted(frame, node.span, side)
 
 
-def speaks_of_round(entry: ast.Expression | ast.Range, frame: Frame, evaluate: Evaluate) -> bool:
+def speaks_of_round(entry: ast.Entry, frame: Frame, evaluate: Evaluate) -> bool:
     """Whether a subscript differs from round to round."""
-    ends = (entry.start, entry.stop) if isinstance(entry, ast.Range) else (entry,)
+    match entry:
+        case ast.EllipsisEntry():
+            ends = ()
+        case ast.Range(start=start, stop=stop):
+            ends = (start, stop)
+        case _:
+            ends = (entry,)
     return any(
         frame.state.differs_by_round(evaluate(end, frame)) for end in ends if end is not None
     )
 
 
-def round_part(
-    base: Tensor, axis: int, entry: ast.Expression | ast.Range, frame: Frame, size: SizeOf
-) -> Tensor:
+def round_part(base: Tensor, axis: int, entry: ast.AxisEntry, frame: Frame, size: SizeOf) -> Tensor:
     """The entry of an axis, or the entries, at a place that differs from round to round."""
     along = base.type.shape[axis]
     if not isinstance(entry, ast.Range):
@@ -61,7 +65,7 @@ def round_part(
     stop = along if entry.stop is None else size(entry.stop, frame)
     if frame.state.differs_by_round(stop - start):
         what = f"the size `{show(stop - start)}` of this part"
-        raise ProblemError(DiffersByRound(frame.place(entry.span), what))
+        raise ProblemError(DiffersByRound(frame.location(entry.span), what))
     words = f"is from {show(start)} to {show(stop)}"
     _require_within(frame, entry.span, (start, stop), axis, along, words)
     count = frame.add(entry.span, ops.Iota(stop - start))
@@ -115,7 +119,7 @@ def _require_within(
         is_of_round = fact is None or not sizes_in(fact).isdisjoint(frame.state.scans)
         raise ProblemError(
             PartOutside(
-                frame.place(span),
+                frame.location(span),
                 f"{words}, and axis {axis} has {show(along)}",
                 example_of(verdict, ends),
                 "" if fact is None or is_of_round else show_condition(fact),

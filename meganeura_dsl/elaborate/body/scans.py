@@ -11,6 +11,7 @@ from typing import Protocol
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.round_parts import note_read, speaks_of_round
+from meganeura_dsl.elaborate.body.tensor_parts import entries_of_axes
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of
 from meganeura_dsl.elaborate.problems.scan_problems import (
@@ -125,8 +126,8 @@ class _Round:
         condition = self.elaborator.evaluate(node, frame)
         condition = lifted(frame, node.span, condition)
         if not is_tensor(condition) or condition.type != going.type:
-            place, cure = frame.place(node.span), "reduce it     any(...)"
-            raise ProblemError(WrongKind(place, "a tensor bool[]", describe(condition), cure))
+            location, cure = frame.location(node.span), "reduce it     any(...)"
+            raise ProblemError(WrongKind(location, "a tensor bool[]", describe(condition), cure))
         no = frame.add(node.span, ops.Constant(value=False, dtype=DType.BOOL))
         scan.goes_on = frame.add(node.span, ops.Where(), going, condition, no)
         for name, leaf in scan.carried.items():
@@ -164,8 +165,10 @@ def _require_rounds(statement: ast.Scan, frame: Frame, start: Size, stop: Size) 
     span = statement.span
     for end, node in ((start, statement.start), (stop, statement.stop)):
         if frame.state.differs_by_round(end):
-            place = frame.place(node.span)
-            raise ProblemError(DiffersByRound(place, f"the number of rounds up to `{show(end)}`"))
+            location = frame.location(node.span)
+            raise ProblemError(
+                DiffersByRound(location, f"the number of rounds up to `{show(end)}`")
+            )
     for condition, reason in (
         (Compare(">=", start, 0), "a scan counts from 0 or more"),
         (Compare("<", start, stop), "a scan has at least one round"),
@@ -224,25 +227,28 @@ def collects(statement: ast.Part, frame: Frame, elaborator: Runs) -> bool:
 def write_part(statement: ast.Part, frame: Frame, elaborator: Runs) -> None:
     """Collect a value of a round, as a slice of its own of what all rounds write."""
     scan, name = next(reversed(frame.state.scans.values())), statement.target.text
-    place = frame.place(statement.span)
+    location = frame.location(statement.span)
     if name in scan.written:
         fault = f"a round writes `{name}` twice"
-        raise ProblemError(WronglyCollected(place, fault, "the second time"))
-    at = [axis for axis, each in enumerate(statement.entries) if not _is_all(each)]
-    entry = statement.entries[at[0]] if len(at) == 1 else None
+        raise ProblemError(WronglyCollected(location, fault, "the second time"))
+    value = elaborator.tensor(statement.value, frame)
+    entries = entries_of_axes(frame, statement.span, statement.entries, value.type.rank + 1)
+    at = [axis for axis, each in enumerate(entries) if not _is_all(each)]
+    entry = entries[at[0]] if len(at) == 1 else None
     if entry is None or isinstance(entry, ast.Range):
         fault = f"a round writes one slice of `{name}`"
-        raise ProblemError(WronglyCollected(place, fault, "one entry is the slice, the others `:`"))
-    value = elaborator.tensor(statement.value, frame)
-    if len(statement.entries) > value.type.rank + 1:
-        found = f"{len(statement.entries)} entries for the slices of {value.type}"
-        raise ProblemError(WronglyCollected(place, f"`{name}` has fewer axes", found))
+        raise ProblemError(
+            WronglyCollected(location, fault, "one entry is the slice, the others `:`")
+        )
+    if len(entries) > value.type.rank + 1:
+        found = f"{len(entries)} entries for the slices of {value.type}"
+        raise ProblemError(WronglyCollected(location, f"`{name}` has fewer axes", found))
     backward = _direction(statement, entry, frame, scan, elaborator.size(entry, frame))
     scan.written[name] = Written(value, at[0], backward, statement)
     frame.names.pop(name, None)
 
 
-def _is_all(entry: ast.Expression | ast.Range) -> bool:
+def _is_all(entry: ast.AxisEntry) -> bool:
     return isinstance(entry, ast.Range) and entry.start is None and entry.stop is None
 
 
@@ -259,11 +265,11 @@ def _direction(
     cure = f"write slice {show(first)}, or {show(last)} to begin with the last"
     fault = f"not every slice of `{name}` is written once"
     share, rest = at.split(str(t)) if isinstance(at, Dim) else (0, at)
-    if share == 1 and isinstance(frame.facts.decide(Compare(">", rest + scan.start, 0)), Proved):
+    if share == 1 and frame.facts.proves(Compare(">", rest + scan.start, 0)):
         fault = f"slice 0 of `{name}` is never written"
     found = f"{show(t)} runs from {show(scan.start)} to {show(scan.stop - 1)}"
-    place = frame.place(entry.span)
-    raise ProblemError(WronglyCollected(place, fault, found, Help(cure)))
+    location = frame.location(entry.span)
+    raise ProblemError(WronglyCollected(location, fault, found, Help(cure)))
 
 
 # --- what is carried -----------------------------------------------------------------------------
@@ -326,7 +332,7 @@ def _unstable(
     ]
     span = max(written, key=lambda each: each.start, default=statement.variable.span)
     return UnstableCarry(
-        frame.place(span), name, _shown(before, after), _shown(after, before), example, cure
+        frame.location(span), name, _shown(before, after), _shown(after, before), example, cure
     )
 
 
@@ -374,7 +380,7 @@ def _close(
     if not carries and not states and not written:
         return
     backward = sum(1 if each.backward else -1 for each in written.values()) > 0
-    kept = [Collected(_kept(frame, scan, each), each.axis) for each in written.values()]
+    kept = [Collected(_collected(frame, scan, each), each.axis) for each in written.values()]
     ends = [] if scan.goes_on is None else [Collected(scan.goes_on, 0)]
     attributes, operands = scan.region.close(
         [*carries.values(), *states.values(), *_ending(statement, frame, scan)],
@@ -399,9 +405,9 @@ def _bind_written(
 ) -> None:
     """Bind what was collected, in the order in which it was written."""
     given, backward = collected
-    for (name, each), made in zip(scan.written.items(), given, strict=False):
+    for (name, each), built in zip(scan.written.items(), given, strict=False):
         turned = each.backward is not backward
-        result = _in_order(statement, frame, made, each.axis, turned=turned)
+        result = _in_order(statement, frame, built, each.axis, turned=turned)
         _require_whole(frame, scan, name, each, result.type)
         if scan.goes_on is not None and name in scan.before:
             wrote = _in_order(statement, frame, given[-1], 0, turned=turned)
@@ -428,7 +434,7 @@ def _ending(statement: ast.Scan, frame: Frame, scan: OpenScan) -> list[Carry]:
     return [Carry(scan.going, yes, scan.goes_on)]
 
 
-def _kept(frame: Frame, scan: OpenScan, written: Written) -> Tensor:
+def _collected(frame: Frame, scan: OpenScan, written: Written) -> Tensor:
     """A slice that a round writes; 0 of a round that `while` left out."""
     if scan.goes_on is None:
         return written.value
@@ -449,5 +455,5 @@ def _require_whole(
     if not same or not all(isinstance(equal(frame, a, b), Proved) for a, b in pairs):
         fault = f"`{name}` is not written whole"
         shown = f"it is {before.type}, and the rounds write {found}"
-        place = frame.place(written.statement.span)
-        raise ProblemError(WronglyCollected(place, fault, shown, Help("take a new name")))
+        location = frame.location(written.statement.span)
+        raise ProblemError(WronglyCollected(location, fault, shown, Help("take a new name")))

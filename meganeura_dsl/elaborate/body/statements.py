@@ -92,7 +92,7 @@ class Statements(Expressions, ABC):
                 return tuple(part for part in value if isinstance(part, Value))
             if not is_tensor(value):
                 raise ProblemError(
-                    WrongKind(frame.place(node.span), "a tensor to return", describe(value))
+                    WrongKind(frame.location(node.span), "a tensor to return", describe(value))
                 )
             results.append(value)
         return tuple(results)
@@ -108,7 +108,7 @@ class Statements(Expressions, ABC):
             parts = value if isinstance(value, tuple | list) else (value,)
         if len(parts) != len(statement.targets):
             wanted = f"{len(statement.targets)} values for {len(statement.targets)} names"
-            raise ProblemError(WrongKind(frame.place(statement.span), wanted, describe(value)))
+            raise ProblemError(WrongKind(frame.location(statement.span), wanted, describe(value)))
         for target, part in zip(statement.targets, parts, strict=True):
             self._assign(target, part, frame)
 
@@ -123,7 +123,7 @@ class Statements(Expressions, ABC):
         self,
         span: Span,
         base: Tensor,
-        entries: tuple[ast.Expression | ast.Range, ...],
+        entries: tuple[ast.Entry, ...],
         value: ast.Expression,
         frame: Frame,
     ) -> Tensor:
@@ -133,8 +133,8 @@ class Statements(Expressions, ABC):
         if is_number(given) and not is_tensor(given):
             given = scalar(frame, value.span, given, base.type.dtype, part.kept(part.sizes))
         if not is_tensor(given):
-            place = frame.place(value.span)
-            raise ProblemError(WrongKind(place, "a tensor or a number", describe(given)))
+            location = frame.location(value.span)
+            raise ProblemError(WrongKind(location, "a tensor or a number", describe(given)))
         written = TensorType(base.type.dtype, part.kept(part.sizes))
         name = span.text.removeprefix("update ").partition("[")[0]
         require_fit(frame, value.span, f"{name}[...]", written, given)
@@ -143,13 +143,13 @@ class Statements(Expressions, ABC):
     def _assign(self, target: ast.Name, value: Evaluated, frame: Frame) -> None:
         if not is_tensor(value) and not is_static(value) and not isinstance(value, TensorList):
             raise ProblemError(
-                WrongKind(frame.place(target.span), "one value for one name", describe(value))
+                WrongKind(frame.location(target.span), "one value for one name", describe(value))
             )
         if isinstance(value, BlockValue):
             cure = "give it a tensor, or declare a layer with `layer NAME: BLOCK(...)`"
             wanted, found = "a tensor or a number to name", describe(value)
             span = value.span or target.span
-            raise ProblemError(WrongKind(frame.place(span), wanted, found, cure))
+            raise ProblemError(WrongKind(frame.location(span), wanted, found, cure))
         frame.names[target.text] = value
         if is_tensor(value) and not frame.module.is_library:
             frame.state.bindings.append(Binding(target.span, target.text, frame.path, value.type))
@@ -161,7 +161,7 @@ class Statements(Expressions, ABC):
             if frame.state.rounds > MOST_ROUNDS:
                 wanted = f"at most {MOST_ROUNDS:,} rounds of all loops together"
                 found = f"{frame.state.rounds:,} rounds"
-                raise ProblemError(WrongKind(frame.place(statement.span), wanted, found))
+                raise ProblemError(WrongKind(frame.location(statement.span), wanted, found))
             for index in range(start, stop):
                 frame.names[statement.variable.text] = index
                 results = self.execute(statement.body, frame)

@@ -1,9 +1,11 @@
 """Parts of tensors: read where they stand, or replaced; they may begin at numbers of the graph."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
 from meganeura_dsl.elaborate.problems.shape_problems import (
     PartOfNoSize,
@@ -18,19 +20,39 @@ from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, show_condition
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, Size, show
+from meganeura_dsl.syntax import ast
+
+
+def entries_of_axes(
+    frame: Frame, span: Span, entries: Sequence[ast.Entry], rank: int
+) -> tuple[ast.AxisEntry, ...]:
+    """The entries of a subscript, each for an axis from the first: `...` is as many `:` as fit."""
+    found: list[ast.AxisEntry] = []
+    others = sum(not isinstance(entry, ast.EllipsisEntry) for entry in entries)
+    if len(entries) - others > 1:
+        problem = WrongKind(
+            frame.location(span), "at most one `...`", f"{len(entries) - others} of them"
+        )
+        raise ProblemError(problem)
+    for entry in entries:
+        if isinstance(entry, ast.EllipsisEntry):
+            found += [ast.Range(entry.span, None, None)] * (rank - others)
+        else:
+            found.append(entry)
+    return tuple(found)
 
 
 @dataclass(frozen=True)
 class Part:
     """Along each axis of a tensor of a shape, where a part begins and ends.
 
-    `places` are the beginnings that the graph computes; `dropped` are axes that an entry takes.
+    `computed_starts` are those that the graph computes; `dropped` are axes that an entry takes.
     """
 
     shape: Shape
     starts: tuple[Size, ...] = ()
     stops: tuple[Size, ...] = ()
-    places: tuple[tuple[int, Tensor], ...] = ()
+    computed_starts: tuple[tuple[int, Tensor], ...] = ()
     dropped: frozenset[int] = field(default=frozenset())
 
     def entry(self, frame: Frame, span: Span, axis: int, at: Size | Tensor) -> "Part":
@@ -46,23 +68,23 @@ class Part:
         first, last = (_known(frame, span, axis, self.shape[axis], at) for at in (start, stop))
         length = last - first
         if isinstance(length, Dim) and length.variables() & symbols(frame):
-            raise ProblemError(PartOfNoSize(frame.place(span), f"`{show(length)}`"))
+            raise ProblemError(PartOfNoSize(frame.location(span), f"`{show(length)}`"))
         return self._with(frame, span, axis, (first, last), start)
 
     def _with(
         self, frame: Frame, span: Span, axis: int, ends: tuple[Size, Size], at: Size | Tensor
     ) -> "Part":
         start, stop = ends
-        places = self.places
+        computed_starts = self.computed_starts
         if is_tensor(at):
             _require_within(frame, span, axis, self.shape[axis], ends)
-            places = (*places, (axis, at))
+            computed_starts = (*computed_starts, (axis, at))
         rest = (0,) * (axis - len(self.starts)), self.shape[len(self.stops) : axis]
         return replace(
             self,
             starts=(*self.starts, *rest[0], start),
             stops=(*self.stops, *rest[1], stop),
-            places=places,
+            computed_starts=computed_starts,
         )
 
     @property
@@ -88,14 +110,14 @@ def take_part(frame: Frame, span: Span, base: Tensor, part: Part) -> Tensor:
     """The part of a tensor."""
     part = part.whole
     result = base
-    computed = {axis for axis, _ in part.places}
+    computed = {axis for axis, _ in part.computed_starts}
     starts = tuple(0 if axis in computed else at for axis, at in enumerate(part.starts))
     axes = zip(part.stops, part.shape, strict=True)
     stops = tuple(n if axis in computed else stop for axis, (stop, n) in enumerate(axes))
     if any(starts) or stops != base.type.shape:
         result = frame.add(span, ops.Slice(starts, stops, (1,) * base.type.rank), base)
-    if part.places:
-        at = _starts(frame, span, dict(part.places), base.type.rank)
+    if part.computed_starts:
+        at = _starts(frame, span, dict(part.computed_starts), base.type.rank)
         sizes = tuple(
             size if axis in computed else result.type.shape[axis]
             for axis, size in enumerate(part.sizes)
@@ -109,22 +131,24 @@ def take_part(frame: Frame, span: Span, base: Tensor, part: Part) -> Tensor:
 def replace_part(frame: Frame, span: Span, base: Tensor, part: Part, value: Tensor) -> Tensor:
     """The tensor with a part of it replaced by a value, which has the shape of the part."""
     part = part.whole
-    places = dict(part.places)
+    computed_starts = dict(part.computed_starts)
     for axis, ends in enumerate(zip(part.starts, part.stops, strict=True)):
-        if axis not in places and ends != (0, part.shape[axis]):
+        if axis not in computed_starts and ends != (0, part.shape[axis]):
             _require_within(frame, span, axis, part.shape[axis], ends)
     if part.dropped:
         value = frame.add(span, ops.Reshape(part.sizes), value)
     for axis, start in enumerate(part.starts):
-        if axis not in places and start != 0:
-            places[axis] = number(frame, span, start)
-    at = _starts(frame, span, places, base.type.rank)
+        if axis not in computed_starts and start != 0:
+            computed_starts[axis] = number(frame, span, start)
+    at = _starts(frame, span, computed_starts, base.type.rank)
     return frame.add(span, ops.DynamicUpdate(), base, value, *at)
 
 
-def _starts(frame: Frame, span: Span, places: dict[int, Tensor], rank: int) -> list[Tensor]:
+def _starts(
+    frame: Frame, span: Span, computed_starts: dict[int, Tensor], rank: int
+) -> list[Tensor]:
     zero = frame.add(span, ops.Constant(0, DType.I32))
-    return [places.get(axis, zero) for axis in range(rank)]
+    return [computed_starts.get(axis, zero) for axis in range(rank)]
 
 
 def _known(frame: Frame, span: Span, axis: int, size: Size, at: Size | Tensor) -> Size:
@@ -136,7 +160,7 @@ def _known(frame: Frame, span: Span, axis: int, size: Size, at: Size | Tensor) -
         what = f"nothing is known of where it is, and axis {axis} has {show(size)}"
         given = at.op.name if isinstance(at.op, ops.Input) else ""
         fact = f"0 <= {given}" if given.isidentifier() else ""
-        raise ProblemError(PartOutside(frame.place(span), what, None, fact))
+        raise ProblemError(PartOutside(frame.location(span), what, None, fact))
     return found
 
 
@@ -154,5 +178,7 @@ def _require_within(
         words = f"is from {show(start)} to {show(stop)}, and axis {axis} has {show(size)}"
         shown = [("the part is", (start, stop)), ("of an axis of", (size,))]
         is_stated = fact is not None and sizes_in(fact).isdisjoint(frame.state.ranges)
-        told = show_condition(fact) if fact is not None and is_stated else ""
-        raise ProblemError(PartOutside(frame.place(span), words, example_of(verdict, shown), told))
+        fact_text = show_condition(fact) if fact is not None and is_stated else ""
+        raise ProblemError(
+            PartOutside(frame.location(span), words, example_of(verdict, shown), fact_text)
+        )

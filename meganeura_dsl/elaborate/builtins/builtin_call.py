@@ -31,12 +31,12 @@ class BuiltinCall:
     def fault(self, fault: str) -> ProblemError:
         """The error that the arguments do not fit."""
         return ProblemError(
-            WrongArguments(self.frame.place(self.span), self.name, fault, self.signature)
+            WrongArguments(self.frame.location(self.span), self.name, fault, self.signature)
         )
 
     def wrong(self, wanted: str, found: Evaluated) -> ProblemError:
         """The error that an argument is of the wrong kind."""
-        return ProblemError(WrongKind(self.frame.place(self.span), wanted, describe(found)))
+        return ProblemError(WrongKind(self.frame.location(self.span), wanted, describe(found)))
 
     def add(self, op: Op, *operands: Tensor) -> Tensor:
         """An op at the place of the call."""
@@ -95,7 +95,7 @@ class BuiltinCall:
         if not -rank <= value < rank:
             raise ProblemError(
                 RankMismatch(
-                    self.frame.place(self.span),
+                    self.frame.location(self.span),
                     f"axis {value}",
                     "an axis that exists",
                     f"of {rank} axes",

@@ -9,7 +9,7 @@ from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
 from meganeura_dsl.elaborate.problems.name_problems import UnknownParameter, WrongKind
 from meganeura_dsl.elaborate.scope.own_paths import block_of, own_initials
 from meganeura_dsl.elaborate.scope.scope import Frame
-from meganeura_dsl.elaborate.typecheck.signatures import Arguments, caller_place
+from meganeura_dsl.elaborate.typecheck.signatures import Arguments, caller_location
 from meganeura_dsl.elaborate.values import (
     Evaluated,
     Invocation,
@@ -96,16 +96,16 @@ def take_initials(inner: Frame, block: ast.Block, arguments: Arguments, span: Sp
     if not any(name not in config or is_initializer(value) for name, value in given.items()):
         return arguments
     own = own_initials(inner.module, block)
-    place = caller_place(inner, span)
+    location = caller_location(inner, span)
     for name, value in given.items():
         if name in own and (name not in config or is_initializer(value)):
             initializer = as_initializer(value, inner)
             if initializer is None:
                 wanted = f"an initial value for `{name}`, such as `zeros`"
-                raise ProblemError(WrongKind(place, wanted, describe(value)))
+                raise ProblemError(WrongKind(location, wanted, describe(value)))
             inner.initials[name] = initializer
         elif name not in config and is_initializer(value):
-            raise ProblemError(UnknownParameter(place, block.name.text, name, own))
+            raise ProblemError(UnknownParameter(location, block.name.text, name, own))
     kept = {
         name: value
         for name, value in arguments.named.items()

@@ -10,7 +10,7 @@ from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.problems.layer_problems import ReservedParameter
-from meganeura_dsl.elaborate.problems.location import FIRST, Clause, Location, PlacedProblem
+from meganeura_dsl.elaborate.problems.location import FIRST, Clause, LocatedProblem, Location
 from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, TooMuchWork
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
@@ -76,8 +76,8 @@ class Prover:
         blocks: set[ast.Block] = set()
         for parameter in block.parameters:
             if parameter.name in MODES:
-                place = Location(parameter.span)
-                return ReservedParameter(place, parameter.name, block.name.text)
+                location = Location(parameter.span)
+                return ReservedParameter(location, parameter.name, block.name.text)
         try:
             for number, state in enumerate(_proofs(module, block, self.is_proved)):
                 self.bindings += state.bindings if number == 0 else ()
@@ -94,9 +94,9 @@ class Prover:
 
 def _with_clause(problem: Problem, block: ast.Block) -> Problem:
     """The problem, with the place where the block can state a fact that it lacks."""
-    if not isinstance(problem, PlacedProblem):
+    if not isinstance(problem, LocatedProblem):
         return problem
-    return replace(problem, place=replace(problem.place, where=_clause(block)))
+    return replace(problem, location=replace(problem.location, where=_clause(block)))
 
 
 def _clause(block: ast.Block) -> Clause | None:
@@ -151,15 +151,15 @@ def _proofs(
             except ImpossibleCaseError as error:
                 impossible.append(error)
         if len(impossible) == len(cases):
-            raise ProblemError(ImpossibleWhere(impossible[0].place, block.name.text))
+            raise ProblemError(ImpossibleWhere(impossible[0].location, block.name.text))
 
 
 class ImpossibleCaseError(Exception):
     """A block's `where` excludes what a proof takes for all of a case."""
 
-    def __init__(self, place: Location) -> None:
-        super().__init__(place)
-        self.place = place
+    def __init__(self, location: Location) -> None:
+        super().__init__(location)
+        self.location = location
 
 
 def _prove(
@@ -169,10 +169,19 @@ def _prove(
     case: Alternative,
     is_proved: IsProved,
 ) -> ElaborationState:
-    try:
-        return _prove_case(module, block, ranks, case, is_proved)
-    except NeedsInliningError:
-        return _prove_case(module, block, ranks, case, None)
+    opened = frozenset[str]()
+    while True:
+        try:
+            return _prove_case(module, block, ranks, case, is_proved, opened)
+        except NeedsInliningError as error:
+            if error.path is None or error.path in opened:
+                break
+            opened |= {error.path}
+        except (ProblemError, UndecidableError, OutOfWorkError):
+            if not opened:
+                raise
+            break  # with every body in place, the verdict and its words
+    return _prove_case(module, block, ranks, case, None)
 
 
 def _prove_case(
@@ -181,11 +190,14 @@ def _prove_case(
     ranks: Mapping[str, int],
     case: Alternative,
     is_proved: IsProved | None,
+    opened: frozenset[str] = frozenset(),
 ) -> ElaborationState:
     if any(item.type.dtype == "any" for item in block.inputs):
         raise UndecidableError("its inputs may have several element types")
     elaborator = Elaborator()
-    state = ElaborationState(Builder(), Flag("training"), generic=True, is_proved=is_proved)
+    state = ElaborationState(
+        Builder(), Flag("training"), generic=True, is_proved=is_proved, opened=opened
+    )
     frame = Frame(state, module, block.name.text, dict(case.values), declaration=block)
     require_known_texts(block, frame)
     frame.choices.case = case.words
@@ -198,7 +210,7 @@ def _prove_case(
     for clause in block.where:
         state.build.facts = state.build.facts.assume(elaborator.condition(clause, stated))
         if state.build.facts.is_contradictory:
-            raise ImpossibleCaseError(frame.place(clause.span))
+            raise ImpossibleCaseError(frame.location(clause.span))
     require_given_sizes(frame, block)
     for item in block.inputs:
         if item.default is not None:

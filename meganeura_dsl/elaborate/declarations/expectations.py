@@ -110,8 +110,8 @@ class Expectations:
         elaborator, frame = Elaborator(), _frame(self.module)
         owner, declaration = self.module.find(call.callee) or (self.module, None)
         if not isinstance(declaration, ast.Model | ast.Block):
-            place = frame.place(call.callee_span)
-            raise ProblemError(WrongKind(place, "a model or a block", f"`{call.callee}`"))
+            location = frame.location(call.callee_span)
+            raise ProblemError(WrongKind(location, "a model or a block", f"`{call.callee}`"))
         config: dict[str, Static] = {}
         for argument in call.arguments:
             value = (
@@ -122,7 +122,7 @@ class Expectations:
             if argument.name is None or value is None or not is_static(value):
                 raise ProblemError(
                     WrongKind(
-                        frame.place(argument.span), "a named configuration", argument.span.text
+                        frame.location(argument.span), "a named configuration", argument.span.text
                     )
                 )
             config[argument.name] = value
@@ -135,8 +135,8 @@ class Expectations:
             return mapped
         if isinstance(subject.declaration, ast.Block):
             wanted = "a model, or a block whose `expect ... maps` stands above"
-            place = Location(node.call.callee_span)
-            raise ProblemError(WrongKind(place, wanted, f"`{node.call.callee}`"))
+            location = Location(node.call.callee_span)
+            raise ProblemError(WrongKind(location, wanted, f"`{node.call.callee}`"))
         return self._elaborate(subject.module, subject.declaration, subject.config)
 
     def _check_maps(self, subject: Subject, node: ast.ExpectMaps) -> Elaboration:
@@ -222,19 +222,19 @@ def _check_tensors(module: LinkedModule, node: ast.ExpectHolds, elaboration: Ela
         shape = pattern_of(shape_of(held.type.shape, frame, elaborator.evaluate))
         dtype = held.type.dtype or stored.get(name, "")
         wanted = f"{name}: {held.type.dtype or ''}{shape}"
-        place = Location(held.span)
+        location = Location(held.span)
         if name not in shapes:
             same_shape = [each for each in shapes if shapes[each] == shape]
             close = nearest(name, same_shape) or nearest(name, shapes)
             likely = tuple(f"`{each}`, which is {shapes[each]}" for each in close[:1])
             known = tuple(same_shape or shapes)
-            raise ProblemError(NotHeld(place, subject, wanted, likely=likely, known=known))
+            raise ProblemError(NotHeld(location, subject, wanted, likely=likely, known=known))
         if (shapes[name], stored[name]) != (shape, dtype):
             shown = stored[name] if held.type.dtype else ""
-            raise ProblemError(NotHeld(place, subject, wanted, f"it is {shown}{shapes[name]}"))
+            raise ProblemError(NotHeld(location, subject, wanted, f"it is {shown}{shapes[name]}"))
         at = order.index(name)
         if at <= last:
-            raise ProblemError(NotHeld(place, subject, wanted, after=order[last]))
+            raise ProblemError(NotHeld(location, subject, wanted, after=order[last]))
         last = at
 
 
@@ -246,15 +246,15 @@ def pattern_of(shape: Shape) -> str:
 def _check_mapped(
     node: ast.ExpectMaps, frame: Frame, wanted: TensorType, found: TensorType
 ) -> None:
-    place, what = Location(node.span), f"what `{node.call.callee}` maps to"
+    location, what = Location(node.span), f"what `{node.call.callee}` maps to"
     if wanted.dtype is not found.dtype or wanted.rank != found.rank:
-        raise ProblemError(ExpectationFailed(place, what, str(wanted), str(found)))
+        raise ProblemError(ExpectationFailed(location, what, str(wanted), str(found)))
     for left, right in zip(wanted.shape, found.shape, strict=True):
         verdict = equal(frame, left, right)
         if not isinstance(verdict, Proved):
             example = example_of(verdict, [("expected", wanted.shape), ("found", found.shape)])
-            told = str(found) if example is None else f"{found}; {example.remark().text}"
-            raise ProblemError(ExpectationFailed(place, what, str(wanted), told))
+            found_text = str(found) if example is None else f"{found}; {example.remark().text}"
+            raise ProblemError(ExpectationFailed(location, what, str(wanted), found_text))
 
 
 def _written_type(node: ast.Type, frame: Frame, elaborator: Elaborator) -> TensorType:

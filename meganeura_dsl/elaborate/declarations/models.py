@@ -64,7 +64,7 @@ class Elaboration:
             for fact in self.facts.stated:
                 count = count_below(with_sizes(fact, sizes), name)
                 if count is not None:
-                    bound = Bound(count, shown=str(count), place=f"where {show_condition(fact)}")
+                    bound = Bound(count, shown=str(count), location=f"where {show_condition(fact)}")
                     found[name] = found.get(name, bound).narrowed(bound)
         return found
 
@@ -179,12 +179,12 @@ def run_model(
     inputs: Inputs,
 ) -> Results:
     """The results of a model's block on inputs of its own. Raises `ProblemError`."""
-    place = Location(application.span)
+    location = Location(application.span)
     try:
-        with at_most(CHECK), without_configuration(place):
+        with at_most(CHECK), without_configuration(location):
             return _run_model(elaborator, application, root, sizes, inputs)
     except OutOfWorkError as error:
-        raise ProblemError(TooMuchWork(place, error.reason, root.name)) from error
+        raise ProblemError(TooMuchWork(location, error.reason, root.name)) from error
 
 
 def _run_model(
@@ -210,7 +210,7 @@ def _run_model(
     if len(given) != len(items):
         what = f"`{block.name.text}`"
         wanted, found = (counted(len(each), "tensor") for each in (items, given))
-        raise ProblemError(RankMismatch(root.place(application.span), what, wanted, found))
+        raise ProblemError(RankMismatch(root.location(application.span), what, wanted, found))
     for item, type_ in zip(items, given, strict=True):
         leaf = ops.Input(item.name, type_.dtype, type_.shape)
         tensors[item.name] = root.add(item.span, leaf)

@@ -24,7 +24,7 @@ from meganeura_dsl.elaborate.problems.training_problems import (
     UnclearExamples,
 )
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, MadeObjective
+from meganeura_dsl.elaborate.scope.scope import ElaboratedObjective, ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
@@ -89,13 +89,13 @@ class TrainElaborator(Elaborator):
                 if name.text in frame.state.outputs or name.text == LOSS:
                     raise ProblemError(
                         NotAllowedHere(
-                            frame.place(name.span), f"`{name.text}`", "is measured twice"
+                            frame.location(name.span), f"`{name.text}`", "is measured twice"
                         )
                     )
                 measured = self.tensor(node, frame)
                 if measured.type.rank != 0:
-                    place = frame.place(node.span)
-                    raise ProblemError(MetricNotScalar(place, name.text, str(measured.type)))
+                    location = frame.location(node.span)
+                    raise ProblemError(MetricNotScalar(location, name.text, str(measured.type)))
                 frame.state.outputs[name.text] = measured
             case ast.Show():
                 self._show(statement, frame)
@@ -115,15 +115,15 @@ class TrainElaborator(Elaborator):
         if len(state.parameters) > known:
             raise frame.refuse(statement.value.span, "a layer", "has weights here that none trains")
         if not _can_be_shown(value.type, self.counter):
-            place = frame.place(statement.value.span)
-            raise ProblemError(NoPicture(place, name.text, str(value.type)))
+            location = frame.location(statement.value.span)
+            raise ProblemError(NoPicture(location, name.text, str(value.type)))
         state.outputs[f"{SHOWN}{name.text}"] = value
 
     def _minimize(self, statement: ast.Minimize, frame: Frame) -> None:
         """One more objective, and from here on the parameters as it moves them."""
         loss, state = self.tensor(statement.value, frame), frame.state
         if loss.type.rank != 0 or not loss.type.dtype.is_float:
-            raise ProblemError(LossNotScalar(frame.place(statement.value.span), str(loss.type)))
+            raise ProblemError(LossNotScalar(frame.location(statement.value.span), str(loss.type)))
         paths = tuple(self.path_text(each, frame) for each in statement.over)
         moves = self._moves(statement, loss, paths, frame) if state.training else frozenset[str]()
         known = state.outputs.get(LOSS)
@@ -132,9 +132,9 @@ class TrainElaborator(Elaborator):
             state.outputs[LOSS] = frame.add(statement.span, ops.Add(), *terms)
         else:
             state.outputs[LOSS] = loss
-        place = frame.place(statement.span)
+        location = frame.location(statement.span)
         state.objectives.append(
-            MadeObjective(len(state.objectives), loss, moves, place, bool(paths))
+            ElaboratedObjective(len(state.objectives), loss, moves, location, bool(paths))
         )
         frame.names.update((name, state.current(name)) for name in frame.own & moves)
 
@@ -150,12 +150,12 @@ class TrainElaborator(Elaborator):
         for name in state.parameters:
             mover = state.mover(name)
             if name in moves and name in state.averaged:
-                place = frame.place(statement.span)
-                raise ProblemError(MovedTwice(place, name, state.averaged[name]))
+                location = frame.location(statement.span)
+                raise ProblemError(MovedTwice(location, name, state.averaged[name]))
             if name in moves and mover is not None:
-                raise ProblemError(MovedTwice(frame.place(statement.span), name, mover.place))
+                raise ProblemError(MovedTwice(frame.location(statement.span), name, mover.location))
         if (paths or state.objectives) and moves.isdisjoint(below):
-            raise ProblemError(NothingReached(frame.place(statement.value.span), paths))
+            raise ProblemError(NothingReached(frame.location(statement.value.span), paths))
         return moves
 
     def _below(self, path: str, node: ast.Path, frame: Frame) -> frozenset[str]:
@@ -170,7 +170,7 @@ class TrainElaborator(Elaborator):
                 found = [name for name in trained if name in own]
         if not found:
             known = tuple(dict.fromkeys(name.partition(".")[0] for name in trained))
-            raise ProblemError(NothingOver(frame.place(node.span), path, known))
+            raise ProblemError(NothingOver(frame.location(node.span), path, known))
         return frozenset(found)
 
 
@@ -227,10 +227,10 @@ def _elaborate_train(
     elaborator.counter = _require_counted(train, module)
     elaborator.execute(train.body, frame)
     if LOSS not in state.outputs:
-        raise ProblemError(NoLoss(frame.place(train.name.span), train.name.text))
+        raise ProblemError(NoLoss(frame.location(train.name.span), train.name.text))
     found = finish(state, {**state.outputs, **_objectives(state)})
     for cache in found.caches:
-        raise ProblemError(CacheInTraining(cache.place, cache.name, train.name.text))
+        raise ProblemError(CacheInTraining(cache.location, cache.name, train.name.text))
     return found
 
 
@@ -271,14 +271,16 @@ def _require_counted(train: ast.Train, module: LinkedModule) -> str | None:
         return counting_size(types, whole_inputs(train))
     counted = [item for item in train.inputs if not item.whole]
     odd = next(item for item in counted if item.name in unclear)
-    place = Location(Span(odd.span.source, counted[0].span.start, counted[-1].span.end))
+    location = Location(Span(odd.span.source, counted[0].span.start, counted[-1].span.end))
     readings = tuple(
         (item.name, show(shapes[item.name][0]) if shapes[item.name] else "no first size")
         for item in counted
     )
     certain = len(unclear) == 1 < len(counted) - 1 and counting_size(types, {odd.name}) == USUAL
     cure = f"{odd.name}: whole {odd.type.span.text}"
-    raise ProblemError(UnclearExamples(place, readings, cure, odd.type.span if certain else None))
+    raise ProblemError(
+        UnclearExamples(location, readings, cure, odd.type.span if certain else None)
+    )
 
 
 def setting_key(name: str, glob: str | None) -> str:
@@ -301,7 +303,7 @@ class SettingElaborator(Elaborator):
             )
             if value is None or not is_static(value) or piped is not None or call.inputs:
                 raise ProblemError(
-                    WrongKind(frame.place(call.span), "a number, text or list", call.span.text)
+                    WrongKind(frame.location(call.span), "a number, text or list", call.span.text)
                 )
             if argument.name is None:
                 positional.append(value)
@@ -318,7 +320,7 @@ def evaluate_setting(module: LinkedModule, node: ast.Expression) -> Static:
     value = SettingElaborator().evaluate(node, frame)
     if not is_static(value) or is_initializer(value) or isinstance(value, BlockValue):
         raise ProblemError(
-            WrongKind(frame.place(node.span), "a number, text or list", describe(value))
+            WrongKind(frame.location(node.span), "a number, text or list", describe(value))
         )
     return value
 
@@ -331,8 +333,8 @@ def train_settings(module: LinkedModule, train: ast.Train) -> dict[str, Setting]
             for setting in statement.settings:
                 name = setting_key(setting.name.text, setting.glob)
                 if name in settings:
-                    place = Location(setting.name.span)
-                    raise ProblemError(NotAllowedHere(place, f"`{name}`", "is set twice"))
+                    location = Location(setting.name.span)
+                    raise ProblemError(NotAllowedHere(location, f"`{name}`", "is set twice"))
                 value = evaluate_setting(module, setting.value)
                 settings[name] = Setting(value, setting.span)
     return settings

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Report
-from meganeura_dsl.elaborate.problems.location import PlacedProblem
+from meganeura_dsl.elaborate.problems.location import LocatedProblem
 
 
 @dataclass(frozen=True)
-class CacheInTraining(PlacedProblem, code="E0318", topic="cache"):
+class CacheInTraining(LocatedProblem, code="E0318", topic="cache"):
     """A `train` block applies a layer that has a cache.
 
     A cache is what a session keeps between the calls of one sequence. The steps of a training run
@@ -26,7 +26,7 @@ class CacheInTraining(PlacedProblem, code="E0318", topic="cache"):
 
 
 @dataclass(frozen=True)
-class CacheNotCleared(PlacedProblem, code="E0319", topic="cache"):
+class CacheNotCleared(LocatedProblem, code="E0319", topic="cache"):
     """A cache begins as another value than zeros.
 
     A session clears its caches when it opens and at each `reset()`; nothing initializes them.
@@ -43,7 +43,7 @@ class CacheNotCleared(PlacedProblem, code="E0319", topic="cache"):
 
 
 @dataclass(frozen=True)
-class NotGenerating(PlacedProblem, code="E0660", topic="generation"):
+class NotGenerating(LocatedProblem, code="E0660", topic="generation"):
     """A model that is to generate does not read and write tokens as a generation does.
 
     It takes `ids: i32[n, s]`, the tokens, and `position: i32[] = 0`, the place of the first of

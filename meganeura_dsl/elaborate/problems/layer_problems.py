@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report
-from meganeura_dsl.elaborate.problems.location import Location, PlacedProblem
+from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location
 from meganeura_dsl.elaborate.problems.shape_problems import Example, example_remarks
 
 
 @dataclass(frozen=True)
-class BlockDoesNotFit(PlacedProblem, code="E0221", topic="block argument"):
+class BlockDoesNotFit(LocatedProblem, code="E0221", topic="block argument"):
     """A block is given as an argument, and does not do what the block that takes it relies on.
 
     That block was proved once, for all blocks that fit the header of the default, or the header
@@ -44,7 +44,7 @@ class BlockDoesNotFit(PlacedProblem, code="E0221", topic="block argument"):
 
 
 @dataclass(frozen=True)
-class UnappliedLayer(PlacedProblem, code="E0222", topic="unused"):
+class UnappliedLayer(LocatedProblem, code="E0222", topic="unused"):
     """A layer is declared and nothing applies it, so its weights have no shapes.
 
     layer tower: linear(8)         # E0222 if no `x |> tower` follows
@@ -58,7 +58,7 @@ class UnappliedLayer(PlacedProblem, code="E0222", topic="unused"):
 
 
 @dataclass(frozen=True)
-class UnlikeLayers(PlacedProblem, code="E0229", topic="naming"):
+class UnlikeLayers(LocatedProblem, code="E0229", topic="naming"):
     """A layer is a copy or an average of another, and their weights have other names or shapes.
 
     layer target: Net(64) = online         # E0229 if `online` is a Net(32)
@@ -77,7 +77,7 @@ class UnlikeLayers(PlacedProblem, code="E0229", topic="naming"):
 
 
 @dataclass(frozen=True)
-class NoSuchLabel(PlacedProblem, code="E0228", topic="naming"):
+class NoSuchLabel(LocatedProblem, code="E0228", topic="naming"):
     """A layer is applied by a label with a number, and no layer has that label.
 
     for i in 0..3:
@@ -88,12 +88,12 @@ class NoSuchLabel(PlacedProblem, code="E0228", topic="naming"):
     label: str
 
     def report(self) -> Report:
-        cure = Help("write the layer after a colon", f"{self.place.span.text}: layer(...)")
+        cure = Help("write the layer after a colon", f"{self.location.span.text}: layer(...)")
         return self.words(f"no layer here is labelled `{self.label}`", cure=cure)
 
 
 @dataclass(frozen=True)
-class HasWeights(PlacedProblem, code="E0223", topic="naming"):
+class HasWeights(LocatedProblem, code="E0223", topic="naming"):
     """A label that has weights already is given a block again.
 
     layer tower: linear(8)
@@ -115,7 +115,7 @@ class HasWeights(PlacedProblem, code="E0223", topic="naming"):
 
 
 @dataclass(frozen=True)
-class AlwaysTraining(PlacedProblem, code="E0225", topic="mode"):
+class AlwaysTraining(LocatedProblem, code="E0225", topic="mode"):
     """A part is told to be in training mode, which only a training step is.
 
     `training=false` puts a part in evaluation mode, and nothing below it can undo that. Without the
@@ -133,7 +133,7 @@ class AlwaysTraining(PlacedProblem, code="E0225", topic="mode"):
 
 
 @dataclass(frozen=True)
-class ReservedParameter(PlacedProblem, code="E0227", topic="configuration"):
+class ReservedParameter(LocatedProblem, code="E0227", topic="configuration"):
     """A parameter has the name of an argument that every application takes.
 
     block Net(frozen=false)(x: [n, d]) -> [n, d]:      # E0227

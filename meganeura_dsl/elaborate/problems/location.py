@@ -69,13 +69,13 @@ class Location:
         return tuple(remarks)
 
 
-def did_you_mean(place: Location, word: str, nearest: tuple[str, ...]) -> Help | None:
+def did_you_mean(location: Location, word: str, nearest: tuple[str, ...]) -> Help | None:
     """Advice on a word that is misspelt, if some known ones are like it."""
     if not nearest:
         return None
     right = meant(word, nearest)
     offered = nearest if right is None else (right,)
-    return corrected(place.span, word, nearest, f"did you mean {quoted(offered, 'or')}?")
+    return corrected(location.span, word, nearest, f"did you mean {quoted(offered, 'or')}?")
 
 
 def counted(number: int, noun: str) -> str:
@@ -84,10 +84,10 @@ def counted(number: int, noun: str) -> str:
 
 
 @dataclass(frozen=True)
-class PlacedProblem(Problem):
+class LocatedProblem(Problem):
     """A problem at a place of the elaborated program; subclasses supply the words."""
 
-    place: Location
+    location: Location
 
     def words(
         self,
@@ -100,14 +100,14 @@ class PlacedProblem(Problem):
         """The report of these words at this place."""
         return self.message(
             headline,
-            *self.place.remarks(),
+            *self.location.remarks(),
             *remarks,
-            span=self.place.span,
+            span=self.location.span,
             label=label,
             cure=cure,
-            path=self.place.path,
+            path=self.location.path,
         )
 
     def stated(self, fact: str) -> Help | None:
         """Advice to state the fact that would decide what failed, if there is one."""
-        return self.place.stating(STATE_IT, fact) if fact else None
+        return self.location.stating(STATE_IT, fact) if fact else None

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report, Severity
 from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.diagnostics.wording import quoted
-from meganeura_dsl.elaborate.problems.location import Location, PlacedProblem, did_you_mean
+from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location, did_you_mean
 from meganeura_dsl.limits.language_limits import MOST_AXES
 
 
 @dataclass(frozen=True)
-class UnknownName(PlacedProblem, code="E0201", topic="naming"):
+class UnknownName(LocatedProblem, code="E0201", topic="naming"):
     """A name is used that nothing in scope defines.
 
     Names come from the signature (dims, config, tensors), from bindings above, from imports, and
@@ -25,7 +25,7 @@ class UnknownName(PlacedProblem, code="E0201", topic="naming"):
     nearest: tuple[str, ...]
 
     def report(self) -> Report:
-        cure = did_you_mean(self.place, self.name, self.nearest)
+        cure = did_you_mean(self.location, self.name, self.nearest)
         return self.words(
             f"nothing here is called `{self.name}`", f"no {self.kind} of this name", cure=cure
         )
@@ -47,7 +47,7 @@ class EndedWithScan(UnknownName):
 
 
 @dataclass(frozen=True)
-class WrongArguments(PlacedProblem, code="E0202", topic="arguments"):
+class WrongArguments(LocatedProblem, code="E0202", topic="arguments"):
     """A call does not fit what it calls: an argument is missing, unknown or one too many.
 
     x |> conv1: conv2d(64)     # E0202: `conv2d` also needs `k`
@@ -62,14 +62,14 @@ class WrongArguments(PlacedProblem, code="E0202", topic="arguments"):
     """The arguments that are not given."""
 
     def report(self) -> Report:
-        told = f"its form is     {self.signature}"
-        fix = corrected(self.place.span, self.unknown, self.known, told)
+        advice = f"its form is     {self.signature}"
+        fix = corrected(self.location.span, self.unknown, self.known, advice)
         cure = fix if fix.edits else Help("its form is", self.signature)
         return self.words(f"`{self.callee}` {self.fault}", cure=cure)
 
 
 @dataclass(frozen=True)
-class WrongKind(PlacedProblem, code="E0203", topic="kind of value"):
+class WrongKind(LocatedProblem, code="E0203", topic="kind of value"):
     """A value of one kind stands where another is needed, such as a tensor where a size is.
 
     x |> fc: linear(x)         # E0203: a tensor cannot be a size
@@ -85,7 +85,7 @@ class WrongKind(PlacedProblem, code="E0203", topic="kind of value"):
 
 
 @dataclass(frozen=True)
-class MissingLabel(PlacedProblem, code="E0204", topic="naming"):
+class MissingLabel(LocatedProblem, code="E0204", topic="naming"):
     """A layer that owns weights has no label, so its weights would have no name.
 
     The label before the colon is the path of the weights in a checkpoint. Names never depend on
@@ -108,7 +108,7 @@ class MissingLabel(PlacedProblem, code="E0204", topic="naming"):
 
 
 @dataclass(frozen=True)
-class DuplicatePath(PlacedProblem, code="E0205", topic="naming"):
+class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
     """Two layers would store their weights under one name.
 
     To apply the same weights twice, use the label again as a layer:
@@ -125,10 +125,10 @@ class DuplicatePath(PlacedProblem, code="E0205", topic="naming"):
     types: tuple[str, str] | None = None
     """Of a layer that is applied again: the weight of the first application, and of this one."""
     model: str = ""
-    """The model, without a label, that was applied before with other arguments than at `place`."""
+    """The model, without a label, that was applied before with other arguments than here."""
 
     def report(self) -> Report:
-        written = self.place.span.text
+        written = self.location.span.text
         if self.model:
             return self.words(
                 f"`{self.model}` with other arguments needs other weights",
@@ -145,15 +145,15 @@ class DuplicatePath(PlacedProblem, code="E0205", topic="naming"):
                 ),
                 cure=Help("declare a layer of its own for each size"),
             )
-        if self.first.span == self.place.span and "}{" in written:
-            told = "put something between the numbers"
+        if self.first.span == self.location.span and "}{" in written:
+            advice = "put something between the numbers"
             apart = written.partition(":")[0].replace("}{", '}{"_"}{')
             return self.words(
                 f"`{self.name}` is defined twice",
                 "several numbers are written the same",
-                cure=Help(told, f"{apart}:"),
+                cure=Help(advice, f"{apart}:"),
             )
-        if self.first.span == self.place.span:
+        if self.first.span == self.location.span:
             return self.words(
                 f"`{self.name}` is defined twice",
                 "this is reached more than once",
@@ -176,7 +176,7 @@ class DuplicatePath(PlacedProblem, code="E0205", topic="naming"):
 
 
 @dataclass(frozen=True)
-class InputSizedParameter(PlacedProblem, code="E0206", topic="parameters"):
+class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
     """The shape of a weight depends on a size of the data.
 
     Weights may depend on configuration and on channels only, so that the parameters of a model are
@@ -199,7 +199,7 @@ class InputSizedParameter(PlacedProblem, code="E0206", topic="parameters"):
 
 
 @dataclass(frozen=True)
-class UnusedValue(PlacedProblem, code="E0207", topic="unused"):
+class UnusedValue(LocatedProblem, code="E0207", topic="unused"):
     """A value is computed or declared and never used.
 
     Half-finished edits look like this. A name that starts with `_` may stay unused.
@@ -218,7 +218,7 @@ class UnusedValue(PlacedProblem, code="E0207", topic="unused"):
 
 
 @dataclass(frozen=True)
-class RecursiveBlock(PlacedProblem, code="E0208", topic="recursion"):
+class RecursiveBlock(LocatedProblem, code="E0208", topic="recursion"):
     """A block applies itself, directly or through others, and would never end.
 
     A network is a finite DAG: repeat a block with `for i in 0..depth:` instead.
@@ -233,7 +233,7 @@ class RecursiveBlock(PlacedProblem, code="E0208", topic="recursion"):
 
 
 @dataclass(frozen=True)
-class MissingInitial(PlacedProblem, code="E0209", topic="parameters"):
+class MissingInitial(LocatedProblem, code="E0209", topic="parameters"):
     """A trainable parameter does not say what it starts as.
 
         param weight: [c] = ones
@@ -259,7 +259,7 @@ class MissingInitial(PlacedProblem, code="E0209", topic="parameters"):
 
 
 @dataclass(frozen=True)
-class ImportCycle(PlacedProblem, code="E0210", topic="imports"):
+class ImportCycle(LocatedProblem, code="E0210", topic="imports"):
     """Files import each other in a circle, so none of them can come first.
 
     Move what both need into a third file.
@@ -274,21 +274,21 @@ class ImportCycle(PlacedProblem, code="E0210", topic="imports"):
 
 
 @dataclass(frozen=True)
-class UnknownModule(PlacedProblem, code="E0211", topic="imports"):
+class UnknownModule(LocatedProblem, code="E0211", topic="imports"):
     """An import names a file that does not exist beside this one or in the standard models."""
 
     module: str
     nearest: tuple[str, ...]
 
     def report(self) -> Report:
-        cure = did_you_mean(self.place, self.module, self.nearest)
+        cure = did_you_mean(self.location, self.module, self.nearest)
         return self.words(
             f"there is no module `{self.module}`", f"looked for {self.module}.mgn", cure=cure
         )
 
 
 @dataclass(frozen=True)
-class NotExported(PlacedProblem, code="E0212", topic="imports"):
+class NotExported(LocatedProblem, code="E0212", topic="imports"):
     """An import asks a file for a name it does not declare."""
 
     module: str
@@ -296,12 +296,12 @@ class NotExported(PlacedProblem, code="E0212", topic="imports"):
     nearest: tuple[str, ...]
 
     def report(self) -> Report:
-        cure = did_you_mean(self.place, self.name, self.nearest)
+        cure = did_you_mean(self.location, self.name, self.nearest)
         return self.words(f"`{self.module}` declares no `{self.name}`", cure=cure)
 
 
 @dataclass(frozen=True)
-class DuplicateDeclaration(PlacedProblem, code="E0213", topic="naming"):
+class DuplicateDeclaration(LocatedProblem, code="E0213", topic="naming"):
     """Two declarations of one file have the same name."""
 
     name: str
@@ -313,7 +313,7 @@ class DuplicateDeclaration(PlacedProblem, code="E0213", topic="naming"):
 
 
 @dataclass(frozen=True)
-class NoResult(PlacedProblem, code="E0214", topic="results"):
+class NoResult(LocatedProblem, code="E0214", topic="results"):
     """A block ends without `return` on some path, or returns more or fewer results than it says."""
 
     block: str
@@ -324,7 +324,7 @@ class NoResult(PlacedProblem, code="E0214", topic="results"):
 
 
 @dataclass(frozen=True)
-class UndecidedChoice(PlacedProblem, code="E0215", topic="structure"):
+class UndecidedChoice(LocatedProblem, code="E0215", topic="structure"):
     """A choice depends on the sizes of the data.
 
     Configuration decides structure, tensors do not: the graph of a model is one and the same for
@@ -342,7 +342,7 @@ class UndecidedChoice(PlacedProblem, code="E0215", topic="structure"):
 
 
 @dataclass(frozen=True)
-class NotAllowedHere(PlacedProblem, code="E0216", topic="structure"):
+class NotAllowedHere(LocatedProblem, code="E0216", topic="structure"):
     """A statement stands where it has no meaning, such as `minimize` in a block."""
 
     what: str
@@ -353,7 +353,7 @@ class NotAllowedHere(PlacedProblem, code="E0216", topic="structure"):
 
 
 @dataclass(frozen=True)
-class UnknownDType(PlacedProblem, code="E0217", topic="element type"):
+class UnknownDType(LocatedProblem, code="E0217", topic="element type"):
     """An element type is not one tensors of a program can have.
 
     Programs compute with f32, f16, i32, u32 and bool. A `state` may also be i64, which checkpoints
@@ -369,7 +369,7 @@ class UnknownDType(PlacedProblem, code="E0217", topic="element type"):
 
 
 @dataclass(frozen=True)
-class UnknownParameter(PlacedProblem, code="E0230", topic="arguments"):
+class UnknownParameter(LocatedProblem, code="E0230", topic="arguments"):
     """An argument says how a parameter begins that the block does not declare itself.
 
     `zeros`, `ones`, `uniform(bound)`, `normal(std)`, `kaiming_uniform()` and `sinusoids()` are
@@ -388,17 +388,17 @@ class UnknownParameter(PlacedProblem, code="E0230", topic="arguments"):
             return self.words(
                 f"`{self.block}` has no parameter `{self.name}` in this configuration"
             )
-        told = (
+        advice = (
             f"its parameters are {quoted(self.known, 'and')}"
             if self.known
             else ("it declares no parameters itself: say it where the layer that does is applied")
         )
-        cure = corrected(self.place.span, self.name, self.known, told)
+        cure = corrected(self.location.span, self.name, self.known, advice)
         return self.words(f"`{self.block}` has no parameter `{self.name}`", cure=cure)
 
 
 @dataclass(frozen=True)
-class UnfitInitial(PlacedProblem, code="E0231", topic="parameters"):
+class UnfitInitial(LocatedProblem, code="E0231", topic="parameters"):
     """A parameter cannot begin as it is said to, because of its shape.
 
     `sinusoids()` is a table of positions: it has two axes, the second of an even size from 4.
@@ -416,7 +416,7 @@ class UnfitInitial(PlacedProblem, code="E0231", topic="parameters"):
 
 
 @dataclass(frozen=True)
-class TooMuchWork(PlacedProblem, code="E0330", topic="limits"):
+class TooMuchWork(LocatedProblem, code="E0330", topic="limits"):
     """Checking the program takes more work than any program may ask for.
 
     Work is counted in steps, never in seconds, so that a program is refused everywhere or nowhere.
@@ -441,7 +441,7 @@ class TooMuchWork(PlacedProblem, code="E0330", topic="limits"):
 
 
 @dataclass(frozen=True)
-class TooManyAxes(PlacedProblem, code="E0331", topic="limits"):
+class TooManyAxes(LocatedProblem, code="E0331", topic="limits"):
     """A tensor has more axes than a tensor may have, 32.
 
     Neither the reference nor kernels for a GPU have names for more.
@@ -462,7 +462,7 @@ class TooManyAxes(PlacedProblem, code="E0331", topic="limits"):
 
 
 @dataclass(frozen=True)
-class TooManyElements(PlacedProblem, code="E0332", topic="limits"):
+class TooManyElements(LocatedProblem, code="E0332", topic="limits"):
     """A tensor has more elements than a 64-bit number counts, even where its sizes are smallest.
 
     No device holds it. What fits a certain device is another question, which
@@ -482,7 +482,7 @@ class TooManyElements(PlacedProblem, code="E0332", topic="limits"):
 
 
 @dataclass(frozen=True)
-class CheckedPerModel(PlacedProblem, code="N0001", topic="proof", severity=Severity.NOTE):
+class CheckedPerModel(LocatedProblem, code="N0001", topic="proof", severity=Severity.NOTE):
     """A block could not be proved for all sizes at once, so each model that uses it is checked.
 
     The structure of some blocks depends on configuration in a way no proof covers for all values,
@@ -498,7 +498,7 @@ class CheckedPerModel(PlacedProblem, code="N0001", topic="proof", severity=Sever
 
 
 @dataclass(frozen=True)
-class KindMismatch(PlacedProblem, code="E0220", topic="kind"):
+class KindMismatch(LocatedProblem, code="E0220", topic="kind"):
     """A configuration value is of another kind than the one that is declared, or that is needed.
 
     Configuration is a whole number from 1 (`size`), any whole number (`int`), a number (`real`),
@@ -528,7 +528,7 @@ class KindMismatch(PlacedProblem, code="E0220", topic="kind"):
 
 
 @dataclass(frozen=True)
-class UnfitLabel(PlacedProblem, code="E0226", topic="naming"):
+class UnfitLabel(LocatedProblem, code="E0226", topic="naming"):
     """What stands in braces in a label or in the name of a parameter cannot be part of a name.
 
     It is a whole number from 0, or a text of letters, digits and underscores, that is known before

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report
 from meganeura_dsl.diagnostics.wording import quoted
-from meganeura_dsl.elaborate.problems.location import Location, PlacedProblem
+from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location
 
 
 @dataclass(frozen=True)
-class NothingOver(PlacedProblem, code="E0506", topic="training"):
+class NothingOver(LocatedProblem, code="E0506", topic="training"):
     """An objective is minimized over a path that no parameter is below.
 
     A path is the label of a layer, the path of a parameter, or the name of a model, and the layer
@@ -27,7 +27,7 @@ class NothingOver(PlacedProblem, code="E0506", topic="training"):
 
 
 @dataclass(frozen=True)
-class MovedTwice(PlacedProblem, code="E0508", topic="training"):
+class MovedTwice(LocatedProblem, code="E0508", topic="training"):
     """Two objectives move the same parameter.
 
     Each parameter is moved by one objective of a step. `over` says which parameters an objective
@@ -50,7 +50,7 @@ class MovedTwice(PlacedProblem, code="E0508", topic="training"):
 
 
 @dataclass(frozen=True)
-class NothingReached(PlacedProblem, code="E0584", topic="training"):
+class NothingReached(LocatedProblem, code="E0584", topic="training"):
     """An objective does not depend on anything that it is to move.
 
     A gradient passes neither `stop_gradient` nor what is applied with `frozen=true`, and what an

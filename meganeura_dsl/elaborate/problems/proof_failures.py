@@ -13,7 +13,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
 )
 from meganeura_dsl.elaborate.values import Tensor, show_shape
 from meganeura_dsl.ir.graph import TypeRuleError
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.types import Shape, TensorType
 from meganeura_dsl.limits.language_limits import MOST_AXES, MOST_ELEMENTS
 from meganeura_dsl.symbolic.assumptions import (
     Compare,
@@ -56,45 +56,47 @@ def deciding_fact(facts: Facts, condition: Condition) -> str:
     return "" if fact is None else show_condition(fact)
 
 
-def require_countable(type_: TensorType, place: Location, facts: Facts) -> None:
+def require_countable(type_: TensorType, location: Location, facts: Facts) -> None:
     """Raise `ProblemError` for a tensor no device can have: its axes, or its elements."""
     if type_.rank > MOST_AXES:
-        raise ProblemError(TooManyAxes(place, type_.rank))
-    if not is_countable(type_, facts):
-        raise ProblemError(TooManyElements(place, show_shape(type_.shape)))
+        raise ProblemError(TooManyAxes(location, type_.rank))
+    if not is_countable(type_.shape, facts):
+        raise ProblemError(TooManyElements(location, show_shape(type_.shape)))
 
 
-def is_countable(type_: TensorType, facts: Facts) -> bool:
+def is_countable(shape: Shape, facts: Facts) -> bool:
     """Whether a device can have a tensor: its axes, and its elements where it is smallest."""
-    if type_.rank > MOST_AXES:
+    if len(shape) > MOST_AXES:
         return False
     count = 1
-    for size in type_.shape:
-        count *= max(1, facts.least_value(size))
+    for size in shape:
+        least = size if isinstance(size, int) else facts.least_value(size)
+        if least > 1:
+            count *= least
     return count <= MOST_ELEMENTS
 
 
 def refusal(
-    place: Location, error: Unproved | TypeRuleError, facts: Facts, operands: Sequence[Tensor]
+    location: Location, error: Unproved | TypeRuleError, facts: Facts, operands: Sequence[Tensor]
 ) -> Problem:
     """The problem of an op whose type rule refuses its operands."""
     found = "\n".join(str(operand.type) for operand in operands)
     if isinstance(error, TypeRuleError):
-        return TypeRuleBroken(place, str(error), found)
+        return TypeRuleBroken(location, str(error), found)
     condition = error.condition
     if not isinstance(condition, Compare):
-        return TypeRuleBroken(place, error.reason, found)
+        return TypeRuleBroken(location, error.reason, found)
     if condition.operator in (">=", ">", "<=", "<"):
         shapes = [("an operand", operand.type.shape) for operand in operands[:1]]
         example = example_of(error.verdict, shapes)
         needed = show_condition(condition)
         return TooSmall(
-            place, error.reason, needed, found, example, deciding_fact(facts, condition)
+            location, error.reason, needed, found, example, deciding_fact(facts, condition)
         )
     fact = helpful_fact(facts, condition)
     sides = (("found", show(condition.left)), ("against", show(condition.right)))
     example = example_of(error.verdict, [("", (condition.left,)), ("against", (condition.right,))])
     if fact is None:
-        told = f"{error.reason}: {show(condition.left)} against {show(condition.right)}"
-        return TypeRuleBroken(place, told, found)
-    return MissingFact(place, error.reason, *sides, example, show_condition(fact))
+        advice = f"{error.reason}: {show(condition.left)} against {show(condition.right)}"
+        return TypeRuleBroken(location, advice, found)
+    return MissingFact(location, error.reason, *sides, example, show_condition(fact))

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Help, Report
-from meganeura_dsl.elaborate.problems.location import PlacedProblem
+from meganeura_dsl.elaborate.problems.location import LocatedProblem
 from meganeura_dsl.elaborate.problems.shape_problems import Example, example_remarks
 
 _ONE_BODY = "a scan has one body for all rounds"
 
 
 @dataclass(frozen=True)
-class UnstableCarry(PlacedProblem, code="E0309", topic="scan"):
+class UnstableCarry(LocatedProblem, code="E0309", topic="scan"):
     """What a scan carries from round to round does not keep its type.
 
     A name that is bound before a scan, and that a round reads before it binds it anew, is carried.
@@ -33,7 +33,7 @@ class UnstableCarry(PlacedProblem, code="E0309", topic="scan"):
 
 
 @dataclass(frozen=True)
-class WronglyCollected(PlacedProblem, code="E0310", topic="scan"):
+class WronglyCollected(LocatedProblem, code="E0310", topic="scan"):
     """A round of a scan does not write the slice of its own of what is collected.
 
     The slices that the rounds write are all there are, one each, in order or in reverse order.
@@ -48,7 +48,7 @@ class WronglyCollected(PlacedProblem, code="E0310", topic="scan"):
 
 
 @dataclass(frozen=True)
-class DiffersByRound(PlacedProblem, code="E0317", topic="scan"):
+class DiffersByRound(LocatedProblem, code="E0317", topic="scan"):
     """A size or a choice differs from round to round of a scan.
 
     A scan has one body for all rounds: its shapes and its structure are those of every round. Where
@@ -64,7 +64,7 @@ class DiffersByRound(PlacedProblem, code="E0317", topic="scan"):
 
 
 @dataclass(frozen=True)
-class LabelOfRound(PlacedProblem, code="E0224", topic="naming"):
+class LabelOfRound(LocatedProblem, code="E0224", topic="naming"):
     """A label of a layer inside of a scan speaks of the round."""
 
     def report(self) -> Report:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report, Severity
-from meganeura_dsl.elaborate.problems.location import Location, PlacedProblem
+from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def example_remarks(example: Example | None) -> tuple[Remark, ...]:
 
 
 @dataclass(frozen=True)
-class ShapeMismatch(PlacedProblem, code="E0301", topic="refuted shape equality"):
+class ShapeMismatch(LocatedProblem, code="E0301", topic="refuted shape equality"):
     """Two tensors meet whose shapes differ for some sizes.
 
     Elementwise operators need provably equal shapes; a tensor of fewer axes may meet the trailing
@@ -52,8 +52,8 @@ class ShapeMismatch(PlacedProblem, code="E0301", topic="refuted shape equality")
     def report(self) -> Report:
         (left, left_shape), (right, right_shape) = self.left, self.right
         origin = tuple(
-            Remark(f"{name} changed here", place.span.text.split("\n")[0], place.span)
-            for name, place in self.changed
+            Remark(f"{name} changed here", location.span.text.split("\n")[0], location.span)
+            for name, location in self.changed
         )
         return self.words(
             f"the two sides of `{self.operator}` have different shapes",
@@ -64,7 +64,7 @@ class ShapeMismatch(PlacedProblem, code="E0301", topic="refuted shape equality")
 
 
 @dataclass(frozen=True)
-class RankMismatch(PlacedProblem, code="E0302", topic="number of axes"):
+class RankMismatch(LocatedProblem, code="E0302", topic="number of axes"):
     """A tensor has another number of axes than the place it stands in needs."""
 
     what: str
@@ -76,7 +76,7 @@ class RankMismatch(PlacedProblem, code="E0302", topic="number of axes"):
 
 
 @dataclass(frozen=True)
-class ResultMismatch(PlacedProblem, code="E0303", topic="result shape"):
+class ResultMismatch(LocatedProblem, code="E0303", topic="result shape"):
     """A block returns another shape than its signature promises.
 
     block Half()(x: [n, d]) -> [n, d // 2]:
@@ -97,7 +97,7 @@ class ResultMismatch(PlacedProblem, code="E0303", topic="result shape"):
 
 
 @dataclass(frozen=True)
-class RearrangeMismatch(PlacedProblem, code="E0304", topic="rearrangement"):
+class RearrangeMismatch(LocatedProblem, code="E0304", topic="rearrangement"):
     """A rearrangement does not fit the tensor, or loses or invents an axis.
 
         x |> rearrange([n, s, heads * hd] -> [n, heads, s, hd])
@@ -122,7 +122,7 @@ class RearrangeMismatch(PlacedProblem, code="E0304", topic="rearrangement"):
 
 
 @dataclass(frozen=True)
-class AmbiguousRearrangement(PlacedProblem, code="E0219", topic="rearrangement"):
+class AmbiguousRearrangement(LocatedProblem, code="E0219", topic="rearrangement"):
     """Two axes of a rearrangement are written the same, and it could mean either.
 
     Axes are told apart by how they are written. Equal ones keep their order; but where another axis
@@ -145,7 +145,7 @@ class AmbiguousRearrangement(PlacedProblem, code="E0219", topic="rearrangement")
 
 
 @dataclass(frozen=True)
-class TooSmall(PlacedProblem, code="E0305", topic="empty result"):
+class TooSmall(LocatedProblem, code="E0305", topic="empty result"):
     """A result would have no elements, because a window or a kernel is larger than its input.
 
     x |> conv1: conv2d(64, 7)      # E0305 where h may be below 7: state `where h >= 7`
@@ -167,7 +167,7 @@ class TooSmall(PlacedProblem, code="E0305", topic="empty result"):
 
 
 @dataclass(frozen=True)
-class UnstableLoop(PlacedProblem, code="E0306", topic="induction"):
+class UnstableLoop(LocatedProblem, code="E0306", topic="induction"):
     """A loop whose number of rounds is a symbol changes a shape, or two branches disagree.
 
     A loop `for i in 0..depth` with a symbolic `depth` is checked by induction: one round must leave
@@ -186,7 +186,7 @@ class UnstableLoop(PlacedProblem, code="E0306", topic="induction"):
 
 
 @dataclass(frozen=True)
-class ElementTypeMismatch(PlacedProblem, code="E0307", topic="element type"):
+class ElementTypeMismatch(LocatedProblem, code="E0307", topic="element type"):
     """Two tensors of different element types meet, or an operation does not take this type.
 
     Nothing is converted silently: write `f32(x)`, `i32(x)` or `f16(x)`.
@@ -201,7 +201,7 @@ class ElementTypeMismatch(PlacedProblem, code="E0307", topic="element type"):
 
 
 @dataclass(frozen=True)
-class ArgumentMismatch(PlacedProblem, code="E0308", topic="argument shape"):
+class ArgumentMismatch(LocatedProblem, code="E0308", topic="argument shape"):
     """A tensor does not have the shape the block's signature asks for."""
 
     block: str
@@ -222,7 +222,7 @@ class ArgumentMismatch(PlacedProblem, code="E0308", topic="argument shape"):
 
 
 @dataclass(frozen=True)
-class WhereUnproved(PlacedProblem, code="E0311", topic="unmet condition"):
+class WhereUnproved(LocatedProblem, code="E0311", topic="unmet condition"):
     """A block is applied where its `where` clause does not always hold.
 
     What a block states in `where` it may assume, and every caller has to prove. Make the caller's
@@ -232,13 +232,13 @@ class WhereUnproved(PlacedProblem, code="E0311", topic="unmet condition"):
     block: str
     clause: str
     values: str
-    clause_place: Location
+    clause_location: Location
     example: Example | None
     fact: str
     cure: str = ""
 
     def report(self) -> Report:
-        stated = Remark("stated here", self.clause_place.span.text, self.clause_place.span)
+        stated = Remark("stated here", self.clause_location.span.text, self.clause_location.span)
         return self.words(
             f"`{self.block}` needs `{self.clause}`",
             f"where {self.values}" if self.values else "",
@@ -248,7 +248,7 @@ class WhereUnproved(PlacedProblem, code="E0311", topic="unmet condition"):
 
 
 @dataclass(frozen=True)
-class ImpossibleWhere(PlacedProblem, code="E0313", topic="impossible condition"):
+class ImpossibleWhere(LocatedProblem, code="E0313", topic="impossible condition"):
     """The clauses of a `where` exclude each other, so that nothing could ever satisfy them.
 
     block Never()(x: [n, d]) -> [n, d]
@@ -265,7 +265,7 @@ class ImpossibleWhere(PlacedProblem, code="E0313", topic="impossible condition")
 
 
 @dataclass(frozen=True)
-class MissingFact(PlacedProblem, code="E0312", topic="missing fact"):
+class MissingFact(LocatedProblem, code="E0312", topic="missing fact"):
     """Something holds for some sizes and not for others, and one fact would decide it.
 
     State the fact in `where`: the block may then assume it, and whoever applies it has to prove it.
@@ -285,12 +285,12 @@ class MissingFact(PlacedProblem, code="E0312", topic="missing fact"):
             f"cannot show that {self.what} for every size",
             f"{left} {left_size}\n{right} {right_size}",
             remarks=(*example_remarks(self.example), Remark("they agree when", self.fact)),
-            cure=self.place.stating("state it (callers will have to prove it)", self.fact),
+            cure=self.location.stating("state it (callers will have to prove it)", self.fact),
         )
 
 
 @dataclass(frozen=True)
-class NormOverOne(PlacedProblem, code="E0314", topic="degenerate norm"):
+class NormOverOne(LocatedProblem, code="E0314", topic="degenerate norm"):
     """A mean and variance are taken over a single element, so the result is always the bias.
 
     The gradient of such a layer is exactly zero, and running statistics learn nothing. Use a larger
@@ -304,7 +304,7 @@ class NormOverOne(PlacedProblem, code="E0314", topic="degenerate norm"):
 
 
 @dataclass(frozen=True)
-class TypeRuleBroken(PlacedProblem, code="E0320", topic="operands"):
+class TypeRuleBroken(LocatedProblem, code="E0320", topic="operands"):
     """An operation does not take operands of this kind."""
 
     what: str
@@ -315,8 +315,29 @@ class TypeRuleBroken(PlacedProblem, code="E0320", topic="operands"):
 
 
 @dataclass(frozen=True)
+class UnsolvedSize(LocatedProblem, code="E0321", topic="size of an input"):
+    """A name in the size of an input does not follow from that size.
+
+    Where a block is applied, the sizes of the given tensors say what the names of its inputs are.
+    `h` follows from `2 * h + 1`, and not from `h * h` or `h // 2`.
+
+        block Flat()(x: [n, h * h]) -> [n, h, h]:      # E0321: what is h?
+          return x |> rearrange([n, h * h] -> [n, h, h])
+    """
+
+    name: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"nothing says what `{self.name}` is",
+            f"`{self.name}` does not follow from this size where the block is applied",
+            cure=Help(f"name `{self.name}` in the configuration, or as an axis of its own"),
+        )
+
+
+@dataclass(frozen=True)
 class NormMayDegenerate(
-    PlacedProblem, code="N0002", topic="degenerate norm", severity=Severity.NOTE
+    LocatedProblem, code="N0002", topic="degenerate norm", severity=Severity.NOTE
 ):
     """A mean and variance may be taken over a single element for some sizes of the data.
 
@@ -335,7 +356,7 @@ class NormMayDegenerate(
 
 
 @dataclass(frozen=True)
-class PartOutside(PlacedProblem, code="E0315", topic="index range"):
+class PartOutside(LocatedProblem, code="E0315", topic="index range"):
     """A part of a tensor may lie outside of it.
 
     Where a part begins may be a whole number of the graph, `x[:, p:p + k]`. That it begins at 0 at
@@ -356,7 +377,7 @@ class PartOutside(PlacedProblem, code="E0315", topic="index range"):
 
 
 @dataclass(frozen=True)
-class PartOfNoSize(PlacedProblem, code="E0316", topic="subscript"):
+class PartOfNoSize(LocatedProblem, code="E0316", topic="subscript"):
     """How large a part of a tensor is depends on data, and every shape is known before any is."""
 
     length: str

@@ -11,11 +11,11 @@ from meganeura_dsl.diagnostics.problem import (
 )
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import corrected
-from meganeura_dsl.elaborate.problems.location import PlacedProblem
+from meganeura_dsl.elaborate.problems.location import LocatedProblem
 
 
 @dataclass(frozen=True)
-class ExpectationFailed(PlacedProblem, code="E0401", topic="expectation"):
+class ExpectationFailed(LocatedProblem, code="E0401", topic="expectation"):
     """An `expect` line does not hold.
 
     expect resnet18 has 62 params, 11_689_512 weights
@@ -35,18 +35,18 @@ UNITS = ("params", "weights", "states")
 
 
 @dataclass(frozen=True)
-class UnknownUnit(PlacedProblem, code="E0402", topic="expectation"):
+class UnknownUnit(LocatedProblem, code="E0402", topic="expectation"):
     """`expect ... has` counts something it does not know: params, weights or states."""
 
     unit: str
 
     def report(self) -> Report:
-        cure = corrected(self.place.span, self.unit, UNITS, "count params, weights or states")
+        cure = corrected(self.location.span, self.unit, UNITS, "count params, weights or states")
         return self.words(f"cannot count `{self.unit}`", cure=cure)
 
 
 @dataclass(frozen=True)
-class NotHeld(PlacedProblem, code="E0403", topic="expectation"):
+class NotHeld(LocatedProblem, code="E0403", topic="expectation"):
     """A parameter or state that an `expect ... holds` names is not there as it says.
 
     expect resnet18 holds conv1.weight: [64, 3, 7, 7], fc.bias: [1000]
@@ -71,13 +71,13 @@ class NotHeld(PlacedProblem, code="E0403", topic="expectation"):
             )
         cure = None
         if self.likely:
-            told = f"did you mean {' or '.join(self.likely)}?"
-            cure = corrected(self.place.span, self.tensor.partition(":")[0], self.known, told)
+            advice = f"did you mean {' or '.join(self.likely)}?"
+            cure = corrected(self.location.span, self.tensor.partition(":")[0], self.known, advice)
         return self.words(f"{self.subject} has no `{self.tensor}`", self.found, cure=cure)
 
 
 @dataclass(frozen=True)
-class NothingChecks(PlacedProblem, code="E0404", topic="proof"):
+class NothingChecks(LocatedProblem, code="E0404", topic="proof"):
     """A block is not proved for all configurations, and nothing in its file gives it one.
 
     Some blocks can only be proved where their configuration is known. A model that uses such a
@@ -99,7 +99,7 @@ class NothingChecks(PlacedProblem, code="E0404", topic="proof"):
 
 
 @dataclass(frozen=True)
-class LossNotScalar(PlacedProblem, code="E0501", topic="training"):
+class LossNotScalar(LocatedProblem, code="E0501", topic="training"):
     """What is minimized has axes. A gradient needs one number.
 
     Reduce the loss over the batch, for instance with `mean(...)`; the losses of the standard
@@ -115,7 +115,7 @@ class LossNotScalar(PlacedProblem, code="E0501", topic="training"):
 
 
 @dataclass(frozen=True)
-class MetricNotScalar(PlacedProblem, code="E0504", topic="training"):
+class MetricNotScalar(LocatedProblem, code="E0504", topic="training"):
     """A metric has axes. What is reported is one number.
 
     Reduce it over the batch, for instance with `mean(...)`.
@@ -133,7 +133,7 @@ class MetricNotScalar(PlacedProblem, code="E0504", topic="training"):
 
 
 @dataclass(frozen=True)
-class NoPicture(PlacedProblem, code="E0623", topic="training"):
+class NoPicture(LocatedProblem, code="E0623", topic="training"):
     """A value that is to be shown is neither pictures nor a matrix.
 
     Pictures are `[n, h, w]`, `[n, c, h, w]` or `[n, h, w, c]` with 1 or 3 channels, one for each
@@ -153,7 +153,7 @@ class NoPicture(PlacedProblem, code="E0623", topic="training"):
 
 
 @dataclass(frozen=True)
-class NoLoss(PlacedProblem, code="E0502", topic="training"):
+class NoLoss(LocatedProblem, code="E0502", topic="training"):
     """A `train` block minimizes nothing."""
 
     train: str
@@ -166,7 +166,7 @@ class NoLoss(PlacedProblem, code="E0502", topic="training"):
 
 
 @dataclass(frozen=True)
-class LabelsMismatch(PlacedProblem, code="E0503", topic="training"):
+class LabelsMismatch(LocatedProblem, code="E0503", topic="training"):
     """Labels do not fit the predictions they are compared with.
 
     An axis of size 1 is never stretched over classes: the loss would be finite and meaningless.
@@ -189,7 +189,7 @@ class LabelsMismatch(PlacedProblem, code="E0503", topic="training"):
 
 
 @dataclass(frozen=True)
-class NoModelHolds(PlacedProblem, code="N0004", topic="training", severity=Severity.NOTE):
+class NoModelHolds(LocatedProblem, code="N0004", topic="training", severity=Severity.NOTE):
     """A `train` block has weights of its own, which no model of the file holds.
 
     They are trained and written, but `run`, `deploy` and `build` take models. Move the layers into
@@ -217,7 +217,7 @@ class NoModelHolds(PlacedProblem, code="N0004", topic="training", severity=Sever
 
 
 @dataclass(frozen=True)
-class UnclearExamples(PlacedProblem, code="E0536", topic="training"):
+class UnclearExamples(LocatedProblem, code="E0536", topic="training"):
     """The inputs of a `train` block do not say which size counts examples.
 
     All inputs are shuffled and cut into batches along their first axis. So the first sizes of all

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -25,7 +25,7 @@ from meganeura_dsl.elaborate.values import Axes, BlockValue, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ir.objectives import Moved
 from meganeura_dsl.ir.ops import Parameter, StopGradient
-from meganeura_dsl.symbolic.assumptions import Compare, Facts, Proved, Unproved
+from meganeura_dsl.symbolic.assumptions import Compare, Facts, Unproved
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, show
 
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.source import Span
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
     from meganeura_dsl.elaborate.scope.open_scan import OpenScan
+    from meganeura_dsl.elaborate.scope.postponed import Postponed
     from meganeura_dsl.elaborate.scope.summary import Summaries
     from meganeura_dsl.elaborate.scope.template import Template
     from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
     from meganeura_dsl.ir.initializers import Initializer
-    from meganeura_dsl.ir.types import TensorType
+    from meganeura_dsl.ir.types import Shape, TensorType
     from meganeura_dsl.symbolic.assumptions import Condition
     from meganeura_dsl.symbolic.size import Size
     from meganeura_dsl.syntax import ast
@@ -56,7 +57,11 @@ class UndecidableError(Exception):
 
 
 class NeedsInliningError(Exception):
-    """A modular proof needs the body of a block whose signature it assumed."""
+    """A modular proof needs the body of a block whose signature it assumed, at a path if known."""
+
+    def __init__(self, path: str | None) -> None:
+        super().__init__(path)
+        self.path = path
 
 
 @dataclass(frozen=True)
@@ -101,14 +106,14 @@ class ProofPath:
 
 
 @dataclass(frozen=True)
-class MadeObjective:
+class ElaboratedObjective:
     """An objective that was elaborated: its loss, what it moves, and the statement."""
 
     number: int
     loss: Tensor
     moves: frozenset[str]
     """The names of the parameters that have other values from here on; none in evaluation."""
-    place: Location
+    location: Location
     is_limited: bool
     """Whether it says what it moves."""
 
@@ -140,13 +145,15 @@ class ElaborationState:
     leaves: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     updates: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     outputs: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
-    objectives: list[MadeObjective] = field(default_factory=list["MadeObjective"])
+    objectives: list[ElaboratedObjective] = field(default_factory=list["ElaboratedObjective"])
     """What is minimized, in order."""
     bindings: list[Binding] = field(default_factory=list[Binding])
     streams: dict[str, int] = field(default_factory=dict[str, int])
     notes: list[ProblemError] = field(default_factory=list[ProblemError])
     is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
     """In a proof, whether the signature of a block may be assumed; None if of none."""
+    opened: frozenset[str] = frozenset()
+    """In a proof, the paths of layers that are looked into, as some weight of them is read."""
     results: dict[tuple[object, ...], Evaluated] = field(
         default_factory=dict[tuple[object, ...], "Evaluated"]
     )
@@ -194,6 +201,12 @@ class ElaborationState:
     """In a check, what is known of applications that are not elaborated again."""
     generalized: frozenset[str] = frozenset()
     """In a check, the symbols that stand for numbers, so that what is found holds for others."""
+    postponed: list[Postponed] = field(default_factory=list["Postponed"])
+    """In a check, the numbers that depend on what these symbols stand for."""
+    needs: list[Condition] = field(default_factory=list["Condition"])
+    """In a check, what the sizes have to be that these symbols stand for, besides `where`."""
+    shapes: set[Shape] = field(default_factory=set["Shape"])
+    """In a check with such symbols, the shapes of values that only summaries know of."""
     applied: Applied = field(default_factory=Applied)
     """What was applied so far."""
     reserved: dict[str, int] = field(default_factory=dict[str, int])
@@ -243,7 +256,7 @@ class ElaborationState:
             return tuple(self.parameters.values())
         paths = [*self.reserved.items()]
 
-        def place(item: tuple[int, ParameterInfo]) -> tuple[tuple[int, int, int], ...]:
+        def location(item: tuple[int, ParameterInfo]) -> tuple[tuple[int, int, int], ...]:
             """The places of the layers around a parameter, outermost first, and its own."""
             number, info = item
             around = [
@@ -253,24 +266,24 @@ class ElaborationState:
             ]
             return (*around, (number, 1, 0))
 
-        return tuple(info for _, info in sorted(enumerate(self.parameters.values()), key=place))
+        return tuple(info for _, info in sorted(enumerate(self.parameters.values()), key=location))
 
-    def claim(self, name: str, place: Location, label: str) -> None:
+    def claim(self, name: str, location: Location, label: str) -> None:
         """Reserve a path for the weights of a layer that is not looked into."""
         declared = self.parameters.get(name)
-        first = self.claimed.setdefault(name, place) if declared is None else declared.place
-        if first is place:
-            first = self._unknown_around(name) or place
-        if first is not place and not self.shared:
-            raise ProblemError(DuplicatePath(place, name, first, label))
+        first = self.claimed.setdefault(name, location) if declared is None else declared.location
+        if first is location:
+            first = self._unknown_around(name) or location
+        if first is not location and not self.shared:
+            raise ProblemError(DuplicatePath(location, name, first, label))
 
-    def claim_below(self, path: str, place: Location, label: str) -> None:
+    def claim_below(self, path: str, location: Location, label: str) -> None:
         """Reserve all paths below that of a block of which only its header is known."""
-        known = {**self.claimed, **{each.name: each.place for each in self.parameters.values()}}
+        known = {**self.claimed, **{each.name: each.location for each in self.parameters.values()}}
         first = next((at for name, at in known.items() if name.startswith(f"{path}.")), None)
         if first is not None and not self.shared:
-            raise ProblemError(DuplicatePath(place, path, first, label))
-        self.claimed[f"{path}.*"] = place
+            raise ProblemError(DuplicatePath(location, path, first, label))
+        self.claimed[f"{path}.*"] = location
 
     def _unknown_around(self, name: str) -> Location | None:
         """Where a block around a path was applied of which only its header is known."""
@@ -289,8 +302,7 @@ class ElaborationState:
         if first.dtype is not again.dtype or first.rank != again.rank:
             return False
         pairs = zip(first.shape, again.shape, strict=True)
-        verdicts = (self.build.facts.decide(Compare("==", a, b)) for a, b in pairs)
-        return all(isinstance(each, Proved) for each in verdicts)
+        return all(self.build.facts.proves(Compare("==", a, b)) for a, b in pairs)
 
     def declare(self, info: ParameterInfo, label: str) -> Tensor:
         """The leaf of a parameter, made at its first declaration and refused at a second."""
@@ -298,11 +310,13 @@ class ElaborationState:
         if known is not None:
             types = (str(known.type), str(info.type)) if self.shared else None
             if types is None or not self._is_same(known.type, info.type):
-                raise ProblemError(DuplicatePath(info.place, info.name, known.place, label, types))
+                raise ProblemError(
+                    DuplicatePath(info.location, info.name, known.location, label, types)
+                )
             return self.current(info.name)
         first = self.claimed.get(info.name) or self._unknown_around(info.name)
         if first is not None and not self.shared:
-            raise ProblemError(DuplicatePath(info.place, info.name, first, label))
+            raise ProblemError(DuplicatePath(info.location, info.name, first, label))
         if not self.generic and info.kind != "cache":
             symbolic = {
                 name
@@ -313,23 +327,23 @@ class ElaborationState:
             if symbolic:
                 names = tuple(sorted(symbolic))
                 raise ProblemError(
-                    InputSizedParameter(info.place, info.name, str(info.type), names)
+                    InputSizedParameter(info.location, info.name, str(info.type), names)
                 )
         for size in info.type.shape:
             if self.differs_by_round(size):
-                raise ProblemError(DiffersByRound(info.place, f"the size `{show(size)}`"))
-        require_countable(info.type, info.place, self.build.facts)
+                raise ProblemError(DiffersByRound(info.location, f"the size `{show(size)}`"))
+        require_countable(info.type, info.location, self.build.facts)
         op = Parameter(info.name, info.type.dtype, info.type.shape, info.kind)
         try:
             leaf = self.build.add(op)
         except Unproved as error:
-            raise ProblemError(refusal(info.place, error, self.build.facts, ())) from error
+            raise ProblemError(refusal(info.location, error, self.build.facts, ())) from error
         self._add(info, leaf)
         return self.current(info.name)
 
     def declare_like(self, info: ParameterInfo, name: str, label: str) -> None:
         """Declare a parameter like one of another name that was declared under the same facts."""
-        again = replace(info, name=name)
+        again = info.like(name, info.type)
         if name in self.parameters or name in self.claimed or self._unknown_around(name):
             self.declare(again, label)
             return
@@ -342,14 +356,19 @@ class ElaborationState:
             self.own.append(info.name)
         self.leaves[info.name] = leaf
 
-    def mover(self, name: str) -> MadeObjective | None:
+    def mover(self, name: str) -> ElaboratedObjective | None:
         """The objective that has moved a parameter, if one has."""
         return next((each for each in self.objectives if name in each.moves), None)
 
     @property
-    def place_in_scans(self) -> tuple[int, ...]:
+    def rounds_open(self) -> tuple[int, ...]:
         """What tells the values of one round from those of others."""
         return tuple([scan.number for scan in self.scans.values()])
+
+    def assumed_around(self, name: str) -> str | None:
+        """In a proof, the path of the layer a weight is in, if it was not looked into."""
+        paths = (path for path in self.assumed if not path or name.startswith(f"{path}."))
+        return max(paths, key=len, default=None)
 
     def is_general(self, value: Evaluated) -> bool:
         """Whether a size, or one of some axes, depends on a number that a symbol stands for."""
@@ -448,7 +467,7 @@ class Frame:
         """The full path of a name inside this layer."""
         return f"{self.path}.{relative}" if self.path and relative else self.path or relative
 
-    def place(self, span: Span) -> Location:
+    def location(self, span: Span) -> Location:
         """Where this is in the user's own text, with the library layers it happened in."""
         inside: list[tuple[str, Span]] = []
         frame = self
@@ -468,11 +487,11 @@ class Frame:
         try:
             value = build.add(op, *operands)
         except (Unproved, TypeRuleError) as error:
-            raise ProblemError(refusal(self.place(span), error, self.facts, operands)) from error
+            raise ProblemError(refusal(self.location(span), error, self.facts, operands)) from error
         finally:
             build.origin = before
-        if not is_countable(value.type, build.facts):
-            require_countable(value.type, self.place(span), build.facts)
+        if not is_countable(value.type.shape, build.facts):
+            require_countable(value.type, self.location(span), build.facts)
         return value
 
     def _require_one_body(self, span: Span, op: Op) -> None:
@@ -481,7 +500,9 @@ class Frame:
             sizes = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
             for size in sizes:
                 if isinstance(size, Dim) and self.state.differs_by_round(size):
-                    raise ProblemError(DiffersByRound(self.place(span), f"the size `{show(size)}`"))
+                    raise ProblemError(
+                        DiffersByRound(self.location(span), f"the size `{show(size)}`")
+                    )
 
     def user_span(self, span: Span) -> Span:
         """The span itself, or the call in the user's text that led into the library."""
@@ -492,8 +513,8 @@ class Frame:
 
     def refused(self, span: Span, error: Unproved) -> ProblemError:
         """The error that something about sizes cannot be shown here."""
-        return ProblemError(refusal(self.place(span), error, self.facts, ()))
+        return ProblemError(refusal(self.location(span), error, self.facts, ()))
 
     def refuse(self, span: Span, what: str, where: str) -> ProblemError:
         """The error that a statement is not allowed here."""
-        return ProblemError(NotAllowedHere(self.place(span), what, where))
+        return ProblemError(NotAllowedHere(self.location(span), what, where))

@@ -7,16 +7,16 @@ from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.types import TensorType
 
-Place = int | Tensor
+Source = int | Tensor
 """The number of an input, parameter or op of the template, or a value from outside of it."""
 
 
 @dataclass(frozen=True)
-class Made:
-    """A result of an op, with the places of the operands and its type."""
+class Applied:
+    """A result of an op, with the sources of the operands and its type."""
 
     op: Op
-    operands: tuple[Place, ...]
+    operands: tuple[Source, ...]
     type: TensorType
     index: int
 
@@ -33,6 +33,6 @@ class Declared:
 class Template:
     """One application: what it declared and made, in order, and what became of it."""
 
-    steps: tuple[Made | Declared, ...]
-    results: tuple[Place, ...]
-    updates: tuple[tuple[str, Place], ...]
+    steps: tuple[Applied | Declared, ...]
+    results: tuple[Source, ...]
+    updates: tuple[tuple[str, Source], ...]

@@ -70,7 +70,7 @@ def fitted(
     callee: str,
     parameter: ast.Parameter,
     value: Evaluated,
-    place: Location,
+    location: Location,
     evaluate: Evaluate,
 ) -> Evaluated:
     """The value that a parameter is given, as its kind has it; blocks are fitted elsewhere.
@@ -81,18 +81,18 @@ def fitted(
     kind = parameter.kind
     if isinstance(value, TensorList) and isinstance(inner.declaration, ast.Block):
         cure = "a list of tensors stays in its block: give it the tensors one by one"
-        raise ProblemError(WrongKind(place, "configuration", describe(value), cure))
+        raise ProblemError(WrongKind(location, "configuration", describe(value), cure))
     if kind is None or isinstance(kind, ast.BlockKind):
         return value
     if isinstance(value, Dim) and is_named(kind, "bool"):
-        value = as_flag(inner, value, place.span) or value
+        value = as_flag(inner, value, location.span) or value
     fault = _fault(inner, kind, value, evaluate)
     if fault is None:
         return float(value) if is_named(kind, "real") and type(value) is int else value
     words, fact = fault
     headline = f"`{parameter.name}` of `{callee}` takes {words}"
     declared = Location(parameter.span)
-    raise ProblemError(KindMismatch(place, headline, describe(value), declared, fact))
+    raise ProblemError(KindMismatch(location, headline, describe(value), declared, fact))
 
 
 def _fault(
@@ -157,15 +157,17 @@ def is_named(kind: ast.ConfigKind | None, name: str) -> bool:
 def _checked_name(frame: Frame, kind: ast.NamedKind) -> str:
     """The word of a kind. Raises `ProblemError` if it names none, or one that has no length."""
     if kind.name not in WORDS:
-        place, close = frame.place(kind.span), nearest(kind.name, WORDS)
+        location, close = frame.location(kind.span), nearest(kind.name, WORDS)
         if close:
-            raise ProblemError(UnknownName(place, kind.name, "kind", close))
+            raise ProblemError(UnknownName(location, kind.name, "kind", close))
         raise ProblemError(
-            KindMismatch(place, f"`{kind.name}` is no kind of configuration", cure=", ".join(WORDS))
+            KindMismatch(
+                location, f"`{kind.name}` is no kind of configuration", cure=", ".join(WORDS)
+            )
         )
     if kind.length is not None and kind.name != "list":
-        place = frame.place(kind.length.span)
-        raise ProblemError(KindMismatch(place, f"`{kind.name}` has no length", "a length"))
+        location = frame.location(kind.length.span)
+        raise ProblemError(KindMismatch(location, f"`{kind.name}` has no length", "a length"))
     return kind.name
 
 
@@ -173,7 +175,7 @@ def _length(frame: Frame, node: ast.Expression, evaluate: Evaluate) -> int | Dim
     length = evaluate(node, frame)
     if not is_size(length) or (isinstance(length, int) and not 0 < length <= LONGEST_LIST):
         wanted = f"the length of a list is a whole number from 1 to {LONGEST_LIST:,}"
-        raise ProblemError(KindMismatch(frame.place(node.span), wanted, describe(length)))
+        raise ProblemError(KindMismatch(frame.location(node.span), wanted, describe(length)))
     return length
 
 
@@ -270,7 +272,7 @@ def size_as_condition(frame: Frame, span: Span, value: Evaluated) -> ProblemErro
     headline = f"`{parameter.name}` is {words}, and this needs a condition"
     cure = "" if kind or parameter.default is not None else f"{parameter.name}: bool"
     declared = Location(parameter.span)
-    return ProblemError(KindMismatch(frame.place(span), headline, "", declared, "", cure))
+    return ProblemError(KindMismatch(frame.location(span), headline, "", declared, "", cure))
 
 
 def is_configured(frame: Frame, value: Dim) -> bool:
@@ -303,7 +305,7 @@ def require_one_use(block: ast.Block, frame: Frame) -> None:
             label = f"a condition in line {asked.line}" if asked.source is span.source else ""
             raise ProblemError(
                 KindMismatch(
-                    frame.place(span), headline, label, Location(declared), "", f"{name}: size"
+                    frame.location(span), headline, label, Location(declared), "", f"{name}: size"
                 )
             )
 
@@ -327,8 +329,8 @@ def require_known_texts(block: ast.Block, frame: Frame) -> None:
             ) if text not in known.get(name, [text]):
                 declared = next(each.span for each in block.parameters if each.name == name)
                 headline = f'`{name}` is never "{text}"'
-                place = frame.place(node.span)
-                raise ProblemError(KindMismatch(place, headline, "", Location(declared)))
+                location = frame.location(node.span)
+                raise ProblemError(KindMismatch(location, headline, "", Location(declared)))
             case _:
                 pass
 

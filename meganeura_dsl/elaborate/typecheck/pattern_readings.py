@@ -13,10 +13,10 @@ def in_order(source: Sequence[str], target: Sequence[str]) -> tuple[int, ...] | 
     """For each target axis its source axis, equal ones in order; None if the axes differ."""
     if Counter(source) != Counter(target):
         return None
-    places: dict[str, list[int]] = defaultdict(list)
-    for place, key in enumerate(source):
-        places[key].append(place)
-    taken = {key: iter(found) for key, found in places.items()}
+    positions: dict[str, list[int]] = defaultdict(list)
+    for position, key in enumerate(source):
+        positions[key].append(position)
+    taken = {key: iter(found) for key, found in positions.items()}
     return tuple(next(taken[key]) for key in target)
 
 
@@ -26,10 +26,10 @@ def other_order(source: Sequence[str], order: tuple[int, ...]) -> tuple[int, ...
     An axis that passes one of two equal axes, and not the other, could as well pass the other one:
     then the second reading has the two in each other's place.
     """
-    places = {axis: place for place, axis in enumerate(order)}
+    positions = {axis: position for position, axis in enumerate(order)}
 
     def passes(axis: int, other: int) -> bool:
-        return (axis < other) != (places[axis] < places[other])
+        return (axis < other) != (positions[axis] < positions[other])
 
     for first, second in combinations(range(len(source)), 2):
         if source[first] == source[second] and any(
@@ -41,19 +41,23 @@ def other_order(source: Sequence[str], order: tuple[int, ...]) -> tuple[int, ...
 
 
 def first_fit(part: Sequence[str], whole: Sequence[str]) -> tuple[int, ...] | None:
-    """For each axis of `part`, in order, the first place in `whole` it can have; None if none."""
-    places: list[int] = []
+    """For each axis of `part`, in order, its first possible position in `whole`; None if none."""
+    positions: list[int] = []
     start = 0
     for key in part:
-        place = next((i for i in range(start, len(whole)) if whole[i] == key), None)
-        if place is None:
+        position = next((i for i in range(start, len(whole)) if whole[i] == key), None)
+        if position is None:
             return None
-        places.append(place)
-        start = place + 1
-    return tuple(places)
+        positions.append(position)
+        start = position + 1
+    return tuple(positions)
 
 
 def last_fit(part: Sequence[str], whole: Sequence[str]) -> tuple[int, ...] | None:
     """As `first_fit`, with the last places. Where both agree, there is only one way to fit."""
-    places = first_fit(part[::-1], whole[::-1])
-    return None if places is None else tuple(len(whole) - 1 - place for place in reversed(places))
+    positions = first_fit(part[::-1], whole[::-1])
+    return (
+        None
+        if positions is None
+        else tuple(len(whole) - 1 - position for position in reversed(positions))
+    )

@@ -66,7 +66,7 @@ def _scan_of(frame: Frame, span: Span, atom: Atom) -> OpenScan | None:
         return scans.get(atom)
     if not atom.variables().isdisjoint(scans):
         cure = "divide as real numbers: `floor(f32(t) / 2)`"
-        raise ProblemError(DiffersByRound(frame.place(span), f"the quotient `{atom}`", cure))
+        raise ProblemError(DiffersByRound(frame.location(span), f"the quotient `{atom}`", cure))
     return None
 
 

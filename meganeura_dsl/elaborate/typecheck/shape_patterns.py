@@ -23,6 +23,7 @@ from meganeura_dsl.elaborate.values import Axes, Evaluated, Pattern, Tensor, is_
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, Refuted, Verdict
+from meganeura_dsl.symbolic.polynomial import variables_of
 from meganeura_dsl.symbolic.size import Dim, Size, dim, product, show
 from meganeura_dsl.syntax import ast
 
@@ -94,6 +95,9 @@ class Binder:
         self.frame.names[name] = dim(name)
         wanted = self._size(entry)
         del self.frame.names[name]
+        if name not in variables_of(wanted):  # the configuration chose a size without it
+            self._demand(wanted, found, axis)
+            return
         solved = self.frame.facts.solve_for(wanted, name, found)
         if solved is None:
             known = self._known_factor(wanted, name)
@@ -221,33 +225,33 @@ class Mover:
         """Repeat along the axes that only the target names."""
         source, target = self._sides(value)
         keys, flat = _keys(source), _flat(target)
-        places, others = first_fit(keys, _keys(flat)), last_fit(keys, _keys(flat))
-        if places is None or others is None:
+        positions, others = first_fit(keys, _keys(flat)), last_fit(keys, _keys(flat))
+        if positions is None or others is None:
             fault = "expand keeps every axis of the source, in order"
             raise self._refuse(fault, value, keys, flat)
-        if places != others:
-            readings = ({at: axis for axis, at in enumerate(each)} for each in (places, others))
+        if positions != others:
+            readings = ({at: axis for axis, at in enumerate(each)} for each in (positions, others))
             raise self._ambiguous(source, flat, *readings)
         value = self._split(value, source)
         shape = tuple(atom.size for atom in flat)
-        if len(places) < len(shape):
-            value = self.outer.add(self.span, ops.Broadcast(shape, places), value)
+        if len(positions) < len(shape):
+            value = self.outer.add(self.span, ops.Broadcast(shape, positions), value)
         return self._merge(value, target)
 
     def reduce(self, value: Tensor, fold: Callable[[Tensor, tuple[int, ...]], Tensor]) -> Tensor:
         """Fold the axes that only the source names."""
         source, target = self._sides(value)
         keys, flat = _keys(source), _flat(target)
-        places, others = first_fit(_keys(flat), keys), last_fit(_keys(flat), keys)
-        if places is None or others is None:
+        positions, others = first_fit(_keys(flat), keys), last_fit(_keys(flat), keys)
+        if positions is None or others is None:
             raise self._refuse(
                 "a reduction keeps some axes of the source, in order", value, keys, flat
             )
-        if places != others:
-            readings = dict(enumerate(places)), dict(enumerate(others))
+        if positions != others:
+            readings = dict(enumerate(positions)), dict(enumerate(others))
             raise self._ambiguous(source, flat, *readings)
         value = self._split(value, source)
-        axes = tuple(axis for axis in range(len(keys)) if axis not in places)
+        axes = tuple(axis for axis in range(len(keys)) if axis not in positions)
         return self._merge(fold(value, axes), target)
 
     def _sides(self, value: Tensor) -> tuple[list[Atom], list[list[Atom]]]:
@@ -317,7 +321,7 @@ class Mover:
             if surplus
         ]
         found = "\n".join([str(value.type), *parts])
-        return ProblemError(RearrangeMismatch(self.outer.place(self.span), fault, found))
+        return ProblemError(RearrangeMismatch(self.outer.location(self.span), fault, found))
 
     def _ambiguous(
         self,
@@ -329,8 +333,8 @@ class Mover:
         """The refusal of two readings, each saying which source axis a target axis is."""
         unclear = {flat[at].key for at in first if first[at] != second.get(at)}
         either, other = (self._apart(source, flat, each, unclear) for each in (first, second))
-        place = self.outer.place(self.span)
-        return ProblemError(AmbiguousRearrangement(place, either, other))
+        location = self.outer.location(self.span)
+        return ProblemError(AmbiguousRearrangement(location, either, other))
 
     def _apart(
         self,
@@ -360,17 +364,17 @@ class Mover:
 
     def _fault(self, fault: str) -> ProblemError:
         return ProblemError(
-            RearrangeMismatch(self.outer.place(self.span), fault, self.node.span.text)
+            RearrangeMismatch(self.outer.location(self.span), fault, self.node.span.text)
         )
 
     def _mismatch(self, value: Tensor, mismatch: Mismatch) -> ProblemError:
-        place = self.outer.place(self.span)
+        location = self.outer.location(self.span)
         found = str(value.type)
         if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
             fault = (
                 f"a tensor of {value.type.rank} axes does not match {self.node.source.span.text}"
             )
-            return ProblemError(RearrangeMismatch(place, fault, found))
+            return ProblemError(RearrangeMismatch(location, fault, found))
         axis = f"axis {mismatch.axis} is {show(mismatch.found)}"
         fault = f"{axis}, and the pattern says {show(mismatch.wanted)}"
         unbound = isinstance(mismatch.wanted, Dim) and mismatch.wanted.variables() - set(
@@ -386,7 +390,7 @@ class Mover:
         if mismatch.verdict is not None and isinstance(mismatch.verdict, Refuted):
             example = example_of(mismatch.verdict, [("this is", value.type.shape)])
         fact = deciding_fact(self.frame.facts, condition)
-        return ProblemError(RearrangeMismatch(place, fault, found, example, fact))
+        return ProblemError(RearrangeMismatch(location, fault, found, example, fact))
 
 
 def _keys(atoms: Sequence[Atom]) -> list[str]:

@@ -118,7 +118,9 @@ def bind_inputs(inner: Frame, block: ast.Block, arguments: Arguments, span: Span
         fault = f"takes {counted(len(block.inputs), 'tensor')}, and got {len(tensors)} more"
     if fault is not None:
         form = signature(block.name.text, block.parameters, block.inputs)
-        raise ProblemError(WrongArguments(caller_place(inner, span), block.name.text, fault, form))
+        raise ProblemError(
+            WrongArguments(caller_location(inner, span), block.name.text, fault, form)
+        )
     return Arguments(tuple(value for value in arguments.positional if not is_tensor(value)), named)
 
 
@@ -132,9 +134,9 @@ def bind_config(
 ) -> None:
     """Bind configuration by position, by name, and by default, in that order."""
     positional, named = list(arguments.positional), dict(arguments.named)
-    fault, given_at = None, caller_place(inner, span)
+    fault, given_at = None, caller_location(inner, span)
     for parameter in parameters:
-        place = given_at
+        location = given_at
         if positional:
             if parameter.name in named:
                 fault = f"got `{parameter.name}` twice"
@@ -144,11 +146,11 @@ def bind_config(
             value = named.pop(parameter.name)
         elif parameter.default is not None:
             value = evaluate(parameter.default, inner)
-            place = inner.place(parameter.default.span)
+            location = inner.location(parameter.default.span)
         else:
             fault = f"needs `{parameter.name}`"
             break
-        inner.names[parameter.name] = fitted(inner, name, parameter, value, place, evaluate)
+        inner.names[parameter.name] = fitted(inner, name, parameter, value, location, evaluate)
     unknown = next(iter(named), "") if fault is None else ""
     if unknown:
         fault = f"has no argument `{unknown}`"
@@ -161,9 +163,9 @@ def bind_config(
         raise ProblemError(WrongArguments(given_at, name, fault, form, unknown, known))
 
 
-def caller_place(inner: Frame, span: Span) -> Location:
+def caller_location(inner: Frame, span: Span) -> Location:
     """Where a block was applied, in the frame that applied it."""
-    return inner.place(span) if inner.parent is None else inner.parent.place(span)
+    return inner.location(span) if inner.parent is None else inner.parent.location(span)
 
 
 def match_inputs(inner: Frame, block: ast.Block, span: Span, evaluate: Evaluate) -> None:
@@ -215,7 +217,7 @@ def _filled(frame: Frame, span: Span, wanted: TensorType, value: Evaluated) -> T
         case DType.I32 | DType.U32:
             words, fits = "a whole number", is_size(value)
     if not fits or not isinstance(value, int | float | Dim):
-        problem = WrongKind(frame.place(span), f"a tensor or {words}", describe(value))
+        problem = WrongKind(frame.location(span), f"a tensor or {words}", describe(value))
         raise ProblemError(problem)
     filled = scalar(frame, span, value, wanted.dtype, wanted.shape)
     frame.state.neutral[filled.id] = value
@@ -234,7 +236,7 @@ def require_given_sizes(frame: Frame, block: ast.Block) -> None:
         named = [entry.name] if isinstance(entry, ast.Rest) else size_names(entry)
         if not known.issuperset(named):
             wanted = "a size of the inputs that are always given, or of the configuration"
-            raise ProblemError(WrongKind(frame.place(entry.span), wanted, entry.span.text))
+            raise ProblemError(WrongKind(frame.location(entry.span), wanted, entry.span.text))
 
 
 def _match(
@@ -256,29 +258,36 @@ def _match(
 def _argument_problem(
     inner: Frame, block: ast.Block, item: ast.Input, value: Tensor, span: Span, mismatch: Mismatch
 ) -> ArgumentMismatch | LabelsMismatch | RankMismatch:
-    place = caller_place(inner, span)
+    location = caller_location(inner, span)
     first = inner.names[block.inputs[0].name]
     if inner.module.source.name == "loss.mgn" and item is not block.inputs[0] and is_tensor(first):
-        return _labels_problem(place, value, first, mismatch)
+        return _labels_problem(location, value, first, mismatch)
     declared = pattern_text(item.type.shape)
     if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
         what = f"`{item.name}` of `{block.name.text}`"
-        return RankMismatch(place, what, declared, str(value.type))
+        return RankMismatch(location, what, declared, str(value.type))
     condition = Compare("==", mismatch.wanted, mismatch.found)
     example = (
         None
         if mismatch.verdict is None
         else example_of(mismatch.verdict, [("found", value.type.shape)])
     )
-    told = f"{declared}, where axis {mismatch.axis} is {show(mismatch.wanted)}"
+    described = f"{declared}, where axis {mismatch.axis} is {show(mismatch.wanted)}"
     fact = deciding_fact(inner.facts, condition)
     return ArgumentMismatch(
-        place, block.name.text, item.name, told, str(value.type), mismatch.axis, example, fact
+        location,
+        block.name.text,
+        item.name,
+        described,
+        str(value.type),
+        mismatch.axis,
+        example,
+        fact,
     )
 
 
 def _labels_problem(
-    place: Location, labels: Tensor, logits: Tensor, mismatch: Mismatch
+    location: Location, labels: Tensor, logits: Tensor, mismatch: Mismatch
 ) -> LabelsMismatch:
     if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
         axis = f"{labels.type.rank} axes against {logits.type.rank}"
@@ -290,7 +299,7 @@ def _labels_problem(
     one_hot = show_shape(logits.type.shape)
     cure = f"class indices are  i32{indices}        one-hot targets are  {one_hot}"
     return LabelsMismatch(
-        place, show_shape(labels.type.shape), show_shape(logits.type.shape), axis, cure
+        location, show_shape(labels.type.shape), show_shape(logits.type.shape), axis, cure
     )
 
 
@@ -303,7 +312,7 @@ def _check_dtype(
     wanted = "f32 or f16" if written is None else written
     if written != value.type.dtype.value:
         what = f"`{item.name}` of `{block.name.text}` is {wanted}"
-        raise ProblemError(ElementTypeMismatch(caller_place(inner, span), what, str(value.type)))
+        raise ProblemError(ElementTypeMismatch(caller_location(inner, span), what, str(value.type)))
 
 
 def dtype_of(node: ast.Type, frame: Frame) -> DType:
@@ -313,17 +322,17 @@ def dtype_of(node: ast.Type, frame: Frame) -> DType:
     try:
         return DType(node.dtype)
     except ValueError:
-        raise ProblemError(UnknownDType(frame.place(node.span), node.dtype)) from None
+        raise ProblemError(UnknownDType(frame.location(node.span), node.dtype)) from None
 
 
 @contextmanager
-def without_configuration(place: Location) -> Generator[None]:
-    """Where none is to come: what depends on a configuration raises `ProblemError` at `place`."""
+def without_configuration(location: Location) -> Generator[None]:
+    """Where none is to come: what depends on a configuration is a `ProblemError` at `location`."""
     try:
         yield
     except UndecidableError as error:
         raise ProblemError(
-            WrongKind(place, "a configuration that is known", error.reason)
+            WrongKind(location, "a configuration that is known", error.reason)
         ) from error
 
 
@@ -337,7 +346,7 @@ def shape_of(pattern: ast.Pattern, frame: Frame, evaluate: Evaluate) -> tuple[Si
             continue
         size = evaluate(entry, frame)
         if not is_size(size):
-            raise ProblemError(WrongKind(frame.place(entry.span), "a size", describe(size)))
+            raise ProblemError(WrongKind(frame.location(entry.span), "a size", describe(size)))
         shape.append(size)
     return tuple(shape)
 
@@ -404,6 +413,17 @@ def check_where(
                 raise ProblemError(replace(problem, cure=smallest))
 
 
+def assume_where(
+    inner: Frame, block: ast.Block, condition: Callable[[ast.Expression, Frame], Condition]
+) -> None:
+    """Take every clause of a block's `where` for true, as it was proved where the block stands."""
+    given = inner
+    for name in positions_in(block):
+        given = _with_position(inner, given, block, inner.location(block.name.span), name)
+    for clause in block.where:
+        inner.build.facts = inner.facts.assume(condition(clause, given))
+
+
 def _with_position(
     inner: Frame, given: Frame, block: ast.Block, caller: Location, name: str
 ) -> Frame:
@@ -413,9 +433,9 @@ def _with_position(
     size = position_of(inner, value) if is_tensor(value) else None
     if size is None:
         unknown = f"nothing is known of what is given for `{name}`"
-        place = inner.place(clause.span)
+        location = inner.location(clause.span)
         raise ProblemError(
-            WhereUnproved(caller, block.name.text, clause.span.text, unknown, place, None, "")
+            WhereUnproved(caller, block.name.text, clause.span.text, unknown, location, None, "")
         )
     least = Compare(">=", size, 0)
     verdict = facts_about(inner, least).decide(least)
@@ -480,9 +500,9 @@ def _where_problem(
         for item in block.inputs
         if is_tensor(value := inner.names[item.name])
     ]
-    told = "" if isinstance(part, bool) else f", that is {show_condition(part)}"
-    if told.endswith(f" {clause.span.text}"):
-        told = ""
+    described = "" if isinstance(part, bool) else f", that is {show_condition(part)}"
+    if described.endswith(f" {clause.span.text}"):
+        described = ""
     values = "  ".join(
         f"{name}={show(value)}"
         for name in size_names(clause)
@@ -491,7 +511,7 @@ def _where_problem(
     return WhereUnproved(
         caller,
         block.name.text,
-        f"{clause.span.text}{told}",
+        f"{clause.span.text}{described}",
         values,
         Location(clause.span),
         example_of(verdict, tensors),

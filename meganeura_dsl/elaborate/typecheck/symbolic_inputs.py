@@ -2,6 +2,7 @@
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.problems.shape_problems import UnsolvedSize
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.config_kinds import any_of_kind, fitted
 from meganeura_dsl.elaborate.typecheck.contracts import contract_of
@@ -10,6 +11,7 @@ from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
 from meganeura_dsl.elaborate.values import Axes, BlockValue, Evaluated, Unknown
 from meganeura_dsl.ir import ops
 from meganeura_dsl.symbolic.assumptions import Flag
+from meganeura_dsl.symbolic.polynomial import variables_of
 from meganeura_dsl.symbolic.size import Dim, dim
 from meganeura_dsl.syntax import ast
 
@@ -48,8 +50,8 @@ def any_config(parameter: ast.Parameter, frame: Frame, evaluate: Evaluate) -> Ev
         symbol = any_of_kind(parameter, frame, evaluate)
         if parameter.default is not None:
             default = evaluate(parameter.default, frame)
-            place, home = frame.place(parameter.default.span), frame.name
-            fitted(frame, home, parameter, default, place, evaluate)
+            location, home = frame.location(parameter.default.span), frame.name
+            fitted(frame, home, parameter, default, location, evaluate)
         return symbol
     if parameter.default is None:
         return dim(name)
@@ -85,27 +87,45 @@ def _any_block(parameter: ast.Parameter, frame: Frame, evaluate: Evaluate) -> Ev
 
 def any_inputs(inputs: tuple[ast.Input, ...], frame: Frame, evaluate: Evaluate) -> None:
     """Make a tensor of every size for each input; names that are not config are new sizes."""
-    _require_solvable(inputs, frame)
+    solved = _solved_sizes(inputs, frame)
     for item in inputs:
         for entry in item.type.shape.entries:
             if not isinstance(entry, ast.Rest):
                 for name in size_names(entry):
                     frame.names.setdefault(name, dim(name))
+    for entry, name in solved:
+        _require_linear(entry, name, frame, evaluate)
     for item in inputs:
         shape = shape_of(item.type.shape, frame, evaluate)
         leaf = ops.Input(item.name, dtype_of(item.type, frame), shape)
         frame.names[item.name] = frame.add(item.span, leaf)
 
 
-def _require_solvable(inputs: tuple[ast.Input, ...], frame: Frame) -> None:
-    """Refuse a size such as `a * b`, whose factors do not follow from a call."""
+def _solved_sizes(inputs: tuple[ast.Input, ...], frame: Frame) -> list[tuple[ast.Expression, str]]:
+    """The composite sizes that a call solves, each with the name it gives a value.
+
+    Refuses a size such as `a * b`, whose factors do not follow from a call.
+    """
     entries = [entry for item in inputs for entry in item.type.shape.entries]
     known = {*frame.names, *(entry.text for entry in entries if isinstance(entry, ast.Name))}
+    solved: list[tuple[ast.Expression, str]] = []
     for entry in entries:
         if isinstance(entry, ast.Rest):
             continue
         new = [name for name in dict.fromkeys(size_names(entry)) if name not in known]
         if len(new) > 1:
             wanted = "a size with at most one new name"
-            raise ProblemError(WrongKind(frame.place(entry.span), wanted, entry.span.text))
+            raise ProblemError(WrongKind(frame.location(entry.span), wanted, entry.span.text))
+        solved += [(entry, name) for name in new]
         known.update(new)
+    return solved
+
+
+def _require_linear(entry: ast.Expression, name: str, frame: Frame, evaluate: Evaluate) -> None:
+    """Refuse a size such as `h * h` or `h // 2`, from which `h` does not follow."""
+    size = evaluate(entry, frame)
+    if not isinstance(size, Dim):
+        return
+    share, rest = size.split(name)
+    if name in variables_of(share) | variables_of(rest):
+        raise ProblemError(UnsolvedSize(frame.location(entry.span), name))

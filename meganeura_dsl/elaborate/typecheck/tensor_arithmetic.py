@@ -128,7 +128,7 @@ def divide_whole(
         return frame.add(span, WHOLE[operator](right), left)
     raise ProblemError(
         ElementTypeMismatch(
-            frame.place(span),
+            frame.location(span),
             f"`{operator}` divides sizes, and tensors of whole numbers by sizes",
             f"{describe(left)} and {describe(right)}",
             _whole_division(operator, (left, right), names),
@@ -172,7 +172,7 @@ def apply_pair(
     if a.type.dtype is not b.type.dtype:
         raise ProblemError(
             ElementTypeMismatch(
-                frame.place(span),
+                frame.location(span),
                 f"the two sides of `{operator}` have different element types",
                 f"{names[0]}: {a.type}\n{names[1]}: {b.type}",
             )
@@ -215,7 +215,7 @@ def _like(frame: Frame, span: Span, value: Evaluated, other: Tensor) -> Tensor:
         return scalar(frame, span, value, DType.BOOL, other.type.shape)
     if not fits or not is_number(value):
         fault = f"a tensor of {other.type.dtype.value} cannot meet {describe(value)}"
-        raise ProblemError(ElementTypeMismatch(frame.place(span), fault, str(other.type)))
+        raise ProblemError(ElementTypeMismatch(frame.location(span), fault, str(other.type)))
     return scalar(frame, span, value, other.type.dtype, other.type.shape)
 
 
@@ -253,7 +253,9 @@ def require_fit(frame: Frame, span: Span, what: str, wanted: TensorType, value: 
     pairs = zip(found.shape, wanted.shape, strict=False)
     same = found.dtype is wanted.dtype and found.rank == wanted.rank
     if not same or not all(isinstance(equal(frame, a, b), Proved) for a, b in pairs):
-        raise ProblemError(ResultMismatch(frame.place(span), what, str(wanted), str(found), None))
+        raise ProblemError(
+            ResultMismatch(frame.location(span), what, str(wanted), str(found), None)
+        )
 
 
 def _mismatch(
@@ -273,20 +275,20 @@ def _mismatch(
     example = example_of(verdict, shapes)
     sizes = left.type.shape[left_axis], right.type.shape[right_axis]
     fact = helpful_fact(frame.facts, Compare("==", *sizes))
-    place = frame.place(span)
+    location = frame.location(span)
     if fact is not None and not frame.choices.words:
         texts = tuple(
             (f"axis {axis} of {name} is", show(size))
             for axis, name, size in zip((left_axis, right_axis), names, sizes, strict=True)
         )
         what = f"the two sides of `{operator}` agree"
-        return MissingFact(place, what, texts[0], texts[1], example, show_condition(fact))
+        return MissingFact(location, what, texts[0], texts[1], example, show_condition(fact))
     changed = _changes(
         frame, ((names[0], left, left_axis, sizes[1]), (names[1], right, right_axis, sizes[0]))
     )
     sides = [(name, show_shape(shape)) for name, shape in shapes]
     cure = "an axis of size 1 is never stretched: repeat it with expand" if 1 in sizes else ""
-    return ShapeMismatch(place, operator, sides[0], sides[1], example, changed, cure)
+    return ShapeMismatch(location, operator, sides[0], sides[1], example, changed, cure)
 
 
 def _changes(
@@ -314,7 +316,7 @@ def matmul(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tenso
     for side in (left, right):
         if not is_tensor(side) or side.type.rank < 1:
             raise ProblemError(
-                RankMismatch(frame.place(span), "`@`", "two tensors with axes", describe(side))
+                RankMismatch(frame.location(span), "`@`", "two tensors with axes", describe(side))
             )
     assert is_tensor(left)
     assert is_tensor(right)
@@ -326,7 +328,7 @@ def power(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tensor
     exponents = f"a whole number from -{LARGEST_POWER} to {LARGEST_POWER}, 0.5 or -0.5"
     if not is_tensor(left) or not left.type.dtype.is_float:
         raise ProblemError(
-            RankMismatch(frame.place(span), "`**`", "a float tensor on its left", describe(left))
+            RankMismatch(frame.location(span), "`**`", "a float tensor on its left", describe(left))
         )
     if isinstance(right, float) and abs(right) == 0.5:
         root = frame.add(span, ops.Sqrt(), left)
@@ -335,7 +337,7 @@ def power(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tensor
         right = int(right)
     if not isinstance(right, int) or isinstance(right, bool) or abs(right) > LARGEST_POWER:
         raise ProblemError(
-            RankMismatch(frame.place(span), "an exponent", exponents, describe(right))
+            RankMismatch(frame.location(span), "an exponent", exponents, describe(right))
         )
     if right == 0:
         return scalar(frame, span, 1.0, left.type.dtype, left.type.shape)

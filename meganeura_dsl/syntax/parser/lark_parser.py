@@ -162,19 +162,19 @@ def _reduction(
     if not (action or is_list) and len(expansion) == 1:
         return itemgetter(0)
     lists = [
-        place
-        for place, pick in reversed([*enumerate(picks)])
+        position
+        for position, pick in reversed([*enumerate(picks)])
         if pick is not None and expansion[pick].startswith("_")
     ]
 
     def parts(symbols: list[_Symbol]) -> list[Any]:
         """The values that the rule picks, with the items of each list in its place."""
         values: list[Any] = [None if pick is None else symbols[pick].value for pick in picks]
-        for place in lists:
-            if place == 0:
+        for position in lists:
+            if position == 0:
                 values[0].extend(values[1:])
                 return values[0]
-            values[place : place + 1] = values[place]
+            values[position : position + 1] = values[position]
         return values
 
     def collect(symbols: list[_Symbol]) -> _Symbol:

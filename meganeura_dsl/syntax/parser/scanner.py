@@ -120,13 +120,13 @@ class _Scanner:
             inner = self.indentations.pop()
             self._layout(DEDENT)
         if width != self.indentations[-1]:
-            place = Span(self.source, position - width, position)
+            location = Span(self.source, position - width, position)
             outer = self.indentations[-1]
-            raise ProblemError(text_problems.InconsistentIndentation(place, outer, inner))
+            raise ProblemError(text_problems.InconsistentIndentation(location, outer, inner))
 
     def _layout(self, kind: str) -> None:
-        place = self.tokens[-1].end if self.tokens else self.start
-        self.tokens.append(Token(kind, "", place, place))
+        location = self.tokens[-1].end if self.tokens else self.start
+        self.tokens.append(Token(kind, "", location, location))
 
     def _finish(self) -> None:
         if self.brackets:
@@ -163,8 +163,8 @@ class _Scanner:
     def _close(self, token: Token) -> None:
         opening = self.brackets.pop() if self.brackets else None
         if opening is None or opening.kind != _CLOSES[token.kind]:
-            place = None if opening is None else self._span(opening)
-            raise ProblemError(text_problems.UnexpectedClosingBracket(self._span(token), place))
+            location = None if opening is None else self._span(opening)
+            raise ProblemError(text_problems.UnexpectedClosingBracket(self._span(token), location))
 
     def _refuse_malformed_number(self, number: Token) -> None:
         whole = _NUMBER_LIKE.match(self.source.text, number.start, self.end)

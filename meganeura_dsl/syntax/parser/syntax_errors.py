@@ -111,11 +111,11 @@ def _indentation(failure: Failure) -> Problem | None:
     if failure.token.kind == INDENT:
         first = failure.following
         start = failure.source.text.rfind("\n", 0, first.start) + 1
-        place = Span(failure.source, start, first.start)
-        return line_problems.UnexpectedIndentation(place, first.text in _DECLARATIONS)
+        location = Span(failure.source, start, first.start)
+        return line_problems.UnexpectedIndentation(location, first.text in _DECLARATIONS)
     if failure.follows_targets and failure.previous.text in _DECLARATIONS:
-        place = failure.span(failure.previous)
-        return line_problems.UnexpectedIndentation(place, is_declaration=True)
+        location = failure.span(failure.previous)
+        return line_problems.UnexpectedIndentation(location, is_declaration=True)
     return None
 
 
@@ -123,20 +123,20 @@ def _outside(failure: Failure) -> Problem | None:
     is_start = failure.index == 0 and "BLOCK" in failure.accepts
     if failure.token.kind in LAYOUT or not (is_start or END in failure.accepts):
         return None
-    word, place = failure.token.text, failure.span(failure.token)
+    word, location = failure.token.text, failure.span(failure.token)
     if word in _FOREIGN:
-        return token_problems.ForeignSpelling(place, _FOREIGN[word])
+        return token_problems.ForeignSpelling(location, _FOREIGN[word])
     is_statement = word in _STATEMENTS or failure.following.kind in ("EQUAL", "COMMA")
     if not is_statement and (keyword := _nearest(word, _DECLARATIONS)):
-        return token_problems.MisspeltKeyword(place, keyword)
-    return line_problems.OutsideDeclaration(place, is_statement)
+        return token_problems.MisspeltKeyword(location, keyword)
+    return line_problems.OutsideDeclaration(location, is_statement)
 
 
 def _body(failure: Failure) -> Problem | None:
     if failure.accepts_only(INDENT):
         header = failure.line_before(failure.index - 1)
-        place = Span(failure.source, header[-1].end, header[-1].end)
-        return line_problems.MissingBody(place, header[0].text)
+        location = Span(failure.source, header[-1].end, header[-1].end)
+        return line_problems.MissingBody(location, header[0].text)
     if failure.accepts_only(NEWLINE) and failure.previous.kind == "COLON":
         return line_problems.MissingBody(failure.span(failure.token), failure.head.text)
     return None
@@ -202,8 +202,8 @@ def _brackets(failure: Failure) -> Problem | None:
 
 def _typed_colon(line: Sequence[Token]) -> Token | None:
     """The first colon behind which the type of a tensor stands: an element type and a shape."""
-    for place, token in enumerate(line[:-2]):
-        word, bracket = line[place + 1 : place + 3]
+    for location, token in enumerate(line[:-2]):
+        word, bracket = line[location + 1 : location + 3]
         is_type = KEYWORDS.get(word.text) in _DTYPES and bracket.kind == "LSQB"
         if token.kind == "COLON" and is_type:
             return token
@@ -213,8 +213,8 @@ def _typed_colon(line: Sequence[Token]) -> Token | None:
 def _loop(failure: Failure) -> Problem | None:
     if failure.token.kind != "COLON" or "RANGE" not in failure.accepts:
         return None
-    place = Span(failure.source, failure.line[3].start, failure.previous.end)
-    return line_problems.LoopWithoutRange(place)
+    location = Span(failure.source, failure.line[3].start, failure.previous.end)
+    return line_problems.LoopWithoutRange(location)
 
 
 # --- words ---------------------------------------------------------------------------------------
@@ -239,8 +239,8 @@ def _foreign(failure: Failure) -> Problem | None:
     is_update = token.kind in _OPERATORS and following.kind == "EQUAL"
     if is_update and token.end == following.start and failure.follows_targets:
         name = failure.previous.text
-        place = Span(failure.source, token.start, following.end)
-        return token_problems.ForeignSpelling(place, f"write `{name} = {name} {token.text} ...`")
+        location = Span(failure.source, token.start, following.end)
+        return token_problems.ForeignSpelling(location, f"write `{name} = {name} {token.text} ...`")
     return None
 
 

@@ -29,7 +29,7 @@ _FOREIGN_VALUES = {
 }
 
 
-def _place(span: Span, token: Token) -> Span:
+def _span_of(span: Span, token: Token) -> Span:
     return Span(span.source, token.start, token.end)
 
 
@@ -92,7 +92,7 @@ def _parameter(
     span: Span, name: Token, kind: ast.ConfigKind | None, default: ast.Expression | None
 ) -> ast.Parameter:
     if isinstance(kind, ast.BlockKind) and kind.header is not None:
-        named = ast.Name(_place(span, name), name.text)
+        named = ast.Name(_span_of(span, name), name.text)
         kind = ast.BlockKind(kind.span, replace(kind.header, name=named))
     return ast.Parameter(span, name.text, kind, default)
 
@@ -156,16 +156,16 @@ def _if(
     return ast.If(span, condition, then, otherwise or ())
 
 
-def _part(span: Span, target: Token, *parts: ast.Expression | ast.Range) -> ast.Part:
+def _part(span: Span, target: Token, *parts: ast.Entry) -> ast.Part:
     *entries, value = parts
-    assert not isinstance(value, ast.Range)
-    return ast.Part(span, ast.Name(_place(span, target), target.text), tuple(entries), value)
+    assert not isinstance(value, ast.Range | ast.EllipsisEntry)
+    return ast.Part(span, ast.Name(_span_of(span, target), target.text), tuple(entries), value)
 
 
 def _update_part(
-    span: Span, name: Token, entries: tuple[ast.Expression | ast.Range, ...], value: ast.Expression
+    span: Span, name: Token, entries: tuple[ast.Entry, ...], value: ast.Expression
 ) -> ast.Update:
-    return ast.Update(span, ast.Path(_place(span, name), (name.text,)), value, entries)
+    return ast.Update(span, ast.Path(_span_of(span, name), (name.text,)), value, entries)
 
 
 def _minimize(span: Span, value: ast.Expression, over: tuple[ast.Path, ...] | None) -> ast.Minimize:
@@ -197,7 +197,7 @@ def _integer(span: Span, number: Token) -> ast.Integer:
 
 def _integer_of(span: Span, number: Token) -> int:
     if len(number.text) > LONGEST_INTEGER:
-        raise ProblemError(text_problems.MalformedNumber(_place(span, number), "too many digits"))
+        raise ProblemError(text_problems.MalformedNumber(_span_of(span, number), "too many digits"))
     return int(number.text)
 
 
@@ -226,7 +226,7 @@ def _unary(span: Span, operator: Token, operand: ast.Expression) -> ast.Unary:
 
 
 def _binary(span: Span, left: ast.Expression, operator: Token, right: ast.Expression) -> ast.Binary:
-    return ast.Binary(span, operator.text, left, right, _place(span, operator))
+    return ast.Binary(span, operator.text, left, right, _span_of(span, operator))
 
 
 def _conditional(
@@ -252,7 +252,7 @@ def _call(
     arguments: tuple[ast.Argument, ...],
     tensors: tuple[ast.Argument, ...] | None,
 ) -> ast.Call:
-    return ast.Call(span, None, callee.text, _place(span, callee), arguments, tensors or ())
+    return ast.Call(span, None, callee.text, _span_of(span, callee), arguments, tensors or ())
 
 
 def _applied(
@@ -436,6 +436,7 @@ ACTIONS: dict[str, Action] = {
     "splice": ast.Splice,
     "subscript": _with_list(ast.Subscript, 1),
     "range": ast.Range,
+    "ellipsis": ast.EllipsisEntry,
     "labelled": _labelled,
     "applied": _applied,
     "here": _path,

@@ -146,8 +146,8 @@ def moved_down(span: Span) -> tuple[Edit, ...]:
     following = span.source.text[end:].split("\n", 1)[0]
     start = end + _indentation(following)
     gap = gap_before(span)
-    place = Span(span.source, start, start)
-    return Edit(Span(span.source, gap.start, span.end), ""), Edit(place, f"{span.text} ")
+    location = Span(span.source, start, start)
+    return Edit(Span(span.source, gap.start, span.end), ""), Edit(location, f"{span.text} ")
 
 
 def returned_formula(span: Span) -> Span | None:

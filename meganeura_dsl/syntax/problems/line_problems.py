@@ -200,8 +200,8 @@ class LabelWithoutPipe(SyntaxProblem, code="E0133"):
     """
 
     def report(self) -> Report:
-        place = Span(self.span.source, self.span.start, self.span.start)
-        cure = Help("pipe something into it", rewritten(place, "x = x |> "))
+        location = Span(self.span.source, self.span.start, self.span.start)
+        cure = Help("pipe something into it", rewritten(location, "x = x |> "))
         return self.say("a label stands after a pipe", "nothing is piped into this", cure)
 
 

@@ -14,7 +14,7 @@ class AppliedRule:
     rule: str
     op: str
     path: str
-    place: str
+    location: str
 
 
 @dataclass(frozen=True)

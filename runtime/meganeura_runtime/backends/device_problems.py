@@ -71,7 +71,7 @@ class TooLittleMemory(Problem, code="E0554", topic="device"):
         need, available = error.need, error.available
         cure, change = "a smaller batch takes less", None
         if available is None:
-            half = gigabytes((need.bytes + need.kept) // 2)
+            half = gigabytes((need.bytes + need.persistent) // 2)
             cure = f"half the batch would take about {half}"
         elif (share := need.share(available)) == 0:
             cure = "even without a batch, its parameters would not fit"

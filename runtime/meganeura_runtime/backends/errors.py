@@ -12,10 +12,10 @@ class LimitError(Exception):
     """A value exceeds a limit of the adapter; says which, by how much, and where it comes from."""
 
     def __init__(self, value: Value, limit: str, needed: str, allowed: str) -> None:
-        place = str(value.origin)
-        made = f"`{type(value.op).__name__}` gives {value.type}"
+        location = str(value.origin)
+        result = f"`{type(value.op).__name__}` gives {value.type}"
         super().__init__(
-            f"{place}{': ' if place else ''}{made}, which needs {needed}; "
+            f"{location}{': ' if location else ''}{result}, which needs {needed}; "
             f"the adapter's limit `{limit}` is {allowed}"
         )
         self.value = value

@@ -98,9 +98,9 @@ def origins(files: Iterable[Path]) -> tuple[Origin, ...]:
     return tuple(found)
 
 
-def write_checkpoint(path: Path, kept: Mapping[str, Array], progress: Progress) -> None:
+def write_checkpoint(path: Path, persistent: Mapping[str, Array], progress: Progress) -> None:
     """Save what the session keeps, at once; raises `ProblemError` where it cannot be."""
-    write_tensors(path, kept, {KEY: progress.model_dump_json()})
+    write_tensors(path, persistent, {KEY: progress.model_dump_json()})
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, StoredTensor], Progress]:

@@ -22,7 +22,7 @@ from meganeura_runtime.io.data.batches import steps_of_epoch
 from meganeura_runtime.io.data.dataset import Dataset
 from meganeura_runtime.io.data.index_bounds import bounded
 from meganeura_runtime.train.data_fingerprint import fingerprints
-from meganeura_runtime.train.job_data import NOTHING, Given, dataset_of, place_of
+from meganeura_runtime.train.job_data import NOTHING, Given, dataset_of, span_of
 from meganeura_runtime.train.recipe import (
     Recipe,
     Signature,
@@ -152,7 +152,7 @@ def prepare(
     if settings.best_metric.name not in measured:
         raise ProblemError(NoSuchMetric(settings.best_metric.name, measured))
     dataset = dataset_of(raw, settings, demand, folder, data)
-    dataset = bounded(dataset, bounds, place_of("data", raw))
+    dataset = bounded(dataset, bounds, span_of("data", raw))
     recipe = recipe_of(program, train, settings, signature, start)
     _require_measured(raw, recipe, dataset)
     unchecked = {name: bound for name, bound in bounds.items() if name not in demand.inputs}
@@ -180,5 +180,5 @@ def _require_measured(written: RawSettings, recipe: Recipe, dataset: Dataset) ->
     measured = dict[str, Value]() if dataset.test is None else recipe.evaluation({}).outputs
     known = tuple(name for name, value in measured.items() if value.type.rank == 0)
     if schedule.follows not in known:
-        place = written["schedule"].span if "schedule" in written else whole("schedule")
-        raise ProblemError(NothingToFollow(place, schedule.word, schedule.follows, known))
+        span = written["schedule"].span if "schedule" in written else whole("schedule")
+        raise ProblemError(NothingToFollow(span, schedule.word, schedule.follows, known))

@@ -62,15 +62,15 @@ def dataset_of(
     Relative paths of the program start at `folder`.
     """
     sources = _Sources(written, settings, demand, folder, given)
-    place = None if given.train is not None else place_of("data", written)
+    span = None if given.train is not None else span_of("data", written)
     for name in settings.tensors:
         if name not in demand.inputs:
             raise ProblemError(
-                UnknownSetting(place_of("data", written), name, FILE, tuple(demand.inputs))
+                UnknownSetting(span_of("data", written), name, FILE, tuple(demand.inputs))
             )
     path, found = sources.found("data", settings.data)
     if not isinstance(found, Batches):
-        dataset = match_data(found, demand, path, place)
+        dataset = match_data(found, demand, path, span)
         dataset = replace(dataset, train=_drawn(dataset.train, found, written, settings))
     else:
         _require_any_order(written, settings)
@@ -79,7 +79,7 @@ def dataset_of(
         )
         dataset = Dataset(path, train, None)
     dataset = _with_held_out(dataset, settings, sources)
-    require_batch(dataset, demand.batch, place, drop_last=settings.drop_last)
+    require_batch(dataset, demand.batch, span, drop_last=settings.drop_last)
     return dataset
 
 
@@ -110,9 +110,9 @@ def _drawn(
         ("balance", settings.balance),
     ):
         if name is not None:
-            place = place_of(setting, written)
+            span = span_of(setting, written)
             is_balance = setting == "balance"
-            chances = sampling_weights(split, tensors, name, place, is_balance=is_balance)
+            chances = sampling_weights(split, tensors, name, span, is_balance=is_balance)
             return replace(split, weights=chances)
     return split
 
@@ -122,33 +122,35 @@ def _with_held_out(dataset: Dataset, settings: RunSettings, sources: "_Sources")
     wanted = settings.validation
     if wanted is None:
         return dataset
-    place, demand = place_of("validation", sources.written), sources.demand
+    span, demand = span_of("validation", sources.written), sources.demand
     if dataset.test is not None:
         reason = "the data has examples that are held out: its tensors named `test.`"
-        raise ProblemError(UnclearValidation(place, reason))
+        raise ProblemError(UnclearValidation(span, reason))
     if isinstance(wanted, float):
-        return _divided(dataset, wanted, settings.seed, place)
+        return _divided(dataset, wanted, settings.seed, span)
     path, found = sources.found("validation", str(wanted))
     if not isinstance(found, Batches):
-        return replace(dataset, test=match_held_out(found, demand, path, place))
+        return replace(dataset, test=match_held_out(found, demand, path, span))
     return replace(dataset, test=stream(found.data, demand, drop_last=False, held_out=True))
 
 
-def place_of(setting: str, written: RawSettings) -> Span:
+def span_of(setting: str, written: RawSettings) -> Span:
     """Where a setting is, which a run that goes on may have been given when it began."""
     return written[setting].span if setting in written else whole(setting)
 
 
-def _divided(dataset: Dataset, share: float, seed: int, place: Span) -> Dataset:
+def _divided(dataset: Dataset, share: float, seed: int, span: Span) -> Dataset:
     """A share of the examples held out, which the seed picks."""
     split = dataset.train
     assert isinstance(split, StoredSplit)
     out = held_out_of(seed, split.examples, share)
     if not len(out) or len(out) == split.examples:
         reason = f"{share:g} of {split.examples:,} examples are {len(out):,}"
-        raise ProblemError(UnclearValidation(place, reason))
-    kept = np.delete(np.arange(split.examples), out)
-    return replace(dataset, train=split.only(kept), test=replace(split.only(out), weights=None))
+        raise ProblemError(UnclearValidation(span, reason))
+    remaining = np.delete(np.arange(split.examples), out)
+    return replace(
+        dataset, train=split.only(remaining), test=replace(split.only(out), weights=None)
+    )
 
 
 @dataclass(frozen=True)
@@ -172,9 +174,9 @@ class _Sources:
             None if name is None else self.path("data", name)
             for name in (reading.preprocess, reading.tokenizer)
         )
-        place = self.written[setting].span if setting in self.written else None
+        span = self.written[setting].span if setting in self.written else None
         workers = self.settings.workers
-        reader = Reader(self.demand, reading, workers, preprocess, tokenizer, place)
+        reader = Reader(self.demand, reading, workers, preprocess, tokenizer, span)
         return path, reader.tensors(path)
 
     def path(self, setting: str, value: str) -> Path:
@@ -186,17 +188,17 @@ class _Sources:
         if value == str(FROM_PYTHON):
             raise ProblemError(DataFromPython())
         written = self.written.get(setting)
-        place = None if written is None else written.span
-        if place is not None and place.source.name == OVERRIDE:
-            return find_data(value, Path(), place)
+        span = None if written is None else written.span
+        if span is not None and span.source.name == OVERRIDE:
+            return find_data(value, Path(), span)
         if written is not None and value in _texts_of(written.value):
-            return find_data_below(value, self.folder, place)
+            return find_data_below(value, self.folder, span)
         run = self.given.run
         trusted = [self.folder.resolve(), *([] if run is None else [run.resolve()])]
         is_below = any(Path(value).resolve().is_relative_to(each) for each in trusted)
         if value not in embedded_data() and not is_below:
             raise ProblemError(ForeignData(None, Path(value)))
-        return find_data(value, Path(), place)
+        return find_data(value, Path(), span)
 
 
 def _texts_of(value: Static) -> list[Static | None]:

@@ -208,11 +208,11 @@ class Recipe:
         """What every kept leaf of the step holds before the first one; moments start at zero."""
         declared = {each.name: each for each in self.parameters}
         declared |= {average_of(each.name): each for each in self.parameters}
-        kept = [leaf for leaf in leaves(self.compiled) if leaf.is_persistent]
+        persistent = [leaf for leaf in leaves(self.compiled) if leaf.is_persistent]
         with ThreadPoolExecutor(DRAWERS, thread_name_prefix="values") as threads:
-            of_leaves = [declared.get(leaf.name) for leaf in kept]
-            arrays = threads.map(self._initial, kept, of_leaves)
-            return {leaf.name: array for leaf, array in zip(kept, arrays, strict=True)}
+            of_leaves = [declared.get(leaf.name) for leaf in persistent]
+            arrays = threads.map(self._initial, persistent, of_leaves)
+            return {leaf.name: array for leaf, array in zip(persistent, arrays, strict=True)}
 
     def _initial(self, leaf: Leaf, declared: ParameterInfo | None) -> Array:
         """What a kept leaf begins with: what was given, what was declared, or zeros.
@@ -354,9 +354,9 @@ def require_measured(
         raise ProblemError(NoSuchMetric(best, signature.measured))
     if schedule.follows is not None and schedule.follows not in signature.measured:
         written = pipeline.train_settings(program, train)
-        place = written["schedule"].span if "schedule" in written else whole("schedule")
+        span = written["schedule"].span if "schedule" in written else whole("schedule")
         known = signature.measured
-        raise ProblemError(NothingToFollow(place, schedule.word, schedule.follows, known))
+        raise ProblemError(NothingToFollow(span, schedule.word, schedule.follows, known))
 
 
 def settings_of(
@@ -395,8 +395,8 @@ def require_trainable(settings: RunSettings, written: RawSettings, forward: Elab
     problems: list[Problem] = list(group_problems(settings, written, forward.parameters))
     name = training.GRADIENT_NORM
     if settings.gradient_norm and name in forward.graph.outputs:
-        place = written[name].span if name in written else whole(f"{name}=true")
-        problems.append(MetricTaken(place, name))
+        span = written[name].span if name in written else whole(f"{name}=true")
+        problems.append(MetricTaken(span, name))
     if problems:
         raise ProblemsError(tuple(problems))
 

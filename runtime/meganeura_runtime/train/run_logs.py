@@ -113,10 +113,10 @@ def _tensorboard(library: _TensorboardX) -> OpenLog:
 
     @contextmanager
     def opened(start: LogStart) -> Generator[Watch]:
-        place = str(start.folder.path / "tensorboard")
+        path = str(start.folder.path / "tensorboard")
         suffix = f".from-{start.step}"  # without it, a second file of one second replaces the first
         writer = library.SummaryWriter(
-            place, purge_step=start.step + 1 if start.step else None, filename_suffix=suffix
+            path, purge_step=start.step + 1 if start.step else None, filename_suffix=suffix
         )
         try:
             writer.add_text("settings", f"    {start.settings.model_dump_json()}")

@@ -54,9 +54,9 @@ class Shown:
 
 
 def _file(folder: Path, name: str) -> Path:
-    place = folder / FOLDER
-    place.mkdir(exist_ok=True)
-    return place / name
+    target = folder / FOLDER
+    target.mkdir(exist_ok=True)
+    return target / name
 
 
 def _number(value: float) -> float | None:

@@ -76,11 +76,11 @@ class StepLog:
     ) -> None:
         """Record an evaluation after a step, and what the program shows of it."""
         self.read(step)
-        place = {"step": step, "epoch": 0}
-        self.folder.add_metrics({"kind": "held_out", **place, **found})
+        record = {"step": step, "epoch": 0}
+        self.folder.add_metrics({"kind": "held_out", **record, **found})
         if self.folder.writes:
             for name, file in shown.write(self.folder.path, step):
-                self.folder.add_metrics({"kind": "shown", **place, "name": name, "file": file})
+                self.folder.add_metrics({"kind": "shown", **record, "name": name, "file": file})
         others = {name: value for name, value in found.items() if name != LOSS}
         self._watch(Evaluated(step, 0, found[LOSS], others, best, rate))
         self._refresh()
@@ -94,8 +94,8 @@ class StepLog:
         loss = float(one.outputs[LOSS])
         named = named_rates(self._settings, one.rates)
         rates = {**named, "steps_per_second": one.speed.steps}
-        place = {"kind": "step", "step": one.step, "epoch": 0}
-        self.folder.add_metrics({**place, LOSS: loss, **metrics, **rates})
+        record = {"kind": "step", "step": one.step, "epoch": 0}
+        self.folder.add_metrics({**record, LOSS: loss, **metrics, **rates})
         if isfinite(loss):
             speeds = one.speed.steps, one.speed.examples
             self._watch(Logged(one.step, 0, loss, metrics, one.rates[0], *speeds))

@@ -6,17 +6,18 @@ import type { Widget } from "./inputs.ts";
 import { describe, widgetFor } from "./inputs.ts";
 import type { Link } from "./link.ts";
 import { outputView } from "./outputs.ts";
-import type { Opened } from "./protocol.ts";
+import type { Contents } from "./protocol.ts";
 
+/** Show the page of a model, which may still be opening; fulfilled at its first answer, or none. */
 export function inferencePage(
-  parent: HTMLElement, opened: Opened, form: PageForm, link: Link,
+  parent: HTMLElement, contents: Contents, form: PageForm, link: Link,
   tell: { chip: (name: string, text: string) => void; failed: (error: unknown) => void },
-): void {
+): Promise<void> {
   const outputs = el("div", { className: "outputs" });
   const note = el("p", { className: "note" });
   const widgets = new Map<string, Widget>();
   const other = (name: string) => widgets.get(name)!;
-  for (const input of opened.inputs) {
+  for (const input of contents.inputs) {
     const given = form.inputs[input.name] ?? { kind: "numbers" };
     widgets.set(input.name, widgetFor(input, given, changed, other));
   }
@@ -29,7 +30,7 @@ export function inferencePage(
 
   async function run(): Promise<void> {
     isRunning = true;
-    while (isStale) {
+    do {
       isStale = false;
       let feeds;
       try {
@@ -53,11 +54,11 @@ export function inferencePage(
         tell.failed(error);
         break;
       }
-    }
+    } while (isStale);
     isRunning = false;
   }
 
-  const cards = opened.inputs.map((input) => {
+  const cards = contents.inputs.map((input) => {
     const title = el("h2", {});
     describe(title, input);
     return el("section", { className: "card", data: { input: input.name } }, title,
@@ -69,5 +70,5 @@ export function inferencePage(
     el("div", {}, ...cards, el("div", { className: "row" }, button), note),
     el("section", { className: "card" }, el("h2", {}, "Outputs"), outputs),
   );
-  changed();
+  return run();
 }

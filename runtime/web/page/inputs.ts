@@ -5,7 +5,7 @@ import { readTensors } from "../src/index.ts";
 import { elements, shown, storedValues } from "../src/tensor.ts";
 import { dropzone, el, fill, takeDropped } from "./dom.ts";
 import type { BytesForm, InputForm, MaskForm, NumbersForm, PictureForm, SoundForm } from "./form.ts";
-import { centered, pixelsOf, prepared, unprepared } from "./picture.ts";
+import { centered, ON_HOST, pixelsOf, prepared, unprepared } from "./picture.ts";
 import { decoded, logMel, RATE } from "./sound.ts";
 import type { TextReader } from "../src/wordpiece.ts";
 
@@ -54,7 +54,7 @@ export function drawing(form: PictureForm, changed: () => void, failed: (text: s
   const canvas = el("canvas", { width: CANVAS, height: CANVAS, className: "drawing" });
   canvas.setAttribute("aria-label", "draw here");
   const frame = el("div", { className: "frame" }, canvas);
-  const context = canvas.getContext("2d", { willReadFrequently: true })!;
+  const context = canvas.getContext("2d", ON_HOST)!;
   let dropped: ImageBitmap | null = null;
   const clear = () => {
     dropped = null;
@@ -166,7 +166,7 @@ export function show(
     }
     image.data[4 * i + 3] = 255;
   }
-  canvas.getContext("2d")!.putImageData(image, 0, 0);
+  canvas.getContext("2d", ON_HOST)!.putImageData(image, 0, 0);
 }
 
 // --- sounds --------------------------------------------------------------------------------------

@@ -29,12 +29,17 @@ const link = new Link(WORKER, (event) => {
   }
 });
 
-start((bytes) => link.call("open", bytes), async (opened) => {
-  if (!opened.training) {
-    inferencePage(main, opened, form, link, { chip, failed });
-    return;
-  }
-  page = trainingPage(main, opened, form, link, { chip, failed, calm });
+/** Open what the page holds; a model's interface is made while its kernels are compiled. */
+async function open(bytes: Uint8Array) {
+  const contents = await link.call("read", bytes);
+  const answered = contents.training
+    ? null : inferencePage(main, contents, form, link, { chip, failed });
+  return { ...await link.call("open"), contents, answered };
+}
+
+start(open, async ({ contents, answered }) => {
+  if (answered) return await answered;
+  page = trainingPage(main, contents, form, link, { chip, failed, calm });
   if (!document.getElementById("meganeura-data")) return;
   const file: DataFile = { name: "data.safetensors", bytes: await unpacked(text("meganeura-data")) };
   await page.useFiles([file]);

@@ -10,6 +10,9 @@ export interface Pixels {
   readonly bytes: Uint8ClampedArray;
 }
 
+/** Of a canvas that is written or read pixel by pixel, which the GPU would have to wait for. */
+export const ON_HOST: CanvasRenderingContext2DSettings = { willReadFrequently: true };
+
 /** Pillow's weights are whole multiples of 1 / FIXED. */
 const FIXED = 1 << 22;
 
@@ -165,7 +168,7 @@ export function centered(canvas: HTMLCanvasElement): HTMLCanvasElement {
   if (right < 0) return canvas;
   const made = document.createElement("canvas");
   [made.width, made.height] = [width, height];
-  const context = made.getContext("2d")!;
+  const context = made.getContext("2d", ON_HOST)!;
   context.fillRect(0, 0, width, height);
   const [w, h] = [right - left + 1, bottom - top + 1];
   const scale = Math.min(width / w, height / h);

@@ -2,15 +2,17 @@
 
 import type { GenerateOptions, HeldOut, Signature, Step, Tensor, Values } from "../src/index.ts";
 
-/** A model or a training step that was opened. */
-export interface Opened {
-  readonly name: string;
+/** What a file holds: a model or a training step. It is known before its kernels are compiled. */
+export interface Contents {
   readonly inputs: readonly Signature[];
-  readonly outputs: readonly Signature[];
+  readonly training: { readonly batch: number; readonly epochs: number } | null;
+}
+
+/** Where a model was opened, and the memory that it and its weights take, in bytes. */
+export interface Opened {
   readonly device: string;
   readonly bytes: number;
   readonly weights: number;
-  readonly training: { readonly batch: number; readonly epochs: number } | null;
 }
 
 export interface DataFile {
@@ -29,7 +31,10 @@ export interface RunState {
 
 /** What the page asks of the worker. */
 export interface Calls {
-  open(bytes: Uint8Array): Opened;
+  /** What a file holds, which is being opened from then on. */
+  read(bytes: Uint8Array): Contents;
+  /** What was read, once it is open. */
+  open(): Opened;
   run(feeds: Readonly<Record<string, Values>>): { outputs: Record<string, Tensor>; ms: number };
   useFiles(files: readonly DataFile[]): RunState;
   useDrawn(tensors: Readonly<Record<string, Tensor>>): RunState;
@@ -43,10 +48,7 @@ export interface Calls {
 }
 
 /** A model that writes texts, opened. */
-export interface Writer {
-  readonly device: string;
-  readonly bytes: number;
-  readonly weights: number;
+export interface Writer extends Opened {
   readonly capacity: number;
   readonly vocabulary: number;
 }

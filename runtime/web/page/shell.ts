@@ -3,6 +3,7 @@
 import { dropzone, el, fill, megabytes } from "./dom.ts";
 import type { PageForm } from "./form.ts";
 import { Failed } from "./link.ts";
+import type { Opened } from "./protocol.ts";
 
 export const form = JSON.parse(text("meganeura-form")) as PageForm;
 export const main = document.querySelector("main")!;
@@ -19,6 +20,11 @@ export function chip(name: string, words: string): void {
   let found = chips.querySelector<HTMLElement>(`[data-chip=${name}]`);
   if (!found) chips.append((found = el("span", { data: { chip: name } })));
   found.textContent = words;
+}
+
+/** Let the page be seen. Until then it is not painted, which would keep the GPU from its answer. */
+function reveal(): void {
+  document.body.classList.add("shown");
 }
 
 /** Say what went wrong, with its code and its cure. */
@@ -61,11 +67,12 @@ export async function modelBytes(): Promise<Uint8Array> {
     const zone = dropzone(`Drop ${form.beside}, which lies beside this page`, ".mgb", ([file]) =>
       void file!.arrayBuffer().then((bytes) => done(new Uint8Array(bytes))));
     fill(main, el("section", { className: "card" }, el("h2", {}, "The model"), zone));
+    reveal();
   });
 }
 
-/** Open the model by `open`, which shows the page; what goes wrong is said. */
-export function start<T extends { device: string; bytes: number; weights: number }>(
+/** Open the model, and show its page once there is something to see; what goes wrong is said. */
+export function start<T extends Opened>(
   open: (bytes: Uint8Array) => Promise<T>, show: (opened: T) => Promise<void> | void,
 ): void {
   const run = async () => {
@@ -79,11 +86,11 @@ export function start<T extends { device: string; bytes: number; weights: number
     chip("memory", `${megabytes(opened.bytes)} of GPU memory`);
     chip("weights", `${megabytes(opened.weights)} of weights`);
     await show(opened);
-    document.body.dataset.state = "ready";
+    document.body.dataset.state ??= "ready";
   };
   run().catch((error: unknown) => {
     fill(main);
     failed(error);
     document.body.dataset.state = "failed";
-  });
+  }).finally(reveal);
 }

@@ -6,7 +6,7 @@ import { brief, download, dropzone, el, fill } from "./dom.ts";
 import type { PageForm, PictureForm } from "./form.ts";
 import { drawing } from "./inputs.ts";
 import type { Link } from "./link.ts";
-import type { DataFile, Opened, RunState } from "./protocol.ts";
+import type { Contents, DataFile, RunState } from "./protocol.ts";
 import { shown } from "../src/tensor.ts";
 
 /** What the page shows of steps and of the worker's events. */
@@ -22,10 +22,10 @@ const ACCEPTED = ".safetensors,.npz,.npy";
 const MOST_BUTTONS = 40;
 
 export function trainingPage(
-  parent: HTMLElement, opened: Opened, form: PageForm, link: Link,
+  parent: HTMLElement, contents: Contents, form: PageForm, link: Link,
   tell: { chip: (name: string, text: string) => void; failed: (error: unknown) => void; calm: () => void },
 ): TrainingPage {
-  const { batch } = opened.training!;
+  const { batch } = contents.training!;
   const canvas = el("canvas", { className: "curve" });
   canvas.setAttribute("aria-label", "the loss of each step");
   const curve = new Curve(canvas);
@@ -78,9 +78,9 @@ export function trainingPage(
     if (state?.steps) {
       bar.max = state.steps;
       bar.value = step;
-      const epoch = Math.min(opened.training!.epochs, Math.floor(step / state.stepsPerEpoch) + 1);
+      const epoch = Math.min(contents.training!.epochs, Math.floor(step / state.stepsPerEpoch) + 1);
       where.textContent = `step ${step.toLocaleString("en")} of ${state.steps.toLocaleString("en")}`
-        + `, epoch ${epoch} of ${opened.training!.epochs}`;
+        + `, epoch ${epoch} of ${contents.training!.epochs}`;
     }
     where.dataset.step = String(step);
     if (!last) return;
@@ -142,9 +142,9 @@ export function trainingPage(
   const drop = dropzone(`Drop data: ${ACCEPTED.replaceAll(",", ", ")}`, ACCEPTED, (given) =>
     void read(given).then(useFiles));
   drop.dataset.role = "data";
-  const wanted = el("ul", { className: "wanted" }, ...opened.inputs.map((input) =>
+  const wanted = el("ul", { className: "wanted" }, ...contents.inputs.map((input) =>
     el("li", {}, el("b", {}, input.name), el("code", {}, exampleType(input, batch)))));
-  const draw = drawnExamples(opened, form, (tensors) =>
+  const draw = drawnExamples(contents, form, (tensors) =>
     attempt(async () => used(await link.call("useDrawn", tensors))));
   fill(
     parent,
@@ -206,13 +206,13 @@ export async function read(files: readonly File[]): Promise<DataFile[]> {
 
 /** Pictures that are drawn and named one by one, where the data is a picture and its class. */
 function drawnExamples(
-  opened: Opened, form: PageForm, use: (tensors: Record<string, Tensor>) => unknown,
+  contents: Contents, form: PageForm, use: (tensors: Record<string, Tensor>) => unknown,
 ): HTMLElement | null {
-  const { batch } = opened.training!;
-  const picture = opened.inputs.find(({ name }) => form.inputs[name]?.kind === "picture");
-  const label = opened.inputs.find((input) => input !== picture);
+  const { batch } = contents.training!;
+  const picture = contents.inputs.find(({ name }) => form.inputs[name]?.kind === "picture");
+  const label = contents.inputs.find((input) => input !== picture);
   const count = label?.count ?? 0;
-  const isPair = picture && label && opened.inputs.length === 2 && String(label.shape) === `${batch}`;
+  const isPair = picture && label && contents.inputs.length === 2 && String(label.shape) === `${batch}`;
   if (!isPair || count < 2 || count > MOST_BUTTONS) return null;
   const steps = form.inputs[picture.name] as PictureForm;
   const pictures: Float32Array[] = [];

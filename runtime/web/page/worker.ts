@@ -3,19 +3,18 @@
 import type { Step } from "../src/index.ts";
 import { findDevice, Model, parseArtefact, readTensors, Training } from "../src/index.ts";
 import type { StoredTensor } from "../src/index.ts";
+import { inputsOf } from "../src/model.ts";
 import { toStored } from "../src/tensor.ts";
-import type { Calls, Opened, RunState } from "./protocol.ts";
+import type { Calls, Contents, Opened, RunState } from "./protocol.ts";
 import { progress, say, serve, watch } from "./serve.ts";
 
 /** Milliseconds between two reports of steps. */
 const REPORT_EVERY = 50;
 
 const device = findDevice();
-let model: Model | null = null;
+let opening: Promise<Model | Training> | null = null;
 let training: Training | null = null;
 let pausing: AbortController | null = null;
-
-const current = () => model?.gpu ?? training?.gpu;
 
 function state(): RunState {
   const { step, steps, stepsPerEpoch, data } = started();
@@ -32,27 +31,28 @@ function started(): Training {
 }
 
 serve<Calls>({
-  async open(bytes): Promise<Opened> {
+  async read(bytes): Promise<Contents> {
     const artefact = parseArtefact(bytes);
+    const options = { progress, device };
+    opening = artefact.training ? Training.open(artefact, options) : Model.open(artefact, options);
+    opening.catch(() => {});
+    const form = artefact.training;
+    const training = form && { batch: form.batch, epochs: form.epochs };
+    return { inputs: inputsOf(artefact), training };
+  },
+
+  async open(): Promise<Opened> {
+    const opened = await opening!;
+    if (opened instanceof Training) training = opened;
+    watch(opened.gpu, () => opened.gpu);
+    const { artefact, gpu, bytes } = opened;
     const weights = [...artefact.tensors.values()].reduce((sum, each) => sum + each.bytes.length, 0);
-    if (artefact.training) {
-      training = await Training.open(artefact, { progress, device });
-      watch(training.gpu, current);
-      const { batch, epochs } = training.form;
-      const { name, inputs, gpu, bytes: memory } = training;
-      return {
-        name, inputs, outputs: [], device: gpu.title, bytes: memory, weights,
-        training: { batch, epochs },
-      };
-    }
-    model = await Model.open(artefact, { progress, device });
-    watch(model.gpu, current);
-    const { name, inputs, outputs, gpu, bytes: memory } = model;
-    return { name, inputs, outputs, device: gpu.title, bytes: memory, weights, training: null };
+    return { device: gpu.title, bytes, weights };
   },
 
   async run(feeds) {
-    if (!model) throw new Error("there is no model");
+    const model = await opening!;
+    if (model instanceof Training) throw new Error("there is no model");
     const began = performance.now();
     const outputs = await model.run(feeds);
     return { outputs, ms: performance.now() - began };
@@ -128,7 +128,7 @@ serve<Calls>({
 
   async recover() {
     await started().recover();
-    watch(started().gpu, current);
+    watch(started().gpu, () => started().gpu);
     return state();
   },
 });

@@ -70,6 +70,12 @@ export function signatures(
     });
 }
 
+/** What a caller or data gives; the loop feeds the other inputs of a training step. */
+export function inputsOf(artefact: Artefact): readonly Signature[] {
+  const fed = artefact.training && new Set(artefact.training.inputs.map(({ name }) => name));
+  return signatures(artefact, artefact.plan.inputs).filter(({ name }) => fed?.has(name) ?? true);
+}
+
 /** A model with its weights on a device. */
 export class Model {
   readonly artefact: Artefact;
@@ -99,7 +105,7 @@ export class Model {
   }
 
   get inputs(): readonly Signature[] {
-    return signatures(this.artefact, this.artefact.plan.inputs);
+    return inputsOf(this.artefact);
   }
 
   get outputs(): readonly Signature[] {

@@ -275,6 +275,7 @@ async function compiled(plan: Plan, gpu: Gpu, progress: Progress): Promise<GPUCo
   const { device } = gpu;
   const known = pipelines.get(device) ?? new Map<string, Promise<GPUComputePipeline>>();
   pipelines.set(device, known);
+  const made = new Map<string, GPUComputePipeline>();
   let done = 0;
   const compile = async (code: string) => {
     let making = known.get(code);
@@ -283,17 +284,18 @@ async function compiled(plan: Plan, gpu: Gpu, progress: Progress): Promise<GPUCo
       known.set(code, (making = device.createComputePipelineAsync({ layout: "auto", compute })));
     }
     try {
-      return await making;
+      made.set(code, await making);
     } catch (error) {
       throw notAnArtefact(`a kernel cannot be compiled: ${(error as Error).message}`);
     } finally {
       progress(++done, plan.kernels.length);
     }
   };
-  if (!gpu.isSoftware) return await Promise.all(plan.kernels.map(compile));
-  const made: GPUComputePipeline[] = [];
-  for (const code of plan.kernels) made.push(await compile(code));
-  return made;
+  // A browser reads texts one by one: the longest first, whose kernels take longest to compile.
+  const texts = [...plan.kernels].sort((one, other) => other.length - one.length);
+  if (gpu.isSoftware) for (const code of texts) await compile(code);
+  else await Promise.all(texts.map(compile));
+  return plan.kernels.map((code) => made.get(code)!);
 }
 
 function bytesOf(plan: Plan): number {

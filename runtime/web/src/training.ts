@@ -7,7 +7,7 @@ import type { Gpu } from "./gpu.ts";
 import { findDevice, openGpu } from "./gpu.ts";
 import { checked } from "./indices.ts";
 import type { OpenOptions, Signature, Source } from "./model.ts";
-import { artefactOf, onDevice, signatures } from "./model.ts";
+import { artefactOf, inputsOf, onDevice } from "./model.ts";
 import { orderOfEpoch } from "./philox.ts";
 import type { Plan } from "./plan.ts";
 import { MeganeuraError, notAnArtefact } from "./problems.ts";
@@ -90,8 +90,7 @@ export class Training {
 
   /** The inputs that the data feeds, for a batch. */
   get inputs(): readonly Signature[] {
-    const fed = new Set(this.form.inputs.map(({ name }) => name));
-    return signatures(this.artefact, this.artefact.plan.inputs).filter(({ name }) => fed.has(name));
+    return inputsOf(this.artefact);
   }
 
   /** Bytes of the device's memory that a step takes. */

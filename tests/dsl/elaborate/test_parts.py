@@ -10,6 +10,8 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.text import format_graph
+from tests.scans import forward
 
 WINDOW = """\
 block Window(k)(x: [n, s], p: i32[]) -> [n, k]
@@ -67,6 +69,44 @@ def test_what_is_not_known_is_refused(part: str, code: str) -> None:
     header = "block A()(x: [n, s], y: [s], p: i32[], q: i32[]) -> [n]\n    where p + 2 <= s:\n"
     rest = "  z = sum(y) + f32(p) + f32(q)\n"
     assert codes(f"{WINDOW}\n{header}{rest}  return {part} + z\n") == [code]
+
+
+ELLIPSES = (
+    ("y = x[..., 1:]", "y = x[:, :, :, 1:]"),
+    ("y = x[0, ...]", "y = x[0]"),
+    ("y = x[0, ..., -1]", "y = x[0, :, :, -1]"),
+    ("y = x[...]", "y = x"),
+    ("y = x[:, :, :, 0, ...]", "y = x[:, :, :, 0]"),
+    ("y = x[..., p:p + 2, :]", "y = x[:, :, p:p + 2]"),
+    ("y = x\n  y[..., p] = 1", "y = x\n  y[:, :, :, p] = 1"),
+    ("cache y: [2, 3, 4, 5] = zeros\n  update y[..., p:] = x[..., :1]",
+     "cache y: [2, 3, 4, 5] = zeros\n  update y[:, :, :, p:] = x[:, :, :, :1]"),
+    ("scan t in 0..3:\n    y[..., t, :] = x[..., t, :, 0]",
+     "scan t in 0..3:\n    y[:, t] = x[:, t, :, 0]"),
+    ("scan t in 0..4:\n    y[..., t] = x[0, ..., t, :]",
+     "scan t in 0..4:\n    y[:, :, t] = x[0, :, t]"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("short", "long"), ELLIPSES)
+def test_an_ellipsis_is_as_many_whole_axes_as_fit(short: str, long: str) -> None:
+    header = "block A()(x: [2, 3, 4, 5], p: i32[]):\n  x = x + f32(p)\n  p = 4\n"
+    if "p + 2" in short:
+        header = header.replace("4\n", "1\n")
+    graphs = [
+        format_graph(forward(f"{header}  {body}\n  return y\nmodel a = A()\n"))
+        for body in (short, long)
+    ]
+    assert [line.partition("  # ")[0] for line in graphs[0].splitlines()] == [
+        line.partition("  # ")[0] for line in graphs[1].splitlines()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "code"), [("x[..., 0, ...]", "E0203"), ("x[0, ..., 0, 0]", "E0302")]
+)
+def test_an_ellipsis_stands_once_and_for_no_fewer_axes_than_none(part: str, code: str) -> None:
+    assert codes(f"block A()(x: [n, s]) -> [n]:\n  return {part}\n") == [code]
 
 
 def test_a_number_is_not_named_as_a_size_is() -> None:

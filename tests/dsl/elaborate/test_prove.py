@@ -6,6 +6,7 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.declarations.block_proofs import prove_block
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import require_countable
@@ -306,6 +307,31 @@ def test_tied_weights_are_found_inside_a_proved_layer() -> None:
     assert result.holds == 1
 
 
+def test_of_a_proof_that_reads_a_weight_inside_a_layer_only_that_layer_is_looked_into(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bodies: list[str] = []
+    run_body = Elaborator.run_body
+    monkeypatch.setattr(
+        Elaborator,
+        "run_body",
+        lambda self, inner, block: bodies.append(block.name.text) or run_body(self, inner, block),
+    )
+    result = checked(
+        """\
+        block Rows(d)(x: [n, d]) -> [n, d]:
+          return x |> norm: layer_norm |> fc: linear(d)
+
+        block Tied(vocabulary, d)(ids: i32[n]) -> [n, vocabulary]:
+          x = ids |> wte: embedding(vocabulary, d) |> rows: Rows(d)
+          return x @ rearrange(wte.weight, [vocabulary, d] -> [d, vocabulary])
+        """
+    )
+    assert result.proved == ("Rows", "Tied")
+    assert bodies[bodies.index("Tied") :].count("embedding") == 1
+    assert "linear" not in bodies[bodies.index("Tied") :]
+
+
 def test_a_layer_is_applied_twice_by_its_label() -> None:
     result = checked(
         """\
@@ -389,6 +415,15 @@ def test_axes_of_one_name_keep_together_or_are_refused() -> None:
         """) == [("E0219", 8)]
 
 
+@pytest.mark.parametrize(
+    "size", ["h * h", "h // 2", "h % 8", "k // h", "h * h // h", "h * (h + 1)"]
+)
+def test_a_size_from_which_no_name_follows_is_refused_where_it_is_declared(size: str) -> None:
+    written = f"block B(k)(x: [n, {size}]) -> [n]:\n  return sum(x, 1) / k\n"
+    found = [report.code for report in checked(written).reports]
+    assert found == ([] if size == "h * h // h" else ["E0321"])
+
+
 def test_a_size_chosen_by_configuration_is_solved_for() -> None:
     """The name it stands for is read in either branch, and in the condition not at all."""
     result = checked(
@@ -396,6 +431,7 @@ def test_a_size_chosen_by_configuration_is_solved_for() -> None:
         block Either(wide=false)(x: [8 if wide else n, m if not wide else 4]):
           return x
         expect Either() maps [7, 5] -> [7, 5]
+        expect Either(wide=true) maps [8, 4] -> [8, 4]
         """
     )
     assert not result.reports, result.reports

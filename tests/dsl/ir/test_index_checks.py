@@ -87,7 +87,7 @@ def test_what_is_proved_needs_no_check(picked: str, tmp_path: Path) -> None:
 def test_what_is_not_proved_is_looked_at(picked: str, count: int, tmp_path: Path) -> None:
     (check,) = checks_of(with_checks(graph_of(picked, tmp_path))).values()
     assert check.count == count
-    assert check.place.startswith("pick.mgn:2  ")
+    assert check.location.startswith("pick.mgn:2  ")
 
 
 MASKED = "bert"
@@ -131,7 +131,7 @@ def test_an_index_of_a_round_is_looked_at_in_all_rounds(
         return
     ((output, check),) = checks.items()
     assert (check.number, check.count) == (0, 7)
-    assert check.place.startswith("pick.mgn:4  ")
+    assert check.location.startswith("pick.mgn:4  ")
     feeds = {
         "table": np.zeros((7, 3), np.float32),
         "ids": np.full((4, 5), 4, np.int32),

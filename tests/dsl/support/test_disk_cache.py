@@ -15,7 +15,7 @@ OTHER = "4567cdef"
 @pytest.fixture(autouse=True)
 def untold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Notes are given once in a process, which here is once in a test."""
-    monkeypatch.setattr("meganeura_dsl.support.disk_cache._told", set[str]())
+    monkeypatch.setattr("meganeura_dsl.support.disk_cache._reported", set[str]())
 
 
 @pytest.fixture

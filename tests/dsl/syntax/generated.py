@@ -109,7 +109,7 @@ def _numbered(call: ast.Call, path: ast.Path) -> ast.Call:
 
 
 def _extended(inner: Strategy[ast.Expression]) -> Strategy[ast.Expression]:
-    entry = inner | made(ast.Range, st.none() | inner, st.none() | inner)
+    entry = inner | made(ast.Range, st.none() | inner, st.none() | inner) | made(ast.EllipsisEntry)
     return st.one_of(
         made(ast.ListOf, several(inner)),
         made(ast.Unary, st.sampled_from(["-", "not"]), inner),
@@ -147,9 +147,10 @@ SETTINGS = several(
     made(ast.Setting, NAMES, st.none() | st.text(LETTERS, max_size=9), EXPRESSIONS), 1
 )
 
-ENTRIES = several(EXPRESSIONS | RANGES, 1)
+ELLIPSES = made(ast.EllipsisEntry)
+ENTRIES = several(EXPRESSIONS | RANGES | ELLIPSES, 1)
 WORD_PATHS = WORDS.map(lambda word: ast.Path(NOWHERE, (word,)))
-SLICES = st.tuples(RANGES) | st.tuples(EXPRESSIONS, EXPRESSIONS | RANGES)
+SLICES = st.tuples(RANGES | ELLIPSES) | st.tuples(EXPRESSIONS, EXPRESSIONS | RANGES | ELLIPSES)
 
 ANYWHERE: Strategy[ast.Statement] = st.one_of(
     made(ast.Bind, several(NAMES, 1), EXPRESSIONS),

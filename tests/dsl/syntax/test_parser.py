@@ -65,6 +65,8 @@ def call(
         ("x.weight.bias", ("Attribute", ("Attribute", X, "weight"), "bias")),
         ("x[0]", ("Subscript", X, (("Integer", 0),))),
         ("x[:, 0]", ("Subscript", X, (("Range", None, None), ("Integer", 0)))),
+        ("x[..., 1]", ("Subscript", X, (("EllipsisEntry",), ONE))),
+        ("x[...]", ("Subscript", X, (("EllipsisEntry",),))),
         ("x[:y]", ("Subscript", X, (("Range", None, Y),))),
         ("x[1:, :2]", ("Subscript", X, (("Range", ONE, None), ("Range", None, TWO)))),
         ("f(x)[1].w", ("Attribute", ("Subscript", call("f", X), (ONE,)), "w")),
@@ -376,7 +378,7 @@ def again(node: ast.Node) -> str:
             return f"model m = a{text}: F()"
         case ast.Argument() | ast.Rearrangement():
             return f"def f() = g({text})"
-        case ast.Range():
+        case ast.Range() | ast.EllipsisEntry():
             return f"def f() = x[{text}]"
         case ast.Setting():
             return f"train t(x: [n]):\n  run:\n    {text}"

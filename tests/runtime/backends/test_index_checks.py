@@ -73,7 +73,7 @@ def test_a_computed_index_stops_the_run_before_its_weights_are_written(
     problem = caught.value.problem
     assert isinstance(problem, ComputedIndexOutside)
     assert (problem.value, problem.count) == (value, count)
-    assert problem.place.startswith("fit.mgn:3  ")
+    assert problem.location.startswith("fit.mgn:3  ")
     assert read_checkpoint(tmp_path / "run" / "checkpoint.safetensors")[1].step == 0
     assert not (tmp_path / "run" / "weights.safetensors").exists()
 
@@ -83,11 +83,11 @@ def test_after_a_wrong_step_nothing_can_be_read(tmp_path: Path) -> None:
     job = prepare(pipeline.load(str(path)), "fit", tmp_path, ["device=cpu"])
     with with_indices_checked(job.compiled, ReferenceSession(job.compiled), {}) as session:
         session.load(job.initial_values())
-        session.kept()
+        session.persistent()
         with pytest.raises(ProblemError, match="E0537"):
             session.step(Feeder(job).feeds(0))
         with pytest.raises(ProblemError, match="E0537"):
-            session.kept()
+            session.persistent()
         for name in session.names:
             with pytest.raises(ProblemError, match="E0537"):
                 session.read(name)
@@ -129,7 +129,7 @@ def test_an_index_of_the_data_is_told_before_a_step(
     assert isinstance(problem, IndexOutside)
     assert (problem.name, problem.index, problem.value) == (name, index, 2)
     assert problem.file == str(tmp_path / "points.safetensors")
-    assert problem.bound.place == "fit.mgn:3  cross_entropy(z, y)"
+    assert problem.bound.location == "fit.mgn:3  cross_entropy(z, y)"
 
 
 def test_an_index_of_a_whole_input_is_told_with_the_size_it_is_below(tmp_path: Path) -> None:

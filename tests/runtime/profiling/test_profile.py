@@ -45,7 +45,7 @@ def test_every_dispatch_is_in_one_row(device: Device) -> None:
     assert found.kernels == pytest.approx(sum(row.seconds for row in found.kinds()))
     product = next(row for row in found.rows if row.kind == "matmul")
     assert (product.name, product.calls, product.flops) == ("matmul 6x6x6", 2, 2 * 2 * 6**3)
-    assert product.places == ("net.mgn:2 head",)
+    assert product.locations == ("net.mgn:2 head",)
     assert found.memory == {role.value: plan.bytes_for(role) for role in Role}
     assert found.least == plan.least_bytes
     assert found.step > 0
@@ -81,15 +81,15 @@ def test_all_results_of_an_op_are_traffic() -> None:
 
 
 def test_alike_pieces_are_one_row_and_the_dearest_comes_first() -> None:
-    def piece(group: str, place: str, seconds: float) -> Piece:
-        return Piece(f"name {group}", group[0], place, group, seconds, 10, 20)
+    def piece(group: str, location: str, seconds: float) -> Piece:
+        return Piece(f"name {group}", group[0], location, group, seconds, 10, 20)
 
     rows = rows_of([piece("aa", "1", 1.0), piece("b", "2", 5.0), piece("aa", "3", 2.0)])
     assert [(row.name, row.calls, row.seconds) for row in rows] == [
         ("name b", 1, 5.0),
         ("name aa", 2, 3.0),
     ]
-    assert rows[1].places == ("1", "3")
+    assert rows[1].locations == ("1", "3")
     peaks = Peaks(flops=5.0, bandwidth=40.0, how="")
     found = Profile("", peaks, rows, 0, {}, {}, None)
     assert found.roofline(rows[1]) == pytest.approx((20 / 5) / 3)
@@ -112,9 +112,9 @@ def test_examples_fit_their_leaves_and_stay_where_they_make_sense() -> None:
     rate = build.add(Input(LEARNING_RATE, DType.F32, ()))
     graph = build.graph({"y": build.add(Gather(0), table, ids), "z": build.add(Sub(), rate, rate)})
     found, again = example_of(graph), example_of(graph)
-    assert found.kept.keys() == {"table"}
-    assert found.kept["table"].min() >= 0
+    assert found.persistent.keys() == {"table"}
+    assert found.persistent["table"].min() >= 0
     assert set(found.feeds["ids"]) <= set(range(7))
     assert found.feeds["ids"].dtype == np.int32
     assert found.feeds[LEARNING_RATE] == 0
-    np.testing.assert_array_equal(found.kept["table"], again.kept["table"])
+    np.testing.assert_array_equal(found.persistent["table"], again.persistent["table"])

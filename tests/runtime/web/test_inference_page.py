@@ -217,6 +217,23 @@ def test_what_is_wrong_is_said(tabs: BrowserContext, tmp_path: Path) -> None:
     assert refused(model, full)[0] in ("E0554", "E0551")
 
 
+def test_a_page_is_painted_with_its_answer_or_after_a_second(page: Page, tmp_path: Path) -> None:
+    """The browser's own work on the GPU does not come before the model's."""
+    meganeura.load("digits_mlp").model(seed=0).save(tmp_path / "mlp.safetensors")
+    weights = ("--weights", tmp_path / "mlp.safetensors")
+    file = build("digits_mlp", *weights, *ONE, "-o", tmp_path / "mlp.html")
+    waits = "GPU.prototype.requestAdapter = () => new Promise(() => {});"
+    page.add_init_script(IN_WORKERS.replace("SCRIPT", json.dumps(waits)))
+    page.add_init_script("""
+      window.style = () => getComputedStyle(document.body);
+      document.addEventListener("DOMContentLoaded", () => window.atFirst = style().visibility);
+    """)
+    page.goto(file.as_uri())
+    assert page.evaluate("() => [atFirst, style().animationDelay]") == ["hidden", "1s"]
+    page.wait_for_function("() => style().visibility === 'visible'")
+    assert page.locator(".drawing").is_visible(), "it can be drawn on before the model is open"
+
+
 def test_a_lost_device_is_said(page: Page, tmp_path: Path) -> None:
     meganeura.load("digits_mlp").model(seed=0).save(tmp_path / "mlp.safetensors")
     weights = ("--weights", tmp_path / "mlp.safetensors")

@@ -197,8 +197,8 @@ class Conv(Convolution):
         for part in windows.batches(x.shape):
             products = self._split(windows.rows(x[part]), right.shape[1]) @ right
             filled = result[part]
-            places = (filled.shape[0], *filled.shape[2:])
-            filled[...] = channels_first(self._join(products, places))
+            positions = (filled.shape[0], *filled.shape[2:])
+            filled[...] = channels_first(self._join(products, positions))
         return result
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:

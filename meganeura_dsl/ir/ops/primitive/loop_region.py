@@ -58,16 +58,16 @@ class Region:
         self._by_source: dict[tuple[int, int, bool], Value] = {}
         self._leaves: set[int] = set()
         self._time: Value | None = None
-        self._place: Value | None = None
+        self._round_index: Value | None = None
         self._depends: dict[int, bool] = {}
 
     # --- leaves ----------------------------------------------------------------------------------
 
     def leaf(self, of: TensorType) -> Value:
         """A value that differs from round to round."""
-        made = self.build.add(Bound(f"#{self.build.count}", of.dtype, of.shape))
-        self._leaves.add(made.id)
-        return made
+        leaf_value = self.build.add(Bound(f"#{self.build.count}", of.dtype, of.shape))
+        self._leaves.add(leaf_value.id)
+        return leaf_value
 
     @property
     def time(self) -> Value:
@@ -77,11 +77,11 @@ class Region:
         return self._time
 
     @property
-    def place(self) -> Value:
+    def round_index(self) -> Value:
         """The place of the slices along their axes, an i32: of the last round where it is first."""
-        if self._place is None:
-            self._place = self.leaf(TensorType(DType.I32, ()))
-        return self._place
+        if self._round_index is None:
+            self._round_index = self.leaf(TensorType(DType.I32, ()))
+        return self._round_index
 
     def slice(self, source: Value, axis: int, *, backward: bool) -> Value:
         """The slice of each round of a tensor whose axis has a size of one entry for each."""
@@ -145,8 +145,8 @@ class Region:
             making.of[carry.leaf.id] = making.declare(f"{CARRY}{number}", carry.start.type)
         for number, value in enumerate(sliced):
             making.of[value.id] = making.declare(f"{SLICE}{number}", value.type)
-        if self._place is not None:
-            making.of[self._place.id] = round_number
+        if self._round_index is not None:
+            making.of[self._round_index.id] = round_number
         if self._time is not None:
             making.of[self._time.id] = self._counted(making.build, round_number, backward=backward)
         roots = [*(each.next for each in carries), *(one.value for one in collected)]

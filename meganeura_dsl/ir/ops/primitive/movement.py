@@ -128,9 +128,9 @@ class Pad(Op):
         low, high, interior = map(concrete_shape, (self.low, self.high, self.interior))
         spread = tuple(n + (n - 1) * gap for n, gap in zip(x.shape, interior, strict=True))
         shape = tuple(sum(sizes) for sizes in zip(low, spread, high, strict=True))
-        places = zip(low, spread, interior, strict=True)
+        slices = zip(low, spread, interior, strict=True)
         result = np.zeros(shape, x.dtype)
-        result[tuple(slice(start, start + n, gap + 1) for start, n, gap in places)] = x
+        result[tuple(slice(start, start + n, gap + 1) for start, n, gap in slices)] = x
         return result
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:

@@ -176,11 +176,11 @@ def _egraph() -> "bindings.EGraph":
 def _load() -> ModuleType:
     """The native module, without what its package does when it is imported."""
     package = find_spec("egglog")
-    places = list(package.submodule_search_locations or ()) if package else []
-    spec = PathFinder.find_spec(_NATIVE, places) if places else None
+    folders = list(package.submodule_search_locations or ()) if package else []
+    spec = PathFinder.find_spec(_NATIVE, folders) if folders else None
     if spec is None or spec.loader is None:
         raise MissingEngineError("egglog is not installed")
-    _require_version(Path(places[0]).parent)
+    _require_version(Path(folders[0]).parent)
     if not is_enabled(Trick.EGGLOG):
         return import_module(_NATIVE)
     module = module_from_spec(spec)

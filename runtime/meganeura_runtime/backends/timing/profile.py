@@ -26,7 +26,7 @@ class Piece:
 
     name: str
     kind: str
-    place: str
+    location: str
     group: Hashable
     seconds: float
     flops: int
@@ -39,7 +39,7 @@ class Row:
 
     name: str
     kind: str
-    places: tuple[str, ...]
+    locations: tuple[str, ...]
     calls: int
     seconds: float
     flops: int
@@ -86,7 +86,7 @@ def rows_of(pieces: Iterable[Piece]) -> tuple[Row, ...]:
 
 
 def _row(one: Piece) -> Row:
-    return Row(one.name, one.kind, (one.place,), 1, one.seconds, one.flops, one.bytes)
+    return Row(one.name, one.kind, (one.location,), 1, one.seconds, one.flops, one.bytes)
 
 
 def _grouped(rows: Iterable[tuple[Hashable, Row]]) -> tuple[Row, ...]:
@@ -97,12 +97,12 @@ def _grouped(rows: Iterable[tuple[Hashable, Row]]) -> tuple[Row, ...]:
 
 
 def _sum(rows: Sequence[Row]) -> Row:
-    places = tuple(dict.fromkeys(place for row in rows for place in row.places))
+    locations = tuple(dict.fromkeys(location for row in rows for location in row.locations))
     first = rows[0]
     return Row(
         first.name,
         first.kind,
-        places,
+        locations,
         sum(row.calls for row in rows),
         sum(row.seconds for row in rows),
         sum(row.flops for row in rows),

@@ -224,12 +224,12 @@ def _steps(plan: Plan) -> Sequence[str]:
         lines.append(
             f"{number:4} {'  ' * depth}{dispatch.name:{width}} kernel {dispatch.kernel}"
             f" x {' x '.join(map(str, dispatch.workgroups))}"
-            f"  {_places(dispatch)}  {dispatch.origin}"
+            f"  {_slots(dispatch)}  {dispatch.origin}"
         )
     return lines
 
 
-def _places(dispatch: Dispatch) -> str:
+def _slots(dispatch: Dispatch) -> str:
     return " ".join(f"{slot.buffer}:{slot.offset}+{slot.bytes}" for slot in dispatch.slots)
 
 

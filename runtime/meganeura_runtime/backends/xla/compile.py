@@ -29,6 +29,7 @@ from meganeura_runtime.backends.xla.layouts import layout_of
 from meganeura_runtime.backends.xla.lowering.table import IN_BFLOAT16, ON_ONE_GPU, Lowering
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
 from meganeura_runtime.backends.xla.one_reading import in_one_reading
+from meganeura_runtime.backends.xla.partial_sums import PartialSums
 from meganeura_runtime.backends.xla.placement import OneDevice, Placement
 from meganeura_runtime.backends.xla.relu_masks import with_masks_of_results
 from meganeura_runtime.backends.xla.step import copy_of, step_function
@@ -58,10 +59,10 @@ class Program:
         return Program(graph, precision, placement)
 
     @cached_property
-    def kept(self) -> dict[str, Sharding]:
+    def persistent(self) -> dict[str, Sharding]:
         """Where each parameter and state lies."""
         types, _ = leaf_types(self.graph)
-        return {name: self.placement.kept(name, each) for name, each in types.items()}
+        return {name: self.placement.persistent(name, each) for name, each in types.items()}
 
     @cached_property
     def formats(self) -> dict[str, Format]:
@@ -69,7 +70,8 @@ class Program:
         types, _ = leaf_types(self.graph)
         platform = self.placement.platform
         return {
-            name: Format(layout_of(each, platform), self.kept[name]) for name, each in types.items()
+            name: Format(layout_of(each, platform), self.persistent[name])
+            for name, each in types.items()
         }
 
     @cached_property
@@ -120,7 +122,7 @@ class Program:
 
     def exported(self) -> str:
         """The step in StableHLO, which has no layouts."""
-        jitted, arguments = self._traceable(self.kept)
+        jitted, arguments = self._traceable(self.persistent)
         return export.export(jitted)(*arguments).mlir_module()
 
     @property
@@ -139,8 +141,8 @@ class Program:
         What it updates is donated: the new values take the memory of the old ones.
         """
         graph = self.graph
-        kept, fed = leaf_types(graph)
-        arguments = _arguments(kept, places)
+        persistent, fed = leaf_types(graph)
+        arguments = _arguments(persistent, places)
         updated = {name: each for name, each in arguments.items() if name in graph.updates}
         constant = {name: each for name, each in arguments.items() if name not in graph.updates}
         constant |= {copy_of(name): each for name, each in self.copies.items()}
@@ -150,10 +152,11 @@ class Program:
         updates = {name: places[name] for name in graph.updates}
         gathered = {
             name: where
-            for name, each in kept.items()
+            for name, each in persistent.items()
             if (where := self.placement.gathered(name, each)) is not None
         }
-        step = step_function(graph, self.numerics, gathered, self._lowerings)
+        sums = PartialSums.of(graph, self.placement)
+        step = step_function(graph, self.numerics, gathered, self._lowerings, sums)
         jitted = jax.jit(step, donate_argnums=0, out_shardings=(outputs, updates))
         return jitted, (updated, constant, _arguments(fed, self.fed))
 

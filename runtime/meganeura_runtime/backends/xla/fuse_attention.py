@@ -67,9 +67,9 @@ def _readers_of_rows(graph: Graph) -> Mapping[Application, list[bool]]:
     """For each attention, whether each reader of its rows is its gradient and nothing else."""
     found: defaultdict[Application, list[bool]] = defaultdict(list)
     for value in graph.values:
-        for place, operand in enumerate(value.operands):
+        for number, operand in enumerate(value.operands):
             if isinstance(operand.op, Attention) and operand.index == 1:
-                is_gradient = place == ROWS and _is_gradient(value, operand)
+                is_gradient = number == ROWS and _is_gradient(value, operand)
                 found[operand.application].append(is_gradient)
     for root in graph.roots:
         if isinstance(root.op, Attention) and root.index == 1:

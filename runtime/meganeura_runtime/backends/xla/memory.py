@@ -24,10 +24,10 @@ def step_memory(graph: Graph, compiled: Compiled) -> MemoryEstimate:
     if found is None:
         return estimate
     together = found.argument_size_in_bytes + found.temp_size_in_bytes
-    kept, _ = leaf_types(graph)
+    persistent, _ = leaf_types(graph)
     return MemoryEstimate(
         together + found.output_size_in_bytes - found.alias_size_in_bytes,
-        sum(map(size_in_bytes, kept.values())),
+        sum(map(size_in_bytes, persistent.values())),
         estimate.largest,
     )
 

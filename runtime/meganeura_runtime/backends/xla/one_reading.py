@@ -32,22 +32,22 @@ def in_one_reading(graph: Graph, rounded: Container[int]) -> Graph:
     if not found:
         return graph
     build = Builder()
-    made: dict[int, Value] = {}
+    built: dict[int, Value] = {}
 
     def change(value: Value, operands: tuple[Value, ...]) -> Value:
-        made[value.id] = _changed(build, found, made, value) or build.reapply(value, *operands)
-        return made[value.id]
+        built[value.id] = _changed(build, found, built, value) or build.reapply(value, *operands)
+        return built[value.id]
 
     return rebuild(graph, build, change)
 
 
 def _changed(
-    build: Builder, found: Mapping[int, Deviations], made: Mapping[int, Value], value: Value
+    build: Builder, found: Mapping[int, Deviations], built: Mapping[int, Value], value: Value
 ) -> Value | None:
     if value.id not in found:
         return None
     each = found[value.id]
-    x, total, mean = made[each.x.id], made[each.total.id], made[each.mean.id]
+    x, total, mean = built[each.x.id], built[each.total.id], built[each.mean.id]
     squares = build.add(value.op, build.add(Mul(), x, x))
     rest = build.add(Sub(), squares, build.add(Mul(), total, mean))
     return build.add(Maximum(), rest, full(build, rest.type, 0.0))
@@ -64,8 +64,8 @@ def _deviations(graph: Graph) -> Iterator[tuple[Value, Deviations]]:
         if not isinstance(difference.op, Sub):
             continue
         x, spread = difference.operands
-        kept = tuple(axis for axis in range(x.type.rank) if axis not in value.op.axes)
-        if not isinstance(spread.op, Broadcast) or spread.op.axes != kept or 0 in kept:
+        kept_axes = tuple(axis for axis in range(x.type.rank) if axis not in value.op.axes)
+        if not isinstance(spread.op, Broadcast) or spread.op.axes != kept_axes or 0 in kept_axes:
             continue
         (mean,) = spread.operands
         if not isinstance(mean.op, Div):

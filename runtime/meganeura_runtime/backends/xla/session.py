@@ -40,22 +40,22 @@ So many keep it busy, and no more inputs than theirs have to be held.
 SMALL = 1 << 16
 """Bytes of outputs that are always copied to the host behind their step, as losses are."""
 
-Placed = dict[str, jax.Array]
+DeviceArrays = dict[str, jax.Array]
 
 
 class XlaSession(Session):
     """Parameters and states on the devices; the next values take the memory of the last ones."""
 
     def __init__(self, program: Program) -> None:
-        kept, fed = leaf_types(program.graph)
+        persistent, fed = leaf_types(program.graph)
         super().__init__(
-            kept, {name: local_type(each, program.fed[name]) for name, each in fed.items()}
+            persistent, {name: local_type(each, program.fed[name]) for name, each in fed.items()}
         )
         self.program = program
-        self._arrays: Placed = {}
+        self._arrays: DeviceArrays = {}
         """What is kept; sessions that share it have one dictionary."""
-        self._updated = [name for name in kept if name in program.graph.updates]
-        self._constant = [name for name in kept if name not in program.graph.updates]
+        self._updated = [name for name in persistent if name in program.graph.updates]
+        self._constant = [name for name in persistent if name not in program.graph.updates]
         self._copies: dict[str, tuple[jax.Array, jax.Array]] = {}
         """Of a parameter the array that was copied, and its copy in bfloat16."""
         self._running: deque[list[jax.Array]] = deque()
@@ -90,7 +90,7 @@ class XlaSession(Session):
         if not self._compiling.done() or self._compiling.exception() is not None:
             return None
         program = self.program
-        placed = {**program.kept, **program.fed}
+        placed = {**program.persistent, **program.fed}
         found = memory_by_role(program.graph, self.compiled, placed, program.copied_bytes)
         return None if found is None else {str(role): size for role, size in found.roles.items()}
 
@@ -132,12 +132,12 @@ class XlaSession(Session):
     def _get(self, name: str) -> Array:
         return on_host(self._arrays[name])
 
-    def kept(self) -> dict[str, Array]:
+    def persistent(self) -> dict[str, Array]:
         """Read all parameters and states, all copies under way at once."""
         for array in self._arrays.values():
             if array.is_fully_addressable:
                 array.copy_to_host_async()
-        return super().kept()
+        return super().persistent()
 
     def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
         return _Inputs(self, self._placed(feeds))
@@ -145,7 +145,7 @@ class XlaSession(Session):
     def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
         return self._upload(feeds)
 
-    def _placed(self, feeds: Mapping[str, Array]) -> Placed:
+    def _placed(self, feeds: Mapping[str, Array]) -> DeviceArrays:
         with explained():
             return placed_parts(feeds, self.program.fed)
 
@@ -185,7 +185,7 @@ class XlaSession(Session):
         self._last = self._run(_Inputs(self, {**given, **chained}))
         return self._last
 
-    def _copied(self) -> Placed:
+    def _copied(self) -> DeviceArrays:
         """Parameters in bfloat16, rounded again where one has another value since."""
         sources = {name: self._arrays[name] for name in self.program.copies}
         known = self._copies
@@ -203,7 +203,7 @@ class XlaSession(Session):
 class _Inputs(Uploaded):
     """Inputs on the devices."""
 
-    def __init__(self, session: XlaSession, arrays: Placed) -> None:
+    def __init__(self, session: XlaSession, arrays: DeviceArrays) -> None:
         self.session: XlaSession | None = session
         self.arrays = arrays
 
@@ -215,7 +215,7 @@ class _Inputs(Uploaded):
 class _Fetched(Outputs):
     """The outputs of one step, each copied to the host when it is first asked for."""
 
-    def __init__(self, arrays: Placed) -> None:
+    def __init__(self, arrays: DeviceArrays) -> None:
         self.arrays = arrays
 
     def request(self) -> None:

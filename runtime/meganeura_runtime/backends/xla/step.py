@@ -5,6 +5,7 @@ StableHLO, in compiled programs and in profiles.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +33,7 @@ from meganeura_runtime.backends.xla.lowering.table import (
     Lowering,
 )
 from meganeura_runtime.backends.xla.numerics import Numerics
+from meganeura_runtime.backends.xla.partial_sums import PartialSums
 
 MEAN = LibraryAttentionGradient.operands.required.index("mean")
 
@@ -59,11 +61,13 @@ def step_function(
     numerics: Numerics,
     gathered: Mapping[str, Sharding],
     lowerings: Mapping[type[Op], Lowering],
+    sums: PartialSums | None = None,
 ) -> StepFunction:
     """The step of a graph of ops that the table lowers, some of them as `lowerings` says.
 
     A leaf that `gathered` names is spread over devices. Ops that work element by element, as
     optimizers do, compute on its parts; for others it is gathered to where `gathered` says.
+    Each of `sums` is computed as one, from the operands of its parts.
     """
     applications = by_application(graph.values)
     trained = {
@@ -72,53 +76,91 @@ def step_function(
         if isinstance(value.op, LibraryAttentionGradient)
     }
     copied = _shared(graph)
+    part = partial(_part, numerics, lowerings)
 
     def step(updated: Arrays, constant: Arrays, fed: Arrays) -> Stepped:
         leaves = {**updated, **constant, **fed}
-        traced: dict[int, jax.Array] = {}
-        whole: dict[int, jax.Array] = {}
-        copies: dict[int, jax.Array] = {}
+        traced = _Traced(numerics)
         pullbacks: dict[int, Pullback] = {}
         """Of attentions, by the id of what they give."""
         for results in applications:
             value = results[0]
             if isinstance(value.op, Leaf):
-                name = value.op.name
-                traced[value.id] = leaves[name]
-                if copy_of(name) in leaves:
-                    copies[value.id] = leaves[copy_of(name)]
-                if name in gathered:
-                    whole[value.id] = lax.with_sharding_constraint(leaves[name], gathered[name])
+                traced.add_leaf(value, value.op.name, leaves, gathered)
                 continue
-            operands = [traced[each.id] for each in value.operands]
-            if Trait.ELEMENTWISE not in value.op.traits:
-                # Copies are on one device, where nothing is gathered.
-                others = copies if copies and numerics.reads_copy(value) else whole
-                operands = [others.get(each.id, traced[each.id]) for each in value.operands]
+            if sums is not None and value.id in sums.inner:
+                continue
             with jax.named_scope(_scope(value)):
-                if isinstance(value.op, LibraryAttention):
-                    found = _attention(value, operands, trained, pullbacks)
+                if sums is not None and value.id in sums.parts:
+                    operands = [traced.operands(each) for each in sums.parts[value.id]]
+                    found = (sums.total(value, operands, part),)
+                elif isinstance(value.op, LibraryAttention):
+                    found = _attention(value, traced.operands(value), trained, pullbacks)
                 elif isinstance(value.op, LibraryAttentionGradient):
-                    dy = lax.convert_element_type(operands[-1], jnp.bfloat16)
+                    dy = lax.convert_element_type(traced.operands(value)[-1], jnp.bfloat16)
                     found = pullbacks[value.operands[MEAN].id](dy)
                 elif isinstance(value.op, Loop):
+                    operands = traced.operands(value)
                     found = _rounds(value.op, operands, numerics.precision, lowerings)
                 else:
-                    found = _lowered(value, operands, numerics, lowerings)
+                    found = _lowered(value, traced.operands(value), numerics, lowerings)
                 for each in results:
                     stored = numerics.stored[each.id]
-                    traced[each.id] = lax.convert_element_type(found[each.index], stored)
+                    traced.arrays[each.id] = lax.convert_element_type(found[each.index], stored)
         outputs = {
-            name: lax.convert_element_type(traced[value.id], jax_type(value.type.dtype))
+            name: lax.convert_element_type(traced.arrays[value.id], jax_type(value.type.dtype))
             for name, value in graph.outputs.items()
         }
         updates = {
-            name: jnp.copy(traced[value.id]) if name in copied else traced[value.id]
+            name: jnp.copy(traced.arrays[value.id]) if name in copied else traced.arrays[value.id]
             for name, value in graph.updates.items()
         }
         return outputs, updates
 
     return step
+
+
+class _Traced:
+    """The arrays of a step, by the ids of their values."""
+
+    def __init__(self, numerics: Numerics) -> None:
+        self.numerics = numerics
+        self.arrays: dict[int, jax.Array] = {}
+        self.whole: dict[int, jax.Array] = {}
+        """Leaves of which each device has a share, gathered."""
+        self.copies: dict[int, jax.Array] = {}
+        """Copies of parameters in bfloat16."""
+
+    def add_leaf(
+        self, value: Value, name: str, leaves: Arrays, gathered: Mapping[str, Sharding]
+    ) -> None:
+        """A parameter, a state or an input."""
+        self.arrays[value.id] = leaves[name]
+        if copy_of(name) in leaves:
+            self.copies[value.id] = leaves[copy_of(name)]
+        if name in gathered:
+            self.whole[value.id] = lax.with_sharding_constraint(leaves[name], gathered[name])
+
+    def operands(self, value: Value) -> list[jax.Array]:
+        """What a value is computed from."""
+        others: Mapping[int, jax.Array] = {}
+        if Trait.ELEMENTWISE not in value.op.traits:
+            # Copies are on one device, where nothing is gathered.
+            reads_copy = bool(self.copies) and self.numerics.reads_copy(value)
+            others = self.copies if reads_copy else self.whole
+        return [others.get(each.id, self.arrays[each.id]) for each in value.operands]
+
+
+def _part(
+    numerics: Numerics,
+    lowerings: Mapping[type[Op], Lowering],
+    value: Value,
+    operands: Sequence[jax.Array],
+) -> jax.Array:
+    """A part of a sum over the examples, from some of these."""
+    with jax.named_scope(_scope(value)):
+        (found,) = _lowered(value, operands, numerics, lowerings)
+        return widened(lax.convert_element_type(found, numerics.stored[value.id]))
 
 
 def _lowered(
@@ -157,8 +199,10 @@ def _rounds(
     names, first, second = loop.names, loop.carried, loop.carried + len(loop.sliced)
     constant = dict(zip(names[second:], given[second:], strict=True))
 
-    def one_round(carries: list[jax.Array], place: jax.Array, slices: list[jax.Array]) -> Round:
-        fed = {ROUND: place, **dict(zip(names[:first], carries, strict=True))}
+    def one_round(
+        carries: list[jax.Array], round_index: jax.Array, slices: list[jax.Array]
+    ) -> Round:
+        fed = {ROUND: round_index, **dict(zip(names[:first], carries, strict=True))}
         fed |= dict(zip(names[first:second], slices, strict=True))
         outputs, _ = body({}, constant, fed)
         return (
@@ -176,12 +220,12 @@ def _all_rounds(
 ) -> Round:
     """The rounds of a loop by `lax.scan`."""
     slices = [jnp.moveaxis(x, axis, 0) for x, axis in zip(sources, loop.sliced, strict=True)]
-    places = jnp.arange(concrete(loop.rounds), dtype=jnp.int32)
+    round_indices = jnp.arange(concrete(loop.rounds), dtype=jnp.int32)
 
     def step(carries: list[jax.Array], read: tuple[jax.Array, list[jax.Array]]) -> Round:
         return one_round(carries, *read)
 
-    carries, stacks = lax.scan(step, starts, (places, slices), reverse=loop.backward)
+    carries, stacks = lax.scan(step, starts, (round_indices, slices), reverse=loop.backward)
     collected = zip(stacks, loop.collected, strict=True)
     return carries, [jnp.moveaxis(stack, 0, axis) for stack, axis in collected]
 
@@ -201,14 +245,14 @@ def _until_it_stops(
 
     def step(state: tuple[jax.Array, Round]) -> tuple[jax.Array, Round]:
         count, (carries, stacks) = state
-        place = rounds - 1 - count if loop.backward else count
+        round_index = rounds - 1 - count if loop.backward else count
         slices = [
-            lax.dynamic_index_in_dim(x, place, axis, keepdims=False)
+            lax.dynamic_index_in_dim(x, round_index, axis, keepdims=False)
             for x, axis in zip(sources, loop.sliced, strict=True)
         ]
-        following, found = one_round(carries, place, slices)
+        following, found = one_round(carries, round_index, slices)
         written = [
-            lax.dynamic_update_index_in_dim(whole, each, place, axis)
+            lax.dynamic_update_index_in_dim(whole, each, round_index, axis)
             for whole, each, axis in zip(stacks, found, loop.collected, strict=True)
         ]
         return count + 1, (following, written)

@@ -8,7 +8,7 @@ import onnx
 import onnxruntime
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_runtime.export.onnx.differences import ALLOWED, distance, first_line
+from meganeura_runtime.export.onnx.differences import allowed, distance, first_line
 from meganeura_runtime.export.onnx.examples import Example
 from meganeura_runtime.export.onnx.onnx_problems import OnnxDiffers
 
@@ -53,8 +53,9 @@ def _difference(session: onnxruntime.InferenceSession, example: Example) -> floa
             reason = f"`{name}` has the shape {list(array.shape)}, not {list(expected.shape)}"
             raise ProblemError(OnnxDiffers(reason, sizes))
         difference = distance(array, expected)
-        if not difference <= ALLOWED:
-            reason = f"`{name}` differs by {difference:.3g}, and {ALLOWED:g} is allowed"
+        most = allowed(difference, name, example.outputs, example.exact)
+        if not difference <= most:
+            reason = f"`{name}` differs by {difference:.3g}, and {most:.3g} is allowed"
             raise ProblemError(OnnxDiffers(reason, sizes))
         largest = max(largest, difference)
     return largest

@@ -1,11 +1,15 @@
 """How far outputs are from what they should be, and what an error says in one line."""
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
 from meganeura_dsl.ir.graph import Array
 
 ALLOWED = 1e-4
 """The largest difference of an output, in units of its largest element or of 1."""
+ROUNDED = 1e-2
+"""The largest where the reference itself is so far from its result in double precision."""
 
 
 def distance(given: Array, wanted: Array) -> float:
@@ -17,6 +21,28 @@ def distance(given: Array, wanted: Array) -> float:
             return float("nan")
         scale = max(1.0, float(np.abs(wanted[known]).max(initial=0)))
         return float(np.abs(given[known] - wanted[known]).max(initial=0)) / scale
+
+
+def allowed(
+    difference: float,
+    name: str,
+    reference: Mapping[str, Array],
+    exact: Callable[[], Mapping[str, Array]],
+    least: float = ALLOWED,
+) -> float:
+    """How far an output, which differs so much, may be from that of the reference.
+
+    That is `least`, or twice the distance of the reference from what `exact` computes in double
+    precision. A model that magnifies the roundings of its values has no single result in single
+    precision: what is as near to the exact one as the reference is right.
+    """
+    if difference <= least:
+        return least
+    try:
+        rounding = distance(reference[name], exact()[name])
+    except MemoryError:
+        return least
+    return max(least, min(2 * rounding, ROUNDED)) if np.isfinite(rounding) else least
 
 
 def first_line(error: Exception) -> str:

@@ -1,6 +1,6 @@
 """What a file is compared with."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Array
@@ -13,3 +13,5 @@ class Example:
     sizes: Mapping[str, int]
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array]
+    exact: Callable[[], Mapping[str, Array]]
+    """Computes the outputs in double precision."""

@@ -1,18 +1,18 @@
 """A model written as an ONNX file, after it was compared with the model itself."""
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
-from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.types import example_sizes
 from meganeura_runtime.export.cache_problems import require_no_caches
 from meganeura_runtime.export.onnx.examples import Example
 from meganeura_runtime.export.onnx.options import OnnxOptions
-from meganeura_runtime.export.reference_run import random_inputs, reference_run
+from meganeura_runtime.export.reference_run import exact_run, random_inputs, reference_run
 from meganeura_runtime.support.optional_imports import load
 
 Elaborate = Callable[[Mapping[str, int]], Elaboration]
@@ -50,19 +50,38 @@ def export_onnx(
     symbolic = elaborate({})
     require_no_caches(symbolic.graph, "ONNX")
     model = onnx_model(name, symbolic.graph, values, options)
-    first = example_sizes(symbolic.inputs.values())
-    examples = [_example(elaborate, values, first)]
-    if first:
-        with suppress(ProblemError):  # the model may not have all of these sizes
-            doubled = {size: 2 * number for size, number in first.items()}
-            examples.append(_example(elaborate, values, doubled))
+    examples = [_example(graph, values, sizes) for sizes, graph in _graphs(elaborate, symbolic)]
     difference = write(model, path, examples)
     return Exported(len(model.graph.node), difference, tuple(each.sizes for each in examples))
 
 
-def _example(
-    elaborate: Elaborate, values: Mapping[str, Array], sizes: Mapping[str, int]
-) -> Example:
-    graph = elaborate(sizes).graph
+def _graphs(
+    elaborate: Elaborate, symbolic: Elaboration
+) -> Sequence[tuple[Mapping[str, int], Graph]]:
+    """The model at some sizes and at twice those, or at some alone where no two of them are taken.
+
+    Raises `ProblemError` if none is.
+    """
+    sizes = example_sizes(symbolic.inputs.values())
+    if not sizes:
+        return [(sizes, symbolic.graph)]
+    alone, refused = None, None
+    for _ in range(max(sizes.values()).bit_length()):
+        doubled = {name: 2 * size for name, size in sizes.items()}
+        try:
+            first = sizes, elaborate(sizes).graph
+            alone = alone or first
+            return [first, (doubled, elaborate(doubled).graph)]
+        except ProblemError as error:
+            refused = refused or error
+        sizes = {name: max(1, size // 2) for name, size in sizes.items()}
+    if alone is None:
+        assert refused is not None
+        raise refused
+    return [alone]
+
+
+def _example(graph: Graph, values: Mapping[str, Array], sizes: Mapping[str, int]) -> Example:
     inputs = random_inputs(graph, len(sizes))
-    return Example(sizes, inputs, reference_run(graph, values, inputs))
+    outputs = reference_run(graph, values, inputs)
+    return Example(sizes, inputs, outputs, partial(exact_run, graph, values, inputs))

@@ -81,7 +81,7 @@ class Lowering:
             self._expanded[value.id] = self.emitter.add("Expand", tensor.name, shape)
         return self._expanded[value.id]
 
-    def places(self, count: Size) -> str:
+    def indices(self, count: Size) -> str:
         """0 ... count - 1, of i32."""
         if isinstance(count, int):
             return self.emitter.constant(np.arange(count, dtype=np.int32))

@@ -48,13 +48,13 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Place:
+class LabelPath:
     """The path of a parameter or a label."""
 
     words: Words
 
 
-Piece = str | Ref | Count | Place
+Piece = str | Ref | Count | LabelPath
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Applied:
     @property
     def pieces(self) -> tuple[Piece, ...]:
         """Everything it says, in order."""
-        label = () if self.label is None else (Place(self.label),)
+        label = () if self.label is None else (LabelPath(self.label),)
         return (Ref(self.source), *label, self.callee, *self.config, *self.tensors)
 
 
@@ -130,7 +130,7 @@ class Scanned:
 
     rounds: Size
     is_backward: bool
-    place: Tensor
+    round_index: Tensor
     """Which slice of the collected and sliced tensors belongs to the round."""
     starts: tuple[int, ...]
     carries: tuple[Tensor, ...]
@@ -142,7 +142,7 @@ class Scanned:
     @property
     def pieces(self) -> tuple[Piece, ...]:
         """The values from outside that it reads, and the labels in it; equal to no other's."""
-        own = {self.place.id, *(each.id for each in self.carries)}
+        own = {self.round_index.id, *(each.id for each in self.carries)}
         own |= {result.id for each in self.body for result in each.results}
         inner = [piece for each in self.body for piece in each.pieces]
         inner += [Ref(each) for each in self.following]
@@ -150,9 +150,9 @@ class Scanned:
         kept = [
             piece
             for piece in inner
-            if isinstance(piece, Place) or (isinstance(piece, Ref) and piece.value not in own)
+            if isinstance(piece, LabelPath) or (isinstance(piece, Ref) and piece.value not in own)
         ]
-        return (str(self.place.id), *map(Ref, self.starts), *kept)
+        return (str(self.round_index.id), *map(Ref, self.starts), *kept)
 
 
 Expression = Code | Applied | Declared | Scanned
@@ -180,7 +180,7 @@ class Statement:
 
 def pieces_of(code: Expression) -> tuple[Piece, ...]:
     """Everything an expression says, in order."""
-    return (Place(code.words), code.kind) if isinstance(code, Declared) else code.pieces
+    return (LabelPath(code.words), code.kind) if isinstance(code, Declared) else code.pieces
 
 
 def size_piece(size: Size, level: Level = Level.PIPE) -> Piece:

@@ -111,10 +111,10 @@ def scanned(build: Builder, rounds: Rounds, body: Body, *, counts: bool) -> list
     backward = bool(rounds.sliced) and all(each.is_backward for each in rounds.sliced)
     sources = [_towards(build, each, backward=backward) for each in rounds.sliced]
     before = len(build.statements)
-    place = build.fresh(DType.I32, ())
+    round_index = build.fresh(DType.I32, ())
     carries = [build.fresh(each.dtype, each.shape) for each in rounds.starts]
-    slices = [_slice(build, each, place) for each in sources]
-    found = list(body([*([place] if counts else []), *carries, *slices]))
+    slices = [_slice(build, each, round_index) for each in sources]
+    found = list(body([*([round_index] if counts else []), *carries, *slices]))
     following, gathered = found[: len(carries)], found[len(carries) :]
     for carry, after in zip(carries, following, strict=True):
         if after.dtype is not carry.dtype or not build.same_shape(after.shape, carry.shape):
@@ -128,7 +128,7 @@ def scanned(build: Builder, rounds: Rounds, body: Body, *, counts: bool) -> list
     collected = [*zip(gathered, _axes(gathered, rounds.collected), strict=True)]
     collected += [(each.after, (0, backward)) for each in last]
     code = Scanned(
-        rounds.count, backward, place, tuple(each.start.id for each in carried),
+        rounds.count, backward, round_index, tuple(each.start.id for each in carried),
         tuple(each.inside for each in carried), inner, tuple(each.after.id for each in carried),
         tuple(Collected(each.id, axis) for each, (axis, _) in collected),
     )  # fmt: skip
@@ -184,7 +184,7 @@ def _towards(build: Builder, sliced: Sliced, *, backward: bool) -> Sliced:
     return replace(sliced, tensor=turned, is_backward=backward)
 
 
-def _slice(build: Builder, sliced: Sliced, place: Tensor) -> Tensor:
+def _slice(build: Builder, sliced: Sliced, round_index: Tensor) -> Tensor:
     """The slice of a round: its place itself, where that is what is sliced."""
     x, axis = sliced.tensor, sliced.axis
     if x.id in build.counters:
@@ -192,8 +192,8 @@ def _slice(build: Builder, sliced: Sliced, place: Tensor) -> Tensor:
         build.counters.add(counter.id)
         return counter
     if build.is_iota(x):
-        return place
-    pieces = (Ref(x.id, Level.ATOM), "[", ":, " * axis, Ref(place.id), "]")
+        return round_index
+    pieces = (Ref(x.id, Level.ATOM), "[", ":, " * axis, Ref(round_index.id), "]")
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     return build.add(Code(pieces, Level.ATOM), x.dtype, shape)
 

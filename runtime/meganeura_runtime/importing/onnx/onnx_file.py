@@ -57,20 +57,20 @@ class OnnxFile:
 
     def _external(self, tensor: TensorProto, name: str, shape: tuple[int, ...]) -> Array:
         said = {each.key: each.value for each in tensor.external_data}
-        place = self._beside(name, said.get("location", ""))
+        path = self._beside(name, said.get("location", ""))
         wanted = NUMBERS[tensor.data_type]
         size = prod(shape) * wanted.itemsize
         start = self._number(name, said.get("offset", "0"))
         if self._number(name, said.get("length", str(size))) != size:
             raise self.fault(f"`{name}` of {size} bytes is said to have {said['length']} of them")
         try:
-            with opened(place) as file:
-                if place.stat().st_size < start + size:
-                    raise self.fault(f"`{place.name}` ends before `{name}` does")
+            with opened(path) as file:
+                if path.stat().st_size < start + size:
+                    raise self.fault(f"`{path.name}` ends before `{name}` does")
                 file.seek(start)
                 content = file.read(size)
         except OSError as error:
-            raise self.fault(f"`{place.name}`: {error.strerror or error}") from None
+            raise self.fault(f"`{path.name}`: {error.strerror or error}") from None
         return np.frombuffer(content, wanted).reshape(shape)
 
     def _number(self, name: str, text: str) -> int:
@@ -92,11 +92,11 @@ class OnnxFile:
             reason = "it is not a name inside of the model's folder"
             raise ProblemError(UnsafeExternalData(self.path, name, location[:200], reason))
         folder = self.path.parent.resolve()
-        place = (folder / parts).resolve()
-        if not place.is_relative_to(folder):
+        path = (folder / parts).resolve()
+        if not path.is_relative_to(folder):
             reason = "it is a link that leads out of the model's folder"
             raise ProblemError(UnsafeExternalData(self.path, name, location[:200], reason))
-        return place
+        return path
 
 
 NUMBERS: Mapping[int, np.dtype[np.generic]] = {

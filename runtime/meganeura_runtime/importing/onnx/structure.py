@@ -11,8 +11,8 @@ import numpy as np
 
 from meganeura_runtime.importing.onnx.code import (
     Declared,
+    LabelPath,
     Piece,
-    Place,
     Ref,
     Statement,
     Tensor,
@@ -154,7 +154,7 @@ def _form(statement: Statement) -> object:
         match piece:
             case Ref(_, level):
                 return level
-            case Place(words):
+            case LabelPath(words):
                 return tuple("#" if isinstance(word, int) else word for word in words)
             case _:
                 return piece
@@ -185,28 +185,28 @@ def _verified(
         return None
     carried = list(starts)
 
-    def value(round_: int, place: tuple[int, int]) -> Tensor:
-        return statements[first + round_ * period + place[0]].results[place[1]]
+    def value(round_: int, position: tuple[int, int]) -> Tensor:
+        return statements[first + round_ * period + position[0]].results[position[1]]
 
     leaving = [*results, *(each for one in statements[end:] for each in one.operands)]
-    last = {value(count - 1, place).id for place in carried}
+    last = {value(count - 1, position).id for position in carried}
     if any(each in where and each not in last for each in leaving) or not carried:
         return None
-    given = [tensors.get(starts[place]) for place in carried]
+    given = [tensors.get(starts[position]) for position in carried]
     known = [tensors.get(each) for each in shared]
     if None in given or None in known:
         return None
     if any(
-        each is None or each.type != value(0, place).type
-        for each, place in zip(given, carried, strict=True)
+        each is None or each.type != value(0, position).type
+        for each, position in zip(given, carried, strict=True)
     ):
         return None
     body = statements[first + period : first + 2 * period]
-    inputs = (*(value(0, place) for place in carried), *(each for each in known if each))
-    inner = straight(body, [value(1, place).id for place in carried])
+    inputs = (*(value(0, position) for position in carried), *(each for each in known if each))
+    inner = straight(body, [value(1, position).id for position in carried])
     return Repeat(
-        prefix, base, count, tuple(starts[place] for place in carried),
-        tuple(value(count - 1, place) for place in carried), tuple(shared),
+        prefix, base, count, tuple(starts[position] for position in carried),
+        tuple(value(count - 1, position) for position in carried), tuple(shared),
         folded_loops(inner, inputs), inputs, period,
     )  # fmt: skip
 
@@ -227,8 +227,8 @@ def _flow(
             if kinds[1][0] == "carried":
                 if kinds[0][0] != "outside":
                     raise _DiffersError
-                place = kinds[1][1], kinds[1][2]
-                if starts.setdefault(place, operands[0]) != operands[0]:
+                position = kinds[1][1], kinds[1][2]
+                if starts.setdefault(position, operands[0]) != operands[0]:
                     raise _DiffersError
             elif kinds[0] != kinds[1]:
                 raise _DiffersError
@@ -244,10 +244,10 @@ def _kind(
     if value not in where:
         return "outside", value, 0
     index, at = where[value]
-    made, offset = divmod(index, period)
-    if made == round_:
+    built, offset = divmod(index, period)
+    if built == round_:
         return "own", offset, at
-    if made == round_ - 1:
+    if built == round_ - 1:
         return "carried", offset, at
     raise _DiffersError
 
@@ -279,4 +279,4 @@ def _step(paths: Sequence[Words]) -> tuple[Words, int]:
 
 
 def _paths(statement: Statement) -> Iterator[Words]:
-    yield from (piece.words for piece in statement.pieces if isinstance(piece, Place))
+    yield from (piece.words for piece in statement.pieces if isinstance(piece, LabelPath))

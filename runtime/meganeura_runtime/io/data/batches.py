@@ -45,11 +45,11 @@ def held_out_of(seed: int, examples: int, share: float) -> NDArray[np.int64]:
 
 
 def require_batch(
-    dataset: Dataset, batch: int, place: Span | None = None, *, drop_last: bool = True
+    dataset: Dataset, batch: int, span: Span | None = None, *, drop_last: bool = True
 ) -> None:
     """Raise `ProblemError` where an epoch would not have even one step."""
     if steps_of_epoch(dataset.train.examples, batch, drop_last=drop_last) == 0:
-        raise ProblemError(TooFewExamples(place, dataset.path, dataset.train.examples, batch))
+        raise ProblemError(TooFewExamples(span, dataset.path, dataset.train.examples, batch))
 
 
 def steps_of_epoch(examples: int, batch: int, *, drop_last: bool) -> int:

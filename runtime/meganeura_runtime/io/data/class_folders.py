@@ -125,7 +125,7 @@ def is_class_folder(path: Path) -> bool:
     return path.is_dir() and any(each.is_dir() for each in path.iterdir())
 
 
-def class_folder(path: Path, place: Span | None = None) -> ClassFolder:
+def class_folder(path: Path, span: Span | None = None) -> ClassFolder:
     """What a folder holds; raises `ProblemError` where that is not clear.
 
     Folders `train` and `val` (or `valid`, `validation`, `test`) are two splits of the same classes.
@@ -133,15 +133,15 @@ def class_folder(path: Path, place: Span | None = None) -> ClassFolder:
     """
     train = path / TRAIN
     if not train.is_dir():
-        return _read(path, {"": path}, place)
+        return _read(path, {"": path}, span)
     held_out = [path / name for name in HELD_OUT if (path / name).is_dir()]
     if len(held_out) > 1:
         names = " and ".join(f"`{each.name}`" for each in held_out)
-        raise ProblemError(NoClasses(place, path, f"both {names} could be held out"))
-    return _read(path, dict(zip(("train.", "test."), (train, *held_out), strict=False)), place)
+        raise ProblemError(NoClasses(span, path, f"both {names} could be held out"))
+    return _read(path, dict(zip(("train.", "test."), (train, *held_out), strict=False)), span)
 
 
-def _read(folder: Path, splits: Mapping[str, Path], place: Span | None) -> ClassFolder:
+def _read(folder: Path, splits: Mapping[str, Path], span: Span | None) -> ClassFolder:
     """The classes and the files of one or two splits."""
     classes = _folders(next(iter(splits.values())))
     found: dict[str, dict[str, list[tuple[Path, int]]]] = {kind: {} for kind in KINDS}
@@ -149,7 +149,7 @@ def _read(folder: Path, splits: Mapping[str, Path], place: Span | None) -> Class
         unknown = [name for name in _folders(path) if name not in classes]
         if unknown:
             reason = f"`{path.name}` has a class `{unknown[0]}`, on which nothing is trained"
-            raise ProblemError(NoClasses(place, folder, reason))
+            raise ProblemError(NoClasses(span, folder, reason))
         for number, name in enumerate(classes):
             for file in _files(path / name):
                 for kind, suffixes in KINDS.items():
@@ -157,15 +157,15 @@ def _read(folder: Path, splits: Mapping[str, Path], place: Span | None) -> Class
                         found[kind].setdefault(prefix, []).append((file, number))
     kinds = [kind for kind, files in found.items() if files]
     if not kinds:
-        raise ProblemError(NoClasses(place, folder, "there are no images or sounds in its folders"))
+        raise ProblemError(NoClasses(span, folder, "there are no images or sounds in its folders"))
     if len(kinds) > 1:
-        raise ProblemError(NoClasses(place, folder, "there are both images and sounds"))
+        raise ProblemError(NoClasses(span, folder, "there are both images and sounds"))
     files = found[kinds[0]]
     for prefix, path in splits.items():
         here = {number for _, number in files.get(prefix, ())}
         empty = [name for number, name in enumerate(classes) if number not in here]
         if empty and prefix != "test.":
-            raise ProblemError(NoClasses(place, folder, f"`{path / empty[0]}` has no {kinds[0]}s"))
+            raise ProblemError(NoClasses(span, folder, f"`{path / empty[0]}` has no {kinds[0]}s"))
     return ClassFolder(kinds[0], tuple(classes), files)
 
 

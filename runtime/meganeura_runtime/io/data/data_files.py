@@ -23,7 +23,7 @@ def embedded_data() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.safetensors"))}
 
 
-def find_data(written: str, folder: Path, place: Span | None = None) -> Path:
+def find_data(written: str, folder: Path, span: Span | None = None) -> Path:
     """The file, folder or glob a `data` setting means; a relative path starts at `folder`."""
     embedded = embedded_data()
     if written in embedded:
@@ -34,19 +34,19 @@ def find_data(written: str, folder: Path, place: Span | None = None) -> Path:
     except (OSError, ValueError):  # such as a name too long for any file
         exists = False
     if not exists:
-        raise ProblemError(NoData(place, path, tuple(embedded)))
+        raise ProblemError(NoData(span, path, tuple(embedded)))
     return path
 
 
-def find_data_below(written: str, folder: Path, place: Span | None = None) -> Path:
+def find_data_below(written: str, folder: Path, span: Span | None = None) -> Path:
     """As `find_data` for the path in a program: nothing above its folder. Raises `ProblemError`.
 
     A link that lies in the folder is followed, since whoever owns the folder has put it there.
     """
     path = Path(written)
     if path.is_absolute() or ".." in path.parts:
-        raise ProblemError(OutsideFolder(place, path))
-    return find_data(written, folder, place)
+        raise ProblemError(OutsideFolder(span, path))
+    return find_data(written, folder, span)
 
 
 def is_glob(written: str) -> bool:
@@ -60,7 +60,7 @@ def shards(path: Path) -> tuple[Path, ...]:
     return tuple(sorted(start.glob(str(path.relative_to(start)))))
 
 
-def open_data(path: Path, place: Span | None = None) -> dict[str, StoredTensor]:
+def open_data(path: Path, span: Span | None = None) -> dict[str, StoredTensor]:
     """All tensors of a data file, by name; raises `ProblemError` where it cannot be read.
 
     A glob means shards: the tensors of a name are joined along the first axis, in the order of the
@@ -68,7 +68,7 @@ def open_data(path: Path, place: Span | None = None) -> dict[str, StoredTensor]:
     """
     if not path.exists() and is_glob(str(path)):
         files = shards(path)
-        return join_shards(files, [open_data(file, place) for file in files], place)
+        return join_shards(files, [open_data(file, span) for file in files], span)
     if not path.exists():
         raise ProblemError(NoSuchFile(path))
     if path.is_dir():
@@ -83,11 +83,11 @@ def open_data(path: Path, place: Span | None = None) -> dict[str, StoredTensor]:
         case ".npy":
             return _by_name([read_npy(path)])
         case _:
-            raise ProblemError(UnknownFormat(place, path))
+            raise ProblemError(UnknownFormat(span, path))
 
 
 def join_shards(
-    files: Sequence[Path], opened: Sequence[Mapping[str, StoredTensor]], place: Span | None
+    files: Sequence[Path], opened: Sequence[Mapping[str, StoredTensor]], span: Span | None
 ) -> dict[str, StoredTensor]:
     """Files that hold tensors of the same names, types and sizes but the first, joined."""
     first = opened[0]
@@ -96,7 +96,7 @@ def join_shards(
             here, there = tensors.get(name), first.get(name)
             if here is None or there is None or not _is_alike(here, there):
                 shown = ("" if here is None else str(here), "" if there is None else str(there))
-                raise ProblemError(UnlikeShards(place, file, name, shown[0], files[0], shown[1]))
+                raise ProblemError(UnlikeShards(span, file, name, shown[0], files[0], shown[1]))
     return {
         name: replace(each, content=joined([tensors[name].content for tensors in opened], files))
         for name, each in first.items()

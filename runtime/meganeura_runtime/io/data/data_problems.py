@@ -13,14 +13,14 @@ from meganeura_dsl.diagnostics.source import Span
 class DataProblem(Problem, topic="data"):
     """A problem of the data, at the place of the setting that names it."""
 
-    place: Span | None
+    span: Span | None
     file: Path
 
     def words(
         self, headline: str, remarks: Sequence[Remark] = (), advice: Help | None = None
     ) -> Report:
         """The report with this problem's code and place."""
-        return self.message(headline, *remarks, span=self.place, cure=advice)
+        return self.message(headline, *remarks, span=self.span, cure=advice)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class MissingTensor(DataProblem, code="E0522"):
 
     def report(self) -> Report:
         near = get_close_matches(self.name, self.present, n=1)
-        advice = self._named(near) if self.input and self.present and self.place else None
+        advice = self._named(near) if self.input and self.present and self.span else None
         if near and advice is None:
             advice = Help(f"did you mean `{near[0]}`?")
         there = Remark("it holds", ", ".join(self.present) if self.present else "no tensor")

@@ -86,29 +86,29 @@ class Dataset:
 
 
 def match_data(
-    tensors: Mapping[str, StoredTensor], demand: Demand, path: Path, place: Span | None = None
+    tensors: Mapping[str, StoredTensor], demand: Demand, path: Path, span: Span | None = None
 ) -> Dataset:
     """The data as the program's inputs want it; raises `ProblemError` at the first mismatch."""
-    match = _Matcher(tensors, demand, path, place)
+    match = _Matcher(tensors, demand, path, span)
     names = [demand.tensors.get(name, name) for name in demand.inputs]
     if not any(f"train.{name}" in tensors for name in names):
         return Dataset(path, match.split(""), None)
     held_out = any(f"test.{name}" in tensors for name in names)
     train, test = match.split("train."), match.split("test.") if held_out else None
     if test is not None and test.examples == 0:
-        raise ProblemError(NothingHeldOut(place, path))
+        raise ProblemError(NothingHeldOut(span, path))
     return Dataset(path, train, test)
 
 
 def match_held_out(
-    tensors: Mapping[str, StoredTensor], demand: Demand, path: Path, place: Span | None = None
+    tensors: Mapping[str, StoredTensor], demand: Demand, path: Path, span: Span | None = None
 ) -> StoredSplit:
     """Data that is held out as a whole; of data with splits only that of `test.`."""
-    match = _Matcher(tensors, demand, path, place)
+    match = _Matcher(tensors, demand, path, span)
     has_splits = any(name.startswith("test.") for name in tensors)
     test = match.split("test." if has_splits else "")
     if test.examples == 0:
-        raise ProblemError(NothingHeldOut(place, path))
+        raise ProblemError(NothingHeldOut(span, path))
     return test
 
 
@@ -122,7 +122,7 @@ class _Matcher:
     tensors: Mapping[str, StoredTensor]
     demand: Demand
     path: Path
-    place: Span | None
+    span: Span | None
 
     def split(self, prefix: str) -> StoredSplit:
         """One split: shapes and types of all inputs first, then every value."""
@@ -145,16 +145,16 @@ class _Matcher:
         tensor = self.tensors.get(name)
         if tensor is None:
             present = tuple(self.tensors)
-            raise ProblemError(MissingTensor(self.place, self.path, name, present, shown))
+            raise ProblemError(MissingTensor(self.span, self.path, name, present, shown))
         if tensor.is_float and not wanted.dtype.is_float:
-            problem = DataType(self.place, self.path, name, tensor.stored, wanted.dtype.value)
+            problem = DataType(self.span, self.path, name, tensor.stored, wanted.dtype.value)
             raise ProblemError(problem)
         rows = self.rows_of_an_example(shown, wanted)
         shape = tuple(evaluate(size, self.demand.sizes) for size in wanted.shape)
         fits = tensor.shape[1:] == shape[1:] and len(tensor.shape) == len(shape)
         if not fits or (tensor.shape[0] % rows if rows else tensor.shape != shape):
             raise ProblemError(self.mismatch(tensor, wanted, shape))
-        return Feed(tensor, wanted.dtype, rows, place=self.place)
+        return Feed(tensor, wanted.dtype, rows, span=self.span)
 
     def rows_of_an_example(self, name: str, wanted: TensorType) -> int:
         """How many rows of an input make one example, 0 if it is fed whole."""
@@ -168,7 +168,7 @@ class _Matcher:
             evaluate(wanted.shape[0], {**self.demand.sizes, counter: count}) for count in (1, 2, 3)
         )
         if any(mentions[1:]) or (two, three) != (2 * one, 3 * one):
-            raise ProblemError(ExamplesNotFirst(self.place, self.path, name, str(wanted), counter))
+            raise ProblemError(ExamplesNotFirst(self.span, self.path, name, str(wanted), counter))
         return one
 
     def count(self, feeds: Mapping[str, Feed]) -> int:
@@ -187,12 +187,12 @@ class _Matcher:
     def require_equal(self, counts: Mapping[str, int], path: Path) -> None:
         """Raise `ProblemError` unless all tensors hold as many examples."""
         if len(set(counts.values())) > 1:
-            raise ProblemError(UnequalExamples(self.place, path, tuple(counts.items())))
+            raise ProblemError(UnequalExamples(self.span, path, tuple(counts.items())))
 
     def mismatch(self, tensor: StoredTensor, wanted: TensorType, shape: Sequence[int]) -> DataShape:
         """The problem of a tensor that does not have the shape of its input."""
         hint = transposed(tensor.shape[1:], shape[1:], offset=1)
-        return DataShape(self.place, self.path, tensor.name, str(tensor), str(wanted), hint)
+        return DataShape(self.span, self.path, tensor.name, str(tensor), str(wanted), hint)
 
 
 def _verified(feeds: Mapping[str, Feed]) -> dict[str, Feed]:

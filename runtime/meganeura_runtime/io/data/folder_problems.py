@@ -16,7 +16,7 @@ class NoClasses(Problem, code="E0610", topic="data"):
     tensors are called `image`, or `sound`, and `label`.
     """
 
-    place: Span | None
+    span: Span | None
     folder: Path
     reason: str
 
@@ -25,7 +25,7 @@ class NoClasses(Problem, code="E0610", topic="data"):
         return self.message(
             f"`{self.folder}` is no folder of classes",
             Remark("because", self.reason),
-            span=self.place,
+            span=self.span,
         )
 
 
@@ -58,7 +58,7 @@ class WrongReader(Problem, code="E0612", topic="data"):
     Parquet file, `text("corpus.txt")` a text; `file("x.npz", image="pictures")` tensors.
     """
 
-    place: Span | None
+    span: Span | None
     file: Path
     reason: str
 
@@ -67,7 +67,7 @@ class WrongReader(Problem, code="E0612", topic="data"):
         return self.message(
             f"`{self.file}` cannot be read as the setting says",
             Remark("because", self.reason),
-            span=self.place,
+            span=self.span,
         )
 
 
@@ -79,7 +79,7 @@ class BadColumn(Problem, code="E0613", topic="data"):
     several, which are its last axis. Classes are numbers from 0; an empty cell is no number.
     """
 
-    place: Span | None
+    span: Span | None
     file: Path
     name: str
     reason: str
@@ -91,5 +91,5 @@ class BadColumn(Problem, code="E0613", topic="data"):
             f"`{self.name}` cannot be fed from `{self.file}`",
             Remark("because", self.reason),
             Remark("its columns", ", ".join(self.columns)),
-            span=self.place,
+            span=self.span,
         )

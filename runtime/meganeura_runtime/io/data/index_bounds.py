@@ -12,21 +12,21 @@ from meganeura_runtime.io.data.streams import StreamSplit
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, chunks
 
 
-def bounded(dataset: Dataset, bounds: Mapping[str, Bound], place: Span | None) -> Dataset:
+def bounded(dataset: Dataset, bounds: Mapping[str, Bound], location: Span | None) -> Dataset:
     """The data, whose indices all pick something: those that are not checked here are when fed.
 
     Raises `ProblemError` at the first index, held out or not, that picks nothing.
     """
-    train = _bounded(dataset.train, bounds, place)
-    test = None if dataset.test is None else _bounded(dataset.test, bounds, place)
+    train = _bounded(dataset.train, bounds, location)
+    test = None if dataset.test is None else _bounded(dataset.test, bounds, location)
     return replace(dataset, train=train, test=test)
 
 
-def _bounded(split: Split, bounds: Mapping[str, Bound], place: Span | None) -> Split:
+def _bounded(split: Split, bounds: Mapping[str, Bound], location: Span | None) -> Split:
     match split:
         case StoredSplit(feeds=feeds):
             checked = {
-                name: _checked(feed, bounds.get(name), place) for name, feed in feeds.items()
+                name: _checked(feed, bounds.get(name), location) for name, feed in feeds.items()
             }
             return replace(split, feeds=checked)
         case StreamSplit():
@@ -35,16 +35,16 @@ def _bounded(split: Split, bounds: Mapping[str, Bound], place: Span | None) -> S
             return split
 
 
-def _checked(feed: Feed, bound: Bound | None, place: Span | None) -> Feed:
+def _checked(feed: Feed, bound: Bound | None, location: Span | None) -> Feed:
     """A feed whose indices are below a bound, or will be."""
     if bound is None or not feed.is_verified:
         return replace(feed, bound=bound)
-    check_ids(feed.tensor, bound, place)
+    check_ids(feed.tensor, bound, location)
     return feed
 
 
-def check_ids(tensor: StoredTensor, bound: Bound, place: Span | None = None) -> None:
+def check_ids(tensor: StoredTensor, bound: Bound, location: Span | None = None) -> None:
     """Raise `ProblemError` at the first value that picks nothing."""
     for start, values in chunks(tensor.content):
         rows = values if tensor.shape else values.reshape(())
-        check_values(rows, bound, tensor.name, str(tensor.file), place, start)
+        check_values(rows, bound, tensor.name, str(tensor.file), location, start)

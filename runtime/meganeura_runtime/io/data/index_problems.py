@@ -39,7 +39,7 @@ class IndexOutside(Problem, code="E0535", topic="data"):
         wanted = f"below {self.bound.shown}" if self.value >= 0 else "at least 0"
         at = f"{self.name}{show_index(self.index)}"
         found = Remark("found at" if not self.file else self.file, at)
-        needed = (Remark("needed here", self.bound.place),) if self.bound.place else ()
+        needed = (Remark("needed here", self.bound.location),) if self.bound.location else ()
         return self.message(
             f"`{self.name}` holds {self.value}, and must be {wanted}",
             found,
@@ -60,11 +60,11 @@ class ComputedIndexOutside(Problem, code="E0537", topic="index range"):
 
     value: int
     count: int
-    place: str
+    location: str
 
     def report(self) -> Report:
         wanted = f"below {self.count}" if self.value >= 0 else "at least 0"
-        needed = (Remark("needed here", self.place),) if self.place else ()
+        needed = (Remark("needed here", self.location),) if self.location else ()
         cure = f"minimum(..., {self.count - 1})" if self.value >= 0 else "maximum(..., 0)"
         return self.message(
             f"a computed index is {self.value}, and must be {wanted}",
@@ -103,4 +103,4 @@ def require_inside(checks: Mapping[str, Check], outputs: Mapping[str, Array]) ->
     for name, check in checks.items():
         value = check.outside(int(outputs[name]))
         if value is not None:
-            raise ProblemError(ComputedIndexOutside(value, check.count, check.place))
+            raise ProblemError(ComputedIndexOutside(value, check.count, check.location))

@@ -34,32 +34,32 @@ class Reader:
     preprocess: Path | None = None
     """The file that says how images are prepared."""
     tokenizer: Path | None = None
-    place: Span | None = None
+    span: Span | None = None
     """The setting that names the data."""
 
     def tensors(self, path: Path) -> dict[str, StoredTensor]:
         """All tensors of a file, a folder or a glob; raises `ProblemError`."""
         if not path.exists() and is_glob(str(path)):
             files = shards(path)
-            return join_shards(files, [self.tensors(file) for file in files], self.place)
+            return join_shards(files, [self.tensors(file) for file in files], self.span)
         suffix, reading = path.suffix.lower(), self.reading
         if reading.columns or suffix in TABLES:
             self._require(path, suffix in TABLES, "a table is a .csv, .tsv or .parquet file")
-            return read_table(path, self.demand, reading.columns, self.place)
+            return read_table(path, self.demand, reading.columns, self.span)
         if self.tokenizer is not None or suffix in TEXTS:
-            return read_text(path, self.demand, self.tokenizer, self.place)
+            return read_text(path, self.demand, self.tokenizer, self.span)
         of_images = (reading.crop, reading.mean, reading.std, reading.resample, self.preprocess)
         has_images = is_class_folder(path)
         if any(each is not None for each in of_images):
             self._require(path, has_images, "images lie in a folder of folders, each a class")
         if not has_images:
-            return open_data(path, self.place)
-        found = class_folder(path, self.place)
+            return open_data(path, self.span)
+        found = class_folder(path, self.span)
         return found.tensors(path, self._decoder(found, path), self.workers)
 
     def _require(self, path: Path, is_kind: bool, reason: str) -> None:  # noqa: FBT001 - what is required
         if not is_kind:
-            raise ProblemError(WrongReader(self.place, path, reason))
+            raise ProblemError(WrongReader(self.span, path, reason))
 
     def _decoder(self, found: ClassFolder, path: Path) -> Decoder:
         """How the files of a folder become what the input of their name takes."""
@@ -67,7 +67,7 @@ class Reader:
         named = [name for name in demand.inputs if demand.tensors.get(name, name) == kind]
         if not named:
             reason = f"it holds `{kind}` and `label`; the inputs are {', '.join(demand.inputs)}"
-            raise ProblemError(WrongReader(self.place, path, reason))
+            raise ProblemError(WrongReader(self.span, path, reason))
         symbolic = demand.inputs[named[0]]
         shape = tuple(evaluate(size, demand.sizes) for size in symbolic.shape)
         wanted = TensorType(symbolic.dtype, shape)

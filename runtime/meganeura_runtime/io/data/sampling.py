@@ -17,7 +17,7 @@ def sampling_weights(
     split: StoredSplit,
     tensors: Mapping[str, StoredTensor],
     name: str,
-    place: Span,
+    span: Span,
     *,
     is_balance: bool,
 ) -> NDArray[np.float64]:
@@ -28,19 +28,19 @@ def sampling_weights(
     stored = next((tensors[key] for key in (name, f"train.{name}") if key in tensors), None)
     if stored is None:
         file = next(iter(tensors.values())).file
-        raise ProblemError(MissingTensor(place, file, name, tuple(tensors)))
+        raise ProblemError(MissingTensor(span, file, name, tuple(tensors)))
     if stored.shape != (split.examples,):
         reason = f"it is {stored}, and there are {split.examples:,} examples"
-        raise ProblemError(WrongWeights(place, name, reason))
+        raise ProblemError(WrongWeights(span, name, reason))
     if is_balance and stored.is_float:
-        raise ProblemError(WrongWeights(place, name, f"classes are integers, and it is {stored}"))
+        raise ProblemError(WrongWeights(span, name, f"classes are integers, and it is {stored}"))
     if is_balance:
         _, classes, counts = np.unique(stored.bits, return_inverse=True, return_counts=True)
         return 1 / counts[classes]
     if stored.stored == "bf16":
-        raise ProblemError(WrongWeights(place, name, "weights are f16, f32 or f64"))
+        raise ProblemError(WrongWeights(span, name, "weights are f16, f32 or f64"))
     weights = stored.bits.astype(np.float64)
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         reason = "some are below 0 or not finite, or all are 0"
-        raise ProblemError(WrongWeights(place, name, reason))
+        raise ProblemError(WrongWeights(span, name, reason))
     return weights

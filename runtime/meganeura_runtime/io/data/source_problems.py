@@ -161,7 +161,7 @@ class UnlikeShards(Problem, code="E0607", topic="data"):
     They are joined in the order of their names.
     """
 
-    place: Span | None
+    span: Span | None
     file: Path
     name: str
     given: str
@@ -176,7 +176,7 @@ class UnlikeShards(Problem, code="E0607", topic="data"):
             f"`{self.file}` is not like the other shards",
             Remark("it has", f"{self.name}: {self.given or 'nothing'}"),
             Remark(str(self.first), f"{self.name}: {self.wanted or 'nothing'}"),
-            span=self.place,
+            span=self.span,
         )
 
 
@@ -189,7 +189,7 @@ class UnclearValidation(Problem, code="E0608", topic="data"):
     already.
     """
 
-    place: Span | None
+    span: Span | None
     reason: str
 
     def report(self) -> Report:
@@ -197,7 +197,7 @@ class UnclearValidation(Problem, code="E0608", topic="data"):
         return self.message(
             "the setting `validation` cannot be followed",
             Remark("because", self.reason),
-            span=self.place,
+            span=self.span,
         )
 
 
@@ -210,7 +210,7 @@ class WrongWeights(Problem, code="E0609", topic="data"):
     replacement, as many as there are.
     """
 
-    place: Span | None
+    span: Span | None
     name: str
     reason: str
 
@@ -219,5 +219,5 @@ class WrongWeights(Problem, code="E0609", topic="data"):
         return self.message(
             f"`{self.name}` does not say how often each example is drawn",
             Remark("because", self.reason),
-            span=self.place,
+            span=self.span,
         )

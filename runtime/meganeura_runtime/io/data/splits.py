@@ -30,7 +30,7 @@ class Feed:
     """Whether all values were checked before the run; others are when they are fed."""
     bound: Bound | None = None
     """Of indices that are checked when they are fed."""
-    place: Span | None = None
+    span: Span | None = None
     """The setting that names the data."""
 
     @property
@@ -47,7 +47,7 @@ class Feed:
         if self.bound is not None:
             name, file = self.tensor.name, str(self.tensor.file)
             numbers = np.arange(self.tensor.shape[0] if self.tensor.shape else 0)[rows]
-            check_values(values, self.bound, name, file, self.place, numbers)
+            check_values(values, self.bound, name, file, self.span, numbers)
         return values
 
     def _rows_of(self, examples: Examples) -> Rows:

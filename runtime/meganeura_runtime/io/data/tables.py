@@ -70,7 +70,7 @@ class ParquetMetadata(Protocol):
 
 
 def read_table(
-    path: Path, demand: Demand, columns: Mapping[str, Sequence[str]], place: Span | None
+    path: Path, demand: Demand, columns: Mapping[str, Sequence[str]], span: Span | None
 ) -> dict[str, StoredTensor]:
     """A tensor for each input, under the name that its tensor has; raises `ProblemError`.
 
@@ -80,7 +80,7 @@ def read_table(
     for name in columns:
         if name not in demand.inputs:
             reason = f"there is no such input, only {', '.join(demand.inputs)}"
-            raise ProblemError(BadColumn(place, path, name, reason, ()))
+            raise ProblemError(BadColumn(span, path, name, reason, ()))
     wanted = {
         name: tuple(columns.get(name, (demand.tensors.get(name, name),))) for name in demand.inputs
     }
@@ -88,7 +88,7 @@ def read_table(
     table = _read(path, needed)
     found: dict[str, StoredTensor] = {}
     for name, names in wanted.items():
-        arrays = [_numbers(path, name, each, table, place) for each in names]
+        arrays = [_numbers(path, name, each, table, span) for each in names]
         is_wide = len(demand.inputs[name].shape) > 1
         tensor = demand.tensors.get(name, name)
         values = np.stack(arrays, axis=-1) if is_wide else arrays[0]
@@ -96,18 +96,18 @@ def read_table(
     return found
 
 
-def _numbers(path: Path, name: str, column: str, table: Table, place: Span | None) -> Array:
+def _numbers(path: Path, name: str, column: str, table: Table, span: Span | None) -> Array:
     """A column as numbers; raises `ProblemError`."""
     if column not in table.column_names:
         reason = f"it has no column `{column}`"
-        raise ProblemError(BadColumn(place, path, name, reason, tuple(table.column_names)))
+        raise ProblemError(BadColumn(span, path, name, reason, tuple(table.column_names)))
     found = table.column(column)
     if found.null_count:
         reason = f"`{column}` has {found.null_count:,} empty cells"
-        raise ProblemError(BadColumn(place, path, name, reason, tuple(table.column_names)))
+        raise ProblemError(BadColumn(span, path, name, reason, tuple(table.column_names)))
     if not NUMBERS.fullmatch(str(found.type)):
         reason = f"`{column}` holds {found.type}, and no numbers"
-        raise ProblemError(BadColumn(place, path, name, reason, tuple(table.column_names)))
+        raise ProblemError(BadColumn(span, path, name, reason, tuple(table.column_names)))
     return found.to_numpy()
 
 

@@ -49,13 +49,13 @@ class Tokenizer(Protocol):
 
 
 def read_text(
-    path: Path, demand: Demand, tokenizer: Path | None, place: Span | None
+    path: Path, demand: Demand, tokenizer: Path | None, span: Span | None
 ) -> dict[str, StoredTensor]:
     """The tokens of a text as the one input i32[n, s]: rows of s, which follow each other.
 
     Without a tokenizer tokens are bytes, which stay in the file. Raises `ProblemError`.
     """
-    name, length = _sequences(path, demand, place)
+    name, length = _sequences(path, demand, span)
     try:
         if tokenizer is None:
             file = OpenFile(path)
@@ -70,7 +70,7 @@ def read_text(
     return {name: stored_array(path, name, tokens[: rows * length].reshape(rows, length))}
 
 
-def _sequences(path: Path, demand: Demand, place: Span | None) -> tuple[str, int]:
+def _sequences(path: Path, demand: Demand, span: Span | None) -> tuple[str, int]:
     """The tensor of the only input, and the length of a sequence; raises `ProblemError`."""
     shapes = {name: each for name, each in demand.inputs.items() if not each.dtype.is_float}
     if len(demand.inputs) == 1 and len(shapes) == 1:
@@ -79,7 +79,7 @@ def _sequences(path: Path, demand: Demand, place: Span | None) -> tuple[str, int
             return demand.tensors.get(name, name), evaluate(wanted.shape[1], demand.sizes)
     listed = ", ".join(f"{name}: {each}" for name, each in demand.inputs.items())
     reason = f"a text feeds one input such as ids: i32[batch, 65]; the inputs are {listed}"
-    raise ProblemError(WrongReader(place, path, reason))
+    raise ProblemError(WrongReader(span, path, reason))
 
 
 def _tokenizer(path: Path) -> Tokenizer:

@@ -87,20 +87,20 @@ class RunSummary:
 
 def summary_of(folder: Path) -> RunSummary:
     """The summary of a run, also while it goes on. Raises `ProblemError`."""
-    place = RunFolder(folder)
-    for path in (place.settings, place.metrics):
+    run_folder = RunFolder(folder)
+    for path in (run_folder.settings, run_folder.metrics):
         if not path.is_file():
             raise ProblemError(NotARun(folder, path.name))
-    records = RunRecords(place.metrics)
+    records = RunRecords(run_folder.metrics)
     try:
         records.read()
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ProblemError(DamagedRun(place.metrics, 0, reason)) from None
-    found = read_description(place.description)
+        raise ProblemError(DamagedRun(run_folder.metrics, 0, reason)) from None
+    found = read_description(run_folder.description)
     if found is not None and found.status is Status.RUNNING and not is_locked(folder):
         found = found.model_copy(update={"status": Status.LOST})
-    return RunSummary(folder, records, read_settings(place.settings), found)
+    return RunSummary(folder, records, read_settings(run_folder.settings), found)
 
 
 def read_settings(path: Path) -> dict[str, str]:

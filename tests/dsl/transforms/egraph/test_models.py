@@ -240,7 +240,7 @@ def test_what_was_chosen_is_reported_with_its_line() -> None:
     report = optimize(model("digits_cnn", n=2, h=8, w=8), mode="infer").report
     convolutions = [chosen for chosen in report.chosen if chosen.op == "FusedConv"]
     assert convolutions
-    assert all(chosen.place.partition(":")[0].endswith(".mgn") for chosen in convolutions)
+    assert all(chosen.location.partition(":")[0].endswith(".mgn") for chosen in convolutions)
     rules = {"conv-activation", "conv-bias", "conv-residual", "conv-residual-activation"}
     assert {chosen.rule for chosen in convolutions} <= rules
     assert report.matches["convolve-once"] >= len(convolutions)

@@ -64,7 +64,7 @@ def test_a_profile_has_the_ops_of_the_program_and_their_arithmetic(graph: Graph)
     assert sum(row.flops for row in rows) in range(
         2 * 2 * 32 * 64 * 64, 2 * 2 * 32 * 64 * 64 + 4097
     )
-    assert any("net.mgn:1 layer" in row.places for row in rows)
+    assert any("net.mgn:1 layer" in row.locations for row in rows)
     assert all(row.seconds > 0 and row.bytes > 0 for row in rows)
     assert found.memory["parameters"] == 4 * 64 * 64
     assert found.peaks.flops > 0
@@ -75,7 +75,7 @@ def test_a_trace_shows_the_instructions_of_each_traced_step(graph: Graph) -> Non
     device = choose_device("xla:cpu")
     trace, example = Trace(device), example_of(graph)
     with trace.opening(device.open)(graph) as session:
-        session.load(example.kept)
+        session.load(example.persistent)
         for _ in range(ENOUGH):
             session.step(example.feeds)
     shown = [moment.name for moment in trace.finish().kernels]

@@ -14,6 +14,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.values import Static
+from meganeura_runtime.export.onnx.differences import ALLOWED, ROUNDED, allowed
 from meganeura_runtime.export.onnx.export import Exported, export_onnx
 from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm, OnnxDiffers
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OLDEST_OPSET, OnnxOptions
@@ -44,7 +45,7 @@ MODELS = {
     **{name: Model(each.target, each.config) for name, each in NARROW.items()},
     "whisper_tiny": Model("whisper_tiny", {**NARROW["whisper_tiny"].config, "positions": 32}),
     "digits_mlp": Model("digits_mlp", {}),
-    "gpt2_tiny": Model("gpt2_tiny", {"layers": 1}),
+    "gpt2_tiny": Model("gpt2_tiny", {"layers": 1, "positions": 16}),
     "unet_tiny": Model("unet_tiny", {"base": 8, "groups": 4}),
     "vit_tiny": Model("vit_tiny_patch16_224", VIT),
     "mamba_tiny": Model("mamba_tiny", {"vocabulary": 16, "d": 8}),
@@ -197,6 +198,36 @@ def test_sizes_are_solved_from_products_and_sums(tmp_path: Path) -> None:
     made = program(text, tmp_path).export(tmp_path / "net.onnx", OnnxOptions())
     assert made.difference <= 1e-5
     assert len(made.sizes) == 2
+
+
+PICKED = """\
+block Picked()(x: [v, 3], at: i32[e]) -> [e, 3] where 0 <= at, at < v:
+  return gather(x, at)
+
+model picked = Picked()
+"""
+
+
+def test_it_is_compared_at_sizes_that_it_takes(tmp_path: Path) -> None:
+    """A table of positions may be short, and another may have one row."""
+    made = MODELS["gpt2_tiny"].export(tmp_path / "gpt2.onnx", OnnxOptions())
+    assert made.sizes == ({"n": 1, "s": 8}, {"n": 2, "s": 16})
+    made = program(PICKED, tmp_path).export(tmp_path / "net.onnx", OnnxOptions())
+    assert made.sizes == ({"e": 1, "v": 1}, {"e": 2, "v": 2})
+
+
+def test_a_difference_is_allowed_that_rounding_makes() -> None:
+    reference = {"y": np.array([1, 1 - 2e-4])}
+
+    def most(difference: float, *exact: float) -> float:
+        return allowed(difference, "y", reference, lambda: {"y": np.array(exact)})
+
+    assert most(1e-4) == ALLOWED, "nothing is computed where little differs"
+    assert most(1, 1, 1) == pytest.approx(4e-4)
+    assert most(1, 1, 1 - 2.1e-4) == ALLOWED
+    assert most(1, 1, 2) == ROUNDED
+    assert most(1, 1, np.nan) == ALLOWED
+    assert most(np.nan, 1, 1 - 2e-4) == ALLOWED
 
 
 def test_what_differs_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

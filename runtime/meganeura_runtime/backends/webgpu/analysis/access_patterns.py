@@ -129,14 +129,14 @@ def _square(reader: ElementInliner, value: Value) -> Sequence[Expression]:
 
 def _anywhere(reader: ElementInliner, value: Value) -> Expression:
     sizes = concrete_shape(value.type.shape)
-    axes = (Axis(f"a{place}", size) for place, size in enumerate(sizes))
+    axes = (Axis(f"a{axis}", size) for axis, size in enumerate(sizes))
     return reader.at(value, tuple(map(variable, axes)))
 
 
 def _factors(reader: ElementInliner, value: Value) -> Sequence[Expression]:
     contraction = contraction_of(value)
     batch, rows, columns, terms = (
-        tuple(variable(Axis(f"{name}{place}", size)) for place, size in enumerate(sizes))
+        tuple(variable(Axis(f"{name}{axis}", size)) for axis, size in enumerate(sizes))
         for name, sizes in (
             ("b", contraction.batch),
             ("r", contraction.rows),

@@ -96,7 +96,7 @@ class TuningDatabase:
 class TunedConfigsFile:
     """A file, as data."""
 
-    place: TuningKey
+    key: TuningKey
     found: dict[str, TuningRecord]
     fusings: dict[str, FusionConfig] = field(default_factory=dict[str, FusionConfig])
     version: Literal[2] = VERSION
@@ -119,8 +119,8 @@ def read_tuning_record(path: Path, key: TuningKey) -> TuningDatabase:
     except ValidationError as error:
         first = error.errors()[0]
         raise TunedConfigsError(f"{path} holds no choices: {first['msg']}") from None
-    if content.place != key:
-        raise TunedConfigsError(f"{path} is of {content.place.adapter}, {content.place.driver}")
+    if content.key != key:
+        raise TunedConfigsError(f"{path} is of {content.key.adapter}, {content.key.driver}")
     return TuningDatabase(content.found, content.fusings)
 
 

@@ -39,7 +39,7 @@ def rounded(size: int, alignment: int) -> int:
     return -(-size // alignment) * alignment
 
 
-def place(lifetimes: Sequence[Lifetime], alignment: int, buffer_bytes: int) -> Placement:
+def assign_offsets(lifetimes: Sequence[Lifetime], alignment: int, buffer_bytes: int) -> Placement:
     """Put each tensor at the lowest free offset, the largest first.
 
     Greedy by size: Y. Pisarchyk and J. Lee, "Efficient memory management for deep neural net

@@ -24,7 +24,11 @@ from meganeura_runtime.backends.webgpu.analysis.materialize import (
 from meganeura_runtime.backends.webgpu.codegen.attention.kernel_choice import attention_kernel
 from meganeura_runtime.backends.webgpu.codegen.kernels.elementwise_kernel import elementwise_kernel
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Kernel, Memory, Work
-from meganeura_runtime.backends.webgpu.codegen.kernels.loop_kernel import Move, move_kernel
+from meganeura_runtime.backends.webgpu.codegen.kernels.loop_kernel import (
+    Move,
+    guarded,
+    move_kernel,
+)
 from meganeura_runtime.backends.webgpu.codegen.kernels.merged_kernel import (
     merged_kernel,
     merged_kernels,
@@ -49,9 +53,9 @@ from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style,
 from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs
 from meganeura_runtime.backends.webgpu.memory.memory_planner import (
     Lifetime,
+    assign_offsets,
     fullest,
     least_bytes,
-    place,
     rounded,
 )
 from meganeura_runtime.backends.webgpu.passes.pipeline import run_passes
@@ -74,6 +78,7 @@ from meganeura_runtime.backends.webgpu.schedule.loop_schedule import (
     LoopSchedule,
     LoopScheduler,
     Moved,
+    with_buffers,
 )
 from meganeura_runtime.backends.webgpu.schedule.roofline import (
     bytes_accessed,
@@ -216,7 +221,7 @@ class _Assembly:
         """Everything placed, every kernel written."""
         tensors = self._tensors()
         kernels = self._scheduled(tensors)
-        temporaries = self._place_all(kernels)
+        temporaries = self._allocate_all(kernels)
         inputs, parameters = self._sorted_leaves()
         updates = {value.id for value in self.graph.updates.values()}
         self._run(kernels, self._order.launches, tensors, updates)
@@ -235,7 +240,7 @@ class _Assembly:
 
     def memory(self) -> StepMemory:
         """The bytes of all buffers, by the roles of the tensors at the fullest moment of a step."""
-        temporaries = self._place_all(self._scheduled(self._tensors()))
+        temporaries = self._allocate_all(self._scheduled(self._tensors()))
         at = fullest(temporaries) if temporaries else 0
         shared = [one for one in temporaries if one.first <= at <= one.last]
         alive = {one.tensor for one in shared}
@@ -248,14 +253,14 @@ class _Assembly:
         total = sum(buffer.bytes for buffer in self._buffers)
         return StepMemory({**roles, MemoryRole.PADDING: total - roles.total()}, total)
 
-    def _place_all(self, kernels: Sequence[FusedKernel | LoopSchedule]) -> list[Lifetime]:
+    def _allocate_all(self, kernels: Sequence[FusedKernel | LoopSchedule]) -> list[Lifetime]:
         """Give every tensor its slot; the lifetimes of those that share memory."""
         inputs, parameters = self._sorted_leaves()
-        self._place_forever(Role.PARAMETERS, parameters.values())
-        self._place_forever(Role.INPUTS, inputs.values())
-        self._place_forever(Role.OUTPUTS, self.graph.outputs.values())
+        self._allocate_forever(Role.PARAMETERS, parameters.values())
+        self._allocate_forever(Role.INPUTS, inputs.values())
+        self._allocate_forever(Role.OUTPUTS, self.graph.outputs.values())
         temporaries = self._lifetimes(kernels)
-        self._place(Role.TEMPORARIES, temporaries)
+        self._allocate(Role.TEMPORARIES, temporaries)
         return temporaries
 
     def _tensors(self) -> dict[int, int]:
@@ -285,15 +290,15 @@ class _Assembly:
         return self._order.in_place.get(value, value)
 
     def _stored(self) -> list[int]:
-        made = [value.id for one in self._order.kernels for value in one.work.stores]
-        return [value.id for value in self._leaves.values()] + made
+        stored = [value.id for one in self._order.kernels for value in one.work.stores]
+        return [value.id for value in self._leaves.values()] + stored
 
-    def _place_forever(self, role: Role, values: Iterable[Value]) -> None:
-        self._place(role, [Lifetime(value.id, byte_size(value), 0, 0) for value in values])
+    def _allocate_forever(self, role: Role, values: Iterable[Value]) -> None:
+        self._allocate(role, [Lifetime(value.id, byte_size(value), 0, 0) for value in values])
 
-    def _place(self, role: Role, lifetimes: Sequence[Lifetime]) -> None:
+    def _allocate(self, role: Role, lifetimes: Sequence[Lifetime]) -> None:
         limits = self._target.limits
-        placement = place(lifetimes, limits.offset_alignment, limits.buffer_bytes)
+        placement = assign_offsets(lifetimes, limits.offset_alignment, limits.buffer_bytes)
         first = len(self._buffers)
         self._buffers.extend(Buffer(role, size) for size in placement.buffers)
         for tensor, slot in placement.slots.items():
@@ -315,13 +320,13 @@ class _Assembly:
             for value in self.graph.updates.values()
             if value.id not in self._order.in_place
         }
-        made = [
+        stored = [
             Lifetime(value.id, byte_size(value), step, last.get(value.id, step))
             for step, one in steps
             for value in one.work.stores
             if value.id not in self._slots and value.id not in self._order.in_place
         ]
-        return made + inside
+        return stored + inside
 
     def _run(
         self,
@@ -329,40 +334,53 @@ class _Assembly:
         launches: Sequence[int],
         tensors: Mapping[int, int],
         updates: Collection[int] = (),
+        flags: Sequence[int] = (),
     ) -> None:
-        """Dispatch kernels in order, those of one launch side by side."""
+        """Dispatch kernels in order, those of one launch side by side.
+
+        They do nothing where any of the flags, which are tensors, is false.
+        """
         for _, numbers in groupby(range(len(kernels)), key=launches.__getitem__):
             together = list[FusedKernel]()
             for number in numbers:
                 one = kernels[number]
                 if isinstance(one, LoopSchedule):
-                    self._run_loop(one)
+                    self._run_loop(one, flags)
                 else:
                     together.append(one)
-            self._dispatches += self._launched(together, tensors, updates)
+            self._dispatches += self._launched(together, tensors, updates, flags)
 
-    def _run_loop(self, loop: LoopSchedule) -> None:
-        self._move(loop, "begin", loop.starts, str(loop.first))
+    def _run_loop(self, loop: LoopSchedule, flags: Sequence[int]) -> None:
+        start, inside = {loop.counter: str(loop.first)}, flags
+        if loop.going is not None:
+            start, inside = {**start, loop.going: "1u"}, (*flags, loop.going)
+        self._move(loop, "begin", loop.starts, start, flags)
         first = len(self._dispatches)
-        self._run(loop.kernels, loop.launches, loop.tensors)
+        self._run(loop.kernels, loop.launches, loop.tensors, flags=inside)
         if loop.slices:
-            self._move(loop, "slices", loop.slices)
-        self._move(loop, "end", loop.carries, f"{{}} + {loop.step}")
+            self._move(loop, "slices", loop.slices, {}, flags)
+        self._move(loop, "end", loop.carries, {loop.counter: f"{{}} + {loop.step}"}, flags)
         self._loops.append(Loop(first, len(self._dispatches), loop.rounds))
 
     def _move(
-        self, loop: LoopSchedule, word: str, moves: Sequence[Moved], set_counter: str = ""
+        self,
+        loop: LoopSchedule,
+        word: str,
+        moves: Sequence[Moved],
+        words: Mapping[int, str],
+        flags: Sequence[int],
     ) -> None:
-        """Dispatch what moves tensors, and then sets the counter, so many at once as can be."""
-        most = (self._target.limits.storage_buffers - 1) // 2
+        """Dispatch what moves tensors, and then sets words, so many at once as can be."""
+        most = (self._target.limits.storage_buffers - max(1, len(words)) - len(flags)) // 2
         groups = [moves[at : at + most] for at in range(0, len(moves), most)] or [moves]
         for group in groups:
-            setting = set_counter if group is groups[-1] else ""
-            made = tuple(_move(loop, each) for each in group)
-            written = {self._slots[each.target].buffer for each in made}
-            written |= {self._slots[loop.counter].buffer} if setting else set()
+            setting = words if group is groups[-1] else dict[int, str]()
+            moved = tuple(_move(loop, each) for each in group)
+            written = {self._slots[each.target].buffer for each in moved}
+            written |= {self._slots[tensor].buffer for tensor in setting}
             access = partial(self._access, written=written)
-            kernel = move_kernel(made, loop.counter, setting, access, self._target)
+            kernel = move_kernel(moved, loop.counter, setting, access, self._target)
+            kernel = guarded(kernel, flags, access)
             self._dispatches.append(
                 Dispatch(
                     name=f"scan {word}",
@@ -384,15 +402,18 @@ class _Assembly:
         together: Sequence[FusedKernel],
         tensors: Mapping[int, int],
         updates: Collection[int],
+        flags: Sequence[int],
     ) -> Iterator[Dispatch]:
         """The dispatches of a launch: as few as the kernels' workgroups allow."""
         memory = self._memory([one.work for one in together], tensors)
-        single = [self._one(one, memory, updates) for one in together]
-        groups = merged_kernels([kernel for kernel, _ in single], self._target.limits)
+        limits = with_buffers(self._target, -len(flags)).limits
+        single = [self._one(one, memory, updates, limits) for one in together]
+        groups = merged_kernels([kernel for kernel, _ in single], limits)
         for group in groups:
             kernel, first = single[group[0]]
             if len(group) > 1:
                 kernel = merged_kernel([single[position][0] for position in group])
+            kernel = guarded(kernel, flags, memory.access)
             yield replace(
                 first,
                 name=SIDE_BY_SIDE.join(single[position][1].name for position in group),
@@ -404,22 +425,22 @@ class _Assembly:
             )
 
     def _one(
-        self, one: FusedKernel, memory: Memory, updates: Collection[int]
+        self, one: FusedKernel, memory: Memory, updates: Collection[int], limits: DeviceLimits
     ) -> tuple[Kernel, Dispatch]:
         """A kernel by itself, and what there is to say of its dispatch."""
         work, computed = one.work, computed_values(one)
         kernel = self._kernels.kernel(work, computed, memory)
         in_parts = writes_parts(work, memory)
-        made = (*work.anchors, *work.stores)
-        if len(kernel.tensors) > self._target.limits.storage_buffers:
-            limit = str(self._target.limits.storage_buffers)
+        stored = (*work.anchors, *work.stores)
+        if len(kernel.tensors) > limits.storage_buffers:
+            limit = str(limits.storage_buffers)
             needed = f"{len(kernel.tensors)} tensors in one kernel"
-            raise LimitError(made[0], "max-storage-buffers-per-shader-stage", needed, limit)
+            raise LimitError(stored[0], "max-storage-buffers-per-shader-stage", needed, limit)
         title = kernel_name(work, computed, updates)
         return kernel, Dispatch(
             name=str(title),
             kind=title.kind,
-            origin=str(made[0].origin),
+            origin=str(stored[0].origin),
             kernel=-1,
             slots=(),
             workgroups=kernel.workgroups,

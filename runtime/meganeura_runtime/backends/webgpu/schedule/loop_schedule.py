@@ -8,6 +8,10 @@
 
 The counter is an i32 in memory, so that all rounds are one submission. A slice is read where it
 lies, at the index that the counter gives.
+
+Where a loop stops, a flag is true at the beginning and then what the last carry is at the end of
+each round. The kernels of a body read it, and return at once where it is false. They would compute
+what they did in the round before, which changed no carry and collected zeros.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -59,6 +63,8 @@ class LoopSchedule:
     """Its values that are in memory, by id."""
     rounds: int
     counter: int
+    going: int | None
+    """The flag of a loop that stops."""
     starts: tuple[Moved, ...]
     kernels: tuple["FusedKernel | LoopSchedule", ...]
     launches: tuple[int, ...]
@@ -114,6 +120,12 @@ def round_graph(op: Loop) -> RoundGraph:
     return RoundGraph(build.graph(outputs), tuple([names[value.id] for value in given]))
 
 
+def with_buffers(target: Target, more: int) -> Target:
+    """The target whose kernels may use so many more tensors, or fewer."""
+    limits = replace(target.limits, storage_buffers=target.limits.storage_buffers + more)
+    return replace(target, limits=limits)
+
+
 class LoopScheduler:
     """Schedules the loop of a kernel's work, whose operands and results lie in known tensors."""
 
@@ -142,6 +154,10 @@ class LoopScheduler:
             starts.append(Moved(self.operands[number], target, value.type))
             leaves[f"{CARRY}{number}"] = target
         leaves[ROUND] = counter = self._new(op.body.inputs[ROUND].type)
+        going = None
+        if op.stops:
+            going = self._new(op.next[-1].type)
+            self.target = with_buffers(self.target, -1)
         rounds = round_graph(op)
         graph = run_passes(rounds.graph, self.target)
         stored = materialized_values(graph, self.target)
@@ -152,6 +168,11 @@ class LoopScheduler:
         for value in (value for one in kernels for value in one.work.stores):
             tensors[value.id] = self._new(value.type)
         positions = {name: tensors[value.id] for name, value in graph.outputs.items()} | leaves
+        carries = [
+            replace(each, source=positions[f"{NEXT}{number}"]) for number, each in enumerate(starts)
+        ]
+        if going is not None:
+            carries.append(replace(carries[-1], target=going))
         return LoopSchedule(
             op=op,
             value=self.value,
@@ -159,15 +180,13 @@ class LoopScheduler:
             stored=stored,
             rounds=concrete(op.rounds),
             counter=counter,
+            going=going,
             starts=tuple(starts),
             kernels=tuple([self._inner(one, tensors) for one in kernels]),
             launches=scheduled.launches,
             tensors=tensors,
             slices=tuple(self._slices(rounds, positions)),
-            carries=tuple(
-                replace(each, source=positions[f"{NEXT}{number}"])
-                for number, each in enumerate(starts)
-            ),
+            carries=tuple(carries),
             temporaries=tuple(self.temporaries),
         )
 

@@ -52,9 +52,9 @@ def max_pool_gradient(op: MaxPoolGradient, indices: jax.Array, dy: jax.Array) ->
     )
     zero = jnp.zeros((), dy.dtype)
     total = jnp.zeros((*dy.shape[:2], *spatial), dy.dtype)
-    for number, place in enumerate(product(*map(range, window))):
+    for number, offset in enumerate(product(*map(range, window))):
         chosen = jnp.where(indices == number, dy, zero)
-        axes = zip(place, padding, stride, spatial, dy.shape[2:], strict=True)
+        axes = zip(offset, padding, stride, spatial, dy.shape[2:], strict=True)
         placed = [
             (at - around, size - (at - around) - (count - 1) * step - 1, step - 1)
             for at, around, step, size, count in axes
@@ -70,7 +70,7 @@ def taps(op: Pooling, x: jax.Array, outside: float) -> Iterator[jax.Array]:
     padded = lax.pad(x, jnp.array(outside, x.dtype), around)
     sizes = zip(padded.shape[2:], window, stride, strict=True)
     counts = [(size - reach) // step + 1 for size, reach, step in sizes]
-    for place in product(*map(range, window)):
-        axes = zip(place, counts, stride, strict=True)
+    for offset in product(*map(range, window)):
+        axes = zip(offset, counts, stride, strict=True)
         stop = [at + (count - 1) * step + 1 for at, count, step in axes]
-        yield lax.slice(padded, (0, 0, *place), (*x.shape[:2], *stop), (1, 1, *stride))
+        yield lax.slice(padded, (0, 0, *offset), (*x.shape[:2], *stop), (1, 1, *stride))

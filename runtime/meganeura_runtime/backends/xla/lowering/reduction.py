@@ -153,11 +153,11 @@ def linear_recurrence(op: LinearRecurrence, a: jax.Array, b: jax.Array) -> jax.A
 
 def sort(op: Sort, x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Elements in order, and where each stood; NaN is larger than every number."""
-    places = lax.broadcasted_iota(jnp.int32, x.shape, op.axis)
+    positions = lax.broadcasted_iota(jnp.int32, x.shape, op.axis)
     if not op.descending:
-        found, order = lax.sort((x, places), dimension=op.axis, is_stable=True, num_keys=1)
+        found, order = lax.sort((x, positions), dimension=op.axis, is_stable=True, num_keys=1)
         return found, order
     # Sorted from its end, and turned round again, equal elements keep their order.
-    flipped = lax.rev(x, (op.axis,)), lax.rev(places, (op.axis,))
+    flipped = lax.rev(x, (op.axis,)), lax.rev(positions, (op.axis,))
     found, order = lax.sort(flipped, dimension=op.axis, is_stable=True, num_keys=1)
     return lax.rev(found, (op.axis,)), lax.rev(order, (op.axis,))

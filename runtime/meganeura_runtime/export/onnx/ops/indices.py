@@ -70,8 +70,8 @@ def _scatter(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     number = into.emitter.constant(np.array(combination(kind, np.zeros((), of))[1], of))
     table = into.emitter.add("Expand", number, into.sizes.shape(sizes))
     reduction = {"sum": "add", "max": "max", "min": "min"}[kind]
-    places = _places(into, ids, batch)
-    total = into.emitter.add("ScatterND", table, places, source, reduction=reduction)
+    indices = _positions(into, ids, batch)
+    total = into.emitter.add("ScatterND", table, indices, source, reduction=reduction)
     back = (
         *range(batch),
         *range(batch + 1, axis + 1),
@@ -81,7 +81,7 @@ def _scatter(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     return (exact(_transposed(into, total, back), value),)
 
 
-def _places(into: Lowering, ids: Value, batch: int) -> str:
+def _positions(into: Lowering, ids: Value, batch: int) -> str:
     """Where each id points to: its place along the axes in common, and the id."""
     add, rank = into.emitter.add, ids.type.rank
     wide = add("Cast", into.whole(ids), to=INT64)
@@ -91,9 +91,9 @@ def _places(into: Lowering, ids: Value, batch: int) -> str:
         return columns[0]
     shape = into.sizes.shape((*ids.type.shape, 1))
     for axis in reversed(range(batch)):
-        places = add("Cast", into.places(ids.type.shape[axis]), to=INT64)
+        indices = add("Cast", into.indices(ids.type.shape[axis]), to=INT64)
         others = [each for each in range(rank + 1) if each != axis]
-        along = add("Unsqueeze", places, into.emitter.integers(others))
+        along = add("Unsqueeze", indices, into.emitter.integers(others))
         columns.insert(0, add("Expand", along, shape))
     return add("Concat", *columns, axis=rank)
 
@@ -157,12 +157,12 @@ def _sort(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     if of is DType.U32:
         given = add("Cast", given, to=INT64)
     count = into.sizes.vector(x.type.shape[op.axis])
-    values, places = into.emitter.add_all(
+    values, indices = into.emitter.add_all(
         "TopK", 2, given, count, axis=op.axis, largest=int(op.descending), sorted=1
     )
     if of is DType.U32:
         values = add("Cast", values, to=ELEMENT[of])
-    positions = add("Cast", places, to=ELEMENT[DType.I32])
+    positions = add("Cast", indices, to=ELEMENT[DType.I32])
     return exact(values, value), exact(positions, value)
 
 

@@ -41,7 +41,7 @@ def _scan(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     results = (*op.next, *op.given)
     if not slices or _is_read(leaves[ROUND], op):
         given(ROUND)
-        sources.append(into.places(op.rounds))
+        sources.append(into.indices(op.rounds))
         axes.append(0)
     within.run(op.body.graph, find_all(op.body.graph, into.emitter.opset))
     within.emitter.scope = into.emitter.scope

@@ -38,7 +38,7 @@ def _constant(into: Lowering, value: Value) -> tuple[Tensor, ...]:
 def _iota(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     op = value.op
     assert isinstance(op, Iota)
-    return (exact(into.places(op.size), value),)
+    return (exact(into.indices(op.size), value),)
 
 
 def _broadcast(into: Lowering, value: Value) -> tuple[Tensor, ...]:

@@ -56,11 +56,13 @@ def _unsqueeze(node: Node) -> list[Value | None]:
     found = node.attributes.get("axes")
     axes = node.integers(1, "axes") if found is None else list(found)
     rank = x.rank + len(axes)
-    places = {node.checked_axis(axis, rank) for axis in axes}
-    if len(places) != len(axes):
+    positions = {node.checked_axis(axis, rank) for axis in axes}
+    if len(positions) != len(axes):
         raise UnsayableError("an axis is named twice")
     sizes = iter(x.shape)
-    return [node.build.reshape(x, tuple(1 if at in places else next(sizes) for at in range(rank)))]
+    return [
+        node.build.reshape(x, tuple(1 if at in positions else next(sizes) for at in range(rank)))
+    ]
 
 
 def _squeeze(node: Node) -> list[Value | None]:
@@ -263,17 +265,17 @@ def _gather_nd(node: Node) -> list[Value | None]:
     depth = ids.shape[-1]
     if not isinstance(depth, int) or not 1 <= depth <= x.rank - batch:
         raise UnsayableError("the length of an index is not known")
-    place = build.entry(ids, ids.rank - 1, 0)
+    position = build.entry(ids, ids.rank - 1, 0)
     size = x.shape[batch]
     for level in range(1, depth):
         step = x.shape[batch + level]
-        place = build.binary(
-            "+", build.binary("*", place, step), build.entry(ids, ids.rank - 1, level)
+        position = build.binary(
+            "+", build.binary("*", position, step), build.entry(ids, ids.rank - 1, level)
         )
         size = size * step
     rest = x.shape[batch + depth :]
     table = build.reshape(x, (*x.shape[:batch], size, *rest))
-    return [build.gather(table, place, batch, batch)]
+    return [build.gather(table, position, batch, batch)]
 
 
 def _pad(node: Node) -> list[Value | None]:
@@ -369,10 +371,10 @@ def _range(node: Node) -> list[Value | None]:
         raise UnsayableError("its bounds are no whole numbers")
     if step < 1:
         raise UnsayableError("its step is below 1")
-    made = build.iota((limit - start + step - 1) // step)
+    built = build.iota((limit - start + step - 1) // step)
     if step != 1:
-        made = build.binary("*", made, step)
-    return [made if start == 0 else build.binary("+", made, start)]
+        built = build.binary("*", built, step)
+    return [built if start == 0 else build.binary("+", built, start)]
 
 
 def _one_hot(node: Node) -> list[Value | None]:
@@ -384,8 +386,8 @@ def _one_hot(node: Node) -> list[Value | None]:
     ids = build.where(build.binary("<", ids, 0), build.binary("+", ids, depth), ids)
     shape = (*ids.shape[:axis], depth, *ids.shape[axis:])
     column = build.reshape(ids, (*ids.shape[:axis], 1, *ids.shape[axis:]))
-    places = build.reshape(build.iota(depth), (depth, *(1,) * (ids.rank - axis)))
-    same = build.binary("==", build.expand(column, shape), build.expand(places, shape))
+    positions = build.reshape(build.iota(depth), (depth, *(1,) * (ids.rank - axis)))
+    same = build.binary("==", build.expand(column, shape), build.expand(positions, shape))
     values = node.value(2)
     if isinstance(values, Known) and values.array.size == 2 and not values.is_symbolic:
         off, on = values.array.reshape(-1).tolist()

@@ -123,8 +123,8 @@ def _hardmax(node: Node) -> list[Value | None]:
     best = _arg(build, x, axis, last=False)
     shape = x.shape
     column = build.expand(build.reshape(best, (*shape[:axis], 1, *shape[axis + 1 :])), shape)
-    places = build.along(build.iota(shape[axis]), axis, shape)
-    return [build.cast(build.binary("==", column, build.expand(places, shape)), x.dtype)]
+    positions = build.along(build.iota(shape[axis]), axis, shape)
+    return [build.cast(build.binary("==", column, build.expand(positions, shape)), x.dtype)]
 
 
 def _arg(build: Builder, x: Tensor, axis: int, *, last: bool) -> Tensor:

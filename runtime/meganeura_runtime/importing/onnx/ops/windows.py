@@ -104,21 +104,21 @@ def _dilated_max(
     for axis, (k, stride, dilation) in enumerate(zip(*windows, strict=True), 2):
         if k > MOST_PLACES:
             raise UnsayableError(f"its dilated window has {k:,} places along an axis")
-        starts = [place * dilation for place in range(k)]
+        starts = [position * dilation for position in range(k)]
         if stride == 1:
             parts = [build.between(x, axis, each, each + shape[axis]) for each in starts]
         else:
-            places = [_places(build, shape[axis], stride, each) for each in starts]
-            parts = [build.gather(x, each, axis) for each in places]
+            positions = [_positions(build, shape[axis], stride, each) for each in starts]
+            parts = [build.gather(x, each, axis) for each in positions]
         x = parts[0]
         for each in parts[1:]:
             x = build.pair("maximum", x, each)
     return x
 
 
-def _places(build: Builder, count: Size, stride: int, start: int) -> Tensor:
-    places = build.binary("*", build.iota(count), stride)
-    return build.binary("+", places, start) if start else places
+def _positions(build: Builder, count: Size, stride: int, start: int) -> Tensor:
+    positions = build.binary("*", build.iota(count), stride)
+    return build.binary("+", positions, start) if start else positions
 
 
 def _average_pool(node: Node) -> list[Value | None]:
@@ -340,10 +340,10 @@ def _matrix(
     try:
         run = cast("Callable[..., list[Array]]", ReferenceEvaluator(model).run)  # pyright: ignore[reportUnknownMemberType] - it leaves its results open
         with np.errstate(all="ignore"):
-            (made,) = run(None, feeds)
+            (built,) = run(None, feeds)
     except Exception as error:  # noqa: BLE001  its reference raises what NumPy raises
         raise UnsayableError(f"it cannot be resized: {str(error)[:100]}") from None
-    return np.asarray(made).T
+    return np.asarray(built).T
 
 
 OPS: Mapping[str, Entry] = {

@@ -11,7 +11,11 @@ from meganeura_dsl.ir.ops import Exp, Input, MatMul, Parameter
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.memory_roles import MemoryRole
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
-from meganeura_runtime.backends.webgpu.memory.memory_planner import Lifetime, least_bytes, place
+from meganeura_runtime.backends.webgpu.memory.memory_planner import (
+    Lifetime,
+    assign_offsets,
+    least_bytes,
+)
 from meganeura_runtime.backends.webgpu.plan import Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph, plan_memory
 
@@ -31,7 +35,7 @@ def lifetimes(draw: st.DrawFn) -> list[Lifetime]:
 def test_what_is_alive_together_does_not_overlap(
     alive: list[Lifetime], alignment: int, buffer_bytes: int
 ) -> None:
-    placement = place(alive, alignment, buffer_bytes)
+    placement = assign_offsets(alive, alignment, buffer_bytes)
     for one in alive:
         slot = placement.slots[one.tensor]
         assert slot.bytes == one.bytes
@@ -45,7 +49,7 @@ def test_what_is_alive_together_does_not_overlap(
 
 @given(lifetimes())
 def test_no_placement_is_below_the_bound(alive: list[Lifetime]) -> None:
-    assert sum(place(alive, 4, 1 << 20).buffers) >= least_bytes(alive)
+    assert sum(assign_offsets(alive, 4, 1 << 20).buffers) >= least_bytes(alive)
 
 
 def test_the_bound_counts_what_is_alive_at_one_time() -> None:
@@ -56,12 +60,12 @@ def test_the_bound_counts_what_is_alive_at_one_time() -> None:
 
 def test_memory_is_used_again_once_its_content_is_dead() -> None:
     alive = [Lifetime(number, 100, number, number + 1) for number in range(10)]
-    assert place(alive, 4, 1 << 20).buffers == (200,)
+    assert assign_offsets(alive, 4, 1 << 20).buffers == (200,)
 
 
 def test_a_second_buffer_is_begun_where_one_is_full() -> None:
     alive = [Lifetime(number, 100, 0, 9) for number in range(3)]
-    assert place(alive, 4, 250).buffers == (200, 100)
+    assert assign_offsets(alive, 4, 250).buffers == (200, 100)
 
 
 def chain(length: int) -> Graph:

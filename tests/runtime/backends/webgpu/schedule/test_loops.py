@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from meganeura_dsl.gradcheck.probe import fitting
-from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.graph import Array, Builder, Graph, rebuild
 from meganeura_dsl.ir.interpreter import Precision, evaluate
-from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.ir.ops import Parameter, Scan
 from meganeura_dsl.pipeline import elaborate_train
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.optimizers.optimizers import Adam
@@ -25,6 +25,7 @@ from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.timing.profile import profile_on
 from meganeura_runtime.backends.webgpu.verify_plan import verify_plan
+from tests.dsl.ir.test_stopping_loops import masked, stopping
 from tests.dsl.transforms.test_checkpoint_loops import SUMMED
 from tests.scans import NESTED, forward, numbers, program, with_gradients
 
@@ -52,6 +53,40 @@ train fit(x: [batch, 5, 3], y: [batch, 5, 4]):
 """
 
 
+WITHIN = """
+block Net()(x: [n, s, 16], w: [16, 16]) -> [n, 16], [s, n, 16], [s, 4]:
+  state seen: [] = zeros
+  h = zeros([n, 16])
+  scan t in 0..s while {condition}:
+    g = x[:, t]
+    scan u in 0..4 while {inner}:
+      g = tanh(g @ w) + softmax(g)
+      r[u] = max(abs(g))
+    scan _v in 0..2:
+      g = sin(g @ w + x[:, t])
+    h = h + g
+    y[t] = h
+    z[t] = r
+    update seen = seen + 1
+  return h + seen, y, z
+
+model net = Net()
+"""
+"""Rounds of two loops, one of which stops, in a loop that stops."""
+
+UNMASKED = """
+block Net()(x: []) -> [], bool[]:
+  count = x - x
+  going = x > x - 1
+  scan _t in 0..9:
+    count = count + 1 + 0 * f32(going)
+    going = count < {last}
+  return count, going
+
+model net = Net()
+"""
+
+
 def single(array: Array) -> Array:
     return array.astype(np.float32) if array.dtype == np.float64 else array
 
@@ -69,7 +104,7 @@ def run(graph: Graph, device: Device) -> dict[str, Array]:
         assert device.submissions == before + 1
         found = {name: outputs[name] for name in outputs}
         return found | {
-            name: each for name, each in session.kept().items() if name in graph.updates
+            name: each for name, each in session.persistent().items() if name in graph.updates
         }
 
 
@@ -86,6 +121,46 @@ def assert_right(graph: Graph, device: Device) -> None:
 def test_scans_and_their_gradients_are_right(device: Device) -> None:
     assert_right(forward(NESTED), device)
     assert_right(simplify_loops(with_gradients(forward(LOOP, n=2, s=3))), device)
+
+
+@pytest.mark.adapter
+@pytest.mark.parametrize(
+    ("condition", "inner"),
+    [
+        ("t < 2", "u < 3"),
+        ("t < 0", "u < 9"),
+        ("max(abs(h)) < 1.5", "u < 0"),
+    ],
+)
+def test_rounds_that_are_left_out_change_nothing(
+    device: Device, condition: str, inner: str
+) -> None:
+    graph = forward(WITHIN.format(condition=condition, inner=inner), n=2, s=4)
+    assert set(stopping(graph)) == {True}
+    assert_right(graph, device)
+    found, whole = run(graph, device), run(masked(graph), device)
+    for name, array in whole.items():
+        np.testing.assert_array_equal(found[name], array)  # to the bit
+
+
+@pytest.mark.adapter
+@pytest.mark.parametrize("last", [4, 20])
+def test_no_kernel_of_a_round_behind_the_stop_does_anything(device: Device, last: int) -> None:
+    """A loop that is said to stop, and whose rounds would go on to count, counts those that run."""
+    graph = forward(UNMASKED.format(last=last), n=1)
+    assert not any(stopping(graph))
+    build = Builder()
+    stops = rebuild(
+        graph,
+        build,
+        lambda value, operands: (
+            build.add_all(replace(value.op, stops=True), *operands)[value.index]
+            if isinstance(value.op, Scan)
+            else build.reapply(value, *operands)
+        ),
+    )
+    assert run(stops, device)["output0"] == min(last, 9)
+    assert run(graph, device)["output0"] == 9
 
 
 @pytest.mark.adapter

@@ -1,7 +1,7 @@
-"""The kernels between the rounds of a loop: they move what is carried and what is collected."""
+"""The kernels between the rounds of a loop, and those of rounds that a loop may leave out."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Binding, Kernel, Launch, Shader
@@ -9,6 +9,8 @@ from meganeura_runtime.backends.webgpu.config.limits import Target
 
 WORKGROUP = 64
 HALF = "f16"
+GOING = "going"
+"""The word of a workgroup that says whether it has anything to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +31,22 @@ class Move:
 def move_kernel(
     moves: Sequence[Move],
     counter: int,
-    set_counter: str,
+    words: Mapping[int, str],
     access: Callable[[int], str],
     target: Target,
 ) -> Kernel:
-    """Move elements; the first invocation then sets the counter, where an expression says to what.
+    """Move elements; the first invocation then sets tensors of one word to what expressions say.
 
     A kernel that sets the counter must not read it for slices.
     """
     tensors = list(dict.fromkeys([*(t for move in moves for t in (move.source, move.target))]))
     is_read = any(move.inner for move in moves)
-    if is_read or set_counter:
-        tensors.append(counter)
+    tensors += [counter] if is_read else []
+    tensors += words
     number = {tensor: position for position, tensor in enumerate(tensors)}
     types = {tensor: HALF if move.dtype is DType.F16 else "u32" for move in moves
-             for tensor in (move.source, move.target)} | {counter: "i32"}  # fmt: skip
+             for tensor in (move.source, move.target)}  # fmt: skip
+    types |= dict.fromkeys(words, "u32") | {counter: "i32"}
     count = max([1, *(move.count for move in moves)])
     launch = Launch(count, WORKGROUP, target)
     across, rows, _ = launch.workgroups
@@ -58,9 +61,34 @@ def move_kernel(
             position = f"({before}) * {move.inner}u + i % {move.inner}u"
         moved = f"b{number[move.target]}[{position}] = b{number[move.source]}[i];"
         lines.append(f"if (i < {move.count}u) {{ {moved} }}")
-    if set_counter:
-        at = f"b{number[counter]}[0]"
-        lines.append(f"if (i == 0u) {{ {at} = {set_counter.format(at)}; }}")
+    for tensor, text in words.items():
+        at = f"b{number[tensor]}[0]"
+        lines.append(f"if (i == 0u) {{ {at} = {text.format(at)}; }}")
     bindings = tuple(Binding(access(tensor), types[tensor]) for tensor in number)
     shader = Shader(bindings, (), tuple(lines), WORKGROUP)
     return Kernel(shader, tuple(tensors), launch.workgroups)
+
+
+def guarded(kernel: Kernel, flags: Sequence[int], access: Callable[[int], str]) -> Kernel:
+    """The kernel that does nothing where any of the flags, tensors of one u32 each, is 0."""
+    if not flags:
+        return kernel
+    shader, first = kernel.shader, len(kernel.tensors)
+    loaded = [f"b{first + number}[0]" for number in range(len(flags))]
+    shared = shader.shared
+    if any("Barrier" in line or "subgroup" in line for line in shader.body):
+        # A whole workgroup has to meet there, so that it returns as a whole.
+        shared = (*shared, f"var<workgroup> {GOING}: u32;")
+        head = (
+            f"if (lane == 0u) {{ {GOING} = {' * '.join(loaded)}; }}",
+            f"if (workgroupUniformLoad(&{GOING}) == 0u) {{ return; }}",
+        )
+    else:
+        head = (f"if ({' * '.join(loaded)} == 0u) {{ return; }}",)
+    bindings = (*shader.bindings, *(Binding(access(flag), "u32") for flag in flags))
+    body = (*head, *shader.body)
+    return replace(
+        kernel,
+        shader=replace(shader, bindings=bindings, shared=shared, body=body),
+        tensors=(*kernel.tensors, *flags),
+    )

@@ -166,7 +166,7 @@ class _Sum:
         return self.anchor.operands[0].type.dtype
 
     @property
-    def has_places(self) -> bool:
+    def has_positions(self) -> bool:
         """Whether the result is the place of a term."""
         return reduction(self.anchor).kind is Kind.ARG_MAX
 
@@ -174,13 +174,13 @@ class _Sum:
         """What a lane has found of no terms."""
         nothing = neutral(reduction(self.anchor).kind, self.dtype)
         emitter.line(f"var a{self.number} = {literal(nothing, self.dtype)};")
-        if self.has_places:
+        if self.has_positions:
             emitter.line(f"var p{self.number} = 0i;")
 
     def add(self, emitter: WgslEmitter, element: str, position: str) -> None:
         """Take in a term of a lane, which sees them in order."""
         name = f"a{self.number}"
-        if not self.has_places:
+        if not self.has_positions:
             emitter.line(f"{name} = {self._combined(name, element)};")
             return
         with emitter.block(f"if ({self._exceeds(element, name)})"):
@@ -190,13 +190,13 @@ class _Sum:
     def share(self, emitter: WgslEmitter) -> None:
         """Let the other lanes know what this one has found."""
         emitter.line(f"all{self.number}[l] = a{self.number};")
-        if self.has_places:
+        if self.has_positions:
             emitter.line(f"places{self.number}[l] = p{self.number};")
 
     def join(self, emitter: WgslEmitter, apart: int) -> None:
         """Take in what the lane so far behind has found; of equal terms, the first counts."""
         own, other = (f"all{self.number}[l{at}]" for at in ("", f" + {apart}u"))
-        if not self.has_places:
+        if not self.has_positions:
             emitter.line(f"{own} = {self._combined(own, other)};")
             return
         position, behind = (f"places{self.number}[l{at}]" for at in ("", f" + {apart}u"))
@@ -209,7 +209,7 @@ class _Sum:
         """Declarations of what the lanes of a workgroup share."""
         elements = register_type(self.dtype)
         found = [f"var<workgroup> all{self.number}: array<{elements}, {lanes}>;"]
-        if self.has_places:
+        if self.has_positions:
             found.append(f"var<workgroup> places{self.number}: array<i32, {lanes}>;")
         return found
 
@@ -337,7 +337,7 @@ class _Writing:
         with emitter.loop(self._turn):
             for total in stage:
                 for one, term in zip(total.elements, self._terms, strict=True):
-                    position = emitter.index(term) if total.has_places else ""
+                    position = emitter.index(term) if total.has_positions else ""
                     total.add(emitter, emitter.value(one), position)
         number = emitter.index(self._number)
         for total in stage:
@@ -352,5 +352,5 @@ class _Writing:
             half //= 2
         first = emitter.index(variable(self._lane) - self._number * team.apart)
         for total in stage:
-            found = "places" if total.has_places else "all"
+            found = "places" if total.has_positions else "all"
             emitter.line(f"let r{total.number} = {found}{total.number}[{first}];")

@@ -39,7 +39,7 @@ def reduction(value: Value) -> Reduction:
     return Reduction(Kind.ONLY, ((1,),), term)
 
 
-def _places(
+def _positions(
     op: PrefixRound | RecurrenceRound, shape: Sequence[int], kept: Index
 ) -> list[BoundsCheck]:
     """The positions along the axis that an element combines, its own first."""
@@ -54,7 +54,7 @@ def _combined(reading: Reading, op: PrefixRound, value: Value, kept: Index) -> E
     make = reading.make
     template = COMBINED[op.kind][not x.type.dtype.is_float]
     total = reading.at(x, kept)
-    for guard in _places(op, concrete_shape(x.type.shape), kept)[1:]:
+    for guard in _positions(op, concrete_shape(x.type.shape), kept)[1:]:
         other = reading.at(x, (*kept[: op.axis], guard.index, *kept[op.axis + 1 :]))
         total = make.choice(guard, make.call(template, x.type.dtype, other, total), total)
     return total
@@ -65,7 +65,7 @@ def _composed(reading: Reading, op: RecurrenceRound, value: Value, kept: Index) 
     a, b = value.operands
     make, dtype = reading.make, a.type.dtype
     total = make.literal(1 - value.index, dtype)
-    for guard in reversed(_places(op, concrete_shape(a.type.shape), kept)):
+    for guard in reversed(_positions(op, concrete_shape(a.type.shape), kept)):
         position = (*kept[: op.axis], guard.index, *kept[op.axis + 1 :])
         factor = make.call("{0} * {1}", dtype, reading.at(a, position), total)
         if value.index == 0:

@@ -116,7 +116,7 @@ def subgroup_kernel(
     group, exists = launch.declare_group(emitter, "tile")
     lane = Axis("l", shuffle.lanes)
     emitter.axis(lane, "lane")
-    which, column, row = _place(variable(group), grid, contraction)
+    which, column, row = _tile_origin(variable(group), grid, contraction)
     batch = unravel(which, contraction.batch)
     before = memory.before(work)
     rows = _Rows(contraction.rows, shuffle, row, _in_fours(contraction, shuffle, before))
@@ -162,7 +162,7 @@ def subgroup_kernel(
     return launch.kernel(emitter, memory)
 
 
-def _place(group: Affine, grid: tuple[int, int, int], contraction: Contraction) -> Index:
+def _tile_origin(group: Affine, grid: tuple[int, int, int], contraction: Contraction) -> Index:
     """Which of the grid a workgroup is; a core gets those of one half, which should be as much.
 
     So what takes fewer terms for some of the batch than for others goes through it first.
