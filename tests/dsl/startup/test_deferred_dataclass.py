@@ -1,6 +1,7 @@
 """A deferred dataclass is compiled with its first object, and is like any other from then on."""
 
 from dataclasses import FrozenInstanceError, field, fields, replace
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_a_class_is_compiled_with_its_first_object() -> None:
 
 
 def test_its_objects_are_those_of_a_frozen_dataclass() -> None:
-    one = Deferred(1)
+    one, nothing = Deferred(1), dict[str, Any]()
     assert one == Deferred(1, "y", [])
     assert one != Deferred(2)
     assert repr(replace(one, y="b")).endswith("Deferred(x=1, y='b', z=[])")
@@ -48,7 +49,7 @@ def test_its_objects_are_those_of_a_frozen_dataclass() -> None:
     with pytest.raises(FrozenInstanceError):
         setattr(one, "x", 2)  # noqa: B010  as a type checker would object
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
-        Deferred(**dict[str, int]())
+        Deferred(**nothing)
     match one:
         case Deferred(x, y):
             assert (x, y) == (1, "y")
