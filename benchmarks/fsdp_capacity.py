@@ -5,8 +5,9 @@
 
 Under each sharding a process of its own loads a GPT-2 of 870 million parameters with the moments of
 AdamW, 10.4 GB together, and trains it for a few steps. It says what each device holds of them by
-the shards that lie there, what XLA has laid out for a step, and how long a step takes, or that the
-memory does not suffice. `--gib` is what JAX may take of a GPU's memory; 0 leaves it all.
+the shards that lie there, what XLA has laid out for a step, what the devices communicate in it, and
+how long it takes, or that the memory does not suffice. `--gib` is what JAX may take of a GPU's
+memory; 0 leaves it all.
 
 `--small` is a model that simulated devices can compute: JAX_NUM_CPU_DEVICES=8 and
 `--device xla:cpu --devices 8 --gib 0 --small --precision f32`.
@@ -24,6 +25,7 @@ from typing import cast
 
 import numpy as np
 
+from benchmarks.collectives import collectives
 from benchmarks.scaling import Workload, step_graph
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.interpreter import storage_type
@@ -65,7 +67,9 @@ def measured(sharding: str, options: argparse.Namespace) -> Cell:
     try:
         with together.open(graph) as session:
             assert isinstance(session, XlaSession)
-            return cell | run(session, graph, options.steps)
+            found = run(session, graph, options.steps)
+            sent = collectives(session.compiled.as_text(), options.devices)
+            return cell | found | {"shared_bytes": {kind: sent[kind].bytes for kind in sent}}
     except DeviceError as error:
         return cell | {"failed": str(error).splitlines()[0][:200]}
 

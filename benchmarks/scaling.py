@@ -175,8 +175,7 @@ def _measured(
         rows = {"image": 1, "label": 1, "ids": 1}
         device = device.spread(Spread(devices, DeviceSharding(sharding), rows))
     graph = step_graph(workload, batch, arguments.device)
-    memory = device.backend.memory(graph, device)
-    ms, hlo = _milliseconds(graph, device, arguments.steps)
+    ms, held, hlo = _milliseconds(graph, device, arguments.steps)
     sent = collectives(hlo, devices)
     return Cell(
         model=name,
@@ -187,7 +186,7 @@ def _measured(
         ms=round(ms, 3),
         examples_per_second=round(1000 * batch / ms, 1),
         efficiency=1.0,
-        gib=round((0 if memory is None else memory.bytes) / (1 << 30), 3),
+        gib=round(held / (1 << 30), 3),
         collectives=sum(each.count for each in sent.values()),
         sent_mb=round(sum(each.traffic(kind, devices) for kind, each in sent.items()) / 1e6, 1),
         precision=arguments.precision,
@@ -205,12 +204,12 @@ def step_graph(workload: Workload, batch: int, device: str) -> Graph:
         return step_of(program, "fit", settings, model_of(device)).optimized.graph
 
 
-def _milliseconds(graph: Graph, device: OpenDevice, steps: int) -> tuple[float, str]:
-    """The time of a step, and its HLO."""
+def _milliseconds(graph: Graph, device: OpenDevice, steps: int) -> tuple[float, int, str]:
+    """The time of a step, what a device holds, and the HLO: of one compilation."""
     example = example_of(graph)
     with device.open(graph) as session, session.upload(example.feeds) as inputs:
         assert isinstance(session, XlaSession)
-        session.load(example.kept)
+        session.load(example.persistent)
         for _ in range(WARM_UP):
             session.step(inputs)
         session.wait()
@@ -221,8 +220,9 @@ def _milliseconds(graph: Graph, device: OpenDevice, steps: int) -> tuple[float, 
                 session.step(inputs)
             session.wait()
             rounds.append((perf_counter() - start) / steps)
+        held = sum((session.memory() or {}).values())
         hlo = session.compiled.as_text()
-    return 1000 * statistics.median(rounds), hlo
+    return 1000 * statistics.median(rounds), held, hlo
 
 
 def _table(cells: Sequence[Cell]) -> str:

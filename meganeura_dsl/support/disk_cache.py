@@ -22,11 +22,15 @@ PARTIAL = ".partial"
 VERSION = 1
 MOST_BYTES = 256 << 20
 """Of all entries together; beyond, those that were not used for longest are removed."""
+SHARE_UNCOUNTED = 16
+"""A process stores this share of all bytes until it looks at all entries again, of thousands."""
 LONGEST_LINE = 256
 _IS_ENTRY = re.compile(rf".*{re.escape(SUFFIX)}|\..*{re.escape(SUFFIX)}\..*{re.escape(PARTIAL)}")
 
 _log = logging.getLogger("meganeura")
-_told: set[str] = set()
+_uncounted: dict[Path, int] = {}
+"""By folder, the bytes that this process has stored since it looked at all entries."""
+_reported: set[str] = set()
 """Notes of this process; each is given once."""
 
 
@@ -59,7 +63,7 @@ class DiskCache:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             _replace(path, _line(key, content) + b"\n" + content)
-            self._remove_oldest()
+            self._bound(len(content) + LONGEST_LINE)
         except OSError as error:
             _note("what was compiled cannot be kept", path, str(error))
 
@@ -97,6 +101,14 @@ class DiskCache:
                 continue
             found.append((stat.st_mtime, stat.st_size, entry.path))
         return sorted(found)
+
+    def _bound(self, stored: int) -> None:
+        """Remove entries that are too many, once some bytes were stored, and at first."""
+        uncounted = _uncounted.get(self.folder, self.most_bytes) + stored
+        if uncounted > self.most_bytes // SHARE_UNCOUNTED:
+            self._remove_oldest()
+            uncounted = 0
+        _uncounted[self.folder] = uncounted
 
     def _remove_oldest(self) -> None:
         ages = self._ages()
@@ -146,6 +158,6 @@ def _remove(path: Path) -> bool:
 
 
 def _note(what: str, path: Path, reason: str) -> None:
-    if what not in _told:
-        _told.add(what)
+    if what not in _reported:
+        _reported.add(what)
         _log.warning("note: %s: %s: %s", what, path, reason)

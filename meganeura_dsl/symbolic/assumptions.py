@@ -85,6 +85,9 @@ class Facts:
     _verdicts: dict[Condition, Verdict] = field(
         init=False, repr=False, default_factory=dict[Condition, "Verdict"]
     )
+    _proved: dict[Condition, bool] = field(
+        init=False, repr=False, default_factory=dict[Condition, bool]
+    )
     _least_values: dict[Dim, int] = field(init=False, repr=False, default_factory=dict[Dim, int])
     _further: "dict[Condition, Facts]" = field(
         init=False, repr=False, default_factory=dict[Condition, "Facts"]
@@ -159,13 +162,20 @@ class Facts:
             verdict = self._verdicts[condition] = self._judge(condition)
         return verdict
 
+    def proves(self, condition: Condition) -> bool:
+        """Whether a condition was shown to hold for all such sizes; `decide` says why not."""
+        proved = self._proved.get(condition)
+        if proved is None:
+            proved = self._proved[condition] = self._follows(condition)
+        return proved
+
     def truth(self, condition: Condition) -> bool | None:
         """True if the condition always holds, False if it never does, None if neither is shown."""
         if isinstance(condition, bool) and not self.is_contradictory:
             return condition
-        if self._follows(condition):
+        if self.proves(condition):
             return True
-        return False if self._follows(negate(condition)) else None
+        return False if self.proves(negate(condition)) else None
 
     def example(self, condition: Condition, trials: int | None = None) -> dict[str, int] | None:
         """The smallest sizes found that satisfy the facts and a condition; flags are bools."""
@@ -222,7 +232,7 @@ class Facts:
         return solution if entails(self._known, solved) else None
 
     def _judge(self, condition: Condition) -> Verdict:
-        if self._follows(condition):
+        if self.proves(condition):
             return Proved()
         example = self.example(negate(condition))
         if example is not None:

@@ -46,6 +46,10 @@ def substitute(size: Size, values: Mapping[str, Size]) -> Size:
     """The size with variables replaced by other sizes, all at once."""
     if isinstance(size, int) or size.variables().isdisjoint(values):
         return size
+    if len(size.terms) == 1:
+        ((monomial, coefficient),) = size.terms.items()
+        if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], str):
+            return values[monomial[0]]
 
     def change(atom: Atom) -> Size:
         if isinstance(atom, str):

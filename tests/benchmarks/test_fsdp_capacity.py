@@ -36,5 +36,10 @@ def test_under_fsdp_each_device_holds_its_share_and_what_is_listed() -> None:
     # What XLA gives the compiled step on each device: that, a row of 17 tokens, and little else.
     assert share + 4 * 17 <= cell["argument_bytes"] < share + 4 * 17 + 64
     assert cell["temporary_bytes"] > 0
+    # Each gradient is summed once, that of the table too, whose two parts each device has added;
+    # beside them the loss. XLA for the CPU takes a device's share of a sum that all have.
+    table = 4 * 60 * 32
+    assert cell["shared_bytes"]["reduce-scatter"] == table
+    assert cell["shared_bytes"]["all-reduce"] == 4 * 15_200 - table + 4
     first, last = cell["losses"]
     assert last < first, "the next step begins with what this one has learned"

@@ -123,10 +123,19 @@ def theirs(
 
 LAYERS = [
     Layer("relu", "x |> relu", F.relu),
+    Layer("relu6", "x |> relu6", F.relu6, scale=6),
+    Layer("leaky_relu", "x |> leaky_relu", F.leaky_relu),
+    Layer("leaky_relu-0.2", "x |> leaky_relu(0.2)", partial(F.leaky_relu, negative_slope=0.2)),
+    Layer("elu", "x |> elu(0.7)", partial(F.elu, alpha=0.7), scale=300),
     Layer("sigmoid", "x |> sigmoid", torch.sigmoid, scale=30),
     Layer("silu", "x |> silu", F.silu, scale=30),
     Layer("gelu", "x |> gelu", F.gelu, scale=2),
     Layer("gelu_tanh", "x |> gelu_tanh", partial(F.gelu, approximate="tanh"), scale=2),
+    # Torch's own slopes are multiplied with 1/6 in single precision.
+    Layer("hard_sigmoid", "x |> hard_sigmoid", lambda x: F.relu6(x + 3) / 6, scale=4),
+    Layer("hard_swish", "x |> hard_swish", lambda x: x * F.relu6(x + 3) / 6, scale=4),
+    Layer("mish", "x |> mish", F.mish, scale=10),
+    Layer("glu", "x |> glu", F.glu, "x: [2, 3, 6]"),
     Layer("softplus", "x |> softplus", lambda x: torch.logaddexp(x, torch.zeros(())), scale=30),
     Layer("softmax", "x |> softmax", partial(torch.softmax, dim=-1), scale=30),
     Layer("softmax-axis-0", "x |> softmax(axis=0)", partial(torch.softmax, dim=0)),
@@ -152,6 +161,30 @@ LAYERS = [
         "x |> c: conv2d(3, 3, pad=1, groups=3, bias=false)",
         lambda x, w: F.conv2d(x, w, None, 1, 1, 1, 3),
         "x: [2, 3, 5, 41]",
+    ),
+    Layer(
+        "conv3d",
+        "x |> c: conv3d(4, 3, 2, pad=1, groups=2)",
+        lambda x, w, b: F.conv3d(x, w, b, 2, 1, 1, 2),
+        "x: [2, 4, 5, 6, 3]",
+    ),
+    Layer(
+        "conv_transpose1d",
+        "x |> c: conv_transpose1d(4, 3, 2, pad=1, output_pad=1)",
+        lambda x, w, b: F.conv_transpose1d(x, w, b, 2, 1, 1),
+        "x: [2, 3, 5]",
+    ),
+    Layer(
+        "conv_transpose2d",
+        "x |> c: conv_transpose2d(6, 4, 3, 1, 2, groups=2, dilation=2)",
+        lambda x, w, b: F.conv_transpose2d(x, w, b, 3, 1, 2, 2, 2),
+        "x: [2, 4, 3, 5]",
+    ),
+    Layer(
+        "conv_transpose2d-without-bias",
+        "x |> c: conv_transpose2d(2, 2, 2, bias=false)",
+        lambda x, w: F.conv_transpose2d(x, w, None, 2),
+        "x: [2, 3, 3, 4]",
     ),
     Layer(
         "max_pool",
@@ -209,6 +242,19 @@ LAYERS = [
         lambda x, w, b: F.group_norm(x, 2, w, b, 0.1),
         "x: [2, 6, 3, 5]",
         shift=3,
+    ),
+    Layer(
+        "instance_norm",
+        "x |> instance_norm(0.1)",
+        partial(F.instance_norm, eps=0.1),
+        "x: [2, 3, 5, 4]",
+        shift=3,
+    ),
+    Layer(
+        "embedding-of-padding",
+        "x |> e: embedding(5, 4, padding=2)",
+        lambda x, w: F.embedding(x, w, 2),
+        "x: i32[6, 7]",
     ),
     Layer("embedding", "x |> e: embedding(5, 4)", F.embedding, "x: i32[3, 4]"),
     Layer("rope", "x |> rope(50.0)", partial(rotated, theta=50.0), "x: [2, 3, 7, 6]"),
@@ -326,6 +372,12 @@ LAYERS += [
         fed={"y": np.array([4, -100, 2], np.int32)},
     ),
     Layer("mse", "mse(x, y)", F.mse_loss, "x: [3, 5], y: [3, 5]"),
+    Layer(
+        "smooth_l1",
+        "smooth_l1(0.7)(x, y)",
+        partial(F.smooth_l1_loss, beta=0.7),
+        "x: [3, 5], y: [3, 5]",
+    ),
     Layer("l1", "l1(x, y)", F.l1_loss, "x: [3, 5], y: [3, 5]"),
     Layer(
         "bce",
@@ -338,11 +390,12 @@ LAYERS += [
 ]
 
 
-def recurrent(x: Tensor, *weights: Tensor, kind: str, backwards: bool) -> Tensor:
-    """`torch.nn.LSTM` or `torch.nn.GRU`, batch first, with these weights of one layer."""
-    start = torch.zeros((1, x.shape[0], weights[1].shape[1]), dtype=x.dtype)
+def recurrent(x: Tensor, *weights: Tensor, kind: str, backwards: bool = False) -> Tensor:
+    """`torch.nn.LSTM` or `torch.nn.GRU`, batch first, with these weights of its layers."""
+    layers = len(weights) // 4
+    start = torch.zeros((layers, x.shape[0], weights[1].shape[1]), dtype=x.dtype)
     x = x.flip(1) if backwards else x
-    how = True, 1, 0.0, False, False, True  # biases, one layer, evaluation, batch first
+    how = True, layers, 0.0, False, False, True  # biases, evaluation, batch first
     if kind == "lstm":
         out = torch.lstm(x, (start, start), weights, *how)[0]
     else:
@@ -361,12 +414,24 @@ LAYERS += [
     for kind in ("lstm", "gru")
     for backwards in (False, True)
 ]
+LAYERS += [
+    Layer(
+        f"{kind}-of-3",
+        f"x |> r: {kind}(4, layers=3)",
+        partial(recurrent, kind=kind),
+        "x: [3, 7, 5]",
+        relative=0,
+    )
+    for kind in ("lstm", "gru")
+]
 
 
+@pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_a_recurrent_layer_has_the_names_of_pytorch(kind: str) -> None:
-    layer = next(each for each in LAYERS if each.name == kind)
-    module = (torch.nn.LSTM if kind == "lstm" else torch.nn.GRU)(5, 4, batch_first=True)
+def test_a_recurrent_layer_has_the_names_of_pytorch(kind: str, layers: int) -> None:
+    name = kind if layers == 1 else f"{kind}-of-{layers}"
+    layer = next(each for each in LAYERS if each.name == name)
+    module = (torch.nn.LSTM if kind == "lstm" else torch.nn.GRU)(5, 4, layers, batch_first=True)
     theirs_ = {f"r.{name}": tuple(each.shape) for name, each in module.named_parameters()}
     ours_ = {info.name: info.type.shape for info in elaborated(layer).parameters}
     assert list(ours_.items()) == list(theirs_.items())

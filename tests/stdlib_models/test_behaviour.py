@@ -302,6 +302,18 @@ def test_dropout_does_nothing_outside_of_training() -> None:
         np.testing.assert_array_equal(found, np.ones((50, 80)))
 
 
+@pytest.mark.parametrize(("block", "axes"), [("drop_path", (1, 2)), ("dropout2d", (2,))])
+def test_what_is_dropped_is_dropped_whole(block: str, axes: tuple[int, ...]) -> None:
+    text = f"block Net()(x: [n, c, s]) -> [n, c, s] = x |> {block}(0.25)\nmodel net = Net()\n"
+    given = {"x": np.ones((400, 3, 4)), "counter": np.array([7, 0], np.uint32)}
+    for training in (True, False):
+        made = model(text, training=training, n=400, c=3, s=4)
+        found = output(made, {name: given[name] for name in made.inputs})
+        np.testing.assert_array_equal(found, found.max(axes, keepdims=True) + 0 * found)
+        np.testing.assert_allclose(np.unique(found), [0, 4 / 3] if training else [1])
+        assert np.mean(found == 0) == pytest.approx(0.25 if training else 0, abs=0.06)
+
+
 def test_dropping_everything_gives_zeros_and_no_gradient() -> None:
     elaboration = model(
         "block Net()(x: [n]) -> []:\n  return sum(x |> dropout(1.0))\nmodel net = Net()\n",

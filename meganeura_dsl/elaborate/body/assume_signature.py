@@ -14,7 +14,7 @@ from meganeura_dsl.elaborate.values import (
     is_tensor,
 )
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.symbolic.assumptions import Compare, Proved
+from meganeura_dsl.symbolic.assumptions import Compare
 from meganeura_dsl.symbolic.size import Dim
 from meganeura_dsl.syntax import ast
 
@@ -22,7 +22,7 @@ from meganeura_dsl.syntax import ast
 def may_assume_signature(inner: Frame, block: ast.Block, evaluate: Evaluate) -> bool:
     """Whether the block was proved for the arguments it is given here."""
     is_proved = inner.state.is_proved
-    if is_proved is None or block.results is None:
+    if is_proved is None or block.results is None or inner.path in inner.state.opened:
         return False
     return (
         all(_covers_input(inner.names[item.name]) for item in block.inputs)
@@ -56,9 +56,7 @@ def _covers(inner: Frame, parameter: ast.Parameter, evaluate: Evaluate) -> bool:
             return value == default
         case None | int():
             least = 1 if default is None else min(default, 1)
-            return is_size(value) and isinstance(
-                inner.facts.decide(Compare(">=", value, least)), Proved
-            )
+            return is_size(value) and inner.facts.proves(Compare(">=", value, least))
         case float():
             return is_number(value)
         case _ if is_initializer(default):

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.assume_signature import may_assume_signature
-from meganeura_dsl.elaborate.body.layer_summaries import apply_summary
+from meganeura_dsl.elaborate.body.equal_calls import call_key
+from meganeura_dsl.elaborate.body.layer_summaries import apply_summary, repeated_call
 from meganeura_dsl.elaborate.body.layer_templates import apply_template
 from meganeura_dsl.elaborate.body.layers import Layers
 from meganeura_dsl.elaborate.body.modes import TRAINING, in_mode, split_mode
@@ -40,6 +41,7 @@ from meganeura_dsl.elaborate.scope.own_paths import own_parameters, own_paths
 from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.signatures import (
     Arguments,
+    assume_where,
     bind_config,
     bind_inputs,
     caller_location,
@@ -159,14 +161,14 @@ class Elaborator(Layers):
     def _apply_builtin(
         self, call: ast.Call, builtin: Builtin, arguments: Arguments, frame: Frame
     ) -> Evaluated:
-        made = BuiltinCall(
+        built = BuiltinCall(
             frame, call.span, call.callee, builtin.signature,
             arguments.positional, arguments.named, self.evaluate,
         )  # fmt: skip
         for name in arguments.named:
             if name not in builtin.named:
-                raise made.fault(f"has no argument `{name}`")
-        return builtin.apply(made)
+                raise built.fault(f"has no argument `{name}`")
+        return builtin.apply(built)
 
     def _apply_def(
         self,
@@ -247,8 +249,8 @@ class Elaborator(Layers):
         own = replace(own, named=named)
         merged = overrides.over(own, configuration(found[0], found[1]))
         if isinstance(found[1], ast.Model):
-            made = self.model_application(found[0], found[1], merged, path, span, inner)
-            return replace(made, mode={**mode, **made.mode})
+            built = self.model_application(found[0], found[1], merged, path, span, inner)
+            return replace(built, mode={**mode, **built.mode})
         return Application(found[0], found[1], merged, path, span, mode=mode)
 
     def child(
@@ -287,6 +289,13 @@ class Elaborator(Layers):
         block, span = application.block, application.span
         inner = self.child(frame, application.module, block, span, application.path)
         inner.may_own = application.may_own
+        summaries, arguments = inner.state.summaries, application.arguments
+        key = None if summaries is None else call_key(inner, block, arguments)
+        if summaries is not None and key is not None:
+            results = repeated_call(inner, key, arguments, summaries)
+            if results is not None:
+                return results
+        facts = inner.facts
         if not inner.may_own:
             owned = own_parameters(inner.module, block)
             if owned:
@@ -301,14 +310,15 @@ class Elaborator(Layers):
             for name in own_paths(inner.module, block):
                 inner.state.claim(inner.join(name), frame.location(span), inner.label)
             return self.stand_in(inner, block, dict(inner.names))
-        summaries = inner.state.summaries
         if summaries is not None:
+            call = (None if inner.facts is not facts else key), arguments
             return apply_summary(
                 inner,
                 block,
                 summaries,
-                lambda general: self._elaborated(general, block, span),
+                self,
                 lambda: self.run_body(inner, block),
+                call,
             )
         return apply_template(inner, block, span, lambda: self.run_body(inner, block))
 
@@ -319,10 +329,12 @@ class Elaborator(Layers):
         fill_inputs(inner, block, self.evaluate)
         check_where(inner, block, caller_location(inner, span), self.condition)
 
-    def _elaborated(self, inner: Frame, block: ast.Block, span: Span) -> Results:
-        """The results of a block whose inputs and configuration are bound."""
-        self._match(inner, block, span)
-        return self.run_body(inner, block)
+    def assume_signature(self, inner: Frame, block: ast.Block) -> None:
+        """Match inputs and configuration in symbols with the signature, and assume `where`."""
+        self.require_blocks_fit(inner, block)
+        match_inputs(inner, block, block.name.span, self.evaluate)
+        fill_inputs(inner, block, self.evaluate)
+        assume_where(inner, block, self.condition)
 
     def _has_same_weights(self, inner: Frame, block: ast.Block) -> bool:
         """Whether a layer is applied first, or again to what it was applied to first.

@@ -2,10 +2,12 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.body.open_numbers import postpone
 from meganeura_dsl.elaborate.body.round_parts import (
     lifted_operand,
     note_read,
@@ -60,7 +62,7 @@ from meganeura_dsl.elaborate.values import (
 from meganeura_dsl.ir import ops
 from meganeura_dsl.limits.language_limits import EXPRESSION, LONGEST_LIST, MOST_PATHS
 from meganeura_dsl.limits.work_budget import OutOfWorkError, spend
-from meganeura_dsl.symbolic.assumptions import Compare, Condition, Proved, negate, show_condition
+from meganeura_dsl.symbolic.assumptions import Compare, Condition, negate, show_condition
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
@@ -88,48 +90,32 @@ class Expressions(ABC):
 
     def evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
         """The value of an expression."""
-        try:
-            spend(EXPRESSION)
-            value = self._evaluate(node, frame)
-        except OutOfWorkError as error:
-            name, location = frame.outermost(node.span)
-            problem = TooMuchWork(location, error.reason, name)
-            raise ProblemError(problem) from error
+        value = self._operand(node, frame)
         if value is Unknown.NUMBER and frame.state.generalized:
             raise UndecidableError("a number depends on one that a symbol stands for")
         return value
 
-    def _evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
-        match node:
-            case ast.Name():
-                return self._name(node, frame)
-            case ast.Integer(value=value):
-                return value
-            case ast.Real(value=value):
-                return value
-            case ast.Text(value=value):
-                return value
-            case ast.Boolean(value=value):
-                return value
-            case ast.Binary():
-                return self._binary(node, frame)
-            case ast.Pipe():
-                return self._pipe(node, frame)
-            case ast.Call():
-                return self.apply(node, None, frame)
-            case ast.Unary():
-                return self._unary(node, frame)
-            case ast.ListOf():
-                return self._list(node, frame)
-            case ast.Conditional():
-                branch = node.then if self.choose(node.condition, frame) else node.otherwise
-                return self.evaluate(branch, frame)
-            case ast.Attribute():
-                return self._attribute(node, frame)
-            case ast.Subscript():
-                return self._subscript(node, frame)
-            case ast.Spliced():
-                return self._spliced(node, frame)
+    def _operand(self, node: ast.Expression, frame: Frame) -> Evaluated:
+        """The value of a part of an expression, which need not be known while symbols are not."""
+        try:
+            spend(EXPRESSION)
+            return self._forms[type(node)](self, node, frame)
+        except OutOfWorkError as error:
+            name, location = frame.outermost(node.span)
+            problem = TooMuchWork(location, error.reason, name)
+            raise ProblemError(problem) from error
+
+    def _literal(
+        self, node: ast.Integer | ast.Real | ast.Text | ast.Boolean, _: Frame
+    ) -> Evaluated:
+        return node.value
+
+    def _call(self, node: ast.Call, frame: Frame) -> Evaluated:
+        return self.apply(node, None, frame)
+
+    def _conditional(self, node: ast.Conditional, frame: Frame) -> Evaluated:
+        branch = node.then if self.choose(node.condition, frame) else node.otherwise
+        return self.evaluate(branch, frame)
 
     def path_text(self, path: ast.Path, frame: Frame) -> str:
         """A label with its numbers evaluated: `layers[i].conv{i + 1}` is `layers.3.conv4`."""
@@ -263,17 +249,19 @@ class Expressions(ABC):
         raise ProblemError(UnknownName(location, node.text, "value", nearest(node.text, known)))
 
     def _binary(self, node: ast.Binary, frame: Frame) -> Evaluated:
-        left = self.evaluate(node.left, frame)
+        left = self._operand(node.left, frame)
         if (
             node.operator in ("and", "or")
             and isinstance(left, bool)
             and left is (node.operator == "or")
         ):
             return left
-        right = self.evaluate(node.right, frame)
+        right = self._operand(node.right, frame)
         for side, value in ((node.left, left), (node.right, right)):
             if isinstance(value, BlockValue):
                 raise _wrong_kind(frame, side.span, "a tensor or a number", value)
+        if frame.state.generalized:
+            self._postpone_scale(node, left, right, frame)
         if frame.state.scans:
             left, right = (
                 lifted_operand(frame, node, side, other)
@@ -285,11 +273,21 @@ class Expressions(ABC):
                 return tensor_arithmetic.elementwise(
                     frame, node.operator_span, node.operator, left, right, names
                 )
-            if node.operator in ("/", "//", "%", "**") and frame.state.is_general(right):
+            if node.operator in ("//", "%") and not _may_divide(right, frame):
                 raise UndecidableError("a divisor depends on a number that a symbol stands for")
             return static_arithmetic.combine(node.operator, left, right)
         except KindError as error:
             raise _wrong_kind(frame, node.operator_span, error.wanted, error.value) from error
+
+    def _postpone_scale(
+        self, node: ast.Binary, left: Evaluated, right: Evaluated, frame: Frame
+    ) -> None:
+        """Leave a number that scales a tensor to those who know what symbols stand for."""
+        for side, value, other in ((node.left, left, right), (node.right, right, left)):
+            if value is Unknown.NUMBER and is_tensor(other):
+                if node.operator not in ("+", "-", "*", "/"):
+                    raise UndecidableError("a number depends on one that a symbol stands for")
+                postpone(side, frame, self.evaluate)
 
     def _unary(self, node: ast.Unary, frame: Frame) -> Evaluated:
         value = self.evaluate(node.operand, frame)
@@ -315,11 +313,11 @@ class Expressions(ABC):
                 raise ProblemError(
                     WrongKind(location, "a number or a size in a list", describe(item))
                 )
-        made = [item for item in items if is_static(item)]
-        if length_of_list(made) > LONGEST_LIST:
+        built = [item for item in items if is_static(item)]
+        if length_of_list(built) > LONGEST_LIST:
             wanted = f"a list of at most {LONGEST_LIST:,}"
-            raise ProblemError(WrongKind(frame.location(node.span), wanted, describe(made)))
-        return made
+            raise ProblemError(WrongKind(frame.location(node.span), wanted, describe(built)))
+        return built
 
     def _only_tensor(self, item: Evaluated, written: ast.Expression, frame: Frame) -> Tensor:
         if not is_tensor(item):
@@ -380,7 +378,7 @@ class Expressions(ABC):
         if name in frame.state.leaves:
             return frame.state.current(name)
         if frame.state.is_proved is not None:
-            raise NeedsInliningError
+            raise NeedsInliningError(frame.state.assumed_around(name))
         if any(name.startswith(f"{path}.") for path in frame.state.contracts if path):
             raise UndecidableError(f"`{relative}` is a weight of a block that is given")
         return None
@@ -475,18 +473,45 @@ class Expressions(ABC):
             raise ProblemError(WrongKind(frame.location(node.span), "a size", describe(bound)))
         return size + bound if _is_negative(bound, frame) else bound
 
+    _forms: ClassVar[Mapping[type[ast.Node], Callable[..., Evaluated]]] = {
+        ast.Name: _name,
+        ast.Integer: _literal,
+        ast.Real: _literal,
+        ast.Text: _literal,
+        ast.Boolean: _literal,
+        ast.Binary: _binary,
+        ast.Pipe: _pipe,
+        ast.Call: _call,
+        ast.Unary: _unary,
+        ast.ListOf: _list,
+        ast.Conditional: _conditional,
+        ast.Attribute: _attribute,
+        ast.Subscript: _subscript,
+        ast.Spliced: _spliced,
+    }
+    """What evaluates each form: to test one type after another takes longer than most forms."""
+
 
 def _is_negative(bound: Size, frame: Frame) -> bool:
     """Whether a position counts from the end: a number below 0, or configuration that is one."""
     if isinstance(bound, int):
         return bound < 0
     is_open = not frame.state.whole_numbers.isdisjoint(bound.variables())
-    return is_open and isinstance(frame.facts.decide(Compare("<", bound, 0)), Proved)
+    return is_open and frame.facts.proves(Compare("<", bound, 0))
+
+
+def _may_divide(divisor: Evaluated, frame: Frame) -> bool:
+    """Whether a divisor is no number of a symbol, or is 1 or more for all of them."""
+    if not frame.state.is_general(divisor):
+        return True
+    sizes = divisor if isinstance(divisor, Axes) else (divisor,)
+    least = (Compare(">=", size, 1) for size in sizes if isinstance(size, Dim))
+    return all(map(frame.facts.proves, least))
 
 
 def _wrong_kind(frame: Frame, span: Span, wanted: str, value: Evaluated) -> ProblemError:
-    told = size_as_condition(frame, span, value) if wanted == "a condition" else None
-    return told or ProblemError(WrongKind(frame.location(span), wanted, describe(value)))
+    problem = size_as_condition(frame, span, value) if wanted == "a condition" else None
+    return problem or ProblemError(WrongKind(frame.location(span), wanted, describe(value)))
 
 
 def short_text(node: ast.Expression) -> str:

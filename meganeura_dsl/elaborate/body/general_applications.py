@@ -10,16 +10,31 @@ What is proved of that application holds for all such sizes, and its types are s
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache, lru_cache
 from itertools import combinations
 
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.body import open_numbers
 from meganeura_dsl.elaborate.body.layer_templates import with_types
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
+from meganeura_dsl.elaborate.problems.proof_failures import is_countable
+from meganeura_dsl.elaborate.scope.postponed import Postponed
+from meganeura_dsl.elaborate.scope.scope import (
+    ElaborationState,
+    Frame,
+    ProofPath,
+    UndecidableError,
+)
 from meganeura_dsl.elaborate.scope.summary import Summaries, SummarizedValue, Summary
+from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.elaborate.typecheck.positions import names_in
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import scalar
 from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Tensor, describe, is_initializer
 from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.initializers import Initializer
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.symbolic.assumptions import Compare, Facts, Proved
+from meganeura_dsl.symbolic.assumptions import Compare, Facts
+from meganeura_dsl.symbolic.conditions import with_sizes as condition_with_sizes
 from meganeura_dsl.symbolic.size import Dim, Size, dim, substitute
 from meganeura_dsl.syntax import ast
 
@@ -41,46 +56,74 @@ class GeneralApplication:
 
     config: Mapping[str, Evaluated]
     types: tuple[TensorType, ...]
+    numbers: tuple[float | None, ...]
+    """For each input the number that it is everywhere, if it is a default."""
     sizes: Mapping[str, Size]
     """The sizes of this application, by the symbols that stand for them."""
     kinds: tuple[Kind, ...]
+
+    @property
+    def is_given_blocks(self) -> bool:
+        """Whether a block is part of its configuration."""
+        return any(isinstance(each, BlockValue) for each in self.config.values())
 
     def key(self, inner: Frame, block: ast.Block) -> Hashable:
         """What applications have in common that differ in such sizes alone."""
         mode = (inner.state.training, inner.state.frozen)
         config = tuple(map(with_types, self.config.values()))
-        return block, config, self.types, self.kinds, frozenset(inner.initials.items()), mode
+        numbers = tuple(map(with_types, self.numbers))
+        initials = frozenset(inner.initials.items())
+        return block, config, self.types, numbers, self.kinds, initials, mode
 
     def frame(
-        self, inner: Frame, block: ast.Block, summaries: Summaries
+        self, inner: Frame, block: ast.Block, summaries: Summaries, *, differing: bool
     ) -> tuple[Frame, list[Tensor]]:
-        """The frame of the block in an elaboration of its own, and its inputs."""
+        """The frame of the block in an elaboration of its own, and its inputs.
+
+        With `differing` numbers are known to differ, which few blocks ask, and facts are slow.
+        """
         symbols = list(zip(self.sizes, self.kinds, strict=True))
         state = ElaborationState(
-            Builder(_facts(symbols, summaries.facts)),
+            Builder(_facts(symbols, summaries.facts, differing=differing)),
             inner.state.training,
             frozen=inner.state.frozen,
             summaries=summaries,
             generalized=frozenset(name for name, kind in symbols if kind is not Kind.SIZE),
         )
-        items = (item for item in block.inputs if item.name in inner.names)
-        inputs = {
-            item.name: state.build.add(Input(item.name, type_.dtype, type_.shape))
-            for item, type_ in zip(items, self.types, strict=True)
-        }
-        names = {**self.config, **inputs}
-        frame = replace(inner, state=state, names=names, layers={}, own=set[str]())
-        return frame, list(inputs.values())
+        frame = replace(
+            inner, state=state, names=dict(self.config), layers={}, own=set[str](),
+            parent=None, call_span=None, choices=ProofPath(),
+        )  # fmt: skip
+        inputs: list[Tensor] = []
+        for item, type_, number in zip(block.inputs, self.types, self.numbers, strict=True):
+            if number is None:
+                value = frame.add(item.span, Input(item.name, type_.dtype, type_.shape))
+            else:
+                value = scalar(frame, item.span, number, type_.dtype, type_.shape)
+                state.neutral[value.id] = number
+            frame.names[item.name] = value
+            inputs.append(value)
+        return frame, inputs
 
 
-def _facts(symbols: Sequence[tuple[str, Kind]], facts: Facts) -> Facts:
+def _facts(symbols: Sequence[tuple[str, Kind]], facts: Facts, *, differing: bool) -> Facts:
     """What is known of the symbols: numbers are not small, and differ."""
     numbers = [name for name, kind in symbols if kind is Kind.NUMBER]
     for name in numbers:
         facts = facts.with_lower_bound(name, LEAST)
-    for one, other in combinations(numbers, 2):
+    for one, other in combinations(numbers, 2) if differing else ():
         facts = facts.assume(Compare("!=", dim(one), dim(other)))
     return facts
+
+
+@cache
+def _symbol(number: int) -> Dim:
+    return dim(_name(number))
+
+
+@cache
+def _name(number: int) -> str:
+    return f"#{number}"
 
 
 class _Symbols:
@@ -95,10 +138,11 @@ class _Symbols:
         """The symbol of a size, or the small number itself."""
         if isinstance(size, int) and size < LEAST:
             return size
-        if size not in self.known:
-            self.known[size] = dim(f"#{len(self.known)}")
+        symbol = self.known.get(size)
+        if symbol is None:
+            symbol = self.known[size] = _symbol(len(self.known))
             self.kinds.append(self._kind(size))
-        return self.known[size]
+        return symbol
 
     def of_config(self, value: Evaluated) -> Evaluated:
         """A configuration in symbols; `KeyError` where it may speak of sizes otherwise."""
@@ -127,39 +171,116 @@ def general_application(
 ) -> GeneralApplication | None:
     """The application with symbols for its sizes; None if it has none, or more than types say."""
     state = inner.state
-    if any(value.type.dtype is DType.I32 or value.id in state.neutral for value in inputs):
+    given = tuple(state.neutral.get(value.id) for value in inputs)
+    numbers = tuple(None if isinstance(each, Dim) else each for each in given)
+    if len(inputs) != len(block.inputs) or any(isinstance(each, Dim) for each in given):
+        return None
+    if any(
+        value.type.dtype is DType.I32 and number is None
+        for value, number in zip(inputs, numbers, strict=True)
+    ):
         return None
     symbols = _Symbols(state)
+    fixed = _counted(block)
     try:
-        config = {each.name: symbols.of_config(inner.names[each.name]) for each in block.parameters}
+        config = {
+            each.name: inner.names[each.name]
+            if each.name in fixed and isinstance(inner.names[each.name], int)
+            else symbols.of_config(inner.names[each.name])
+            for each in block.parameters
+        }
     except KeyError:
         return None
     types = tuple(
         TensorType(value.type.dtype, tuple(map(symbols.of, value.type.shape))) for value in inputs
     )
-    sizes = {str(symbol): size for size, symbol in symbols.known.items()}
-    positive = (inner.facts.decide(Compare(">=", size, 1)) for size in symbols.known)
-    if not sizes or not all(isinstance(verdict, Proved) for verdict in positive):
+    sizes = {_name(number): size for number, size in enumerate(symbols.known)}
+    if not sizes or not all(_is_positive(inner, size) for size in symbols.known):
         return None
-    return GeneralApplication(config, types, sizes, tuple(symbols.kinds))
+    return GeneralApplication(config, types, numbers, sizes, tuple(symbols.kinds))
 
 
-def with_sizes(summary: Summary, sizes: Mapping[str, Size]) -> Summary:
-    """What a summary says where its symbols are these sizes."""
+@lru_cache(maxsize=512)
+def _counted(block: ast.Block) -> frozenset[str]:
+    """The names that say how many rounds there are, which no symbol can."""
+    loops = (
+        node for each in block.body for node in walk(each) if isinstance(node, ast.For | ast.Scan)
+    )
+    return frozenset(
+        name for loop in loops for end in (loop.start, loop.stop) for name in names_in(end)
+    )
+
+
+def _is_positive(inner: Frame, size: Size) -> bool:
+    if isinstance(size, int):
+        return size >= 1
+    return inner.facts.proves(Compare(">=", size, 1))
+
+
+def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Summary | None:
+    """What a summary says where its symbols are these sizes, if it holds for them.
+
+    It does not where a number has no value, or where something it needs is not known.
+    """
+    known: dict[Size, Size] = {}
+
+    def sized(size: Size) -> Size:
+        found = known.get(size)
+        if found is None:
+            found = known[size] = substitute(size, sizes)
+        return found
 
     def typed(type_: TensorType) -> TensorType:
-        return TensorType(type_.dtype, tuple(substitute(size, sizes) for size in type_.shape))
+        return TensorType(type_.dtype, tuple([sized(size) for size in type_.shape]))
 
     def valued(values: Iterable[SummarizedValue]) -> tuple[SummarizedValue, ...]:
         return tuple(replace(each, type=typed(each.type)) for each in values)
 
+    try:
+        initials, postponed = _numbers(summary.postponed, sizes, inner.state)
+    except ProblemError:
+        return None
+    needs = (condition_with_sizes(each, sizes) for each in summary.needs)
+    unproved = tuple(each for each in needs if not inner.facts.proves(each))
+    if unproved and not inner.state.generalized:
+        return None
+    shapes = frozenset([tuple([sized(size) for size in shape]) for shape in summary.shapes])
+    if not all(is_countable(shape, inner.facts) for shape in shapes):
+        return None
     names = [name for name, _ in summary.updates]
     return replace(
         summary,
         results=valued(summary.results),
         updates=tuple(zip(names, valued(each for _, each in summary.updates), strict=True)),
         parameters=tuple(
-            (name, replace(info, type=typed(info.type))) for name, info in summary.parameters
+            [
+                (name, info.like(info.name, typed(info.type), initials.get(name)))
+                for name, info in summary.parameters
+            ]
         ),
         bindings=tuple(replace(each, type=typed(each.type)) for each in summary.bindings),
+        postponed=postponed,
+        needs=unproved,
+        shapes=shapes,
     )
+
+
+def _numbers(
+    postponed: Sequence[Postponed], sizes: Mapping[str, Size], state: ElaborationState
+) -> tuple[dict[str, Initializer], tuple[Postponed, ...]]:
+    """What parameters begin as, and the numbers that are not known here either.
+
+    Raises `ProblemError` where a number has no value.
+    """
+    initials: dict[str, Initializer] = {}
+    left: list[Postponed] = []
+    for each in postponed:
+        here = open_numbers.with_sizes(each, sizes, state)
+        try:
+            if each.parameter:
+                initials[each.parameter] = open_numbers.initializer_of(here)
+            else:
+                open_numbers.value_of(here)
+        except UndecidableError:
+            left.append(here)
+    return initials, tuple(left)

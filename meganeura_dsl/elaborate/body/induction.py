@@ -66,7 +66,7 @@ class Loop:
     @property
     def has_round(self) -> bool:
         """Whether it is known that there is a round."""
-        return isinstance(self.frame.facts.decide(Compare("<", self.start, self.stop)), Proved)
+        return self.frame.facts.proves(Compare("<", self.start, self.stop))
 
     def behind_first(self) -> "Loop":
         """The rounds but the first."""
@@ -157,7 +157,7 @@ def _growing(loop: Loop) -> None:
     """A first round, and one at any index, that let sizes grow by the same steps."""
     frame, start, stop = loop.frame, loop.start, loop.stop
     before, layers, facts = dict(frame.names), dict(frame.layers), frame.facts
-    if not isinstance(facts.decide(Compare("<=", start, stop)), Proved):
+    if not facts.proves(Compare("<=", start, stop)):
         raise UndecidableError("whether a loop has fewer rounds than none is not known")
     saved = _Saved.of(frame)
     frame.build.facts = facts.assume(Compare("<", start, stop))

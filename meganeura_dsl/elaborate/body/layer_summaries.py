@@ -11,12 +11,18 @@ elaboration with summaries fails, one without them gives the verdict and its wor
 """
 
 from collections.abc import Callable, Generator, Hashable, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypeVar
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Protocol, TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.body.general_applications import general_application, with_sizes
+from meganeura_dsl.elaborate.body.equal_calls import equal_call, inputs_of
+from meganeura_dsl.elaborate.body.general_applications import (
+    GeneralApplication,
+    general_application,
+    with_sizes,
+)
 from meganeura_dsl.elaborate.body.layer_templates import application_key
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.summary import (
@@ -26,20 +32,39 @@ from meganeura_dsl.elaborate.scope.summary import (
     SummarizedValue,
     Summary,
 )
-from meganeura_dsl.elaborate.typecheck.positions import POSITION, position_of
+from meganeura_dsl.elaborate.typecheck.positions import position_of, whole_number
+from meganeura_dsl.elaborate.typecheck.signatures import Arguments
 from meganeura_dsl.elaborate.values import Tensor, is_tensor
 from meganeura_dsl.ir.objectives import reached_values
-from meganeura_dsl.ir.ops import Constant, Parameter
-from meganeura_dsl.ir.types import DType
-from meganeura_dsl.limits.language_limits import DEEPEST, MOST_ROUNDS, VALUE
-from meganeura_dsl.limits.work_budget import OutOfWorkError, measured, spend
-from meganeura_dsl.symbolic.size import Dim, Size
+from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.ir.types import DType, Shape
+from meganeura_dsl.limits.language_limits import DEEPEST, LIBRARY, MOST_ROUNDS, VALUE
+from meganeura_dsl.limits.work_budget import OutOfWorkError, apart, measured, spend
 from meganeura_dsl.syntax import ast
 
 _Result = TypeVar("_Result")
-Elaborate = Callable[[Frame], tuple[Tensor, ...]]
 MOST_ATTEMPTS = 2
 """A block that no symbols fit so often depends on its numbers."""
+MOST_OF_LIBRARY = 4096
+"""Applications of standard blocks in symbols that a process remembers; then it begins anew."""
+
+
+class Elaborates(Protocol):
+    """The part of the elaborator that summaries need."""
+
+    def assume_signature(self, inner: Frame, block: ast.Block) -> None:
+        """Match inputs and configuration in symbols with the signature, and assume `where`."""
+        ...
+
+    def run_body(self, inner: Frame, block: ast.Block) -> tuple[Tensor, ...]:
+        """The results of a block whose signature is bound."""
+        ...
+
+
+@cache
+def _of_library() -> Summaries:
+    """The summaries in symbols of standard blocks, the same for all files."""
+    return Summaries()
 
 
 def with_summaries(
@@ -58,12 +83,13 @@ def apply_summary(
     inner: Frame,
     block: ast.Block,
     summaries: Summaries,
-    elaborate: Elaborate,
+    elaborator: Elaborates,
     run: Callable[[], tuple[Tensor, ...]],
+    call: tuple[Hashable, Arguments],
 ) -> tuple[Tensor, ...]:
     """The results of `run`, or what the summary of an equal application says of them.
 
-    `elaborate` applies the block in a frame whose inputs and configuration are bound.
+    `call` is what `repeated_call` is asked about calls like this one.
     """
     inputs = [value for item in block.inputs if is_tensor(value := inner.names[item.name])]
     key = _key(inner, block, inputs)
@@ -71,10 +97,12 @@ def apply_summary(
         return run()
     known = summaries.known.get(key)
     if known is None:
-        known = _from_symbols(inner, block, inputs, summaries, elaborate)
+        known = _from_symbols(inner, block, inputs, summaries, elaborator)
         if known is not None:
             summaries.known[key] = known
     if known is not None and _may_stand_here(inner, known):
+        if call[0] is not None:
+            summaries.calls[call[0]] = equal_call(known, inputs, call[1])
         return _repeat(inner, known, inputs)
     summarizer = _Summarizer(inner, inputs)
     with _collected(inner.state) as applied:
@@ -85,10 +113,20 @@ def apply_summary(
     return results
 
 
+def repeated_call(
+    inner: Frame, key: Hashable, arguments: Arguments, summaries: Summaries
+) -> tuple[Tensor, ...] | None:
+    """The results of a call that is equal to one before it; None if there was none."""
+    known = summaries.calls.get(key)
+    if known is None or not _may_stand_here(inner, known.summary):
+        return None
+    return _repeat(inner, known.summary, inputs_of(known, arguments))
+
+
 def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
     """What two applications must have in common, or None if this one has to be elaborated."""
     state = inner.state
-    whole = tuple(_named(state, value) for value in inputs if value.type.dtype is DType.I32)
+    whole = tuple(whole_number(state, value) for value in inputs if value.type.dtype is DType.I32)
     if state.indices or state.scans or None in whole:
         return None
     key = application_key(inner, block, inputs)
@@ -100,50 +138,70 @@ def _from_symbols(
     block: ast.Block,
     inputs: Sequence[Tensor],
     summaries: Summaries,
-    elaborate: Elaborate,
+    elaborator: Elaborates,
 ) -> Summary | None:
     """What follows from a summary in symbols; None if there is none, or this is the first of it."""
-    if summaries.attempts.get(block, 0) >= MOST_ATTEMPTS:
-        return None
     general = general_application(inner, block, inputs)
     if general is None:
         return None
     key = general.key(inner, block)
-    if key not in summaries.general:
-        summaries.general[key] = None
-        return None
-    known = summaries.general[key]
-    if known is None:
-        frame, leaves = general.frame(inner, block, summaries)
-        known = summaries.general[key] = _summary_in_symbols(frame, leaves, elaborate)
-    if known is None:
-        summaries.attempts[block] = summaries.attempts.get(block, 0) + 1
-        return None
-    return with_sizes(known, general.sizes)
+    is_shared = inner.module.is_library and not general.is_given_blocks
+    home = _of_library() if is_shared else summaries
+    if key not in home.general:
+        if not is_shared and _is_rare(key, block, summaries):
+            return None
+        if len(home.general) >= MOST_OF_LIBRARY and is_shared:
+            _of_library.cache_clear()
+            home = _of_library()
+        found = home.general[key] = _summary_in_symbols(
+            general, inner, block, home, elaborator, is_shared=is_shared
+        )
+        if found is None:
+            summaries.attempts[block] = summaries.attempts.get(block, 0) + 1
+    known = home.general[key]
+    return None if known is None else with_sizes(known, general.sizes, inner)
+
+
+def _is_rare(key: Hashable, block: ast.Block, summaries: Summaries) -> bool:
+    """Whether a block is applied so for the first time, or no symbols fit it."""
+    is_first = key not in summaries.seen
+    summaries.seen.add(key)
+    return is_first or summaries.attempts.get(block, 0) >= MOST_ATTEMPTS
 
 
 def _summary_in_symbols(
-    frame: Frame, inputs: Sequence[Tensor], elaborate: Elaborate
+    general: GeneralApplication,
+    inner: Frame,
+    block: ast.Block,
+    summaries: Summaries,
+    elaborator: Elaborates,
+    *,
+    is_shared: bool,
 ) -> Summary | None:
-    """The summary of an application in symbols, if it holds for all that they may be."""
-    summarizer = _Summarizer(frame, inputs)
-    try:
-        results, _ = measured(lambda: elaborate(frame))
-    except (ProblemError, OutOfWorkError, UndecidableError):
-        return None
-    return summarizer.summary(results, frame.state.applied)
+    """The summary of an application in symbols, if it holds for all that they may be.
 
+    Whoever uses it has proved `where` for the sizes that the symbols stand for.
+    """
 
-def _named(state: ElaborationState, value: Tensor) -> Size | None:
-    """The size that a whole number is, if nothing is known of it but what is stated of the size."""
-    size = state.positions.get(value.id)
-    if value.type != POSITION:
-        return None
-    if isinstance(value.op, Constant) and size is None and isinstance(value.op.value, int | Dim):
-        return value.op.value
-    if isinstance(size, Dim) and not size.variables().isdisjoint(state.ranges):
-        return None
-    return size
+    def elaborate(differing: bool) -> Summary | None:  # noqa: FBT001
+        frame, inputs = general.frame(inner, block, summaries, differing=differing)
+        elaborator.assume_signature(frame, block)
+        summarizer = _Summarizer(frame, inputs)
+        results = elaborator.run_body(frame, block)
+        return summarizer.summary(results, frame.state.applied)
+
+    for differing in (False, True):
+        if block in summaries.differing and not differing:
+            continue
+        try:
+            with apart(LIBRARY) if is_shared else nullcontext():
+                summary, _ = measured(partial(elaborate, differing))
+        except (ProblemError, OutOfWorkError, UndecidableError):
+            continue
+        if differing:
+            summaries.differing.add(block)
+        return summary
+    return None
 
 
 def _may_stand_here(inner: Frame, summary: Summary) -> bool:
@@ -202,7 +260,20 @@ class _Summarizer:
             applied.moved(-self.inner.depth),
             after.values - before.values,
             after.rounds - before.rounds,
+            tuple(
+                replace(each, parameter=relative(each.parameter))
+                for each in state.postponed[before.postponed :]
+            ),
+            tuple(state.needs[before.needs :]),
+            self._shapes(),
         )
+
+    def _shapes(self) -> frozenset[Shape]:
+        state = self.inner.state
+        if not state.generalized:
+            return frozenset()
+        total = {value.type.shape for value in state.build.values_from(self.count)}
+        return frozenset(total | state.shapes)
 
     def _relative(self, name: str) -> str:
         return name.removeprefix(self.inner.join("x")[:-1])
@@ -237,13 +308,15 @@ class _Counts:
     bindings: int
     values: int
     rounds: int
+    postponed: int
+    needs: int
 
     @staticmethod
     def of(state: ElaborationState) -> "_Counts":
         """What there is now."""
         return _Counts(
             len(state.parameters), len(state.reserved), len(state.bindings),
-            state.build.made, state.rounds,
+            state.build.total, state.rounds, len(state.postponed), len(state.needs),
         )  # fmt: skip
 
 
@@ -260,7 +333,7 @@ def _effects(state: ElaborationState, count: int) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
     state, build = inner.state, inner.build
     spend(VALUE * summary.values)
     build.skip(summary.values)
@@ -269,6 +342,13 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor]) -> tuple[T
         raise OutOfWorkError("more rounds than one model may have")
     state.applied.add(summary.applied.moved(inner.depth))
     state.bindings += summary.bindings
+    state.postponed += [
+        replace(each, parameter=inner.join(each.parameter) if each.parameter else "")
+        for each in summary.postponed
+    ]
+    state.needs += summary.needs
+    if state.generalized:
+        state.shapes |= summary.shapes
     for relative, number in summary.reserved:
         state.reserved.setdefault(inner.join(relative), len(state.parameters) + number)
     for relative, info in summary.parameters:
@@ -276,7 +356,8 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor]) -> tuple[T
 
     def value(each: SummarizedValue) -> Tensor:
         leaves = (state.leaves[inner.join(name)] for name in each.parameters)
-        operands = (*(inputs[number] for number in each.inputs), *leaves)
+        tensors = (inputs[number] for number in each.inputs)
+        operands = (*(tensor for tensor in tensors if tensor is not None), *leaves)
         return build.add_typed(Summarized(build.count), each.type, *operands)
 
     state.updates.update((inner.join(name), value(each)) for name, each in summary.updates)

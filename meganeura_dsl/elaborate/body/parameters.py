@@ -5,13 +5,14 @@ from typing import Protocol
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.layer_copies import update_layer
+from meganeura_dsl.elaborate.body.open_numbers import postpone
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS, as_initializer
 from meganeura_dsl.elaborate.problems.cache_problems import CacheNotCleared
 from meganeura_dsl.elaborate.problems.name_problems import MissingInitial, UnfitInitial, UnknownName
 from meganeura_dsl.elaborate.problems.proof_failures import refusal
 from meganeura_dsl.elaborate.problems.shape_problems import ElementTypeMismatch
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast, require_fit
 from meganeura_dsl.elaborate.values import Evaluated, Tensor
@@ -119,7 +120,13 @@ def _initializer(
         return Zeros()
     if isinstance(node, ast.Call) and node.callee in WORDS and not node.arguments:
         return WORDS[node.callee]
-    initializer = as_initializer(elaborator.evaluate(node, frame), frame)
+    try:
+        initializer = as_initializer(elaborator.evaluate(node, frame), frame)
+    except UndecidableError:
+        if not frame.state.generalized:
+            raise
+        postpone(node, frame, elaborator.evaluate, frame.join(name))
+        return Zeros()
     if initializer is None:
         raise ProblemError(MissingInitial(frame.location(node.span), name, node.span.text))
     return initializer

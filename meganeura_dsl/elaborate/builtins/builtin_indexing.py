@@ -9,7 +9,7 @@ from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.ops.primitive.cumulative import Accumulation
 from meganeura_dsl.ir.ops.primitive.gather_scatter import Extreme
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.symbolic.assumptions import Compare, Proved
+from meganeura_dsl.symbolic.assumptions import Compare
 from meganeura_dsl.symbolic.size import Size
 
 # --- gathers and scatters ------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def _first_moved(call: BuiltinCall, size: Size, by: Size) -> Size | None:
         return None
     for start in (size - by, -by):
         inside = (Compare(">", start, 0), Compare("<", start, size))
-        if all(isinstance(call.frame.facts.decide(each), Proved) for each in inside):
+        if all(map(call.frame.facts.proves, inside)):
             return start
     return None
 

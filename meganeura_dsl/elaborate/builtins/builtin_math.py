@@ -24,7 +24,7 @@ from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.ops.primitive import elementwise
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.symbolic.assumptions import Compare, Proved, Refuted
+from meganeura_dsl.symbolic.assumptions import Compare, Refuted
 from meganeura_dsl.symbolic.size import Dim, product, show
 
 UNARY: dict[str, Op] = {op.builtin: op() for op in elementwise.UNARY if op.builtin}
@@ -184,9 +184,15 @@ def _require_several(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) ->
     frame, span = call.frame, call.span
     sizes = [value.type.shape[axis] for axis in axes]
     count = product(sizes)
-    if isinstance(frame.facts.decide(Compare("==", count, 1)), Proved):
+    several = Compare(">=", count, 2)
+    if frame.facts.proves(several):
+        return
+    if frame.state.generalized:
+        frame.state.needs.append(several)
+        return
+    if frame.facts.proves(Compare("==", count, 1)):
         raise ProblemError(NormOverOne(frame.location(span), f"axes of {show_shape(sizes)}"))
-    verdict = frame.facts.decide(Compare(">=", count, 2))
+    verdict = frame.facts.decide(several)
     if isinstance(verdict, Refuted) and not frame.state.generic:
         example = example_of(verdict, [("this is", value.type.shape)])
         frame.state.notes.append(

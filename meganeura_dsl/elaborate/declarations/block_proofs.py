@@ -169,10 +169,19 @@ def _prove(
     case: Alternative,
     is_proved: IsProved,
 ) -> ElaborationState:
-    try:
-        return _prove_case(module, block, ranks, case, is_proved)
-    except NeedsInliningError:
-        return _prove_case(module, block, ranks, case, None)
+    opened = frozenset[str]()
+    while True:
+        try:
+            return _prove_case(module, block, ranks, case, is_proved, opened)
+        except NeedsInliningError as error:
+            if error.path is None or error.path in opened:
+                break
+            opened |= {error.path}
+        except (ProblemError, UndecidableError, OutOfWorkError):
+            if not opened:
+                raise
+            break  # with every body in place, the verdict and its words
+    return _prove_case(module, block, ranks, case, None)
 
 
 def _prove_case(
@@ -181,11 +190,14 @@ def _prove_case(
     ranks: Mapping[str, int],
     case: Alternative,
     is_proved: IsProved | None,
+    opened: frozenset[str] = frozenset(),
 ) -> ElaborationState:
     if any(item.type.dtype == "any" for item in block.inputs):
         raise UndecidableError("its inputs may have several element types")
     elaborator = Elaborator()
-    state = ElaborationState(Builder(), Flag("training"), generic=True, is_proved=is_proved)
+    state = ElaborationState(
+        Builder(), Flag("training"), generic=True, is_proved=is_proved, opened=opened
+    )
     frame = Frame(state, module, block.name.text, dict(case.values), declaration=block)
     require_known_texts(block, frame)
     frame.choices.case = case.words

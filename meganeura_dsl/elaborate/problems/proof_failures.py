@@ -13,7 +13,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
 )
 from meganeura_dsl.elaborate.values import Tensor, show_shape
 from meganeura_dsl.ir.graph import TypeRuleError
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.types import Shape, TensorType
 from meganeura_dsl.limits.language_limits import MOST_AXES, MOST_ELEMENTS
 from meganeura_dsl.symbolic.assumptions import (
     Compare,
@@ -60,17 +60,19 @@ def require_countable(type_: TensorType, location: Location, facts: Facts) -> No
     """Raise `ProblemError` for a tensor no device can have: its axes, or its elements."""
     if type_.rank > MOST_AXES:
         raise ProblemError(TooManyAxes(location, type_.rank))
-    if not is_countable(type_, facts):
+    if not is_countable(type_.shape, facts):
         raise ProblemError(TooManyElements(location, show_shape(type_.shape)))
 
 
-def is_countable(type_: TensorType, facts: Facts) -> bool:
+def is_countable(shape: Shape, facts: Facts) -> bool:
     """Whether a device can have a tensor: its axes, and its elements where it is smallest."""
-    if type_.rank > MOST_AXES:
+    if len(shape) > MOST_AXES:
         return False
     count = 1
-    for size in type_.shape:
-        count *= max(1, facts.least_value(size))
+    for size in shape:
+        least = size if isinstance(size, int) else facts.least_value(size)
+        if least > 1:
+            count *= least
     return count <= MOST_ELEMENTS
 
 
@@ -95,6 +97,6 @@ def refusal(
     sides = (("found", show(condition.left)), ("against", show(condition.right)))
     example = example_of(error.verdict, [("", (condition.left,)), ("against", (condition.right,))])
     if fact is None:
-        told = f"{error.reason}: {show(condition.left)} against {show(condition.right)}"
-        return TypeRuleBroken(location, told, found)
+        advice = f"{error.reason}: {show(condition.left)} against {show(condition.right)}"
+        return TypeRuleBroken(location, advice, found)
     return MissingFact(location, error.reason, *sides, example, show_condition(fact))

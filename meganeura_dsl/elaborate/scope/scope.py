@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -25,7 +25,7 @@ from meganeura_dsl.elaborate.values import Axes, BlockValue, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ir.objectives import Moved
 from meganeura_dsl.ir.ops import Parameter, StopGradient
-from meganeura_dsl.symbolic.assumptions import Compare, Facts, Proved, Unproved
+from meganeura_dsl.symbolic.assumptions import Compare, Facts, Unproved
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, show
 
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.source import Span
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
     from meganeura_dsl.elaborate.scope.open_scan import OpenScan
+    from meganeura_dsl.elaborate.scope.postponed import Postponed
     from meganeura_dsl.elaborate.scope.summary import Summaries
     from meganeura_dsl.elaborate.scope.template import Template
     from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
     from meganeura_dsl.ir.initializers import Initializer
-    from meganeura_dsl.ir.types import TensorType
+    from meganeura_dsl.ir.types import Shape, TensorType
     from meganeura_dsl.symbolic.assumptions import Condition
     from meganeura_dsl.symbolic.size import Size
     from meganeura_dsl.syntax import ast
@@ -56,7 +57,11 @@ class UndecidableError(Exception):
 
 
 class NeedsInliningError(Exception):
-    """A modular proof needs the body of a block whose signature it assumed."""
+    """A modular proof needs the body of a block whose signature it assumed, at a path if known."""
+
+    def __init__(self, path: str | None) -> None:
+        super().__init__(path)
+        self.path = path
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ class ProofPath:
 
 
 @dataclass(frozen=True)
-class MadeObjective:
+class ElaboratedObjective:
     """An objective that was elaborated: its loss, what it moves, and the statement."""
 
     number: int
@@ -140,13 +145,15 @@ class ElaborationState:
     leaves: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     updates: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     outputs: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
-    objectives: list[MadeObjective] = field(default_factory=list["MadeObjective"])
+    objectives: list[ElaboratedObjective] = field(default_factory=list["ElaboratedObjective"])
     """What is minimized, in order."""
     bindings: list[Binding] = field(default_factory=list[Binding])
     streams: dict[str, int] = field(default_factory=dict[str, int])
     notes: list[ProblemError] = field(default_factory=list[ProblemError])
     is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
     """In a proof, whether the signature of a block may be assumed; None if of none."""
+    opened: frozenset[str] = frozenset()
+    """In a proof, the paths of layers that are looked into, as some weight of them is read."""
     results: dict[tuple[object, ...], Evaluated] = field(
         default_factory=dict[tuple[object, ...], "Evaluated"]
     )
@@ -194,6 +201,12 @@ class ElaborationState:
     """In a check, what is known of applications that are not elaborated again."""
     generalized: frozenset[str] = frozenset()
     """In a check, the symbols that stand for numbers, so that what is found holds for others."""
+    postponed: list[Postponed] = field(default_factory=list["Postponed"])
+    """In a check, the numbers that depend on what these symbols stand for."""
+    needs: list[Condition] = field(default_factory=list["Condition"])
+    """In a check, what the sizes have to be that these symbols stand for, besides `where`."""
+    shapes: set[Shape] = field(default_factory=set["Shape"])
+    """In a check with such symbols, the shapes of values that only summaries know of."""
     applied: Applied = field(default_factory=Applied)
     """What was applied so far."""
     reserved: dict[str, int] = field(default_factory=dict[str, int])
@@ -289,8 +302,7 @@ class ElaborationState:
         if first.dtype is not again.dtype or first.rank != again.rank:
             return False
         pairs = zip(first.shape, again.shape, strict=True)
-        verdicts = (self.build.facts.decide(Compare("==", a, b)) for a, b in pairs)
-        return all(isinstance(each, Proved) for each in verdicts)
+        return all(self.build.facts.proves(Compare("==", a, b)) for a, b in pairs)
 
     def declare(self, info: ParameterInfo, label: str) -> Tensor:
         """The leaf of a parameter, made at its first declaration and refused at a second."""
@@ -331,7 +343,7 @@ class ElaborationState:
 
     def declare_like(self, info: ParameterInfo, name: str, label: str) -> None:
         """Declare a parameter like one of another name that was declared under the same facts."""
-        again = replace(info, name=name)
+        again = info.like(name, info.type)
         if name in self.parameters or name in self.claimed or self._unknown_around(name):
             self.declare(again, label)
             return
@@ -344,7 +356,7 @@ class ElaborationState:
             self.own.append(info.name)
         self.leaves[info.name] = leaf
 
-    def mover(self, name: str) -> MadeObjective | None:
+    def mover(self, name: str) -> ElaboratedObjective | None:
         """The objective that has moved a parameter, if one has."""
         return next((each for each in self.objectives if name in each.moves), None)
 
@@ -352,6 +364,11 @@ class ElaborationState:
     def rounds_open(self) -> tuple[int, ...]:
         """What tells the values of one round from those of others."""
         return tuple([scan.number for scan in self.scans.values()])
+
+    def assumed_around(self, name: str) -> str | None:
+        """In a proof, the path of the layer a weight is in, if it was not looked into."""
+        paths = (path for path in self.assumed if not path or name.startswith(f"{path}."))
+        return max(paths, key=len, default=None)
 
     def is_general(self, value: Evaluated) -> bool:
         """Whether a size, or one of some axes, depends on a number that a symbol stands for."""
@@ -473,7 +490,7 @@ class Frame:
             raise ProblemError(refusal(self.location(span), error, self.facts, operands)) from error
         finally:
             build.origin = before
-        if not is_countable(value.type, build.facts):
+        if not is_countable(value.type.shape, build.facts):
             require_countable(value.type, self.location(span), build.facts)
         return value
 

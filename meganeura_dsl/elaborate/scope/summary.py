@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.traits import Operands
-from meganeura_dsl.symbolic.assumptions import Facts
+from meganeura_dsl.symbolic.assumptions import Condition, Facts
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+    from meganeura_dsl.elaborate.scope.postponed import Postponed
     from meganeura_dsl.elaborate.scope.scope import Binding
-    from meganeura_dsl.ir.types import TensorType
+    from meganeura_dsl.ir.types import Shape, TensorType
     from meganeura_dsl.syntax import ast
 
 
@@ -82,6 +83,21 @@ class Summary:
     """What was applied, and how deep below the application."""
     values: int
     rounds: int
+    postponed: tuple[Postponed, ...] = ()
+    """The numbers that are left to those who know what symbols stand for."""
+    needs: tuple[Condition, ...] = ()
+    """What has to be true of the sizes that symbols stand for."""
+    shapes: frozenset[Shape] = frozenset()
+    """The shapes of all values that were made with symbols."""
+
+
+@dataclass(frozen=True)
+class EqualCall:
+    """What a call of a block did, and which of its tensors each input of the block was."""
+
+    summary: Summary
+    slots: tuple[int | None, ...]
+    """The number of a tensor of the call; None for an input that has its default."""
 
 
 @dataclass
@@ -97,6 +113,12 @@ class Summaries:
     general: dict[Hashable, Summary | None] = field(
         default_factory=dict["Hashable", "Summary | None"]
     )
-    """Summaries in symbols, for what was applied twice; None before, and where there is none."""
+    """Summaries in symbols, for what was applied twice; None where there is none."""
+    seen: set[Hashable] = field(default_factory=set["Hashable"])
+    """What was applied once."""
+    calls: dict[Hashable, EqualCall] = field(default_factory=dict["Hashable", "EqualCall"])
+    """What was done by a call that may come again."""
+    differing: set[ast.Block] = field(default_factory=set["ast.Block"])
+    """The blocks that ask whether numbers differ."""
     attempts: dict[ast.Block, int] = field(default_factory=dict["ast.Block", int])
     """How often it was tried in vain to elaborate a block in symbols."""

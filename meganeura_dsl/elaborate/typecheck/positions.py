@@ -12,13 +12,13 @@ own, of which the same is known.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.values import Tensor, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.symbolic.assumptions import Compare, Condition, Facts, Proved
+from meganeura_dsl.symbolic.assumptions import Compare, Condition, Facts
 from meganeura_dsl.symbolic.conditions import sizes_in, with_sizes
 from meganeura_dsl.symbolic.size import Dim, Size, dim
 from meganeura_dsl.syntax import ast
@@ -107,6 +107,22 @@ def position_of(frame: Frame, value: Tensor) -> Size | None:
             return size % divisor
         case _:
             return _of_range(frame, value)
+
+
+def whole_number(state: ElaborationState, value: Tensor) -> Size | None:
+    """The size that a whole number is, if nothing is known of it but what is stated of the size."""
+    size = state.positions.get(value.id)
+    if value.type != POSITION:
+        return None
+    if (
+        isinstance(value.op, ops.Constant)
+        and size is None
+        and isinstance(value.op.value, int | Dim)
+    ):
+        return value.op.value
+    if isinstance(size, Dim) and not size.variables().isdisjoint(state.ranges):
+        return None
+    return size
 
 
 def handed_on(frame: Frame, value: Tensor) -> Dim | None:
@@ -231,4 +247,4 @@ def _is_whole(frame: Frame, size: Size | None) -> bool:
     if size is None:
         return False
     condition = Compare(">=", size, 0)
-    return isinstance(facts_about(frame, condition).decide(condition), Proved)
+    return facts_about(frame, condition).proves(condition)

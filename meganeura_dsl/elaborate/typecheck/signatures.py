@@ -272,10 +272,17 @@ def _argument_problem(
         if mismatch.verdict is None
         else example_of(mismatch.verdict, [("found", value.type.shape)])
     )
-    told = f"{declared}, where axis {mismatch.axis} is {show(mismatch.wanted)}"
+    described = f"{declared}, where axis {mismatch.axis} is {show(mismatch.wanted)}"
     fact = deciding_fact(inner.facts, condition)
     return ArgumentMismatch(
-        location, block.name.text, item.name, told, str(value.type), mismatch.axis, example, fact
+        location,
+        block.name.text,
+        item.name,
+        described,
+        str(value.type),
+        mismatch.axis,
+        example,
+        fact,
     )
 
 
@@ -406,6 +413,17 @@ def check_where(
                 raise ProblemError(replace(problem, cure=smallest))
 
 
+def assume_where(
+    inner: Frame, block: ast.Block, condition: Callable[[ast.Expression, Frame], Condition]
+) -> None:
+    """Take every clause of a block's `where` for true, as it was proved where the block stands."""
+    given = inner
+    for name in positions_in(block):
+        given = _with_position(inner, given, block, inner.location(block.name.span), name)
+    for clause in block.where:
+        inner.build.facts = inner.facts.assume(condition(clause, given))
+
+
 def _with_position(
     inner: Frame, given: Frame, block: ast.Block, caller: Location, name: str
 ) -> Frame:
@@ -482,9 +500,9 @@ def _where_problem(
         for item in block.inputs
         if is_tensor(value := inner.names[item.name])
     ]
-    told = "" if isinstance(part, bool) else f", that is {show_condition(part)}"
-    if told.endswith(f" {clause.span.text}"):
-        told = ""
+    described = "" if isinstance(part, bool) else f", that is {show_condition(part)}"
+    if described.endswith(f" {clause.span.text}"):
+        described = ""
     values = "  ".join(
         f"{name}={show(value)}"
         for name in size_names(clause)
@@ -493,7 +511,7 @@ def _where_problem(
     return WhereUnproved(
         caller,
         block.name.text,
-        f"{clause.span.text}{told}",
+        f"{clause.span.text}{described}",
         values,
         Location(clause.span),
         example_of(verdict, tensors),

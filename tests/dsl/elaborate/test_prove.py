@@ -6,6 +6,7 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.declarations.block_proofs import prove_block
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import require_countable
@@ -304,6 +305,31 @@ def test_tied_weights_are_found_inside_a_proved_layer() -> None:
     )
     assert result.proved == ("Tied",)
     assert result.holds == 1
+
+
+def test_of_a_proof_that_reads_a_weight_inside_a_layer_only_that_layer_is_looked_into(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bodies: list[str] = []
+    run_body = Elaborator.run_body
+    monkeypatch.setattr(
+        Elaborator,
+        "run_body",
+        lambda self, inner, block: bodies.append(block.name.text) or run_body(self, inner, block),
+    )
+    result = checked(
+        """\
+        block Rows(d)(x: [n, d]) -> [n, d]:
+          return x |> norm: layer_norm |> fc: linear(d)
+
+        block Tied(vocabulary, d)(ids: i32[n]) -> [n, vocabulary]:
+          x = ids |> wte: embedding(vocabulary, d) |> rows: Rows(d)
+          return x @ rearrange(wte.weight, [vocabulary, d] -> [d, vocabulary])
+        """
+    )
+    assert result.proved == ("Rows", "Tied")
+    assert bodies[bodies.index("Tied") :].count("embedding") == 1
+    assert "linear" not in bodies[bodies.index("Tied") :]
 
 
 def test_a_layer_is_applied_twice_by_its_label() -> None:

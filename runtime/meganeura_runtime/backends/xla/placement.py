@@ -29,7 +29,7 @@ class Placement(ABC):
         """Those of this process."""
 
     @abstractmethod
-    def kept(self, name: str, of: TensorType) -> Sharding:
+    def persistent(self, name: str, of: TensorType) -> Sharding:
         """Where a parameter or state lies."""
 
     @abstractmethod
@@ -66,13 +66,13 @@ class OneDevice(Placement):
         """The device."""
         return (self.device,)
 
-    def kept(self, name: str, of: TensorType) -> Sharding:
+    def persistent(self, name: str, of: TensorType) -> Sharding:
         """The device."""
         del name, of
         return SingleDeviceSharding(self.device)
 
-    fed = kept
-    given = kept
+    fed = persistent
+    given = persistent
 
 
 @dataclass(frozen=True)
@@ -106,18 +106,26 @@ class SeveralDevices(Placement):
         """Whole on every device."""
         return NamedSharding(self.mesh, PartitionSpec())
 
-    def kept(self, name: str, of: TensorType) -> NamedSharding:
+    def persistent(self, name: str, of: TensorType) -> NamedSharding:
         """Under fsdp the longest axis that the devices divide is split, else nothing."""
         del name
-        axis = self._axis(of) if self.sharding is DeviceSharding.FSDP else None
+        axis = self.split_axis(of)
         if axis is None:
             return self.replicated
         return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, AXIS))
 
+    def split_axis(self, of: TensorType) -> int | None:
+        """The axis along which a parameter or state is split, if any."""
+        if self.sharding is not DeviceSharding.FSDP:
+            return None
+        shape = concrete_shape(of.shape)
+        fitting = [axis for axis, size in enumerate(shape) if self.divides(size)]
+        return max(fitting, key=lambda axis: shape[axis], default=None)
+
     def fed(self, name: str, of: TensorType) -> NamedSharding:
         """The examples are split, if the devices divide their number; other inputs are whole."""
         rows = self.rows.get(name, 0)
-        if rows == 0 or not self._is_split(concrete_shape(of.shape)[0] // rows):
+        if rows == 0 or not self.divides(concrete_shape(of.shape)[0] // rows):
             return self.replicated
         return NamedSharding(self.mesh, PartitionSpec(AXIS))
 
@@ -128,11 +136,11 @@ class SeveralDevices(Placement):
 
     def gathered(self, name: str, of: TensorType) -> NamedSharding | None:
         """On every device, where each has a share of it."""
-        return None if self.kept(name, of) == self.replicated else self.replicated
+        return None if self.persistent(name, of) == self.replicated else self.replicated
 
     def own(self, examples: int) -> range:
         """A run of them, as the devices of a process are beside each other."""
-        if not self._is_split(examples):
+        if not self.divides(examples):
             return range(examples)
         each = examples // self.mesh.size
         here = jax.process_index()
@@ -141,10 +149,6 @@ class SeveralDevices(Placement):
         ]
         return range(each * positions[0], each * (positions[-1] + 1))
 
-    def _is_split(self, examples: int) -> bool:
-        return examples % self.mesh.size == 0
-
-    def _axis(self, of: TensorType) -> int | None:
-        shape = concrete_shape(of.shape)
-        fitting = [axis for axis, size in enumerate(shape) if size % self.mesh.size == 0]
-        return max(fitting, key=lambda axis: shape[axis], default=None)
+    def divides(self, size: int) -> bool:
+        """Whether each device can have the same share of so many rows."""
+        return size % self.mesh.size == 0
