@@ -336,6 +336,16 @@ class Builder:
         known = self._interned.get(key)
         return self._make(key, op, operands, inferred) if known is None else known
 
+    def add_new(self, op: Op, type_: TensorType, *operands: Value) -> Value:
+        """The one result of an op of which there is no other like it, as two leaves have one name.
+
+        It is not looked for, and its type is not inferred.
+        """
+        require_values(self.made)
+        value = Value(len(self._values), op, operands, type_, self.origin)
+        self._values.append(value)
+        return value
+
     def reapply(self, value: Value, *operands: Value) -> Value:
         """The same result of the same op as `value`, of other operands."""
         return self._values[self.add(value.op, *operands).id + value.index]

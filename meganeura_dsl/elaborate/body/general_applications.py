@@ -11,7 +11,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, lru_cache
-from itertools import combinations
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body import open_numbers
@@ -76,19 +75,17 @@ class GeneralApplication:
         return block, config, self.types, numbers, self.kinds, initials, mode
 
     def frame(
-        self, inner: Frame, block: ast.Block, summaries: Summaries, *, differing: bool
+        self, inner: Frame, block: ast.Block, summaries: Summaries
     ) -> tuple[Frame, list[Tensor]]:
-        """The frame of the block in an elaboration of its own, and its inputs.
-
-        With `differing` numbers are known to differ, which few blocks ask, and facts are slow.
-        """
+        """The frame of the block in an elaboration of its own, and its inputs."""
         symbols = list(zip(self.sizes, self.kinds, strict=True))
         state = ElaborationState(
-            Builder(_facts(symbols, summaries.facts, differing=differing)),
+            Builder(_facts(symbols, summaries.facts)),
             inner.state.training,
             frozen=inner.state.frozen,
             summaries=summaries,
             generalized=frozenset(name for name, kind in symbols if kind is not Kind.SIZE),
+            numbers=frozenset(name for name, kind in symbols if kind is Kind.NUMBER),
         )
         frame = replace(
             inner, state=state, names=dict(self.config), layers={}, own=set[str](),
@@ -106,13 +103,11 @@ class GeneralApplication:
         return frame, inputs
 
 
-def _facts(symbols: Sequence[tuple[str, Kind]], facts: Facts, *, differing: bool) -> Facts:
-    """What is known of the symbols: numbers are not small, and differ."""
-    numbers = [name for name, kind in symbols if kind is Kind.NUMBER]
-    for name in numbers:
-        facts = facts.with_lower_bound(name, LEAST)
-    for one, other in combinations(numbers, 2) if differing else ():
-        facts = facts.assume(Compare("!=", dim(one), dim(other)))
+def _facts(symbols: Sequence[tuple[str, Kind]], facts: Facts) -> Facts:
+    """What is known of the symbols: numbers are not small."""
+    for name, kind in symbols:
+        if kind is Kind.NUMBER:
+            facts = facts.with_lower_bound(name, LEAST)
     return facts
 
 

@@ -13,7 +13,7 @@ elaboration with summaries fails, one without them gives the verdict and its wor
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from typing import Protocol, TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -183,25 +183,19 @@ def _summary_in_symbols(
     Whoever uses it has proved `where` for the sizes that the symbols stand for.
     """
 
-    def elaborate(differing: bool) -> Summary | None:  # noqa: FBT001
-        frame, inputs = general.frame(inner, block, summaries, differing=differing)
+    def elaborate() -> Summary | None:
+        frame, inputs = general.frame(inner, block, summaries)
         elaborator.assume_signature(frame, block)
         summarizer = _Summarizer(frame, inputs)
         results = elaborator.run_body(frame, block)
         return summarizer.summary(results, frame.state.applied)
 
-    for differing in (False, True):
-        if block in summaries.differing and not differing:
-            continue
-        try:
-            with apart(LIBRARY) if is_shared else nullcontext():
-                summary, _ = measured(partial(elaborate, differing))
-        except (ProblemError, OutOfWorkError, UndecidableError):
-            continue
-        if differing:
-            summaries.differing.add(block)
-        return summary
-    return None
+    try:
+        with apart(LIBRARY) if is_shared else nullcontext():
+            summary, _ = measured(elaborate)
+    except (ProblemError, OutOfWorkError, UndecidableError):
+        return None
+    return summary
 
 
 def _may_stand_here(inner: Frame, summary: Summary) -> bool:
@@ -351,14 +345,14 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor | None]) -> 
         state.shapes |= summary.shapes
     for relative, number in summary.reserved:
         state.reserved.setdefault(inner.join(relative), len(state.parameters) + number)
-    for relative, info in summary.parameters:
-        state.declare_like(info, inner.join(relative), inner.label)
+    prefix = inner.join("x")[:-1]
+    state.declare_like(summary.parameters, prefix, inner.label)
 
     def value(each: SummarizedValue) -> Tensor:
-        leaves = (state.leaves[inner.join(name)] for name in each.parameters)
-        tensors = (inputs[number] for number in each.inputs)
-        operands = (*(tensor for tensor in tensors if tensor is not None), *leaves)
-        return build.add_typed(Summarized(build.count), each.type, *operands)
+        leaves = [state.leaves[prefix + name] for name in each.parameters]
+        tensors = [inputs[number] for number in each.inputs]
+        operands = (*[tensor for tensor in tensors if tensor is not None], *leaves)
+        return build.add_new(Summarized(build.count), each.type, *operands)
 
     state.updates.update((inner.join(name), value(each)) for name, each in summary.updates)
     return tuple(map(value, summary.results))

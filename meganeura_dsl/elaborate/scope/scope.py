@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, cast
 
@@ -207,6 +207,8 @@ class ElaborationState:
     """In a check, what the sizes have to be that these symbols stand for, besides `where`."""
     shapes: set[Shape] = field(default_factory=set["Shape"])
     """In a check with such symbols, the shapes of values that only summaries know of."""
+    numbers: frozenset[str] = frozenset()
+    """In a check, those symbols that stand for numbers, each for another one."""
     applied: Applied = field(default_factory=Applied)
     """What was applied so far."""
     reserved: dict[str, int] = field(default_factory=dict[str, int])
@@ -341,14 +343,25 @@ class ElaborationState:
         self._add(info, leaf)
         return self.current(info.name)
 
-    def declare_like(self, info: ParameterInfo, name: str, label: str) -> None:
-        """Declare a parameter like one of another name that was declared under the same facts."""
-        again = info.like(name, info.type)
-        if name in self.parameters or name in self.claimed or self._unknown_around(name):
-            self.declare(again, label)
-            return
-        op = Parameter(name, info.type.dtype, info.type.shape, info.kind)
-        self._add(again, self.build.add_typed(op, info.type))
+    def declare_like(
+        self, declared: Iterable[tuple[str, ParameterInfo]], prefix: str, label: str
+    ) -> None:
+        """Declare parameters like others that were declared under the same facts.
+
+        Each is said with its name behind the prefix.
+        """
+        own = None if self.open_models else self.own
+        for relative, info in declared:
+            name = prefix + relative
+            again = info.like(name, info.type)
+            if name in self.parameters or name in self.claimed or self._unknown_around(name):
+                self.declare(again, label)
+                continue
+            op = Parameter(name, info.type.dtype, info.type.shape, info.kind)
+            self.parameters[name] = again
+            self.leaves[name] = self.build.add_new(op, info.type)
+            if own is not None:
+                own.append(name)
 
     def _add(self, info: ParameterInfo, leaf: Tensor) -> None:
         self.parameters[info.name] = info

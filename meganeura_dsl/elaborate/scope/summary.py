@@ -118,7 +118,5 @@ class Summaries:
     """What was applied once."""
     calls: dict[Hashable, EqualCall] = field(default_factory=dict["Hashable", "EqualCall"])
     """What was done by a call that may come again."""
-    differing: set[ast.Block] = field(default_factory=set["ast.Block"])
-    """The blocks that ask whether numbers differ."""
     attempts: dict[ast.Block, int] = field(default_factory=dict["ast.Block", int])
     """How often it was tried in vain to elaborate a block in symbols."""
