@@ -18,6 +18,7 @@ from meganeura_dsl.elaborate.body.layer_templates import with_types
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable
 from meganeura_dsl.elaborate.scope.postponed import Postponed
 from meganeura_dsl.elaborate.scope.scope import (
+    Binding,
     ElaborationState,
     Frame,
     ProofPath,
@@ -229,7 +230,9 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
         return TensorType(type_.dtype, tuple([sized(size) for size in type_.shape]))
 
     def valued(values: Iterable[SummarizedValue]) -> tuple[SummarizedValue, ...]:
-        return tuple(replace(each, type=typed(each.type)) for each in values)
+        return tuple(
+            [SummarizedValue(typed(each.type), each.inputs, each.parameters) for each in values]
+        )
 
     try:
         initials, postponed = _numbers(summary.postponed, sizes, inner.state)
@@ -253,7 +256,12 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
                 for name, info in summary.parameters
             ]
         ),
-        bindings=tuple(replace(each, type=typed(each.type)) for each in summary.bindings),
+        bindings=tuple(
+            [
+                Binding(each.span, each.name, each.path, typed(each.type))
+                for each in summary.bindings
+            ]
+        ),
         postponed=postponed,
         needs=unproved,
         shapes=shapes,

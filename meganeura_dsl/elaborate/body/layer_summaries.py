@@ -10,13 +10,14 @@ An application that leaves more behind than a summary can say is not summarized.
 elaboration with summaries fails, one without them gives the verdict and its words.
 """
 
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol, TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.equal_calls import equal_call, inputs_of
 from meganeura_dsl.elaborate.body.general_applications import (
     GeneralApplication,
@@ -24,7 +25,7 @@ from meganeura_dsl.elaborate.body.general_applications import (
     with_sizes,
 )
 from meganeura_dsl.elaborate.body.layer_templates import application_key
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import Binding, ElaborationState, Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.summary import (
     Applied,
     Summaries,
@@ -250,7 +251,7 @@ class _Summarizer:
             tuple((relative(name), self._summarized(value)) for name, value in updates.items()),
             tuple((relative(info.name), info) for info in declared),
             tuple((relative(path), number - before.parameters) for path, number in reserved),
-            tuple(state.bindings[before.bindings :]),
+            _first_ones(state.bindings[before.bindings :]),
             applied.moved(-self.inner.depth),
             after.values - before.values,
             after.rounds - before.rounds,
@@ -291,6 +292,14 @@ class _Summarizer:
                 if isinstance(each.op, Parameter) and each.id not in numbers
             ),
         )
+
+
+def _first_ones(bindings: Iterable[Binding]) -> tuple[Binding, ...]:
+    """The first of the values that were bound at each place, which is the one that is told."""
+    found: dict[tuple[Span, str], Binding] = {}
+    for each in bindings:
+        found.setdefault((each.span, each.name), each)
+    return tuple(found.values())
 
 
 @dataclass(frozen=True)

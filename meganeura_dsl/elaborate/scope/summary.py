@@ -78,7 +78,7 @@ class Summary:
     reserved: tuple[tuple[str, int], ...]
     """The paths of declared layers, and how many parameters of it were declared before each."""
     bindings: tuple[Binding, ...]
-    """With the paths of the application that was summarized."""
+    """With the paths of the application that was summarized; the first at each place."""
     applied: Applied
     """What was applied, and how deep below the application."""
     values: int
