@@ -358,7 +358,7 @@ class Checker:
                 for problem in unused_values(node):
                     self._add(problem)
         for module, block in self._imported_blocks():
-            problem = prover.prove(module, block)
+            problem = prover.prove_imported(module, block)
             if problem is not None and problem.severity is Severity.ERROR:
                 self._add(problem)
         for name, block in self.module.blocks.items():

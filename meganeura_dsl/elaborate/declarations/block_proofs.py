@@ -7,7 +7,7 @@ from functools import cache
 from itertools import product as every
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
-from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.problems.layer_problems import ReservedParameter
 from meganeura_dsl.elaborate.problems.location import FIRST, Clause, LocatedProblem, Location
@@ -47,6 +47,15 @@ IsProved = Callable[[LinkedModule, ast.Block], bool]
 """Whether the signature of a block may be assumed."""
 
 
+MOST_IMPORTED = 1024
+"""Proofs of imported blocks that a process remembers."""
+
+_imported: dict[
+    tuple[ast.Block, frozenset[tuple[str, Source]]], tuple[Problem | None, frozenset[ast.Block]]
+] = {}
+"""What became of the proof of a block in the files it is linked with, and the blocks it ran."""
+
+
 class Prover:
     """Proves blocks of a program, and remembers which hold, so that others may rely on them."""
 
@@ -64,6 +73,20 @@ class Prover:
         """
         problem = self._attempt(module, block)
         self._proved[block] = problem is None
+        return problem
+
+    def prove_imported(self, module: LinkedModule, block: ast.Block) -> Problem | None:
+        """Prove a block of an imported file, as `prove` does, unless that was done before."""
+        key = block, module.sources()
+        if key not in _imported:
+            if len(_imported) >= MOST_IMPORTED:
+                _imported.clear()
+            prover = Prover()
+            prover._proved = self._proved
+            _imported[key] = prover.prove(module, block), frozenset(prover.blocks)
+        problem, blocks = _imported[key]
+        self._proved[block] = problem is None
+        self.blocks |= blocks
         return problem
 
     def is_proved(self, module: LinkedModule, block: ast.Block) -> bool:
