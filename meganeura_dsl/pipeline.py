@@ -352,7 +352,7 @@ class Checker:
     def _blocks(self) -> None:
         """Prove every block, leaving out those a syntax problem has cut short."""
         cut = self._cut_short()
-        prover = Prover()
+        prover = Prover(self._summaries.facts)
         for node in (*self.module.own.values(), *self.module.trains.values()):
             if not isinstance(node, ast.Model) and node not in cut:
                 for problem in unused_values(node):
