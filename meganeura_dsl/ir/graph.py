@@ -346,6 +346,16 @@ class Builder:
         self._values.append(value)
         return value
 
+    def add_leaves(self, ops: Sequence[Op], types: Sequence[TensorType]) -> Sequence[Value]:
+        """Leaves of names that are new, as `add_new` adds them."""
+        require_values(self.made, len(ops))
+        start = len(self._values)
+        self._values += [
+            Value(number, op, (), type_, self.origin)
+            for number, (op, type_) in enumerate(zip(ops, types, strict=True), start)
+        ]
+        return self._values[start:]
+
     def reapply(self, value: Value, *operands: Value) -> Value:
         """The same result of the same op as `value`, of other operands."""
         return self._values[self.add(value.op, *operands).id + value.index]

@@ -72,11 +72,11 @@ def require_terms(count: int) -> None:
         raise OutOfWorkError(f"a size of more than {MOST_TERMS:,} terms")
 
 
-def require_values(count: int) -> None:
-    """Take the steps of one more value of a graph. Raises `OutOfWorkError` for too many."""
-    if count >= MOST_VALUES and _is_bounded():
+def require_values(count: int, more: int = 1) -> None:
+    """Take the steps of more values of a graph. Raises `OutOfWorkError` for too many."""
+    if count + more > MOST_VALUES and _is_bounded():
         raise OutOfWorkError(f"a graph of more than {MOST_VALUES:,} values")
-    spend(VALUE)
+    spend(more * VALUE)
 
 
 def _is_bounded() -> bool:

@@ -252,7 +252,12 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
         updates=tuple(zip(names, valued(each for _, each in summary.updates), strict=True)),
         parameters=tuple(
             [
-                (name, info.like(info.name, typed(info.type), initials.get(name)))
+                (
+                    name,
+                    info._replace(
+                        type=typed(info.type), initializer=initials.get(name, info.initializer)
+                    ),
+                )
                 for name, info in summary.parameters
             ]
         ),

@@ -122,10 +122,10 @@ def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def _parsed(name: str, text: str) -> tuple[ast.Module, tuple[Problem, ...]]:
+def _parsed(source: Source) -> tuple[ast.Module, tuple[Problem, ...]]:
     """The tree of an imported file, the same for all that import it, and what is wrong with it."""
     sink = Sink()
-    return parse(Source(name, text), sink), tuple(sink)
+    return parse(source, sink), tuple(sink)
 
 
 class Linker:
@@ -200,7 +200,7 @@ class Linker:
             )
         self._active.append(title)
         try:
-            tree, problems = _parsed(source.name, source.text)
+            tree, problems = _parsed(source)
             for problem in problems:
                 self.sink.add(problem)
             module = self._linked(tree)

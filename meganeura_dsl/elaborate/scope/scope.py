@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.location import Location
@@ -64,8 +64,7 @@ class NeedsInliningError(Exception):
         self.path = path
 
 
-@dataclass(frozen=True)
-class Binding:
+class Binding(NamedTuple):
     """A value a reader of the program can see, and its type: what `meganeura shapes` lists."""
 
     span: Span
@@ -350,18 +349,19 @@ class ElaborationState:
 
         Each is said with its name behind the prefix.
         """
-        own = None if self.open_models else self.own
-        for relative, info in declared:
-            name = prefix + relative
-            again = info.like(name, info.type)
-            if name in self.parameters or name in self.claimed or self._unknown_around(name):
-                self.declare(again, label)
-                continue
-            op = Parameter(name, info.type.dtype, info.type.shape, info.kind)
-            self.parameters[name] = again
-            self.leaves[name] = self.build.add_new(op, info.type)
-            if own is not None:
-                own.append(name)
+        named = [(prefix + relative, info) for relative, info in declared]
+        is_open = self.claimed or self.contracts
+        if is_open or any(name in self.parameters for name, _ in named):
+            for name, info in named:
+                self.declare(info._replace(name=name), label)
+            return
+        ops = [Parameter(name, each.type.dtype, each.type.shape, each.kind) for name, each in named]
+        leaves = self.build.add_leaves(ops, [each.type for _, each in named])
+        for (name, info), leaf in zip(named, leaves, strict=True):
+            self.parameters[name] = info._replace(name=name)
+            self.leaves[name] = leaf
+        if not self.open_models:
+            self.own += [name for name, _ in named]
 
     def _add(self, info: ParameterInfo, leaf: Tensor) -> None:
         self.parameters[info.name] = info

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.traits import Operands
@@ -57,8 +57,7 @@ class Applied:
         return Applied({each: depth + by for each, depth in self.depths.items()}, self.blocks)
 
 
-@dataclass(frozen=True)
-class SummarizedValue:
+class SummarizedValue(NamedTuple):
     """A result or an update: its type, and what its gradient reaches."""
 
     type: TensorType
