@@ -209,7 +209,7 @@ def _milliseconds(graph: Graph, device: OpenDevice, steps: int) -> tuple[float, 
     example = example_of(graph)
     with device.open(graph) as session, session.upload(example.feeds) as inputs:
         assert isinstance(session, XlaSession)
-        session.load(example.kept)
+        session.load(example.persistent)
         for _ in range(WARM_UP):
             session.step(inputs)
         session.wait()

@@ -315,11 +315,11 @@ class Expressions(ABC):
                 raise ProblemError(
                     WrongKind(location, "a number or a size in a list", describe(item))
                 )
-        made = [item for item in items if is_static(item)]
-        if length_of_list(made) > LONGEST_LIST:
+        built = [item for item in items if is_static(item)]
+        if length_of_list(built) > LONGEST_LIST:
             wanted = f"a list of at most {LONGEST_LIST:,}"
-            raise ProblemError(WrongKind(frame.location(node.span), wanted, describe(made)))
-        return made
+            raise ProblemError(WrongKind(frame.location(node.span), wanted, describe(built)))
+        return built
 
     def _only_tensor(self, item: Evaluated, written: ast.Expression, frame: Frame) -> Tensor:
         if not is_tensor(item):
@@ -512,8 +512,8 @@ def _may_divide(divisor: Evaluated, frame: Frame) -> bool:
 
 
 def _wrong_kind(frame: Frame, span: Span, wanted: str, value: Evaluated) -> ProblemError:
-    told = size_as_condition(frame, span, value) if wanted == "a condition" else None
-    return told or ProblemError(WrongKind(frame.location(span), wanted, describe(value)))
+    problem = size_as_condition(frame, span, value) if wanted == "a condition" else None
+    return problem or ProblemError(WrongKind(frame.location(span), wanted, describe(value)))
 
 
 def short_text(node: ast.Expression) -> str:

@@ -267,8 +267,8 @@ class _Summarizer:
         state = self.inner.state
         if not state.generalized:
             return frozenset()
-        made = {value.type.shape for value in state.build.values_from(self.count)}
-        return frozenset(made | state.shapes)
+        total = {value.type.shape for value in state.build.values_from(self.count)}
+        return frozenset(total | state.shapes)
 
     def _relative(self, name: str) -> str:
         return name.removeprefix(self.inner.join("x")[:-1])
@@ -319,7 +319,7 @@ class _Counts:
         """What there is now."""
         return _Counts(
             len(state.parameters), len(state.reserved), len(state.bindings),
-            state.build.made, state.rounds, len(state.postponed), len(state.needs),
+            state.build.total, state.rounds, len(state.postponed), len(state.needs),
         )  # fmt: skip
 
 

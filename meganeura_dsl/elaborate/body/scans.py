@@ -380,7 +380,7 @@ def _close(
     if not carries and not states and not written:
         return
     backward = sum(1 if each.backward else -1 for each in written.values()) > 0
-    kept = [Collected(_kept(frame, scan, each), each.axis) for each in written.values()]
+    kept = [Collected(_collected(frame, scan, each), each.axis) for each in written.values()]
     ends = [] if scan.goes_on is None else [Collected(scan.goes_on, 0)]
     attributes, operands = scan.region.close(
         [*carries.values(), *states.values(), *_ending(statement, frame, scan)],
@@ -405,9 +405,9 @@ def _bind_written(
 ) -> None:
     """Bind what was collected, in the order in which it was written."""
     given, backward = collected
-    for (name, each), made in zip(scan.written.items(), given, strict=False):
+    for (name, each), built in zip(scan.written.items(), given, strict=False):
         turned = each.backward is not backward
-        result = _in_order(statement, frame, made, each.axis, turned=turned)
+        result = _in_order(statement, frame, built, each.axis, turned=turned)
         _require_whole(frame, scan, name, each, result.type)
         if scan.goes_on is not None and name in scan.before:
             wrote = _in_order(statement, frame, given[-1], 0, turned=turned)
@@ -434,7 +434,7 @@ def _ending(statement: ast.Scan, frame: Frame, scan: OpenScan) -> list[Carry]:
     return [Carry(scan.going, yes, scan.goes_on)]
 
 
-def _kept(frame: Frame, scan: OpenScan, written: Written) -> Tensor:
+def _collected(frame: Frame, scan: OpenScan, written: Written) -> Tensor:
     """A slice that a round writes; 0 of a round that `while` left out."""
     if scan.goes_on is None:
         return written.value

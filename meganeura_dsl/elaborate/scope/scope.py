@@ -105,7 +105,7 @@ class ProofPath:
 
 
 @dataclass(frozen=True)
-class MadeObjective:
+class ElaboratedObjective:
     """An objective that was elaborated: its loss, what it moves, and the statement."""
 
     number: int
@@ -144,7 +144,7 @@ class ElaborationState:
     leaves: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     updates: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     outputs: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
-    objectives: list[MadeObjective] = field(default_factory=list["MadeObjective"])
+    objectives: list[ElaboratedObjective] = field(default_factory=list["ElaboratedObjective"])
     """What is minimized, in order."""
     bindings: list[Binding] = field(default_factory=list[Binding])
     streams: dict[str, int] = field(default_factory=dict[str, int])
@@ -369,7 +369,7 @@ class ElaborationState:
             self.own.append(info.name)
         self.leaves[info.name] = leaf
 
-    def mover(self, name: str) -> MadeObjective | None:
+    def mover(self, name: str) -> ElaboratedObjective | None:
         """The objective that has moved a parameter, if one has."""
         return next((each for each in self.objectives if name in each.moves), None)
 

@@ -123,3 +123,19 @@ def test_a_run_says_that_its_inputs_are_slow(
     assert inputs > 0.4
     assert busy > 0
     assert busy + inputs + between == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("looks", "idle"), [("bbbb", 0), ("bbbi", 1), ("bbib", 1), ("bbii", 3), ("biii", 5)]
+)
+@pytest.mark.parametrize("inputs", [0, 1])
+def test_of_the_time_in_which_work_ended_half_counts(looks: str, idle: float, inputs: int) -> None:
+    """A look every 2 s, of 8 s in all, which finds the device busy or idle."""
+    seen = iter(f"b{looks}")
+    times = iter(range(0, 100, 2))
+    meter = UsageMeter(lambda: next(seen) == "b", is_ahead=True, now=lambda: next(times))
+    meter.begin()
+    for _ in looks:
+        meter.look(for_inputs=bool(inputs))
+    shares = 1 - idle / 8, inputs * idle / 8, (1 - inputs) * idle / 8
+    assert _shares(meter.usage()) == pytest.approx(shares)

@@ -182,18 +182,18 @@ def test_sessions_of_two_sizes_keep_one_set_of_values(place: Place) -> None:
     with pytest.raises(SessionError, match="no value was written"):
         session.step({})
     session.load(job.initial_values())
-    seen = [session.kept()]
+    seen = [session.persistent()]
     for examples in (4, 2, 2, 4):
         data = job.dataset.train.take(slice(0, examples))
         session.step(feeds(job.compiled, data, 0, 0, 0.1))
-        seen.append(session.kept())
+        seen.append(session.persistent())
     assert all(before["fc1.weight"].any() for before in seen)
     for before, after in pairwise(seen):
         assert (before["fc1.weight"] != after["fc1.weight"]).any()
     assert int(seen[-1]["optimizer.step"]) == 4
     session.step(feeds(job.compiled, job.dataset.train.take(slice(0, 2)), 0, 0, 0.1))
     session.load(seen[0])
-    again = session.kept()
+    again = session.persistent()
     assert all((again[name] == seen[0][name]).all() for name in session.names)
     session.close()
 

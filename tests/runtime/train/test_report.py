@@ -4,6 +4,7 @@ import json
 import re
 from base64 import b64encode
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -351,3 +352,21 @@ def test_labels_tell_runs_apart(tmp_path: Path) -> None:
     assert labels(both) == ("a/fit-1", "b/fit-1")
     assert labels(both[:1]) == ("fit-1",)
     assert labels([both[0]] * 2) == ("fit-1", "fit-1")
+
+
+@pytest.mark.parametrize("count", [9, 10, 11, 20, 25])
+def test_a_curve_is_thinned_where_it_has_more_points_than_are_drawn(count: int) -> None:
+    curve = Curve("step", "loss")
+    for number in range(count):
+        curve.steps.append(3 * number + 1)
+        curve.values.append(float(number * number))
+    found = thinned(curve, 10)
+    if count <= 10:
+        assert (found["x"], found["low"], found["high"]) == (curve.steps.tolist(), [], [])
+        return
+    edges = [number * count // 10 for number in range(11)]
+    parts = [range(*ends) for ends in pairwise(edges)]
+    assert found["x"] == [round(np.mean([3 * n + 1 for n in part])) for part in parts]
+    assert found["y"] == pytest.approx([np.mean([n * n for n in part]) for part in parts], rel=1e-5)
+    assert found["low"] == [part[0] ** 2 for part in parts]
+    assert found["high"] == [part[-1] ** 2 for part in parts]

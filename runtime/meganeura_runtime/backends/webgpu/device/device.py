@@ -176,9 +176,11 @@ class Device:
 
     def _buffer(self, size: int, usage: int, *, is_mapped: bool = False) -> Buffer:
         with explained(f"allocating {size} bytes"):
-            made = self._device.create_buffer(size=size, usage=usage, mapped_at_creation=is_mapped)
+            created = self._device.create_buffer(
+                size=size, usage=usage, mapped_at_creation=is_mapped
+            )
         self.allocated += size
-        return made
+        return created
 
     def free(self, buffer: Buffer) -> None:
         """Give memory back."""
