@@ -1,13 +1,12 @@
 """What a reader of a program sees of it: the values that are bound to names."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.ir.types import TensorType
 
 
-@dataclass(frozen=True)
-class Binding:
+class Binding(NamedTuple):
     """A value a reader of the program can see, and its type: what `meganeura shapes` lists."""
 
     span: Span
