@@ -80,6 +80,7 @@ FULL = (
     "parity",
     "plans/test_boundaries.py",
     "plans/test_cases.py",
+    "plans/test_limits.py",
     "plans/test_models.py",
     "properties",
     "runtime/backends/test_caches.py",
