@@ -336,7 +336,7 @@ class _Line:
                 attributes[name] = self._known_body()
             else:
                 attributes[name] = self._attribute()
-            if hint is not None and not _judge(hint)(attributes[name]):
+            if name in hints and not _judge(hints[name])(attributes[name]):
                 raise ValueError(f"`{name}` is {_kind_of(attributes[name])}")
         return operands, attributes
 
