@@ -21,7 +21,7 @@ from tests.standard import declared
 LAYER_FILES = ("nn", "loss")
 
 WITHOUT_FLOATS = [
-    *(("nn", name) for name in ("sample", "sample_top")),
+    *(("nn", name) for name in ("sample", "sample_nucleus", "sample_top")),
     *(("augment", name) for name in ("random_box", "random_span")),
     ("swin", "Part"),
 ]
