@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.traits import Operands
@@ -57,8 +57,7 @@ class Applied:
         return Applied({each: depth + by for each, depth in self.depths.items()}, self.blocks)
 
 
-@dataclass(frozen=True)
-class SummarizedValue:
+class SummarizedValue(NamedTuple):
     """A result or an update: its type, and what its gradient reaches."""
 
     type: TensorType
@@ -78,7 +77,7 @@ class Summary:
     reserved: tuple[tuple[str, int], ...]
     """The paths of declared layers, and how many parameters of it were declared before each."""
     bindings: tuple[Binding, ...]
-    """With the paths of the application that was summarized."""
+    """With the paths of the application that was summarized; the first at each place."""
     applied: Applied
     """What was applied, and how deep below the application."""
     values: int
@@ -118,7 +117,5 @@ class Summaries:
     """What was applied once."""
     calls: dict[Hashable, EqualCall] = field(default_factory=dict["Hashable", "EqualCall"])
     """What was done by a call that may come again."""
-    differing: set[ast.Block] = field(default_factory=set["ast.Block"])
-    """The blocks that ask whether numbers differ."""
     attempts: dict[ast.Block, int] = field(default_factory=dict["ast.Block", int])
     """How often it was tried in vain to elaborate a block in symbols."""
