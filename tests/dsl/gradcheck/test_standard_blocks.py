@@ -121,6 +121,6 @@ def test_blocks(name: str) -> None:
 def test_small_models(name: str) -> None:
     """Of larger ones, the configurations are among those of their blocks."""
     (model,) = (each for each in subjects(module_of(name)) if each.is_model)
-    verdict = check_gradients(model, SearchBudget(examples=effort(*PART)))
+    verdict = check_gradients(model, SearchBudget(examples=effort(*WHOLE)))
     assert isinstance(verdict, Passed), describe(verdict)
     assert verdict.slopes > 0
