@@ -76,7 +76,10 @@ class Trainer(Closing):
         self._reader = BatchReader(recipe.name, recipe.demand.inputs)
         self._log: StepLog | None = None
         progress = None if resumption is None else resumption.progress
-        self._reduction = Reduction() if progress is None else progress.reduction
+        settings = recipe.settings
+        self._reductions = (Reduction(),) * len(settings.all_schedules)
+        if progress is not None:
+            self._reductions = progress.reductions_of(settings)
         self._best = None if progress is None else progress.best_value
         self._stale = 0 if progress is None else progress.stale
         with explained_failures(self._batch), ExitStack() as opened:
@@ -249,7 +252,8 @@ class Trainer(Closing):
             learning_rate=trained.learning_rate,
             best_value=self._best,
             stale=self._stale,
-            reduction=self._reduction,
+            reduction=self._reductions[0],
+            reductions=dict(zip(recipe.settings.schedules, self._reductions[1:], strict=True)),
         )
         with self._run_folder(folder) as run_folder:
             run_folder.write_settings(recipe.settings, trained.origins)
@@ -290,7 +294,7 @@ class Trainer(Closing):
         by_hand = self._trained.learning_rate
         if by_hand is not None:
             return (by_hand,) * len(self._recipe.settings.all_schedules)
-        return self._recipe.scheduled_rates(step, self._reduction.scale)
+        return self._recipe.scheduled_rates(step, self._reductions)
 
     @cached_property
     def _moved(self) -> dict[str, TensorType]:
@@ -325,11 +329,9 @@ class Trainer(Closing):
     def _follow(
         self, found: Mapping[str, float], persistent: Mapping[str, Array], shown: Shown
     ) -> None:
-        """Let the schedule, the best weights and the records follow an evaluation."""
+        """Let schedules, the best weights and the records follow an evaluation."""
         settings, before = self._recipe.settings, self.learning_rate
-        if settings.schedule.follows is not None:
-            value = found[settings.schedule.follows]
-            self._reduction = settings.schedule.measured(self._reduction, value)
+        self._reductions = settings.reduced(self._reductions, found)
         value = found[settings.best_metric.name]
         is_best = settings.best_metric.is_better(value, self._best)
         self._stale = 0 if is_best else self._stale + 1

@@ -198,9 +198,40 @@ def test_paths_move_by_the_rates_of_their_own_schedule(
             np.testing.assert_array_equal(after, before[name])
     with program.trainer(device=device, resume=tmp_path / "run") as again:
         assert again.step(batch(seed=9)).loss == expected_loss
-    needs = {'schedule["fc2.*"]': "step()"}
-    with pytest.raises(ProblemError, match="E0548"):
-        program.trainer(device=device, settings=needs)
+    for schedule, code in (("step()", "E0548"), ('plateau(metric="size")', "E0545")):
+        needs = {'schedule["fc2.*"]': schedule}
+        with pytest.raises(ProblemError, match=code):
+            program.trainer(device=device, settings=needs)
+
+
+def test_the_rates_of_paths_follow_evaluations(program: meganeura.Program, tmp_path: Path) -> None:
+    settings = {
+        "optimizer": "sgd(lr=0.5)",
+        'schedule["fc2.*"]': "plateau(factor=0.5, patience=0, threshold=0.9)",
+    }
+
+    def moves(trainer: Trainer) -> dict[str, float]:
+        """By how much of its gradient each weight moves."""
+        before = floats(trainer.weights)
+        gradients = floats(trainer.gradients(batch()).gradients)
+        trainer.apply(gradients)
+        after = floats(trainer.weights)
+        return {
+            name: float(np.sum((before[name] - after[name]) * slope) / np.sum(slope * slope))
+            for name, slope in gradients.items()
+            if name.endswith(".weight") and name != "norm.weight"
+        }
+
+    with program.trainer(device="cpu", settings=settings) as trainer:
+        assert moves(trainer) == pytest.approx({"fc1.weight": 0.5, "fc2.weight": 0.5}, rel=1e-3)
+        for _ in range(3):  # the first is the best, and the others are no better
+            trainer.evaluate([batch()])
+        assert trainer.learning_rate == 0.5
+        reduced = {"fc1.weight": 0.5, "fc2.weight": 0.125}
+        assert moves(trainer) == pytest.approx(reduced, rel=1e-3)
+        trainer.save(tmp_path / "run")
+    with program.trainer(device="cpu", resume=tmp_path / "run") as again:
+        assert moves(again) == pytest.approx(reduced, rel=1e-3)
 
 
 def test_gradients_may_be_any(program: meganeura.Program) -> None:

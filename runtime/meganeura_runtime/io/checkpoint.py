@@ -86,6 +86,13 @@ class Progress(BaseModel):
     """The learning rate that was set by hand, which ended the schedule."""
     reduction: Reduction = Reduction()
     """What held-out examples have done to the learning rate."""
+    reductions: dict[str, Reduction] = Field(default_factory=dict[str, Reduction])
+    """The same of the paths that have schedules of their own, by their globs."""
+
+    def reductions_of(self, settings: RunSettings) -> tuple[Reduction, ...]:
+        """What held-out examples have done to each of `all_schedules` of settings."""
+        by_path = (self.reductions.get(glob, Reduction()) for glob in settings.schedules)
+        return (self.reduction, *by_path)
 
 
 def origins(files: Iterable[Path]) -> tuple[Origin, ...]:

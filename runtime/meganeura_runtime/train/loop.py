@@ -146,7 +146,7 @@ class Loop:
         self.stale = 0
         """Evaluations since then."""
         self.feeder = Feeder(job, self.session.own)
-        self.reduction = Reduction()
+        self.reductions = (Reduction(),) * len(job.settings.all_schedules)
         self.clock = Clock()
         self.meter = UsageMeter(lambda: self.session.is_busy, is_ahead=self.session.ahead > 0)
         self.opened = perf_counter()
@@ -173,7 +173,7 @@ class Loop:
         self.epoch = progress.epoch
         self.is_ended = progress.is_ended and progress.step == self.job.steps
         self.best, self.stale = progress.best_value, progress.stale
-        self._reduce(progress.reduction)
+        self._reduce(progress.reductions_of(self.job.settings))
         self.folder.forget_after(progress.step)
 
     def run(self) -> Finished:
@@ -422,20 +422,19 @@ class Loop:
             self._write_weights(self.folder.best, persistent)
 
     def _follow(self, measured: Mapping[str, float]) -> float | None:
-        """Let the schedule follow an evaluation; the rate from here on, where that changed."""
-        schedule, before = self.job.settings.schedule, self.reduction.scale
-        if schedule.follows is None:
-            return None
-        self._reduce(schedule.measured(self.reduction, measured[schedule.follows]))
-        return None if self.reduction.scale == before else self.feeder.rates(self.step)[0]
+        """Let schedules follow an evaluation; the rate from here on, where that changed."""
+        before = self.reductions[0].scale
+        self._reduce(self.job.settings.reduced(self.reductions, measured))
+        return None if self.reductions[0].scale == before else self.feeder.rates(self.step)[0]
 
-    def _reduce(self, reduction: Reduction) -> None:
+    def _reduce(self, reductions: tuple[Reduction, ...]) -> None:
         """Change the rates of the next steps to what evaluations made of them."""
-        if reduction.scale != self.reduction.scale:
-            self.feeder.scale_rates(self.step, reduction.scale)
+        pairs = zip(reductions, self.reductions, strict=True)
+        if any(after.scale != before.scale for after, before in pairs):
+            self.feeder.reduce_rates(self.step, reductions)
             if self.ahead is not None:
                 self.ahead.refresh(self.feeder.rates(self.step))
-        self.reduction = reduction
+        self.reductions = reductions
 
     def _write_shown(self, shown: Shown, epoch: int) -> None:
         """Write what an evaluation shows, and a record of each file."""
@@ -480,7 +479,8 @@ class Loop:
             loss_sum=self.losses.sum,
             loss_examples=self.losses.examples,
             is_ended=self.is_ended,
-            reduction=self.reduction,
+            reduction=self.reductions[0],
+            reductions=dict(zip(self.job.settings.schedules, self.reductions[1:], strict=True)),
         )
         write_checkpoint(self.folder.checkpoint, persistent, progress)
 

@@ -20,6 +20,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.transforms.optimizers.schedules import Reduction
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session, Uploaded
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.reference.session import ReferenceSession
@@ -84,12 +85,18 @@ def test_resumed_is_uninterrupted(place: Place, whole: RunFolder, steps: int) ->
     assert_same_run(place.resume("parts"), whole)
 
 
-def test_a_plateau_is_remembered(place: Place) -> None:
+@pytest.mark.parametrize("paths", ["", '["fc2.*"]'])
+def test_a_plateau_is_remembered(place: Place, paths: str) -> None:
     """Its best value, how long it lasted and the rate it led to: of the run that goes on too."""
     plateau = "plateau(threshold=0.5, factor=0.5, patience=0, cooldown=1, warmup=2)"
-    place.write(PROGRAM.replace("cosine(warmup=3)", plateau))
+    before = "    schedule  = cosine(warmup=3)\n"
+    place.write(
+        PROGRAM.replace(before, f"{before if paths else ''}    schedule{paths} = {plateau}\n")
+    )
     whole = place.start("whole")
-    assert read_checkpoint(whole.checkpoint)[1].reduction.scale < 1
+    progress = read_checkpoint(whole.checkpoint)[1]
+    assert (progress.reductions["fc2.*"] if paths else progress.reduction).scale < 1
+    assert not paths or progress.reduction == Reduction()
     for steps in (5, 6, 10, 13):
         place.start(f"parts-{steps}", steps=steps)
         assert_same_run(place.resume(f"parts-{steps}"), whole)

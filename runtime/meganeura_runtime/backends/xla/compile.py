@@ -17,6 +17,7 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.transforms.loop_bodies import with_bodies
 from meganeura_runtime.backends.base import leaf_types
+from meganeura_runtime.backends.xla.barriers import Barriers
 from meganeura_runtime.backends.xla.compiler_options import (
     compiler_options,
     count_convolutions,
@@ -130,8 +131,19 @@ class Program:
         """The ops that are lowered otherwise here."""
         if self.precision is not ComputePrecision.BF16:
             return {}
-        is_one_gpu = isinstance(self.placement, OneDevice) and self.placement.platform == "gpu"
-        return {**IN_BFLOAT16, **ON_ONE_GPU} if is_one_gpu else IN_BFLOAT16
+        return {**IN_BFLOAT16, **ON_ONE_GPU} if self._is_on_one_gpu else IN_BFLOAT16
+
+    @property
+    def _barriers(self) -> Barriers:
+        is_narrow = self.precision is ComputePrecision.BF16
+        is_training = bool(self.graph.updates)
+        if not (is_narrow and is_training and self._is_on_one_gpu):
+            return Barriers()
+        return Barriers.of(self.graph, self.numerics)
+
+    @property
+    def _is_on_one_gpu(self) -> bool:
+        return isinstance(self.placement, OneDevice) and self.placement.platform == "gpu"
 
     def _traceable(
         self, places: Mapping[str, Format] | Mapping[str, Sharding]
@@ -145,18 +157,20 @@ class Program:
         arguments = _arguments(persistent, places)
         updated = {name: each for name, each in arguments.items() if name in graph.updates}
         constant = {name: each for name, each in arguments.items() if name not in graph.updates}
-        constant |= {copy_of(name): each for name, each in self.copies.items()}
+        for name, each in self.copies.items():
+            (updated if name in graph.updates else constant)[copy_of(name)] = each
         outputs = {
             name: self.placement.given(name, value.type) for name, value in graph.outputs.items()
         }
         updates = {name: places[name] for name in graph.updates}
+        updates |= {copy_of(name): places[name] for name in graph.updates if name in self.copies}
         gathered = {
             name: where
             for name, each in persistent.items()
             if (where := self.placement.gathered(name, each)) is not None
         }
         sums = PartialSums.of(graph, self.placement)
-        step = step_function(graph, self.numerics, gathered, self._lowerings, sums)
+        step = step_function(graph, self.numerics, gathered, self._lowerings, self._barriers, sums)
         jitted = jax.jit(step, donate_argnums=0, out_shardings=(outputs, updates))
         return jitted, (updated, constant, _arguments(fed, self.fed))
 

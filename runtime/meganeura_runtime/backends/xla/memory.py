@@ -52,7 +52,7 @@ def memory_by_role(
     roles |= {
         MemoryRole.OUTPUTS: found.output_size_in_bytes - found.alias_size_in_bytes,
         MemoryRole.TEMPORARIES: found.temp_size_in_bytes,
-        MemoryRole.PADDING: max(0, arguments - sum(size for _, size in given)),
+        MemoryRole.PADDING: max(0, arguments - copies - sum(size for _, size in given)),
     }
     return StepMemory(roles, sum(roles.get(role, 0) for role in KEPT))
 

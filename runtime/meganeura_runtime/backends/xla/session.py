@@ -160,12 +160,15 @@ class XlaSession(Session):
         try:
             with explained():
                 self._make_room()
-                arrays = self._arrays
+                arrays, copies = self._arrays, self._copied()
                 updated = {name: arrays[name] for name in self._updated}
                 constant = {name: arrays[name] for name in self._constant}
-                constant |= self._copied()
+                for name, copy in copies.items():
+                    (updated if name in updated else constant)[copy_of(name)] = copy
                 outputs, new = self.compiled(updated, constant, fed)
-                arrays.update(new)
+                arrays.update({name: new[name] for name in self._updated})
+                for name in copies.keys() & {*self._updated}:
+                    self._copies[name] = arrays[name], new[copy_of(name)]
         except OutOfMemoryError as error:
             need = step_memory(self.program.graph, self.compiled)
             raise MemoryExceededError(need, None) from error
@@ -186,13 +189,13 @@ class XlaSession(Session):
         return self._last
 
     def _copied(self) -> DeviceArrays:
-        """Parameters in bfloat16, rounded again where one has another value since."""
+        """Parameters in bfloat16 by their names, rounded where a step did not round them last."""
         sources = {name: self._arrays[name] for name in self.program.copies}
         known = self._copies
         if any(name not in known or known[name][0] is not each for name, each in sources.items()):
             copies = self.program.rounded(sources)
             known |= {name: (each, copies[name]) for name, each in sources.items()}
-        return {copy_of(name): known[name][1] for name in sources}
+        return {name: known[name][1] for name in sources}
 
     def _make_room(self) -> None:
         """Wait for the step before the last few."""
