@@ -26,8 +26,8 @@ from meganeura_dsl.elaborate.declarations.training_blocks import Setting
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, TooMuchWork
 from meganeura_dsl.elaborate.problems.training_problems import NoModelHolds, NothingChecks
+from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, Loader, library, nearest
-from meganeura_dsl.elaborate.scope.scope import Binding
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.scope.unused_values import unused_values, walk
 from meganeura_dsl.elaborate.values import Static

@@ -303,14 +303,14 @@ def _may_be_sized(info: ParameterInfo, inner: Frame) -> bool:
 
 
 def _numbers(
-    postponed: Sequence[Postponed], sizes: Mapping[str, Size], state: ElaborationState
-) -> tuple[dict[str, Initializer], tuple[Postponed, ...]]:
+    postponed: Sequence[Postponed[Frame]], sizes: Mapping[str, Size], state: ElaborationState
+) -> tuple[dict[str, Initializer], tuple[Postponed[Frame], ...]]:
     """What parameters begin as, and the numbers that are not known here either.
 
     Raises `ProblemError` where a number has no value.
     """
     initials: dict[str, Initializer] = {}
-    left: list[Postponed] = []
+    left: list[Postponed[Frame]] = []
     for each in postponed:
         here = open_numbers.with_sizes(each, sizes, state)
         try:

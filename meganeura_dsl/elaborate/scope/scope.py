@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.location import Location
@@ -19,6 +19,7 @@ from meganeura_dsl.elaborate.problems.proof_failures import (
     require_countable,
 )
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
+from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.summary import Applied
 from meganeura_dsl.elaborate.values import Axes, BlockValue, is_symbolic
@@ -62,15 +63,6 @@ class NeedsInliningError(Exception):
     def __init__(self, path: str | None) -> None:
         super().__init__(path)
         self.path = path
-
-
-class Binding(NamedTuple):
-    """A value a reader of the program can see, and its type: what `meganeura shapes` lists."""
-
-    span: Span
-    name: str
-    path: str
-    type: TensorType
 
 
 Config = tuple[tuple["Static", ...], tuple[tuple[str, "Static"], ...]]
@@ -200,7 +192,7 @@ class ElaborationState:
     """In a check, what is known of applications that are not elaborated again."""
     generalized: frozenset[str] = frozenset()
     """In a check, the symbols that stand for numbers, so that what is found holds for others."""
-    postponed: list[Postponed] = field(default_factory=list["Postponed"])
+    postponed: list[Postponed[Frame]] = field(default_factory=list["Postponed[Frame]"])
     """In a check, the numbers that depend on what these symbols stand for."""
     needs: list[Condition] = field(default_factory=list["Condition"])
     """In a check, what the sizes have to be that these symbols stand for, besides `where`."""

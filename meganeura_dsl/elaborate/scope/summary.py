@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.traits import Operands
@@ -12,9 +12,9 @@ from meganeura_dsl.symbolic.assumptions import Condition, Facts
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from meganeura_dsl.elaborate.scope.binding import Binding
     from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
     from meganeura_dsl.elaborate.scope.postponed import Postponed
-    from meganeura_dsl.elaborate.scope.scope import Binding
     from meganeura_dsl.ir.types import Shape, TensorType
     from meganeura_dsl.syntax import ast
 
@@ -82,7 +82,7 @@ class Summary:
     """What was applied, and how deep below the application."""
     values: int
     rounds: int
-    postponed: tuple[Postponed, ...] = ()
+    postponed: tuple[Postponed[Any], ...] = ()
     """The numbers that are left to those who know what symbols stand for."""
     needs: tuple[Condition, ...] = ()
     """What has to be true of the sizes that symbols stand for."""
