@@ -240,7 +240,7 @@ def _milliseconds(graph: Graph, session: Session, steps: int) -> tuple[float, in
     example = example_of(graph)
     with session, session.upload(example.feeds) as inputs:
         assert isinstance(session, XlaSession)
-        session.load(example.kept)
+        session.load(example.persistent)
         for _ in range(WARM_UP):
             session.step(inputs)
         session.wait()

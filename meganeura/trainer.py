@@ -76,7 +76,10 @@ class Trainer(Closing):
         self._reader = BatchReader(recipe.name, recipe.demand.inputs)
         self._log: StepLog | None = None
         progress = None if resumption is None else resumption.progress
-        self._reduction = Reduction() if progress is None else progress.reduction
+        settings = recipe.settings
+        self._reductions = (Reduction(),) * len(settings.all_schedules)
+        if progress is not None:
+            self._reductions = progress.reductions_of(settings)
         self._best = None if progress is None else progress.best_value
         self._stale = 0 if progress is None else progress.stale
         with explained_failures(self._batch), ExitStack() as opened:
@@ -86,7 +89,7 @@ class Trainer(Closing):
             if resumption is None:
                 trained.session.load(recipe.initial_values())
             else:
-                trained.session.load(resumption.kept)
+                trained.session.load(resumption.persistent)
                 trained.steps = resumption.progress.step
                 trained.learning_rate = resumption.progress.learning_rate
             if run_folder is not None:
@@ -167,7 +170,7 @@ class Trainer(Closing):
         the program refuses and failures of the device.
         """
         moves = self._recipe.part_at(self.steps).moves
-        return self._made(batch, moves=moves)
+        return self._step(batch, moves=moves)
 
     def gradients(self, batch: Mapping[str, object]) -> StepResult:
         """Compute the gradients of a batch, and leave the weights as they are.
@@ -178,7 +181,7 @@ class Trainer(Closing):
         program computes something from the weights that it moved.
         """
         self._require_parts()
-        return self._made(batch, moves=False)
+        return self._step(batch, moves=False)
 
     def apply(self, gradients: Mapping[str, ArrayLike]) -> None:
         """Move the weights by gradients: one for each that `gradients` gave, by path.
@@ -214,12 +217,12 @@ class Trainer(Closing):
         """
         trained, shown, started = self.trained, Shown(), perf_counter()
         with explained_failures(self._batch):
-            kept = trained.session.kept()
-            found = trained.measure(self._given(data), kept, shown)
+            persistent = trained.session.persistent()
+            found = trained.measure(self._given(data), persistent, shown)
         if not found:
             raise ValueError("there is no example to evaluate on")
         if counts:
-            self._follow(found, kept, shown)
+            self._follow(found, persistent, shown)
         if self._log is not None:
             self._log.leave_out(perf_counter() - started)
         return found
@@ -234,9 +237,9 @@ class Trainer(Closing):
         """
         trained, recipe = self.trained, self._recipe
         with explained_failures():
-            kept = trained.session.kept()
+            persistent = trained.session.persistent()
         ignores = recipe.settings.not_finite == NotFinitePolicy.IGNORE
-        if not (ignores or is_finite(kept)):
+        if not (ignores or is_finite(persistent)):
             raise ProblemError(LossNotFinite(self.steps, ""))
         progress = Progress(
             program=recipe.program_hash,
@@ -249,13 +252,14 @@ class Trainer(Closing):
             learning_rate=trained.learning_rate,
             best_value=self._best,
             stale=self._stale,
-            reduction=self._reduction,
+            reduction=self._reductions[0],
+            reductions=dict(zip(recipe.settings.schedules, self._reductions[1:], strict=True)),
         )
         with self._run_folder(folder) as run_folder:
             run_folder.write_settings(recipe.settings, trained.origins)
             if run_folder.writes:
-                trained.write_weights(run_folder.weights, kept)
-                write_checkpoint(run_folder.checkpoint, kept, progress)
+                trained.write_weights(run_folder.weights, persistent)
+                write_checkpoint(run_folder.checkpoint, persistent, progress)
 
     def model(self, name: str | None = None) -> Model:
         """A model of the program with the weights of now, which later steps do not change.
@@ -266,8 +270,8 @@ class Trainer(Closing):
         all of its parameters.
         """
         with explained_failures():
-            kept = self.trained.session.kept()
-        return self._make_model(name, self.trained.averaged(kept))
+            persistent = self.trained.session.persistent()
+        return self._make_model(name, self.trained.averaged(persistent))
 
     def close(self) -> None:
         """Give the memory of the device back and complete the page of the run; nothing is saved."""
@@ -290,16 +294,16 @@ class Trainer(Closing):
         by_hand = self._trained.learning_rate
         if by_hand is not None:
             return (by_hand,) * len(self._recipe.settings.all_schedules)
-        return self._recipe.scheduled_rates(step, self._reduction.scale)
+        return self._recipe.scheduled_rates(step, self._reductions)
 
     @cached_property
     def _moved(self) -> dict[str, TensorType]:
         """The types of the gradients that move something, by path."""
         recipe = self._recipe
         moved = recipe.compiled.updates
-        kept = self.trained.session.parameters
+        persistent = self.trained.session.parameters
         params = (each.name for each in recipe.parameters if each.kind == "param")
-        return {name: kept[name] for name in params if name in moved}
+        return {name: persistent[name] for name in params if name in moved}
 
     def _require_parts(self) -> None:
         """Raise `ValueError` unless the update can be parted from the gradients."""
@@ -308,7 +312,7 @@ class Trainer(Closing):
         if not self._recipe.is_divisible:
             raise ValueError("the program computes something from the weights that a step moved")
 
-    def _made(self, batch: Mapping[str, object], *, moves: bool) -> StepResult:
+    def _step(self, batch: Mapping[str, object], *, moves: bool) -> StepResult:
         """Make a step, or one that moves no weights, and count it."""
         trained, recipe = self.trained, self._recipe
         given = self._read(batch)
@@ -322,12 +326,12 @@ class Trainer(Closing):
                 self._log.stepped(trained.steps, self._examples(given), rates, outputs, ahead)
         return StepResult(trained.steps, rates[0], outputs)
 
-    def _follow(self, found: Mapping[str, float], kept: Mapping[str, Array], shown: Shown) -> None:
-        """Let the schedule, the best weights and the records follow an evaluation."""
+    def _follow(
+        self, found: Mapping[str, float], persistent: Mapping[str, Array], shown: Shown
+    ) -> None:
+        """Let schedules, the best weights and the records follow an evaluation."""
         settings, before = self._recipe.settings, self.learning_rate
-        if settings.schedule.follows is not None:
-            value = found[settings.schedule.follows]
-            self._reduction = settings.schedule.measured(self._reduction, value)
+        self._reductions = settings.reduced(self._reductions, found)
         value = found[settings.best_metric.name]
         is_best = settings.best_metric.is_better(value, self._best)
         self._stale = 0 if is_best else self._stale + 1
@@ -339,7 +343,7 @@ class Trainer(Closing):
         with explained_failures():
             self._log.evaluated(self.steps, found, shown, best=is_best, rate=rate)
         if is_best and self._log.folder.writes:
-            self._trained.write_weights(self._log.folder.best, kept)
+            self._trained.write_weights(self._log.folder.best, persistent)
 
     def _run_folder(self, folder: Path | str | None) -> AbstractContextManager[RunFolder]:
         """The folder to save the run in, locked."""

@@ -1,11 +1,8 @@
 """What can be wrong with the name of a program."""
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Help, Problem, Report
 
 
-@dataclass(frozen=True)
 class UnknownTarget(Problem, code="E0218", topic="program"):
     """A program, model or `train` block was asked for by a name that does not exist.
 
@@ -40,7 +37,6 @@ class UnknownTarget(Problem, code="E0218", topic="program"):
         return self.message(headline, cure=cure)
 
 
-@dataclass(frozen=True)
 class AmbiguousTarget(Problem, code="E0405", topic="program"):
     """A model or `train` block was asked for by its name alone, and several files declare it.
 

@@ -141,6 +141,7 @@ def _read(path: Path, folder: Path) -> str:
     model = ModelProto()
     model.ParseFromString(path.read_bytes())
     _draw(model)
+    _end_with_logits(model)
     given = folder / path.name
     given.write_bytes(model.SerializeToString())
     made = import_onnx(given, given.with_suffix(".mgn"))
@@ -163,6 +164,15 @@ def _draw(model: ModelProto) -> None:
             model.graph.initializer.append(numpy_helper.from_array(values, node.output[0]))
     del model.graph.node[:]
     model.graph.node.extend(kept)
+
+
+def _end_with_logits(model: ModelProto) -> None:
+    """Leave a last softmax out: of logits as large as random weights give it is a one and zeros."""
+    (output,) = model.graph.output
+    (last,) = (each for each in model.graph.node if output.name in each.output)
+    if last.op_type == "Softmax":
+        output.name = last.input[0]
+        model.graph.node.remove(last)
 
 
 Attempt = Callable[[], str]

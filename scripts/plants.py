@@ -204,10 +204,10 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "a restored run forgets its moments",
         "runtime/meganeura_runtime/train/loop.py",
-        "self.session.load(resumption.kept)",
+        "self.session.load(resumption.persistent)",
         "first = self.job.initial_values()\n"
         "        moments = {name: each for name, each in first.items() if 'exp_avg' in name}\n"
-        "        self.session.load({**resumption.kept, **moments})",
+        "        self.session.load({**resumption.persistent, **moments})",
         (f"{RESUME}::test_resumed_is_uninterrupted",),
     ),
     Plant(
@@ -625,8 +625,8 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "a gradient flows through a move",
         "meganeura_dsl/transforms/training_step.py",
-        "self._made[value.id] = self.build.add(StopGradient(), now)",
-        "self._made[value.id] = now",
+        "self._rebuilt[value.id] = self.build.add(StopGradient(), now)",
+        "self._rebuilt[value.id] = now",
         (OBJECTIVES,),
     ),
     Plant(
@@ -1232,7 +1232,7 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "a value of a round is not known to differ from round to round",
         "meganeura_dsl/ir/ops/primitive/loop_region.py",
-        "        self._leaves.add(made.id)\n",
+        "        self._leaves.add(leaf_value.id)\n",
         "",
         ("tests/dsl/transforms/test_loops.py::test_a_scan_is_its_rounds_and_so_are_its_gradients",),
     ),
@@ -1297,8 +1297,8 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "a loop forwards and one backwards are one",
         "meganeura_dsl/transforms/simplify_loops.py",
-        "return operands, op.body.made, following, op.rounds, op.sliced, op.backward",
-        "return operands, op.body.made, following, op.rounds, op.sliced",
+        "return operands, op.body.computation, following, op.rounds, op.sliced, op.backward",
+        "return operands, op.body.computation, following, op.rounds, op.sliced",
         ("tests/dsl/transforms/test_loops.py::test_a_loop_and_the_same_one_backwards_stay_two",),
     ),
     Plant(
@@ -1523,8 +1523,8 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "what a step is fed takes no memory on xla",
         "runtime/meganeura_runtime/backends/xla/device.py",
-        "placed = {**program.kept, **program.fed}",
-        "placed = program.kept",
+        "placed = {**program.persistent, **program.fed}",
+        "placed = program.persistent",
         ("tests/cli/test_fit_command.py::test_xla_says_what_it_has_laid_out",),
     ),
     Plant(
@@ -1686,8 +1686,8 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "two scans in opposite directions are one",
         "meganeura_dsl/transforms/simplify_loops.py",
-        "return operands, op.body.made, following, op.rounds, op.sliced, op.backward",
-        "return operands, op.body.made, following, op.rounds, op.sliced",
+        "return operands, op.body.computation, following, op.rounds, op.sliced, op.backward",
+        "return operands, op.body.computation, following, op.rounds, op.sliced",
         (LOOPS,),
     ),
     Plant(
@@ -2100,8 +2100,8 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "a seal breaks those that were made before",
         "runtime/meganeura_runtime/export/mgb/seal.py",
-        "made = os.open(folder / FILE, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)",
-        "made = os.open(folder / FILE, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)",
+        "built = os.open(folder / FILE, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)",
+        "built = os.open(folder / FILE, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)",
         ("tests/runtime/export/mgb/test_artefact.py::test_a_seal_stays_good_when_others_are_made",),
     ),
     Plant(
@@ -2205,5 +2205,37 @@ PLANTS: tuple[Plant, ...] = (
         (
             "tests/runtime/train/test_resume.py::test_epochs_take_the_place_of_the_steps_a_run_began_with",
         ),
+    ),
+    Plant(
+        "an ellipsis is an axis too few",
+        "meganeura_dsl/elaborate/body/tensor_parts.py",
+        "* (rank - others)",
+        "* (rank - others - 1)",
+        ("tests/dsl/elaborate/test_parts.py::test_an_ellipsis_is_as_many_whole_axes_as_fit",),
+    ),
+    Plant(
+        "rounds behind the end of a loop are run",
+        "runtime/meganeura_runtime/backends/webgpu/schedule/compile.py",
+        "(*flags, loop.going)",
+        "flags",
+        (
+            "tests/runtime/backends/webgpu/schedule/test_loops.py::test_no_kernel_of_a_round_behind_the_stop_does_anything",
+        ),
+    ),
+    Plant(
+        "a size is solved for in a quotient",
+        "meganeura_dsl/elaborate/typecheck/symbolic_inputs.py",
+        "if name in variables_of(share) | variables_of(rest):",
+        "if name in variables_of(share):",
+        (
+            "tests/dsl/elaborate/test_prove.py::test_a_size_from_which_no_name_follows_is_refused_where_it_is_declared",
+        ),
+    ),
+    Plant(
+        "a run that goes on forgets what evaluations did to the rates of paths",
+        "runtime/meganeura_runtime/io/checkpoint.py",
+        "self.reductions.get(glob, Reduction())",
+        "Reduction()",
+        ("tests/runtime/train/test_resume.py::test_a_plateau_is_remembered",),
     ),
 )

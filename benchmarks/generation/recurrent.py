@@ -60,7 +60,7 @@ def ours(sizes: Sequences, device: str, *, profiled: bool) -> Iterator[Row]:
     ):
         example = example_of(graph)
         with chosen.open(graph) as session:
-            session.load(example.kept)
+            session.load(example.persistent)
             yield name, f"{step_seconds(session, example) * 1e3:.3f}"
         profile = chosen.profile(graph) if profiled else None
         for row in () if profile is None else profile.rows[:12]:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.startup.deferred_dataclass import DeferredDataclass
 
 
 class Severity(Enum):
@@ -72,9 +73,11 @@ class Report:
     """Parameter path of the layer concerned, such as `layer2.0.conv1`, or empty."""
 
 
-@dataclass(frozen=True)
-class Problem(ABC):
-    """One kind of mistake. The class docstring is the page `meganeura explain CODE` prints."""
+class Problem(DeferredDataclass, ABC):
+    """One kind of mistake, a frozen dataclass.
+
+    The docstring of a kind is the page that `meganeura explain CODE` prints.
+    """
 
     code: ClassVar[str]
     topic: ClassVar[str]
@@ -84,6 +87,7 @@ class Problem(ABC):
         cls, *, code: str = "", topic: str = "", severity: Severity | None = None
     ) -> None:
         """What is left out is that of the base class; a class without a code is a base itself."""
+        super().__init_subclass__(is_deferred=bool(code))
         if code:
             cls.code = code
         if topic:

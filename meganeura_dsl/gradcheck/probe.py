@@ -99,7 +99,7 @@ def probe(graph: Graph) -> Probe:
     if not leaves:
         raise NoGradientError("it reads no float that could be moved")
     gradients = differentiate(build, loss, tuple(leaves.values()))
-    named = {GRADIENT + name: made for name, made in zip(leaves, gradients, strict=True)}
+    named = {GRADIENT + name: built for name, built in zip(leaves, gradients, strict=True)}
     outputs = {LOSS: loss, **{f"output.{name}": each for name, each in kept.outputs.items()}}
     both = build.graph({**outputs, **named})
     return Probe(both, _forward(build.graph({LOSS: loss, MAGNITUDE: magnitude})), tuple(leaves))

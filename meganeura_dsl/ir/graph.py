@@ -238,7 +238,7 @@ class Body:
         return {value.op.name: value for value in leaves if isinstance(value.op, Leaf)}
 
     @cached_property
-    def made(self) -> Hashable:
+    def computation(self) -> Hashable:
         """What is computed, whatever of it is given out."""
         return tuple(
             (value.op, tuple(self.numbers[each.id] for each in value.operands), value.index)
@@ -247,13 +247,13 @@ class Body:
 
     @cached_property
     def numbers(self) -> Mapping[int, int]:
-        """The place of each value in the graph, by its id."""
+        """The position of each value in the graph, by its id."""
         return {value.id: number for number, value in enumerate(self.graph.values)}
 
     @cached_property
     def _key(self) -> Hashable:
         outputs = self.graph.outputs.items()
-        return self.made, tuple((name, self.numbers[value.id]) for name, value in outputs)
+        return self.computation, tuple((name, self.numbers[value.id]) for name, value in outputs)
 
     @cached_property
     def _hash(self) -> int:
@@ -297,16 +297,16 @@ class Builder:
 
     @property
     def count(self) -> int:
-        """How many values were made so far."""
+        """How many values were added so far."""
         return len(self._values)
 
     @property
-    def made(self) -> int:
-        """How many values were made so far, with those that were skipped."""
+    def total(self) -> int:
+        """How many values were added so far, with those that were skipped."""
         return len(self._values) + self._skipped
 
     def skip(self, count: int) -> None:
-        """Count values that are not made, so that as many may follow as if they were."""
+        """Count values that are not added, so that as many may follow as if they were."""
         self._skipped += count
 
     def values_from(self, start: int) -> list[Value]:
@@ -336,6 +336,26 @@ class Builder:
         known = self._interned.get(key)
         return self._make(key, op, operands, inferred) if known is None else known
 
+    def add_new(self, op: Op, type_: TensorType, *operands: Value) -> Value:
+        """The one result of an op of which there is no other like it, as two leaves have one name.
+
+        It is not looked for, and its type is not inferred.
+        """
+        require_values(self.total)
+        value = Value(len(self._values), op, operands, type_, self.origin)
+        self._values.append(value)
+        return value
+
+    def add_leaves(self, ops: Sequence[Op], types: Sequence[TensorType]) -> Sequence[Value]:
+        """Leaves of names that are new, as `add_new` adds them."""
+        require_values(self.total, len(ops))
+        start = len(self._values)
+        self._values += [
+            Value(number, op, (), type_, self.origin)
+            for number, (op, type_) in enumerate(zip(ops, types, strict=True), start)
+        ]
+        return self._values[start:]
+
     def reapply(self, value: Value, *operands: Value) -> Value:
         """The same result of the same op as `value`, of other operands."""
         return self._values[self.add(value.op, *operands).id + value.index]
@@ -358,7 +378,7 @@ class Builder:
         inferred: TensorType | tuple[TensorType, ...],
     ) -> Value:
         """The first result, followed by the others."""
-        require_values(self.made)
+        require_values(self.total)
         types = inferred if isinstance(inferred, tuple) else (inferred,)
         first = Value(len(self._values), op, operands, types[0], self.origin)
         self._values.append(first)
@@ -423,18 +443,18 @@ def rebuild(
     graph: Graph, build: Builder, change: Callable[[Value, tuple[Value, ...]], Value]
 ) -> Graph:
     """The graph with each value replaced by `change(value, new operands)`, in order."""
-    made: dict[int, Value] = {}
+    rebuilt: dict[int, Value] = {}
     before = build.origin
     try:
         for value in graph.values:
             build.origin = value.origin
-            operands = tuple([made[operand.id] for operand in value.operands])
-            made[value.id] = change(value, operands)
+            operands = tuple([rebuilt[operand.id] for operand in value.operands])
+            rebuilt[value.id] = change(value, operands)
     finally:
         build.origin = before
     return build.graph(
-        {name: made[value.id] for name, value in graph.outputs.items()},
-        {name: made[value.id] for name, value in graph.updates.items()},
+        {name: rebuilt[value.id] for name, value in graph.outputs.items()},
+        {name: rebuilt[value.id] for name, value in graph.updates.items()},
     )
 
 

@@ -50,7 +50,7 @@ from meganeura_dsl.settings.settings_problems import (
     WrongSettingType,
 )
 from meganeura_dsl.support.byte_sizes import parsed_bytes
-from meganeura_dsl.transforms.optimizers.schedules import RunLength, Schedule
+from meganeura_dsl.transforms.optimizers.schedules import Reduction, RunLength, Schedule
 
 
 def _device(name: str, given: ValidationInfo) -> str:
@@ -105,13 +105,6 @@ def _memory(amount: str | None) -> str | None:
         except ValueError:
             raise ValueError("must be an amount such as 8GiB or 512MB") from None
     return amount
-
-
-def _of_steps(schedule: Schedule) -> Schedule:
-    """A schedule of some paths, whose rates the number of a step decides."""
-    if schedule.follows is not None:
-        raise ValueError("must not follow evaluations, as only `schedule` of all paths may")
-    return schedule
 
 
 def _log(names: list[str]) -> list[str]:
@@ -178,9 +171,7 @@ class RunSettings(Strict):
     intervals: dict[str, PositiveInt] = Field(default_factory=dict[str, PositiveInt])
     """How many steps those of the paths that match a glob wait; the last match counts."""
     schedule: ScheduleChoice
-    schedules: dict[str, Annotated[ScheduleChoice, AfterValidator(_of_steps)]] = Field(
-        default_factory=dict[str, ScheduleChoice]
-    )
+    schedules: dict[str, ScheduleChoice] = Field(default_factory=dict[str, ScheduleChoice])
     """Those of the paths that match a glob, in place of `schedule`; the last match counts."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     shuffle: bool = True
@@ -212,13 +203,24 @@ class RunSettings(Strict):
         """
         return self._rate_by(self.schedule, step, run)
 
-    def learning_rates(self, step: int, run: RunLength, scale: float = 1.0) -> tuple[float, ...]:
-        """The rates of a step by `schedule` and by each of `schedules`, in order.
+    def learning_rates(
+        self, step: int, run: RunLength, reductions: Sequence[Reduction]
+    ) -> tuple[float, ...]:
+        """The rates of a step by each of `all_schedules`; `reductions` is what became of them.
 
-        All are of the optimizer of all paths; `scale` is what evaluations did to the first.
+        All are of the optimizer of all paths.
         """
-        by_path = (self._rate_by(each, step, run) for each in self.schedules.values())
-        return (self.learning_rate(step, run) * scale, *by_path)
+        pairs = zip(self.all_schedules, reductions, strict=True)
+        return tuple(self._rate_by(each, step, run) * reduction.scale for each, reduction in pairs)
+
+    def reduced(
+        self, before: Sequence[Reduction], measured: Mapping[str, float]
+    ) -> tuple[Reduction, ...]:
+        """What an evaluation makes of the reductions of `all_schedules`."""
+        return tuple(
+            reduction if each.follows is None else each.measured(reduction, measured[each.follows])
+            for each, reduction in zip(self.all_schedules, before, strict=True)
+        )
 
     @property
     def all_schedules(self) -> tuple[Schedule, ...]:
@@ -342,16 +344,17 @@ def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Probl
     """Names that are unknown, missing or taken."""
     known = (*free_dims, *MEANINGS)
     place = next(iter(written.values())).span if written else None
+    keys = [(*paths_of(key), setting.span) for key, setting in written.items()]
     return [
         *(
-            UnknownSetting(setting.span, name, "", known, tuple(written))
-            for name, setting in written.items()
-            if name not in known and paths_of(name)[1] is None
+            UnknownSetting(span, name, "", known, tuple(written))
+            for name, glob, span in keys
+            if name not in known and (glob is None or name not in BY_PATH)
         ),
         *(
-            NoPaths(setting.span, paths_of(name)[0])
-            for name, setting in written.items()
-            if paths_of(name)[1] is not None and paths_of(name)[0] not in BY_PATH
+            NoPaths(span, name)
+            for name, glob, span in keys
+            if glob is not None and name in known and name not in BY_PATH
         ),
         *(
             MissingSetting(name, "a size that the inputs leave open", f"{name} = 64", place)

@@ -1,7 +1,6 @@
 """What can be wrong with a `run:` block or a `--set`, and the words for it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
@@ -9,7 +8,6 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import corrected
 
 
-@dataclass(frozen=True)
 class SettingProblem(Problem, topic="run settings"):
     """A problem of one setting, at the place it was written."""
 
@@ -43,7 +41,10 @@ def _did_you_mean(
     return corrected(span, word, free, f"did you mean `{near[0]}`?")
 
 
-@dataclass(frozen=True)
+WEIGHTS = "weights"
+"""What is no setting, as the files of a run are not the program's."""
+
+
 class UnknownSetting(SettingProblem, code="E0510"):
     """A `run:` block or a `--set` names a setting that does not exist.
 
@@ -63,11 +64,12 @@ class UnknownSetting(SettingProblem, code="E0510"):
         what = f"`{self.within}` has no argument" if self.within else "there is no setting"
         free = [each for each in self.known if each not in self.given]
         advice = _did_you_mean(self.span, self.name, self.known, free)
+        if self.name == WEIGHTS and not self.within:
+            advice = Help("files are given with the command", "--weights FILE --prefix teacher.")
         choices = Remark("there are" if self.known else "it takes none", ", ".join(self.known))
         return self.words(f"{what} `{self.name}`", remarks=(choices,), advice=advice)
 
 
-@dataclass(frozen=True)
 class MissingSetting(Problem, code="E0511", topic="run settings"):
     """A `train` block cannot run before this setting is given.
 
@@ -89,7 +91,6 @@ class MissingSetting(Problem, code="E0511", topic="run settings"):
         )
 
 
-@dataclass(frozen=True)
 class WrongSettingType(SettingProblem, code="E0512"):
     """A setting was given a value of another kind, such as a text where a number is due.
 
@@ -105,7 +106,6 @@ class WrongSettingType(SettingProblem, code="E0512"):
         return self.words(f"`{self.name}` must be {self.expected}, not {self.given}")
 
 
-@dataclass(frozen=True)
 class ImpossibleSetting(SettingProblem, code="E0513"):
     """A setting has the right kind of value, but no run could use it.
 
@@ -121,7 +121,6 @@ class ImpossibleSetting(SettingProblem, code="E0513"):
         return self.words(f"`{self.name}` {self.rule}", f"this is {self.given}")
 
 
-@dataclass(frozen=True)
 class TwoLengths(Problem, code="E0547", topic="training"):
     """Both `steps` and `epochs` say how long a run is.
 
@@ -141,7 +140,6 @@ class TwoLengths(Problem, code="E0547", topic="training"):
         )
 
 
-@dataclass(frozen=True)
 class UnknownChoice(SettingProblem, code="E0514"):
     """A setting names an optimizer or a schedule that does not exist."""
 
@@ -155,7 +153,6 @@ class UnknownChoice(SettingProblem, code="E0514"):
         return self.words(f"`{self.given}` is no {self.name}", remarks=(choices,), advice=advice)
 
 
-@dataclass(frozen=True)
 class NotASettingValue(SettingProblem, code="E0515"):
     """The value of a setting is computed, or is not a value at all.
 
@@ -170,7 +167,6 @@ class NotASettingValue(SettingProblem, code="E0515"):
         )
 
 
-@dataclass(frozen=True)
 class UnnamedArgument(SettingProblem, code="E0516"):
     """An argument of a choice was given without its name.
 
@@ -184,7 +180,6 @@ class UnnamedArgument(SettingProblem, code="E0516"):
         )
 
 
-@dataclass(frozen=True)
 class MalformedOverride(SettingProblem, code="E0517"):
     """A `--set` is not of the form `NAME=VALUE` or `NAME.ARGUMENT=VALUE`.
 
@@ -199,7 +194,6 @@ class MalformedOverride(SettingProblem, code="E0517"):
         )
 
 
-@dataclass(frozen=True)
 class NoArguments(SettingProblem, code="E0518"):
     """A `--set NAME.ARGUMENT=VALUE` names a setting whose value takes no arguments."""
 
@@ -209,7 +203,6 @@ class NoArguments(SettingProblem, code="E0518"):
         return self.words(f"`{self.name}` has no arguments: it is a plain value")
 
 
-@dataclass(frozen=True)
 class ReservedSize(SettingProblem, code="E0519"):
     """A free size of a `train` block has the name of a setting.
 
@@ -225,7 +218,6 @@ class ReservedSize(SettingProblem, code="E0519"):
         )
 
 
-@dataclass(frozen=True)
 class NoPaths(SettingProblem, code="E0507"):
     """A setting is given for some paths that is one for the whole run.
 
@@ -244,7 +236,6 @@ class NoPaths(SettingProblem, code="E0507"):
         )
 
 
-@dataclass(frozen=True)
 class UnmatchedPaths(SettingProblem, code="E0509"):
     """The paths of a setting match no parameter, so it would do nothing.
 
@@ -262,7 +253,6 @@ class UnmatchedPaths(SettingProblem, code="E0509"):
         return self.words(f"no parameter matches `{self.glob}`", remarks=(there,))
 
 
-@dataclass(frozen=True)
 class UnfitParameters(SettingProblem, code="E0543"):
     """An optimizer was given parameters that its rule is not made for.
 
@@ -290,7 +280,6 @@ class UnfitParameters(SettingProblem, code="E0543"):
         )
 
 
-@dataclass(frozen=True)
 class MetricTaken(SettingProblem, code="E0544"):
     """A setting adds a metric under a name that the program measures something else by.
 
@@ -308,7 +297,6 @@ class MetricTaken(SettingProblem, code="E0544"):
         )
 
 
-@dataclass(frozen=True)
 class NothingToFollow(SettingProblem, code="E0545"):
     """A schedule follows what nothing measures.
 

@@ -17,6 +17,8 @@ class Trick(StrEnum):
 
     CFFI = "cffi"
     """Declarations of wgpu's library come as cached tables instead of a parsed header."""
+    DATACLASSES = "dataclasses"
+    """The class of a problem is compiled with the first problem of that kind."""
     EGGLOG = "egglog"
     """The native module of egglog is loaded without its package."""
     GC = "gc"

@@ -30,7 +30,7 @@ _IS_ENTRY = re.compile(rf".*{re.escape(SUFFIX)}|\..*{re.escape(SUFFIX)}\..*{re.e
 _log = logging.getLogger("meganeura")
 _uncounted: dict[Path, int] = {}
 """By folder, the bytes that this process has stored since it looked at all entries."""
-_told: set[str] = set()
+_reported: set[str] = set()
 """Notes of this process; each is given once."""
 
 
@@ -158,6 +158,6 @@ def _remove(path: Path) -> bool:
 
 
 def _note(what: str, path: Path, reason: str) -> None:
-    if what not in _told:
-        _told.add(what)
+    if what not in _reported:
+        _reported.add(what)
         _log.warning("note: %s: %s: %s", what, path, reason)

@@ -41,10 +41,10 @@ def phase(name: str) -> Generator[None]:
     finally:
         thread = threading.current_thread()
         where = "" if thread is threading.main_thread() else thread.name
-        tell(Phase(name, where, start, perf_counter()))
+        report_phase(Phase(name, where, start, perf_counter()))
 
 
-def tell(ended: Phase) -> None:
+def report_phase(ended: Phase) -> None:
     """Report a phase that was timed elsewhere."""
     for each in _listeners:
         each.append(ended)

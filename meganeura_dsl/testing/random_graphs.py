@@ -78,9 +78,9 @@ def graphs(
     values = [_leaf(draw, build, index) for index in range(draw(st.integers(1, 3)))]
     for _ in range(draw(st.integers(1, most_ops))):
         recent = values[-4:] if draw(st.booleans()) else values
-        made = draw(st.sampled_from(STEPS))(draw, build, draw(st.sampled_from(recent)), values)
-        if made is not None and prod(concrete_shape(made.type.shape)) <= MOST_ELEMENTS:
-            values.append(made)
+        built = draw(st.sampled_from(STEPS))(draw, build, draw(st.sampled_from(recent)), values)
+        if built is not None and prod(concrete_shape(built.type.shape)) <= MOST_ELEMENTS:
+            values.append(built)
     ends = [values[-1], *draw(st.lists(st.sampled_from(values), max_size=2))]
     graph = build.graph({f"y{index}": value for index, value in enumerate(ends)})
     return GraphExample(graph, RandomInputs(draw(st.integers(0, 999)), distribution).feeds(graph))

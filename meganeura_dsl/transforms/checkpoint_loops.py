@@ -45,15 +45,15 @@ def checkpoint_loops(graph: Graph, above: int, among: Collection[int]) -> Graph:
         return graph
     build = Builder()
     chosen = {value.application for value in graph.values if value.id in among}
-    made: dict[Application, tuple[Value, ...]] = {}
+    rebuilt: dict[Application, tuple[Value, ...]] = {}
 
     def change(value: Value, operands: tuple[Value, ...]) -> Value:
         op = value.op
         if not isinstance(op, Loop) or value.application not in chosen:
             return build.reapply(value, *operands)
-        if value.application not in made:
-            made[value.application] = _checkpointed(build, op, operands, above)
-        return made[value.application][value.index]
+        if value.application not in rebuilt:
+            rebuilt[value.application] = _checkpointed(build, op, operands, above)
+        return rebuilt[value.application][value.index]
 
     return rebuild(graph, build, change)
 

@@ -69,19 +69,19 @@ def _part(
 ) -> Graph:
     """The graph of some values, where those that are held are parameters."""
     build = Builder()
-    made: dict[int, Value] = {}
+    rebuilt: dict[int, Value] = {}
     for value in _needed((*outputs.values(), *updates.values()), held):
         with build.at(value.origin):
             if value.id in held:
                 of = value.type
                 leaf = Parameter(held[value.id], of.dtype, of.shape, "frozen")
-                made[value.id] = build.add(leaf)
+                rebuilt[value.id] = build.add(leaf)
             else:
-                operands = [made[each.id] for each in value.operands]
-                made[value.id] = build.reapply(value, *operands)
+                operands = [rebuilt[each.id] for each in value.operands]
+                rebuilt[value.id] = build.reapply(value, *operands)
     return build.graph(
-        {name: made[value.id] for name, value in outputs.items()},
-        {name: made[value.id] for name, value in updates.items()},
+        {name: rebuilt[value.id] for name, value in outputs.items()},
+        {name: rebuilt[value.id] for name, value in updates.items()},
     )
 
 

@@ -39,21 +39,21 @@ def _merged(graph: Graph) -> Graph:
             known.setdefault(_rounds(results[0], op), []).append(op)
     unions = {key: _union(ops) for key, ops in known.items()}
     build = Builder()
-    made: dict[int, Value] = {}
+    rebuilt: dict[int, Value] = {}
     for value in graph.values:
-        operands = tuple(made[each.id] for each in value.operands)
+        operands = tuple(rebuilt[each.id] for each in value.operands)
         with build.at(value.origin):
             op = value.op
             if isinstance(op, Loop):
                 union = unions[_rounds(value, op)]
-                made[value.id] = build.add_all(union, *operands)[
+                rebuilt[value.id] = build.add_all(union, *operands)[
                     _result_number(union, op, value.index)
                 ]
             else:
-                made[value.id] = build.reapply(value, *operands)
+                rebuilt[value.id] = build.reapply(value, *operands)
     return build.graph(
-        {name: made[value.id] for name, value in graph.outputs.items()},
-        {name: made[value.id] for name, value in graph.updates.items()},
+        {name: rebuilt[value.id] for name, value in graph.outputs.items()},
+        {name: rebuilt[value.id] for name, value in graph.updates.items()},
     )
 
 
@@ -61,7 +61,7 @@ def _rounds(value: Value, op: Loop) -> Hashable:
     """What two loops have in common that differ at most in what they collect."""
     following = tuple(op.body.numbers[each.id] for each in op.next)
     operands = tuple(each.id for each in value.operands)
-    return operands, op.body.made, following, op.rounds, op.sliced, op.backward
+    return operands, op.body.computation, following, op.rounds, op.sliced, op.backward
 
 
 def _union(ops: Sequence[Loop]) -> Loop:
@@ -116,22 +116,22 @@ def _pruned(graph: Graph) -> Graph:
             read = [value.operands[number] for number in pruned.operands]
         needed.update(each.id for each in read)
     build = Builder()
-    made: dict[int, Value] = {}
+    rebuilt: dict[int, Value] = {}
     for value in graph.values:
         if value.id not in needed and value.operands:
             continue
         with build.at(value.origin):
             pruned = kept.get(value.application) if isinstance(value.op, Loop) else None
             if pruned is None:
-                operands = [made[each.id] for each in value.operands]
-                made[value.id] = build.reapply(value, *operands)
+                operands = [rebuilt[each.id] for each in value.operands]
+                rebuilt[value.id] = build.reapply(value, *operands)
                 continue
-            operands = [made[value.operands[number].id] for number in pruned.operands]
+            operands = [rebuilt[value.operands[number].id] for number in pruned.operands]
             results = build.add_all(pruned.op, *operands)
-            made[value.id] = results[pruned.results.index(value.index)]
+            rebuilt[value.id] = results[pruned.results.index(value.index)]
     return build.graph(
-        {name: made[value.id] for name, value in graph.outputs.items()},
-        {name: made[value.id] for name, value in graph.updates.items()},
+        {name: rebuilt[value.id] for name, value in graph.outputs.items()},
+        {name: rebuilt[value.id] for name, value in graph.updates.items()},
     )
 
 
@@ -175,18 +175,18 @@ def _narrowed(
         leaf = op.body.inputs[name]
         of[name] = build.add(Input(renamed[name], leaf.type.dtype, leaf.type.shape))
     roots = [*(op.next[index] for index in carries), *(op.given[number] for number in collected)]
-    made: dict[int, Value] = {}
+    rebuilt: dict[int, Value] = {}
     live = reachable(roots)
     for value in op.body.graph.values:
         if value.id not in live:
             continue
         if isinstance(value.op, Input):
-            made[value.id] = of[value.op.name]
+            rebuilt[value.id] = of[value.op.name]
             continue
         with build.at(value.origin):
-            made[value.id] = build.reapply(value, *(made[each.id] for each in value.operands))
-    outputs = {f"{CARRY}{n}": made[op.next[index].id] for n, index in enumerate(carries)}
-    outputs |= {f"{COLLECTED}{n}": made[op.given[each].id] for n, each in enumerate(collected)}
+            rebuilt[value.id] = build.reapply(value, *(rebuilt[each.id] for each in value.operands))
+    outputs = {f"{CARRY}{n}": rebuilt[op.next[index].id] for n, index in enumerate(carries)}
+    outputs |= {f"{COLLECTED}{n}": rebuilt[op.given[each].id] for n, each in enumerate(collected)}
     sliced = [
         axis
         for number, axis in enumerate(op.sliced, start=op.carried)

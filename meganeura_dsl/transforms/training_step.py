@@ -246,7 +246,7 @@ class _Copy:
 
     def __init__(self, forward: Graph) -> None:
         self.build = Builder()
-        self._made: dict[int, Value] = {}
+        self._rebuilt: dict[int, Value] = {}
         self._waiting = self._copied(forward.values)
         self.leaves = {
             value.op.name: value for value in self.build.values if isinstance(value.op, Leaf)
@@ -254,7 +254,7 @@ class _Copy:
 
     def of(self, value: Value) -> Value:
         """The copy of a value that no objective to come is needed for."""
-        return self._made[value.id]
+        return self._rebuilt[value.id]
 
     def results(self, forward: Graph) -> tuple[dict[str, Value], dict[str, Value]]:
         """The outputs of the forward graph that are no objectives, and its next states."""
@@ -271,22 +271,22 @@ class _Copy:
             op = value.op
             if isinstance(op, Moved) and op.objective == objective.number:
                 now = new.get(op.parameter, self.leaves[op.parameter])
-                self._made[value.id] = self.build.add(StopGradient(), now)
+                self._rebuilt[value.id] = self.build.add(StopGradient(), now)
         self._waiting = self._copied(self._waiting)
 
     def _copied(self, values: Sequence[Value]) -> list[Value]:
         """Copy what can be copied; the values that wait."""
         waiting: list[Value] = []
         for value in values:
-            if value.id in self._made:
+            if value.id in self._rebuilt:
                 continue
-            operands = [self._made.get(operand.id) for operand in value.operands]
+            operands = [self._rebuilt.get(operand.id) for operand in value.operands]
             known = [operand for operand in operands if operand is not None]
             if isinstance(value.op, Moved) or len(known) < len(operands):
                 waiting.append(value)
                 continue
             with self.build.at(value.origin):
-                self._made[value.id] = self.build.reapply(value, *known)
+                self._rebuilt[value.id] = self.build.reapply(value, *known)
         return waiting
 
 

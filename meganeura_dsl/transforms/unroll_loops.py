@@ -25,9 +25,9 @@ def unroll_loops(graph: Graph) -> Graph:
             unrolled[key] = _unrolled(build, op, operands)
         return unrolled[key][value.index]
 
-    made = rebuild(graph, build, change)
+    rebuilt = rebuild(graph, build, change)
     # A body may hold loops of its own.
-    return unroll_loops(made)
+    return unroll_loops(rebuilt)
 
 
 def _unrolled(build: Builder, op: Loop, operands: Sequence[Value]) -> tuple[Value, ...]:

@@ -69,7 +69,7 @@ def test_a_model_is_explained_without_sizes(meganeura: Command) -> None:
     assert rules <= found["formulas"].keys()
     assert phase["matches"]["convolve-once"] > 0
     assert phase["cost_after"]["launches"] < phase["cost_before"]["launches"]
-    assert any(each["place"].startswith("digits_cnn.mgn:") for each in phase["chosen"])
+    assert any(each["location"].startswith("digits_cnn.mgn:") for each in phase["chosen"])
     shown = meganeura("explain-opt", "digits_cnn", "--set", "h=8", "--set", "w=8")
     assert shown.out.startswith("for h = 8, n = 1, w = 8\ninfer: ")
 
@@ -110,7 +110,7 @@ def test_the_rules_that_led_to_a_reparameterised_network_are_counted(meganeura: 
     assert led["grow-kernel-2"] == 22 + 17
     assert led["sum-of-convolutions"] == 22
     assert {"conv-residual", "winograd"}.isdisjoint(led)
-    places = {each["place"] for each in phase["contributed"]}
+    places = {each["location"] for each in phase["contributed"]}
     assert {"repvgg.mgn:10", "repvgg.mgn:21"} <= places
     shown = meganeura("explain-opt", "repvgg_a0").out
     assert "rule that led there" in shown

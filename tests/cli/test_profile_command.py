@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from meganeura.cli.reports.profile_report import places, seconds
+from meganeura.cli.reports.profile_report import locations, seconds
 from tests.cli.command import Command
 from tests.runtime.profiling.traces import drawn
 
@@ -34,7 +34,7 @@ def test_a_training_step_on_an_adapter_as_data(meganeura: Command) -> None:
     assert (found["name"], found["mode"], found["sizes"]) == ("fit", "train", {"batch": 8})
     assert found["kernels"] == pytest.approx(sum(row["seconds"] for row in found["rows"]))
     assert {"update", "matmul"} <= {word for row in found["rows"] for word in row["name"].split()}
-    assert any(place.startswith("digits_mlp.mgn:") for place in found["rows"][0]["places"])
+    assert any(place.startswith("digits_mlp.mgn:") for place in found["rows"][0]["locations"])
     assert found["memory"]["parameters"] > 0
 
 
@@ -59,9 +59,9 @@ def test_generation_is_no_single_graph(meganeura: Command, command: str) -> None
 
 def test_times_and_places_are_short() -> None:
     assert (seconds(2), seconds(0.0123), seconds(4.5e-6)) == ("2 s", "12.3 ms", "4.5 us")
-    assert places(("net.mgn:8 layer.1",)) == "net.mgn:8 layer.1"
-    assert places(("net.mgn:12 a", "net.mgn:8 b", "nn.mgn:3 c", "")) == "net.mgn:8,12 nn.mgn:3"
-    assert places([f"net.mgn:{line}" for line in range(1, 9)]) == "net.mgn:1,2,3,4,5 ..."
+    assert locations(("net.mgn:8 layer.1",)) == "net.mgn:8 layer.1"
+    assert locations(("net.mgn:12 a", "net.mgn:8 b", "nn.mgn:3 c", "")) == "net.mgn:8,12 nn.mgn:3"
+    assert locations([f"net.mgn:{line}" for line in range(1, 9)]) == "net.mgn:1,2,3,4,5 ..."
 
 
 def test_a_run_leaves_a_trace(meganeura: Command, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Every code has one page that teaches, and a mistyped code is answered with the nearest."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,7 +16,6 @@ PACKAGES = [Path(each) for each in (*meganeura_dsl.__path__, *meganeura_runtime.
 CODE = re.compile(r'^    code(?:: ClassVar\[str\])? = "(\w+)"', re.MULTILINE)
 
 
-@dataclass(frozen=True)
 class Tired(Problem):
     """The moth is tired.
 
@@ -33,7 +31,6 @@ class Tired(Problem):
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
 class Dazzled(Tired):
     """The moth sees a light."""
 

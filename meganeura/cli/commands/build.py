@@ -194,8 +194,8 @@ def _inference(stages: Stages, files: list[Path] | None) -> "Artefact":
     if not files:
         raise typer.BadParameter(NO_WEIGHTS, param_hint="--weights")
     require_numbers(stages.graph)
-    made = deployment(stages.elaboration, files, stages.rules)
-    return compiled_model(stages.program.model(), made.graph, made.values)
+    deployed = deployment(stages.elaboration, files, stages.rules)
+    return compiled_model(stages.program.model(), deployed.graph, deployed.values)
 
 
 def _text(stages: Stages, emit: str, device: str | None, *, no_tuned: bool) -> str:

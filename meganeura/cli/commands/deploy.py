@@ -40,11 +40,11 @@ def deploy(
     chosen = configured(model, changes)
     elaborated = elaborate_example(chosen)
     rules = rewriting(no_opt=False, disabled=disabled)
-    made = deployment(elaborated, weights, rules)
-    made.write(output, elaborated.parameters)
+    deployed = deployment(elaborated, weights, rules)
+    deployed.write(output, elaborated.parameters)
     before = count(len(elaborated.parameters), "tensor")
-    say(f"{chosen.name}: {before} become {len(made.names):,}")
-    say(f"largest difference of an output: {made.difference:.2g}")
+    say(f"{chosen.name}: {before} become {len(deployed.names):,}")
+    say(f"largest difference of an output: {deployed.difference:.2g}")
     say(f"written: {output}")
 
 

@@ -52,9 +52,10 @@ def export(
         else compare(weights or (), parameters).read()
     )
     options = OnnxOptions(opset, fold_batch_norm)
-    made = export_onnx(chosen.name, chosen.elaborate, values, output, options)
+    exported = export_onnx(chosen.name, chosen.elaborate, values, output, options)
     shown = " and ".join(
-        ", ".join(f"{name}={size}" for name, size in sizes.items()) for sizes in made.sizes
+        ", ".join(f"{name}={size}" for name, size in sizes.items()) for sizes in exported.sizes
     )
-    say(f"largest difference of an output: {made.difference:.2g}{f' at {shown}' if shown else ''}")
-    say(f"written: {output} ({count(made.nodes, 'node')}, opset {opset})")
+    at = f" at {shown}" if shown else ""
+    say(f"largest difference of an output: {exported.difference:.2g}{at}")
+    say(f"written: {output} ({count(exported.nodes, 'node')}, opset {opset})")

@@ -97,7 +97,7 @@ def generate(
     require_weights(
         weights,
         random_weights,
-        told=bool(allow_missing or allow_unexpected or rename or prefix),
+        has_file_options=bool(allow_missing or allow_unexpected or rename or prefix),
     )
     settings, rest = _split(changes or ())
     from meganeura_dsl import pipeline

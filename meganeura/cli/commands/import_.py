@@ -30,12 +30,13 @@ def import_(
         raise typer.BadParameter(f"the name ends in {SUFFIX}", param_hint="--output")
     from meganeura_runtime.importing.onnx.importing import import_onnx
 
-    made = import_onnx(model, output, dict(map(_size, sizes or [])))
-    shown = ", ".join(f"{name}={size}" for name, size in made.sizes.items())
-    say(f"largest difference of an output: {made.difference:.2g}{f' at {shown}' if shown else ''}")
-    if made.renamed:
-        say(f"called otherwise: {count(len(made.renamed), 'parameter')}, listed in the weights")
-    say(f"written: {made.program} ({count(made.nodes, 'node')}) and {made.weights}")
+    imported = import_onnx(model, output, dict(map(_size, sizes or [])))
+    shown = ", ".join(f"{name}={size}" for name, size in imported.sizes.items())
+    at = f" at {shown}" if shown else ""
+    say(f"largest difference of an output: {imported.difference:.2g}{at}")
+    if imported.renamed:
+        say(f"called otherwise: {count(len(imported.renamed), 'parameter')}, listed in the weights")
+    say(f"written: {imported.program} ({count(imported.nodes, 'node')}) and {imported.weights}")
 
 
 def _size(text: str) -> tuple[str, int]:

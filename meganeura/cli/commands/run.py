@@ -139,8 +139,8 @@ def run(
         check_output(output, compiled.outputs)
         found = compiled.run(inputs or (), choices, device, precision, seed)
     else:
-        told = bool(allow_missing or allow_unexpected or rename or prefix)
-        require_weights(weights, random_weights, told=told)
+        has_file_options = bool(allow_missing or allow_unexpected or rename or prefix)
+        require_weights(weights, random_weights, has_file_options=has_file_options)
         chosen = configured(model, changes)
         symbolic = chosen.elaborate()
         check_output(output, list(symbolic.graph.outputs))

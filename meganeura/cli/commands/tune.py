@@ -52,11 +52,11 @@ def tune(
         info = chosen.device.info
         tuning = search(chosen.device, found.graph, _quiet if as_data else _show)
     known = known_configs(info)
-    kept = store_configs(info, tuning.found(known)) if tuning.gains else None
+    saved = store_configs(info, tuning.found(known)) if tuning.gains else None
     if as_data:
-        say(json.dumps(_data(tuning, kept), indent=2))
+        say(json.dumps(_data(tuning, saved), indent=2))
         return
-    say(_summary(tuning, kept))
+    say(_summary(tuning, saved))
 
 
 def _quiet(_: "Outcome") -> None:
@@ -77,7 +77,7 @@ def _show(one: "Outcome") -> None:
     )
 
 
-def _summary(tuning: "Tuning", kept: "Path | None") -> str:
+def _summary(tuning: "Tuning", saved: "Path | None") -> str:
     from meganeura_runtime.backends.webgpu.config.kernel_config import DEFAULT_FUSION
 
     changed = sum(one.gains for one in tuning.outcomes)
@@ -87,20 +87,20 @@ def _summary(tuning: "Tuning", kept: "Path | None") -> str:
     head = f"{changed} of {configs} gain{fused}; {step}"
     if not tuning.gains:
         return f"{head}\nthe step gains nothing, so nothing is kept"
-    return f"{head}\nkept: {kept}" if kept else f"{head}\nnot kept: MEGANEURA_CACHE is off"
+    return f"{head}\nkept: {saved}" if saved else f"{head}\nnot kept: MEGANEURA_CACHE is off"
 
 
-def _data(tuning: "Tuning", kept: "Path | None") -> dict[str, object]:
+def _data(tuning: "Tuning", saved: "Path | None") -> dict[str, object]:
     return {
         "before": tuning.before,
         "after": tuning.after,
         "fusing": asdict(tuning.fusing),
-        "kept": None if kept is None else str(kept),
+        "kept": None if saved is None else str(saved),
         "contractions": [
             {
                 "title": one.subject.title,
                 "name": one.subject.whole.name,
-                "place": one.subject.location,
+                "location": one.subject.location,
                 "count": one.subject.count,
                 "planned": asdict(one.planned),
                 "best": asdict(one.best),

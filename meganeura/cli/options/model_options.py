@@ -99,12 +99,14 @@ FIRST_SEED = 0
 """The seed of parameters that `--allow-missing` leaves at their initial values."""
 
 
-def require_weights(files: Sequence[Path] | None, seed: int | None, *, told: bool) -> None:
-    """Refuse to run without weights, with two kinds of them, or `told` of files that are not."""
+def require_weights(
+    files: Sequence[Path] | None, seed: int | None, *, has_file_options: bool
+) -> None:
+    """Refuse to run without weights, with two kinds of them, or with options but no files."""
     if bool(files) == (seed is not None):
         text = "give the weights of a file, or --random-weights SEED to try an untrained model"
         raise typer.BadParameter(text, param_hint="--weights")
-    if told and not files:
+    if has_file_options and not files:
         raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
 
 

@@ -60,5 +60,5 @@ def tracing(
     timeline = trace.finish()
     timeline.add(phases)
     write_text(file, timeline.text())
-    made = sum(one.name.startswith("step ") for one in timeline.kernels)
-    say(f"profile: {file} ({count(made, 'step')})")
+    steps_traced = sum(one.name.startswith("step ") for one in timeline.kernels)
+    say(f"profile: {file} ({count(steps_traced, 'step')})")

@@ -45,10 +45,10 @@ def blocks_of(encoding: str) -> str:
 
 def _headline(summary: "RunSummary") -> str:
     about = summary.description
-    made = f"{summary.name}: {summary.records.last_step:,} steps"
+    headline = f"{summary.name}: {summary.records.last_step:,} steps"
     if about is None:
-        return made
-    return f"{made} on {about.device} in {clock(about.seconds)}, {about.status}"
+        return headline
+    return f"{headline} on {about.device} in {clock(about.seconds)}, {about.status}"
 
 
 def _drawn(curve: "Curve", columns: int, blocks: str) -> str:

@@ -161,14 +161,14 @@ class Elaborator(Layers):
     def _apply_builtin(
         self, call: ast.Call, builtin: Builtin, arguments: Arguments, frame: Frame
     ) -> Evaluated:
-        made = BuiltinCall(
+        built = BuiltinCall(
             frame, call.span, call.callee, builtin.signature,
             arguments.positional, arguments.named, self.evaluate,
         )  # fmt: skip
         for name in arguments.named:
             if name not in builtin.named:
-                raise made.fault(f"has no argument `{name}`")
-        return builtin.apply(made)
+                raise built.fault(f"has no argument `{name}`")
+        return builtin.apply(built)
 
     def _apply_def(
         self,
@@ -249,8 +249,8 @@ class Elaborator(Layers):
         own = replace(own, named=named)
         merged = overrides.over(own, configuration(found[0], found[1]))
         if isinstance(found[1], ast.Model):
-            made = self.model_application(found[0], found[1], merged, path, span, inner)
-            return replace(made, mode={**mode, **made.mode})
+            built = self.model_application(found[0], found[1], merged, path, span, inner)
+            return replace(built, mode={**mode, **built.mode})
         return Application(found[0], found[1], merged, path, span, mode=mode)
 
     def child(

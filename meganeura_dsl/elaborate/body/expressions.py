@@ -63,7 +63,7 @@ from meganeura_dsl.ir import ops
 from meganeura_dsl.limits.language_limits import EXPRESSION, LONGEST_LIST, MOST_PATHS
 from meganeura_dsl.limits.work_budget import OutOfWorkError, spend
 from meganeura_dsl.symbolic.assumptions import Compare, Condition, negate, show_condition
-from meganeura_dsl.symbolic.conditions import sizes_in
+from meganeura_dsl.symbolic.conditions import sizes_in, with_differing
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
 
@@ -191,6 +191,8 @@ class Expressions(ABC):
     def choose(self, node: ast.Expression, frame: Frame) -> bool:
         """Which way a condition goes; where it depends on configuration, one path at a time."""
         condition = self.condition(node, frame)
+        if frame.state.numbers:
+            condition = with_differing(condition, frame.state.numbers)
         truth = frame.facts.truth(condition)
         if truth is not None:
             return truth
@@ -313,11 +315,11 @@ class Expressions(ABC):
                 raise ProblemError(
                     WrongKind(location, "a number or a size in a list", describe(item))
                 )
-        made = [item for item in items if is_static(item)]
-        if length_of_list(made) > LONGEST_LIST:
+        built = [item for item in items if is_static(item)]
+        if length_of_list(built) > LONGEST_LIST:
             wanted = f"a list of at most {LONGEST_LIST:,}"
-            raise ProblemError(WrongKind(frame.location(node.span), wanted, describe(made)))
-        return made
+            raise ProblemError(WrongKind(frame.location(node.span), wanted, describe(built)))
+        return built
 
     def _only_tensor(self, item: Evaluated, written: ast.Expression, frame: Frame) -> Tensor:
         if not is_tensor(item):
@@ -510,8 +512,8 @@ def _may_divide(divisor: Evaluated, frame: Frame) -> bool:
 
 
 def _wrong_kind(frame: Frame, span: Span, wanted: str, value: Evaluated) -> ProblemError:
-    told = size_as_condition(frame, span, value) if wanted == "a condition" else None
-    return told or ProblemError(WrongKind(frame.location(span), wanted, describe(value)))
+    problem = size_as_condition(frame, span, value) if wanted == "a condition" else None
+    return problem or ProblemError(WrongKind(frame.location(span), wanted, describe(value)))
 
 
 def short_text(node: ast.Expression) -> str:

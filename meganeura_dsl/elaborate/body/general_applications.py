@@ -10,8 +10,7 @@ What is proved of that application holds for all such sizes, and its types are s
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import lru_cache
-from itertools import combinations
+from functools import cache, lru_cache
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body import open_numbers
@@ -19,6 +18,7 @@ from meganeura_dsl.elaborate.body.layer_templates import with_types
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable
 from meganeura_dsl.elaborate.scope.postponed import Postponed
 from meganeura_dsl.elaborate.scope.scope import (
+    Binding,
     ElaborationState,
     Frame,
     ProofPath,
@@ -76,19 +76,17 @@ class GeneralApplication:
         return block, config, self.types, numbers, self.kinds, initials, mode
 
     def frame(
-        self, inner: Frame, block: ast.Block, summaries: Summaries, *, differing: bool
+        self, inner: Frame, block: ast.Block, summaries: Summaries
     ) -> tuple[Frame, list[Tensor]]:
-        """The frame of the block in an elaboration of its own, and its inputs.
-
-        With `differing` numbers are known to differ, which few blocks ask, and facts are slow.
-        """
+        """The frame of the block in an elaboration of its own, and its inputs."""
         symbols = list(zip(self.sizes, self.kinds, strict=True))
         state = ElaborationState(
-            Builder(_facts(symbols, summaries.facts, differing=differing)),
+            Builder(_facts(symbols, summaries.facts)),
             inner.state.training,
             frozen=inner.state.frozen,
             summaries=summaries,
             generalized=frozenset(name for name, kind in symbols if kind is not Kind.SIZE),
+            numbers=frozenset(name for name, kind in symbols if kind is Kind.NUMBER),
         )
         frame = replace(
             inner, state=state, names=dict(self.config), layers={}, own=set[str](),
@@ -106,14 +104,22 @@ class GeneralApplication:
         return frame, inputs
 
 
-def _facts(symbols: Sequence[tuple[str, Kind]], facts: Facts, *, differing: bool) -> Facts:
-    """What is known of the symbols: numbers are not small, and differ."""
-    numbers = [name for name, kind in symbols if kind is Kind.NUMBER]
-    for name in numbers:
-        facts = facts.with_lower_bound(name, LEAST)
-    for one, other in combinations(numbers, 2) if differing else ():
-        facts = facts.assume(Compare("!=", dim(one), dim(other)))
+def _facts(symbols: Sequence[tuple[str, Kind]], facts: Facts) -> Facts:
+    """What is known of the symbols: numbers are not small."""
+    for name, kind in symbols:
+        if kind is Kind.NUMBER:
+            facts = facts.with_lower_bound(name, LEAST)
     return facts
+
+
+@cache
+def _symbol(number: int) -> Dim:
+    return dim(_name(number))
+
+
+@cache
+def _name(number: int) -> str:
+    return f"#{number}"
 
 
 class _Symbols:
@@ -128,10 +134,11 @@ class _Symbols:
         """The symbol of a size, or the small number itself."""
         if isinstance(size, int) and size < LEAST:
             return size
-        if size not in self.known:
-            self.known[size] = dim(f"#{len(self.known)}")
+        symbol = self.known.get(size)
+        if symbol is None:
+            symbol = self.known[size] = _symbol(len(self.known))
             self.kinds.append(self._kind(size))
-        return self.known[size]
+        return symbol
 
     def of_config(self, value: Evaluated) -> Evaluated:
         """A configuration in symbols; `KeyError` where it may speak of sizes otherwise."""
@@ -183,7 +190,7 @@ def general_application(
     types = tuple(
         TensorType(value.type.dtype, tuple(map(symbols.of, value.type.shape))) for value in inputs
     )
-    sizes = {str(symbol): size for size, symbol in symbols.known.items()}
+    sizes = {_name(number): size for number, size in enumerate(symbols.known)}
     if not sizes or not all(_is_positive(inner, size) for size in symbols.known):
         return None
     return GeneralApplication(config, types, numbers, sizes, tuple(symbols.kinds))
@@ -223,7 +230,9 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
         return TensorType(type_.dtype, tuple([sized(size) for size in type_.shape]))
 
     def valued(values: Iterable[SummarizedValue]) -> tuple[SummarizedValue, ...]:
-        return tuple(replace(each, type=typed(each.type)) for each in values)
+        return tuple(
+            [SummarizedValue(typed(each.type), each.inputs, each.parameters) for each in values]
+        )
 
     try:
         initials, postponed = _numbers(summary.postponed, sizes, inner.state)
@@ -243,11 +252,21 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
         updates=tuple(zip(names, valued(each for _, each in summary.updates), strict=True)),
         parameters=tuple(
             [
-                (name, info.like(info.name, typed(info.type), initials.get(name)))
+                (
+                    name,
+                    info._replace(
+                        type=typed(info.type), initializer=initials.get(name, info.initializer)
+                    ),
+                )
                 for name, info in summary.parameters
             ]
         ),
-        bindings=tuple(replace(each, type=typed(each.type)) for each in summary.bindings),
+        bindings=tuple(
+            [
+                Binding(each.span, each.name, each.path, typed(each.type))
+                for each in summary.bindings
+            ]
+        ),
         postponed=postponed,
         needs=unproved,
         shapes=shapes,
@@ -255,14 +274,14 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
 
 
 def _numbers(
-    postponed: Sequence[Postponed], sizes: Mapping[str, Size], state: ElaborationState
-) -> tuple[dict[str, Initializer], tuple[Postponed, ...]]:
+    postponed: Sequence[Postponed[Frame]], sizes: Mapping[str, Size], state: ElaborationState
+) -> tuple[dict[str, Initializer], tuple[Postponed[Frame], ...]]:
     """What parameters begin as, and the numbers that are not known here either.
 
     Raises `ProblemError` where a number has no value.
     """
     initials: dict[str, Initializer] = {}
-    left: list[Postponed] = []
+    left: list[Postponed[Frame]] = []
     for each in postponed:
         here = open_numbers.with_sizes(each, sizes, state)
         try:

@@ -1,7 +1,6 @@
 """Layers that begin as copies of others, and that follow them: exponential moving averages."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -34,14 +33,14 @@ def copied(
     `ProblemError` where the two layers differ.
     """
     known = {each.name: each for each in parameters}
-    made = dict(known)
+    built = dict(known)
     for path, (source, location) in copies.items():
         for name, other in _pairs(path, source, known, location):
             of = known[other]
-            made[name] = replace(
-                known[name], initializer=of.initializer, begins_as=of.begins_as or other
+            built[name] = known[name]._replace(
+                initializer=of.initializer, begins_as=of.begins_as or other
             )
-    return tuple(made.values())
+    return tuple(built.values())
 
 
 def _pairs(

@@ -10,13 +10,14 @@ An application that leaves more behind than a summary can say is not summarized.
 elaboration with summaries fails, one without them gives the verdict and its words.
 """
 
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from typing import Protocol, TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.equal_calls import equal_call, inputs_of
 from meganeura_dsl.elaborate.body.general_applications import (
     GeneralApplication,
@@ -24,6 +25,7 @@ from meganeura_dsl.elaborate.body.general_applications import (
     with_sizes,
 )
 from meganeura_dsl.elaborate.body.layer_templates import application_key
+from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.summary import (
     Applied,
@@ -183,25 +185,19 @@ def _summary_in_symbols(
     Whoever uses it has proved `where` for the sizes that the symbols stand for.
     """
 
-    def elaborate(differing: bool) -> Summary | None:  # noqa: FBT001
-        frame, inputs = general.frame(inner, block, summaries, differing=differing)
+    def elaborate() -> Summary | None:
+        frame, inputs = general.frame(inner, block, summaries)
         elaborator.assume_signature(frame, block)
         summarizer = _Summarizer(frame, inputs)
         results = elaborator.run_body(frame, block)
         return summarizer.summary(results, frame.state.applied)
 
-    for differing in (False, True):
-        if block in summaries.differing and not differing:
-            continue
-        try:
-            with apart(LIBRARY) if is_shared else nullcontext():
-                summary, _ = measured(partial(elaborate, differing))
-        except (ProblemError, OutOfWorkError, UndecidableError):
-            continue
-        if differing:
-            summaries.differing.add(block)
-        return summary
-    return None
+    try:
+        with apart(LIBRARY) if is_shared else nullcontext():
+            summary, _ = measured(elaborate)
+    except (ProblemError, OutOfWorkError, UndecidableError):
+        return None
+    return summary
 
 
 def _may_stand_here(inner: Frame, summary: Summary) -> bool:
@@ -256,7 +252,7 @@ class _Summarizer:
             tuple((relative(name), self._summarized(value)) for name, value in updates.items()),
             tuple((relative(info.name), info) for info in declared),
             tuple((relative(path), number - before.parameters) for path, number in reserved),
-            tuple(state.bindings[before.bindings :]),
+            _first_ones(state.bindings[before.bindings :]),
             applied.moved(-self.inner.depth),
             after.values - before.values,
             after.rounds - before.rounds,
@@ -272,8 +268,8 @@ class _Summarizer:
         state = self.inner.state
         if not state.generalized:
             return frozenset()
-        made = {value.type.shape for value in state.build.values_from(self.count)}
-        return frozenset(made | state.shapes)
+        total = {value.type.shape for value in state.build.values_from(self.count)}
+        return frozenset(total | state.shapes)
 
     def _relative(self, name: str) -> str:
         return name.removeprefix(self.inner.join("x")[:-1])
@@ -299,6 +295,14 @@ class _Summarizer:
         )
 
 
+def _first_ones(bindings: Iterable[Binding]) -> tuple[Binding, ...]:
+    """The first of the values that were bound at each place, which is the one that is told."""
+    found: dict[tuple[Span, str], Binding] = {}
+    for each in bindings:
+        found.setdefault((each.span, each.name), each)
+    return tuple(found.values())
+
+
 @dataclass(frozen=True)
 class _Counts:
     """How much of what only grows there is in an elaboration."""
@@ -316,7 +320,7 @@ class _Counts:
         """What there is now."""
         return _Counts(
             len(state.parameters), len(state.reserved), len(state.bindings),
-            state.build.made, state.rounds, len(state.postponed), len(state.needs),
+            state.build.total, state.rounds, len(state.postponed), len(state.needs),
         )  # fmt: skip
 
 
@@ -351,14 +355,14 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor | None]) -> 
         state.shapes |= summary.shapes
     for relative, number in summary.reserved:
         state.reserved.setdefault(inner.join(relative), len(state.parameters) + number)
-    for relative, info in summary.parameters:
-        state.declare_like(info, inner.join(relative), inner.label)
+    prefix = inner.join("x")[:-1]
+    state.declare_like(summary.parameters, prefix, inner.label)
 
     def value(each: SummarizedValue) -> Tensor:
-        leaves = (state.leaves[inner.join(name)] for name in each.parameters)
-        tensors = (inputs[number] for number in each.inputs)
-        operands = (*(tensor for tensor in tensors if tensor is not None), *leaves)
-        return build.add_typed(Summarized(build.count), each.type, *operands)
+        leaves = [state.leaves[prefix + name] for name in each.parameters]
+        tensors = [inputs[number] for number in each.inputs]
+        operands = (*[tensor for tensor in tensors if tensor is not None], *leaves)
+        return build.add_new(Summarized(build.count), each.type, *operands)
 
     state.updates.update((inner.join(name), value(each)) for name, each in summary.updates)
     return tuple(map(value, summary.results))

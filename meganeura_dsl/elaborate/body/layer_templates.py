@@ -7,7 +7,6 @@ not recorded: each draw has a number of its own.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import replace
 
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.scope.scope import Frame
@@ -90,16 +89,16 @@ class _Recorder:
     def template(self, results: Sequence[Tensor]) -> Template | None:
         """The template of the recorded ops, if it can be replayed."""
         state, prefix = self.inner.state, self.inner.join("x")[:-1]
-        made = state.build.values_from(self.values)
+        built = state.build.values_from(self.values)
         if len(state.reserved) > self.reserved:
             return None
-        if len(state.notes) > self.notes or any(isinstance(v.op, RandomBits) for v in made):
+        if len(state.notes) > self.notes or any(isinstance(v.op, RandomBits) for v in built):
             return None
         declared = {
             state.leaves[info.name].id: Declared(info.name.removeprefix(prefix), info)
             for info in list(state.parameters.values())[self.parameters :]
         }
-        numbers = {value.id: number for number, value in enumerate([*self.inputs, *made])}
+        numbers = {value.id: number for number, value in enumerate([*self.inputs, *built])}
 
         def source(value: Tensor) -> Source:
             return numbers.get(value.id, value)
@@ -109,13 +108,13 @@ class _Recorder:
             for name, value in state.updates.items()
             if self.updates.get(name) is not value
         }
-        read = [*results, *changed.values(), *(operand for v in made for operand in v.operands)]
+        read = [*results, *changed.values(), *(operand for v in built for operand in v.operands)]
         if not _are_numbers(each for each in read if each.id not in numbers):
             return None  # made before, of these inputs or parameters: not what another one is
         return Template(
             tuple(
                 declared.get(v.id) or Applied(v.op, tuple(map(source, v.operands)), v.type, v.index)
-                for v in made
+                for v in built
             ),
             tuple(map(source, results)),
             tuple((name.removeprefix(prefix), source(value)) for name, value in changed.items()),
@@ -140,21 +139,21 @@ def _repeat(
     inner: Frame, template: Template, inputs: Sequence[Tensor], span: Span
 ) -> tuple[Tensor, ...]:
     state, location = inner.state, inner.location(span).outside()
-    made: list[Tensor] = list(inputs)
+    built: list[Tensor] = list(inputs)
 
     def value(source: Source) -> Tensor:
-        return made[source] if isinstance(source, int) else source
+        return built[source] if isinstance(source, int) else source
 
     with state.build.at(Origin(inner.user_span(span), inner.path)):
         for step in template.steps:
             match step:
                 case Declared(relative, info):
-                    again = replace(info, name=inner.join(relative), location=location)
+                    again = info._replace(name=inner.join(relative), location=location)
                     state.declare(again, inner.label)
-                    made.append(state.leaves[again.name])
+                    built.append(state.leaves[again.name])
                 case Applied(op, operands, type_, index):
                     operands = map(value, operands)
-                    made.append(state.build.add_typed(op, type_, *operands, index=index))
+                    built.append(state.build.add_typed(op, type_, *operands, index=index))
     for relative, source in template.updates:
         state.updates[inner.join(relative)] = value(source)
     return tuple(map(value, template.results))

@@ -19,9 +19,10 @@ from meganeura_dsl.elaborate.problems.scan_problems import (
     UnstableCarry,
     WronglyCollected,
 )
+from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.found import Found
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan, Written
-from meganeura_dsl.elaborate.scope.scope import Binding, Frame
+from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import broadcast, equal, scalar
@@ -380,7 +381,7 @@ def _close(
     if not carries and not states and not written:
         return
     backward = sum(1 if each.backward else -1 for each in written.values()) > 0
-    kept = [Collected(_kept(frame, scan, each), each.axis) for each in written.values()]
+    kept = [Collected(_collected(frame, scan, each), each.axis) for each in written.values()]
     ends = [] if scan.goes_on is None else [Collected(scan.goes_on, 0)]
     attributes, operands = scan.region.close(
         [*carries.values(), *states.values(), *_ending(statement, frame, scan)],
@@ -405,9 +406,9 @@ def _bind_written(
 ) -> None:
     """Bind what was collected, in the order in which it was written."""
     given, backward = collected
-    for (name, each), made in zip(scan.written.items(), given, strict=False):
+    for (name, each), built in zip(scan.written.items(), given, strict=False):
         turned = each.backward is not backward
-        result = _in_order(statement, frame, made, each.axis, turned=turned)
+        result = _in_order(statement, frame, built, each.axis, turned=turned)
         _require_whole(frame, scan, name, each, result.type)
         if scan.goes_on is not None and name in scan.before:
             wrote = _in_order(statement, frame, given[-1], 0, turned=turned)
@@ -434,7 +435,7 @@ def _ending(statement: ast.Scan, frame: Frame, scan: OpenScan) -> list[Carry]:
     return [Carry(scan.going, yes, scan.goes_on)]
 
 
-def _kept(frame: Frame, scan: OpenScan, written: Written) -> Tensor:
+def _collected(frame: Frame, scan: OpenScan, written: Written) -> Tensor:
     """A slice that a round writes; 0 of a round that `while` left out."""
     if scan.goes_on is None:
         return written.value

@@ -178,7 +178,7 @@ def _require_within(
         words = f"is from {show(start)} to {show(stop)}, and axis {axis} has {show(size)}"
         shown = [("the part is", (start, stop)), ("of an axis of", (size,))]
         is_stated = fact is not None and sizes_in(fact).isdisjoint(frame.state.ranges)
-        told = show_condition(fact) if fact is not None and is_stated else ""
+        fact_text = show_condition(fact) if fact is not None and is_stated else ""
         raise ProblemError(
-            PartOutside(frame.location(span), words, example_of(verdict, shown), told)
+            PartOutside(frame.location(span), words, example_of(verdict, shown), fact_text)
         )

@@ -253,8 +253,8 @@ def _check_mapped(
         verdict = equal(frame, left, right)
         if not isinstance(verdict, Proved):
             example = example_of(verdict, [("expected", wanted.shape), ("found", found.shape)])
-            told = str(found) if example is None else f"{found}; {example.remark().text}"
-            raise ProblemError(ExpectationFailed(location, what, str(wanted), told))
+            found_text = str(found) if example is None else f"{found}; {example.remark().text}"
+            raise ProblemError(ExpectationFailed(location, what, str(wanted), found_text))
 
 
 def _written_type(node: ast.Type, frame: Frame, elaborator: Elaborator) -> TensorType:

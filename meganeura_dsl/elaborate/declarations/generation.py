@@ -100,11 +100,11 @@ def elaborate_logits(
     It is fed `ids` and `position` alone. Raises `ProblemError` as `elaborate_tokens`, and for a
     model that needs a context.
     """
-    made = elaborate_tokens(module, model, config, replace(step, top_k=None, draws=False))
-    if made.context:
-        faults = tuple(f"needs `{name}`" for name in made.context)
+    elaborated = elaborate_tokens(module, model, config, replace(step, top_k=None, draws=False))
+    if elaborated.context:
+        faults = tuple(f"needs `{name}`" for name in elaborated.context)
         raise ProblemError(NotGenerating(Location(model.name.span), model.name.text, faults))
-    return made
+    return elaborated
 
 
 def elaborate_draw(

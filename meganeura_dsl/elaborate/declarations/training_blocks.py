@@ -24,7 +24,7 @@ from meganeura_dsl.elaborate.problems.training_problems import (
     UnclearExamples,
 )
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, MadeObjective
+from meganeura_dsl.elaborate.scope.scope import ElaboratedObjective, ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
@@ -134,7 +134,7 @@ class TrainElaborator(Elaborator):
             state.outputs[LOSS] = loss
         location = frame.location(statement.span)
         state.objectives.append(
-            MadeObjective(len(state.objectives), loss, moves, location, bool(paths))
+            ElaboratedObjective(len(state.objectives), loss, moves, location, bool(paths))
         )
         frame.names.update((name, state.current(name)) for name in frame.own & moves)
 

@@ -1,12 +1,9 @@
 """Problems of caches, and their words."""
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Help, Problem, Report
 from meganeura_dsl.elaborate.problems.location import LocatedProblem
 
 
-@dataclass(frozen=True)
 class CacheInTraining(LocatedProblem, code="E0318", topic="cache"):
     """A `train` block applies a layer that has a cache.
 
@@ -25,7 +22,6 @@ class CacheInTraining(LocatedProblem, code="E0318", topic="cache"):
         )
 
 
-@dataclass(frozen=True)
 class CacheNotCleared(LocatedProblem, code="E0319", topic="cache"):
     """A cache begins as another value than zeros.
 
@@ -42,7 +38,6 @@ class CacheNotCleared(LocatedProblem, code="E0319", topic="cache"):
         )
 
 
-@dataclass(frozen=True)
 class NotGenerating(LocatedProblem, code="E0660", topic="generation"):
     """A model that is to generate does not read and write tokens as a generation does.
 
@@ -62,7 +57,6 @@ class NotGenerating(LocatedProblem, code="E0660", topic="generation"):
         )
 
 
-@dataclass(frozen=True)
 class TooFewTokens(Problem, code="E0664", topic="generation"):
     """A token is to be drawn from more of the likeliest than there are."""
 

@@ -1,13 +1,10 @@
 """Problems of layers that are declared, and of blocks that are given as arguments."""
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location
 from meganeura_dsl.elaborate.problems.shape_problems import Example, example_remarks
 
 
-@dataclass(frozen=True)
 class BlockDoesNotFit(LocatedProblem, code="E0221", topic="block argument"):
     """A block is given as an argument, and does not do what the block that takes it relies on.
 
@@ -43,7 +40,6 @@ class BlockDoesNotFit(LocatedProblem, code="E0221", topic="block argument"):
         )
 
 
-@dataclass(frozen=True)
 class UnappliedLayer(LocatedProblem, code="E0222", topic="unused"):
     """A layer is declared and nothing applies it, so its weights have no shapes.
 
@@ -57,7 +53,6 @@ class UnappliedLayer(LocatedProblem, code="E0222", topic="unused"):
         return self.words(f"nothing applies the layer `{self.layer}`", cure=cure)
 
 
-@dataclass(frozen=True)
 class UnlikeLayers(LocatedProblem, code="E0229", topic="naming"):
     """A layer is a copy or an average of another, and their weights have other names or shapes.
 
@@ -76,7 +71,6 @@ class UnlikeLayers(LocatedProblem, code="E0229", topic="naming"):
         return self.words(f"`{self.layer}` and `{self.other}` differ in `{self.name}`", of)
 
 
-@dataclass(frozen=True)
 class NoSuchLabel(LocatedProblem, code="E0228", topic="naming"):
     """A layer is applied by a label with a number, and no layer has that label.
 
@@ -92,7 +86,6 @@ class NoSuchLabel(LocatedProblem, code="E0228", topic="naming"):
         return self.words(f"no layer here is labelled `{self.label}`", cure=cure)
 
 
-@dataclass(frozen=True)
 class HasWeights(LocatedProblem, code="E0223", topic="naming"):
     """A label that has weights already is given a block again.
 
@@ -114,7 +107,6 @@ class HasWeights(LocatedProblem, code="E0223", topic="naming"):
         )
 
 
-@dataclass(frozen=True)
 class AlwaysTraining(LocatedProblem, code="E0225", topic="mode"):
     """A part is told to be in training mode, which only a training step is.
 
@@ -132,7 +124,6 @@ class AlwaysTraining(LocatedProblem, code="E0225", topic="mode"):
         )
 
 
-@dataclass(frozen=True)
 class ReservedParameter(LocatedProblem, code="E0227", topic="configuration"):
     """A parameter has the name of an argument that every application takes.
 

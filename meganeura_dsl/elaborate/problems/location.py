@@ -83,7 +83,6 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-@dataclass(frozen=True)
 class LocatedProblem(Problem):
     """A problem at a place of the elaborated program; subclasses supply the words."""
 

@@ -1,7 +1,5 @@
 """Problems of names, values and layers, and their words. Shape problems are in `shape_problems`."""
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report, Severity
 from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.diagnostics.wording import quoted
@@ -9,7 +7,6 @@ from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location, 
 from meganeura_dsl.limits.language_limits import MOST_AXES
 
 
-@dataclass(frozen=True)
 class UnknownName(LocatedProblem, code="E0201", topic="naming"):
     """A name is used that nothing in scope defines.
 
@@ -31,7 +28,6 @@ class UnknownName(LocatedProblem, code="E0201", topic="naming"):
         )
 
 
-@dataclass(frozen=True)
 class EndedWithScan(UnknownName):
     """A name is used behind a scan that belonged to each of its rounds."""
 
@@ -46,7 +42,6 @@ class EndedWithScan(UnknownName):
         )
 
 
-@dataclass(frozen=True)
 class WrongArguments(LocatedProblem, code="E0202", topic="arguments"):
     """A call does not fit what it calls: an argument is missing, unknown or one too many.
 
@@ -62,13 +57,12 @@ class WrongArguments(LocatedProblem, code="E0202", topic="arguments"):
     """The arguments that are not given."""
 
     def report(self) -> Report:
-        told = f"its form is     {self.signature}"
-        fix = corrected(self.location.span, self.unknown, self.known, told)
+        advice = f"its form is     {self.signature}"
+        fix = corrected(self.location.span, self.unknown, self.known, advice)
         cure = fix if fix.edits else Help("its form is", self.signature)
         return self.words(f"`{self.callee}` {self.fault}", cure=cure)
 
 
-@dataclass(frozen=True)
 class WrongKind(LocatedProblem, code="E0203", topic="kind of value"):
     """A value of one kind stands where another is needed, such as a tensor where a size is.
 
@@ -84,7 +78,6 @@ class WrongKind(LocatedProblem, code="E0203", topic="kind of value"):
         return self.words(f"this needs {self.wanted}", f"this is {self.found}", cure=cure)
 
 
-@dataclass(frozen=True)
 class MissingLabel(LocatedProblem, code="E0204", topic="naming"):
     """A layer that owns weights has no label, so its weights would have no name.
 
@@ -107,7 +100,6 @@ class MissingLabel(LocatedProblem, code="E0204", topic="naming"):
         )
 
 
-@dataclass(frozen=True)
 class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
     """Two layers would store their weights under one name.
 
@@ -146,12 +138,12 @@ class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
                 cure=Help("declare a layer of its own for each size"),
             )
         if self.first.span == self.location.span and "}{" in written:
-            told = "put something between the numbers"
+            advice = "put something between the numbers"
             apart = written.partition(":")[0].replace("}{", '}{"_"}{')
             return self.words(
                 f"`{self.name}` is defined twice",
                 "several numbers are written the same",
-                cure=Help(told, f"{apart}:"),
+                cure=Help(advice, f"{apart}:"),
             )
         if self.first.span == self.location.span:
             return self.words(
@@ -175,7 +167,6 @@ class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
         )
 
 
-@dataclass(frozen=True)
 class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
     """The shape of a weight depends on a size of the data.
 
@@ -198,7 +189,6 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
         )
 
 
-@dataclass(frozen=True)
 class UnusedValue(LocatedProblem, code="E0207", topic="unused"):
     """A value is computed or declared and never used.
 
@@ -217,7 +207,6 @@ class UnusedValue(LocatedProblem, code="E0207", topic="unused"):
         )
 
 
-@dataclass(frozen=True)
 class RecursiveBlock(LocatedProblem, code="E0208", topic="recursion"):
     """A block applies itself, directly or through others, and would never end.
 
@@ -232,7 +221,6 @@ class RecursiveBlock(LocatedProblem, code="E0208", topic="recursion"):
         )
 
 
-@dataclass(frozen=True)
 class MissingInitial(LocatedProblem, code="E0209", topic="parameters"):
     """A trainable parameter does not say what it starts as.
 
@@ -258,7 +246,6 @@ class MissingInitial(LocatedProblem, code="E0209", topic="parameters"):
         )
 
 
-@dataclass(frozen=True)
 class ImportCycle(LocatedProblem, code="E0210", topic="imports"):
     """Files import each other in a circle, so none of them can come first.
 
@@ -273,7 +260,6 @@ class ImportCycle(LocatedProblem, code="E0210", topic="imports"):
         )
 
 
-@dataclass(frozen=True)
 class UnknownModule(LocatedProblem, code="E0211", topic="imports"):
     """An import names a file that does not exist beside this one or in the standard models."""
 
@@ -287,7 +273,6 @@ class UnknownModule(LocatedProblem, code="E0211", topic="imports"):
         )
 
 
-@dataclass(frozen=True)
 class NotExported(LocatedProblem, code="E0212", topic="imports"):
     """An import asks a file for a name it does not declare."""
 
@@ -300,7 +285,6 @@ class NotExported(LocatedProblem, code="E0212", topic="imports"):
         return self.words(f"`{self.module}` declares no `{self.name}`", cure=cure)
 
 
-@dataclass(frozen=True)
 class DuplicateDeclaration(LocatedProblem, code="E0213", topic="naming"):
     """Two declarations of one file have the same name."""
 
@@ -312,7 +296,6 @@ class DuplicateDeclaration(LocatedProblem, code="E0213", topic="naming"):
         return self.words(f"`{self.name}` is declared twice", "the second one", remarks=(first,))
 
 
-@dataclass(frozen=True)
 class NoResult(LocatedProblem, code="E0214", topic="results"):
     """A block ends without `return` on some path, or returns more or fewer results than it says."""
 
@@ -323,7 +306,6 @@ class NoResult(LocatedProblem, code="E0214", topic="results"):
         return self.words(f"`{self.block}` {self.fault}")
 
 
-@dataclass(frozen=True)
 class UndecidedChoice(LocatedProblem, code="E0215", topic="structure"):
     """A choice depends on the sizes of the data.
 
@@ -341,7 +323,6 @@ class UndecidedChoice(LocatedProblem, code="E0215", topic="structure"):
         )
 
 
-@dataclass(frozen=True)
 class NotAllowedHere(LocatedProblem, code="E0216", topic="structure"):
     """A statement stands where it has no meaning, such as `minimize` in a block."""
 
@@ -352,7 +333,6 @@ class NotAllowedHere(LocatedProblem, code="E0216", topic="structure"):
         return self.words(f"{self.what} {self.where}")
 
 
-@dataclass(frozen=True)
 class UnknownDType(LocatedProblem, code="E0217", topic="element type"):
     """An element type is not one tensors of a program can have.
 
@@ -368,7 +348,6 @@ class UnknownDType(LocatedProblem, code="E0217", topic="element type"):
         )
 
 
-@dataclass(frozen=True)
 class UnknownParameter(LocatedProblem, code="E0230", topic="arguments"):
     """An argument says how a parameter begins that the block does not declare itself.
 
@@ -388,16 +367,15 @@ class UnknownParameter(LocatedProblem, code="E0230", topic="arguments"):
             return self.words(
                 f"`{self.block}` has no parameter `{self.name}` in this configuration"
             )
-        told = (
+        advice = (
             f"its parameters are {quoted(self.known, 'and')}"
             if self.known
             else ("it declares no parameters itself: say it where the layer that does is applied")
         )
-        cure = corrected(self.location.span, self.name, self.known, told)
+        cure = corrected(self.location.span, self.name, self.known, advice)
         return self.words(f"`{self.block}` has no parameter `{self.name}`", cure=cure)
 
 
-@dataclass(frozen=True)
 class UnfitInitial(LocatedProblem, code="E0231", topic="parameters"):
     """A parameter cannot begin as it is said to, because of its shape.
 
@@ -415,7 +393,6 @@ class UnfitInitial(LocatedProblem, code="E0231", topic="parameters"):
         )
 
 
-@dataclass(frozen=True)
 class TooMuchWork(LocatedProblem, code="E0330", topic="limits"):
     """Checking the program takes more work than any program may ask for.
 
@@ -440,7 +417,6 @@ class TooMuchWork(LocatedProblem, code="E0330", topic="limits"):
         return self.words(headline, self.reason, cure=cure)
 
 
-@dataclass(frozen=True)
 class TooManyAxes(LocatedProblem, code="E0331", topic="limits"):
     """A tensor has more axes than a tensor may have, 32.
 
@@ -461,7 +437,6 @@ class TooManyAxes(LocatedProblem, code="E0331", topic="limits"):
         )
 
 
-@dataclass(frozen=True)
 class TooManyElements(LocatedProblem, code="E0332", topic="limits"):
     """A tensor has more elements than a 64-bit number counts, even where its sizes are smallest.
 
@@ -481,7 +456,6 @@ class TooManyElements(LocatedProblem, code="E0332", topic="limits"):
         )
 
 
-@dataclass(frozen=True)
 class CheckedPerModel(LocatedProblem, code="N0001", topic="proof", severity=Severity.NOTE):
     """A block could not be proved for all sizes at once, so each model that uses it is checked.
 
@@ -497,7 +471,6 @@ class CheckedPerModel(LocatedProblem, code="N0001", topic="proof", severity=Seve
         return self.words(f"`{self.block}` is checked in each model that uses it", self.reason)
 
 
-@dataclass(frozen=True)
 class KindMismatch(LocatedProblem, code="E0220", topic="kind"):
     """A configuration value is of another kind than the one that is declared, or that is needed.
 
@@ -527,7 +500,6 @@ class KindMismatch(LocatedProblem, code="E0220", topic="kind"):
         return self.words(self.headline, label, remarks=remarks, cure=cure)
 
 
-@dataclass(frozen=True)
 class UnfitLabel(LocatedProblem, code="E0226", topic="naming"):
     """What stands in braces in a label or in the name of a parameter cannot be part of a name.
 

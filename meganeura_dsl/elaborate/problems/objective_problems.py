@@ -1,13 +1,10 @@
 """Problems of objectives: what `minimize ... over ...` moves."""
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location
 
 
-@dataclass(frozen=True)
 class NothingOver(LocatedProblem, code="E0506", topic="training"):
     """An objective is minimized over a path that no parameter is below.
 
@@ -26,7 +23,6 @@ class NothingOver(LocatedProblem, code="E0506", topic="training"):
         return self.words(f"`over {self.path}` reaches no parameter", below)
 
 
-@dataclass(frozen=True)
 class MovedTwice(LocatedProblem, code="E0508", topic="training"):
     """Two objectives move the same parameter.
 
@@ -49,7 +45,6 @@ class MovedTwice(LocatedProblem, code="E0508", topic="training"):
         )
 
 
-@dataclass(frozen=True)
 class NothingReached(LocatedProblem, code="E0584", topic="training"):
     """An objective does not depend on anything that it is to move.
 

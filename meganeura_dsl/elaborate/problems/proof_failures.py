@@ -97,6 +97,6 @@ def refusal(
     sides = (("found", show(condition.left)), ("against", show(condition.right)))
     example = example_of(error.verdict, [("", (condition.left,)), ("against", (condition.right,))])
     if fact is None:
-        told = f"{error.reason}: {show(condition.left)} against {show(condition.right)}"
-        return TypeRuleBroken(location, told, found)
+        advice = f"{error.reason}: {show(condition.left)} against {show(condition.right)}"
+        return TypeRuleBroken(location, advice, found)
     return MissingFact(location, error.reason, *sides, example, show_condition(fact))

@@ -1,7 +1,5 @@
 """Problems of scans, and their words."""
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Help, Report
 from meganeura_dsl.elaborate.problems.location import LocatedProblem
 from meganeura_dsl.elaborate.problems.shape_problems import Example, example_remarks
@@ -9,7 +7,6 @@ from meganeura_dsl.elaborate.problems.shape_problems import Example, example_rem
 _ONE_BODY = "a scan has one body for all rounds"
 
 
-@dataclass(frozen=True)
 class UnstableCarry(LocatedProblem, code="E0309", topic="scan"):
     """What a scan carries from round to round does not keep its type.
 
@@ -32,7 +29,6 @@ class UnstableCarry(LocatedProblem, code="E0309", topic="scan"):
         )
 
 
-@dataclass(frozen=True)
 class WronglyCollected(LocatedProblem, code="E0310", topic="scan"):
     """A round of a scan does not write the slice of its own of what is collected.
 
@@ -47,7 +43,6 @@ class WronglyCollected(LocatedProblem, code="E0310", topic="scan"):
         return self.words(self.fault, self.found, cure=self.cure)
 
 
-@dataclass(frozen=True)
 class DiffersByRound(LocatedProblem, code="E0317", topic="scan"):
     """A size or a choice differs from round to round of a scan.
 
@@ -63,7 +58,6 @@ class DiffersByRound(LocatedProblem, code="E0317", topic="scan"):
         return self.words(_ONE_BODY, f"{self.what} differs from round to round", cure=cure)
 
 
-@dataclass(frozen=True)
 class LabelOfRound(LocatedProblem, code="E0224", topic="naming"):
     """A label of a layer inside of a scan speaks of the round."""
 

@@ -31,7 +31,6 @@ def example_remarks(example: Example | None) -> tuple[Remark, ...]:
     return (example.remark(),)
 
 
-@dataclass(frozen=True)
 class ShapeMismatch(LocatedProblem, code="E0301", topic="refuted shape equality"):
     """Two tensors meet whose shapes differ for some sizes.
 
@@ -63,7 +62,6 @@ class ShapeMismatch(LocatedProblem, code="E0301", topic="refuted shape equality"
         )
 
 
-@dataclass(frozen=True)
 class RankMismatch(LocatedProblem, code="E0302", topic="number of axes"):
     """A tensor has another number of axes than the place it stands in needs."""
 
@@ -75,7 +73,6 @@ class RankMismatch(LocatedProblem, code="E0302", topic="number of axes"):
         return self.words(f"{self.what} needs {self.wanted}", f"this is {self.found}")
 
 
-@dataclass(frozen=True)
 class ResultMismatch(LocatedProblem, code="E0303", topic="result shape"):
     """A block returns another shape than its signature promises.
 
@@ -96,7 +93,6 @@ class ResultMismatch(LocatedProblem, code="E0303", topic="result shape"):
         )
 
 
-@dataclass(frozen=True)
 class RearrangeMismatch(LocatedProblem, code="E0304", topic="rearrangement"):
     """A rearrangement does not fit the tensor, or loses or invents an axis.
 
@@ -121,7 +117,6 @@ class RearrangeMismatch(LocatedProblem, code="E0304", topic="rearrangement"):
         )
 
 
-@dataclass(frozen=True)
 class AmbiguousRearrangement(LocatedProblem, code="E0219", topic="rearrangement"):
     """Two axes of a rearrangement are written the same, and it could mean either.
 
@@ -144,7 +139,6 @@ class AmbiguousRearrangement(LocatedProblem, code="E0219", topic="rearrangement"
         )
 
 
-@dataclass(frozen=True)
 class TooSmall(LocatedProblem, code="E0305", topic="empty result"):
     """A result would have no elements, because a window or a kernel is larger than its input.
 
@@ -166,7 +160,6 @@ class TooSmall(LocatedProblem, code="E0305", topic="empty result"):
         )
 
 
-@dataclass(frozen=True)
 class UnstableLoop(LocatedProblem, code="E0306", topic="induction"):
     """A loop whose number of rounds is a symbol changes a shape, or two branches disagree.
 
@@ -185,7 +178,6 @@ class UnstableLoop(LocatedProblem, code="E0306", topic="induction"):
         )
 
 
-@dataclass(frozen=True)
 class ElementTypeMismatch(LocatedProblem, code="E0307", topic="element type"):
     """Two tensors of different element types meet, or an operation does not take this type.
 
@@ -200,7 +192,6 @@ class ElementTypeMismatch(LocatedProblem, code="E0307", topic="element type"):
         return self.words(self.what, self.found, cure=Help(self.cure))
 
 
-@dataclass(frozen=True)
 class ArgumentMismatch(LocatedProblem, code="E0308", topic="argument shape"):
     """A tensor does not have the shape the block's signature asks for."""
 
@@ -221,7 +212,6 @@ class ArgumentMismatch(LocatedProblem, code="E0308", topic="argument shape"):
         )
 
 
-@dataclass(frozen=True)
 class WhereUnproved(LocatedProblem, code="E0311", topic="unmet condition"):
     """A block is applied where its `where` clause does not always hold.
 
@@ -247,7 +237,6 @@ class WhereUnproved(LocatedProblem, code="E0311", topic="unmet condition"):
         )
 
 
-@dataclass(frozen=True)
 class ImpossibleWhere(LocatedProblem, code="E0313", topic="impossible condition"):
     """The clauses of a `where` exclude each other, so that nothing could ever satisfy them.
 
@@ -264,7 +253,6 @@ class ImpossibleWhere(LocatedProblem, code="E0313", topic="impossible condition"
         )
 
 
-@dataclass(frozen=True)
 class MissingFact(LocatedProblem, code="E0312", topic="missing fact"):
     """Something holds for some sizes and not for others, and one fact would decide it.
 
@@ -289,7 +277,6 @@ class MissingFact(LocatedProblem, code="E0312", topic="missing fact"):
         )
 
 
-@dataclass(frozen=True)
 class NormOverOne(LocatedProblem, code="E0314", topic="degenerate norm"):
     """A mean and variance are taken over a single element, so the result is always the bias.
 
@@ -303,7 +290,6 @@ class NormOverOne(LocatedProblem, code="E0314", topic="degenerate norm"):
         return self.words("this variance is over one element", f"{self.axes} hold 1 element in all")
 
 
-@dataclass(frozen=True)
 class TypeRuleBroken(LocatedProblem, code="E0320", topic="operands"):
     """An operation does not take operands of this kind."""
 
@@ -314,7 +300,6 @@ class TypeRuleBroken(LocatedProblem, code="E0320", topic="operands"):
         return self.words(self.what, self.found)
 
 
-@dataclass(frozen=True)
 class UnsolvedSize(LocatedProblem, code="E0321", topic="size of an input"):
     """A name in the size of an input does not follow from that size.
 
@@ -335,7 +320,6 @@ class UnsolvedSize(LocatedProblem, code="E0321", topic="size of an input"):
         )
 
 
-@dataclass(frozen=True)
 class NormMayDegenerate(
     LocatedProblem, code="N0002", topic="degenerate norm", severity=Severity.NOTE
 ):
@@ -355,7 +339,6 @@ class NormMayDegenerate(
         )
 
 
-@dataclass(frozen=True)
 class PartOutside(LocatedProblem, code="E0315", topic="index range"):
     """A part of a tensor may lie outside of it.
 
@@ -376,7 +359,6 @@ class PartOutside(LocatedProblem, code="E0315", topic="index range"):
         )
 
 
-@dataclass(frozen=True)
 class PartOfNoSize(LocatedProblem, code="E0316", topic="subscript"):
     """How large a part of a tensor is depends on data, and every shape is known before any is."""
 

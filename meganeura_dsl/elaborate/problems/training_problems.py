@@ -1,6 +1,6 @@
 """Problems of expectations and of training, and their words."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import (
     Edit,
@@ -14,7 +14,6 @@ from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.elaborate.problems.location import LocatedProblem
 
 
-@dataclass(frozen=True)
 class ExpectationFailed(LocatedProblem, code="E0401", topic="expectation"):
     """An `expect` line does not hold.
 
@@ -34,7 +33,6 @@ class ExpectationFailed(LocatedProblem, code="E0401", topic="expectation"):
 UNITS = ("params", "weights", "states")
 
 
-@dataclass(frozen=True)
 class UnknownUnit(LocatedProblem, code="E0402", topic="expectation"):
     """`expect ... has` counts something it does not know: params, weights or states."""
 
@@ -45,7 +43,6 @@ class UnknownUnit(LocatedProblem, code="E0402", topic="expectation"):
         return self.words(f"cannot count `{self.unit}`", cure=cure)
 
 
-@dataclass(frozen=True)
 class NotHeld(LocatedProblem, code="E0403", topic="expectation"):
     """A parameter or state that an `expect ... holds` names is not there as it says.
 
@@ -71,12 +68,11 @@ class NotHeld(LocatedProblem, code="E0403", topic="expectation"):
             )
         cure = None
         if self.likely:
-            told = f"did you mean {' or '.join(self.likely)}?"
-            cure = corrected(self.location.span, self.tensor.partition(":")[0], self.known, told)
+            advice = f"did you mean {' or '.join(self.likely)}?"
+            cure = corrected(self.location.span, self.tensor.partition(":")[0], self.known, advice)
         return self.words(f"{self.subject} has no `{self.tensor}`", self.found, cure=cure)
 
 
-@dataclass(frozen=True)
 class NothingChecks(LocatedProblem, code="E0404", topic="proof"):
     """A block is not proved for all configurations, and nothing in its file gives it one.
 
@@ -98,7 +94,6 @@ class NothingChecks(LocatedProblem, code="E0404", topic="proof"):
         )
 
 
-@dataclass(frozen=True)
 class LossNotScalar(LocatedProblem, code="E0501", topic="training"):
     """What is minimized has axes. A gradient needs one number.
 
@@ -114,7 +109,6 @@ class LossNotScalar(LocatedProblem, code="E0501", topic="training"):
         )
 
 
-@dataclass(frozen=True)
 class MetricNotScalar(LocatedProblem, code="E0504", topic="training"):
     """A metric has axes. What is reported is one number.
 
@@ -132,7 +126,6 @@ class MetricNotScalar(LocatedProblem, code="E0504", topic="training"):
         )
 
 
-@dataclass(frozen=True)
 class NoPicture(LocatedProblem, code="E0623", topic="training"):
     """A value that is to be shown is neither pictures nor a matrix.
 
@@ -152,7 +145,6 @@ class NoPicture(LocatedProblem, code="E0623", topic="training"):
         )
 
 
-@dataclass(frozen=True)
 class NoLoss(LocatedProblem, code="E0502", topic="training"):
     """A `train` block minimizes nothing."""
 
@@ -165,7 +157,6 @@ class NoLoss(LocatedProblem, code="E0502", topic="training"):
         )
 
 
-@dataclass(frozen=True)
 class LabelsMismatch(LocatedProblem, code="E0503", topic="training"):
     """Labels do not fit the predictions they are compared with.
 
@@ -188,7 +179,6 @@ class LabelsMismatch(LocatedProblem, code="E0503", topic="training"):
         )
 
 
-@dataclass(frozen=True)
 class NoModelHolds(LocatedProblem, code="N0004", topic="training", severity=Severity.NOTE):
     """A `train` block has weights of its own, which no model of the file holds.
 
@@ -216,7 +206,6 @@ class NoModelHolds(LocatedProblem, code="N0004", topic="training", severity=Seve
         )
 
 
-@dataclass(frozen=True)
 class UnclearExamples(LocatedProblem, code="E0536", topic="training"):
     """The inputs of a `train` block do not say which size counts examples.
 

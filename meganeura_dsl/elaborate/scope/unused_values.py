@@ -1,6 +1,8 @@
 """Values that are never used: inputs, configuration and bindings nothing reads, idle layers."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from functools import cache
 from itertools import takewhile
 from typing import cast
 
@@ -137,9 +139,17 @@ def walk(node: ast.Node) -> Iterator[ast.Node]:
     while stack:
         item = stack.pop()
         yield item
-        for value in vars(item).values():
+        for name in _parts_of(type(item)):
+            value = getattr(item, name)
             if isinstance(value, ast.Node):
                 stack.append(value)
             elif isinstance(value, tuple):
                 parts = cast("tuple[object, ...]", value)
                 stack.extend(part for part in parts if isinstance(part, ast.Node))
+
+
+@cache
+def _parts_of(form: type[ast.Node]) -> tuple[str, ...]:
+    """The fields of a form that may hold nodes."""
+    plain = (Span, str, int, float, bool)
+    return tuple(each.name for each in fields(form) if each.type not in plain)

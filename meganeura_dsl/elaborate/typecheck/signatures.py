@@ -272,10 +272,17 @@ def _argument_problem(
         if mismatch.verdict is None
         else example_of(mismatch.verdict, [("found", value.type.shape)])
     )
-    told = f"{declared}, where axis {mismatch.axis} is {show(mismatch.wanted)}"
+    described = f"{declared}, where axis {mismatch.axis} is {show(mismatch.wanted)}"
     fact = deciding_fact(inner.facts, condition)
     return ArgumentMismatch(
-        location, block.name.text, item.name, told, str(value.type), mismatch.axis, example, fact
+        location,
+        block.name.text,
+        item.name,
+        described,
+        str(value.type),
+        mismatch.axis,
+        example,
+        fact,
     )
 
 
@@ -493,9 +500,9 @@ def _where_problem(
         for item in block.inputs
         if is_tensor(value := inner.names[item.name])
     ]
-    told = "" if isinstance(part, bool) else f", that is {show_condition(part)}"
-    if told.endswith(f" {clause.span.text}"):
-        told = ""
+    described = "" if isinstance(part, bool) else f", that is {show_condition(part)}"
+    if described.endswith(f" {clause.span.text}"):
+        described = ""
     values = "  ".join(
         f"{name}={show(value)}"
         for name in size_names(clause)
@@ -504,7 +511,7 @@ def _where_problem(
     return WhereUnproved(
         caller,
         block.name.text,
-        f"{clause.span.text}{told}",
+        f"{clause.span.text}{described}",
         values,
         Location(clause.span),
         example_of(verdict, tensors),

@@ -43,9 +43,9 @@ class Phrase:
         self, mark: Mark, before: Span, after: Span, rank: int, *, joint: str = " ", shift: int = 0
     ) -> None:
         """Allow a break between what was written at two places; it is made if it was there."""
-        is_made = "\n" in before.source.text[before.end : after.start]
+        is_written = "\n" in before.source.text[before.end : after.start]
         rank += self._depth * _PER_BRACKET
-        self.items.append(Break(mark, rank, after.start, is_made, joint, shift))
+        self.items.append(Break(mark, rank, after.start, is_written, joint, shift))
 
     def listed(self, parts: Sequence[Part], spell: Callable[[Part], None]) -> None:
         """Parts with commas between them, aligned with the first."""

@@ -35,7 +35,7 @@ class Break:
     mark: Mark
     rank: int
     position: int
-    is_made: bool
+    is_written: bool
     joint: str = " "
     shift: int = 0
 
@@ -113,7 +113,7 @@ def _line_end(items: Sequence[Item], start: int, column: int, comments: Comments
         if isinstance(item, Mark):
             item.column = column
         elif isinstance(item, Break):
-            if item.is_made or comments.first(item.position):
+            if item.is_written or comments.first(item.position):
                 return index
             if best is None or (column <= WIDTH and item.rank <= best[0]):
                 best = item.rank, index

@@ -81,4 +81,6 @@ RESERVED = frozenset(GRAMMAR["reserved"])
 
 if is_enabled(Trick.LARK):
     import_in_parts("lark")
-    import_in_parts("interegular")  # Lark imports it where it is installed, to compile grammars
+    # Lark imports these where they are installed, to compile grammars.
+    import_in_parts("interegular")
+    import_in_parts("regex")

@@ -3,12 +3,9 @@
 Every class docstring is the page that `meganeura explain CODE` prints.
 """
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Help, Problem, Report
 
 
-@dataclass(frozen=True)
 class UnusableGrammar(Problem, code="E0190", topic="installation"):
     """The parser cannot run: the compiled grammar is missing or damaged, or does not fit.
 

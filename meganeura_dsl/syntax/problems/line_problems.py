@@ -3,15 +3,12 @@
 Every class docstring is the page that `meganeura explain CODE` prints.
 """
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Edit, Help, Report
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax.problems import certainty
 from meganeura_dsl.syntax.problems.text_problems import SyntaxProblem, replacing, rewritten
 
 
-@dataclass(frozen=True)
 class UnexpectedIndentation(SyntaxProblem, code="E0110"):
     """A line is indented more than the one above, which opens no body.
 
@@ -34,7 +31,6 @@ class UnexpectedIndentation(SyntaxProblem, code="E0110"):
         return self.say(headline, label, Help(cure))
 
 
-@dataclass(frozen=True)
 class MissingBody(SyntaxProblem, code="E0111"):
     """A line ends with `:`, and no body follows: the next lines, indented further.
 
@@ -57,7 +53,6 @@ class MissingBody(SyntaxProblem, code="E0111"):
         return self.say(headline, "expected here", cure)
 
 
-@dataclass(frozen=True)
 class MissingColon(SyntaxProblem, code="E0112"):
     """A line that opens a body has no `:` at its end.
 
@@ -84,7 +79,6 @@ class MissingColon(SyntaxProblem, code="E0112"):
         return Help("write a colon", rewritten(self.span, ": ").rstrip())
 
 
-@dataclass(frozen=True)
 class MisplacedStatement(SyntaxProblem, code="E0124"):
     """A statement stands in a declaration that has no use for it.
 
@@ -105,7 +99,6 @@ class MisplacedStatement(SyntaxProblem, code="E0124"):
         return self.say(headline, f"this belongs in a `{other}`")
 
 
-@dataclass(frozen=True)
 class OutsideDeclaration(SyntaxProblem, code="E0125"):
     """A line at the left margin begins no declaration.
 
@@ -127,7 +120,6 @@ class OutsideDeclaration(SyntaxProblem, code="E0125"):
         return self.say(headline, "this line stands at the left margin", Help(cure))
 
 
-@dataclass(frozen=True)
 class UnfinishedLine(SyntaxProblem, code="E0129"):
     """A line ends with an operator, which needs something on its right.
 
@@ -151,7 +143,6 @@ class UnfinishedLine(SyntaxProblem, code="E0129"):
         return self.say(f"this line ends with `{operator}`", "something must follow it", cure)
 
 
-@dataclass(frozen=True)
 class MissingBrackets(SyntaxProblem, code="E0131"):
     """A block has one pair of brackets instead of two.
 
@@ -172,7 +163,6 @@ class MissingBrackets(SyntaxProblem, code="E0131"):
         )
 
 
-@dataclass(frozen=True)
 class ValueWithoutUse(SyntaxProblem, code="E0132"):
     """A value stands alone on a line, where it does nothing.
 
@@ -191,7 +181,6 @@ class ValueWithoutUse(SyntaxProblem, code="E0132"):
                         Help("give it a name, or return it", code))  # fmt: skip
 
 
-@dataclass(frozen=True)
 class LabelWithoutPipe(SyntaxProblem, code="E0133"):
     """A labelled layer stands at the beginning of a line, with nothing piped into it.
 
@@ -205,7 +194,6 @@ class LabelWithoutPipe(SyntaxProblem, code="E0133"):
         return self.say("a label stands after a pipe", "nothing is piped into this", cure)
 
 
-@dataclass(frozen=True)
 class LoopWithoutRange(SyntaxProblem, code="E0135"):
     """A loop runs over a range of whole numbers, from the first up to but without the last.
 
@@ -220,7 +208,6 @@ class LoopWithoutRange(SyntaxProblem, code="E0135"):
         return self.say("a loop runs over a range", "this is no range", cure)
 
 
-@dataclass(frozen=True)
 class ColonAfterDef(SyntaxProblem, code="E0136"):
     """A `def` has a body like that of a block. It is a formula: one expression after `=`.
 

@@ -6,7 +6,6 @@ Every class docstring is the page that `meganeura explain CODE` prints.
 import re
 import unicodedata
 from abc import ABC
-from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Edit, Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
@@ -58,7 +57,6 @@ def replacing(text: str, span: Span, new: str, *, certain: bool = True) -> Help:
     return Help(text, rewritten(span, new))
 
 
-@dataclass(frozen=True)
 class SyntaxProblem(Problem, ABC, topic="syntax"):
     """A problem at one place of the text."""
 
@@ -69,7 +67,6 @@ class SyntaxProblem(Problem, ABC, topic="syntax"):
         return self.message(headline, *remarks, span=self.span, label=label, cure=cure)
 
 
-@dataclass(frozen=True)
 class UnreadableFile(Problem, code="E0119", topic="file"):
     """A file cannot be read: it does not exist, is a folder, or is not yours to read.
 
@@ -87,7 +84,6 @@ class UnreadableFile(Problem, code="E0119", topic="file"):
         return self.message(f"cannot read `{self.path}`: {self.reason}")
 
 
-@dataclass(frozen=True)
 class NotUtf8(SyntaxProblem, code="E0118", topic="file"):
     """A file holds bytes that are not UTF-8, the one encoding of `.mgn` files.
 
@@ -108,7 +104,6 @@ class NotUtf8(SyntaxProblem, code="E0118", topic="file"):
         )
 
 
-@dataclass(frozen=True)
 class FileTooLarge(SyntaxProblem, code="E0117", topic="file"):
     """A file is larger than any program: the limit is one mebibyte.
 
@@ -124,7 +119,6 @@ class FileTooLarge(SyntaxProblem, code="E0117", topic="file"):
         return self.say("this file is too large", f"more than {self.limit:,} characters")
 
 
-@dataclass(frozen=True)
 class EmptyFile(SyntaxProblem, code="E0115", topic="file"):
     """A file declares nothing: it is empty, or holds comments only.
 
@@ -141,7 +135,6 @@ class EmptyFile(SyntaxProblem, code="E0115", topic="file"):
         return self.say("this file declares nothing", "nothing but comments here", cure)
 
 
-@dataclass(frozen=True)
 class TabInIndentation(SyntaxProblem, code="E0106"):
     """A line is indented with a tab.
 
@@ -158,7 +151,6 @@ class TabInIndentation(SyntaxProblem, code="E0106"):
         return self.say("a tab cannot indent a line", "this is a tab", cure)
 
 
-@dataclass(frozen=True)
 class ForbiddenCharacter(SyntaxProblem, code="E0107"):
     """A character is in the text that cannot be seen: a control character or a direction mark.
 
@@ -176,7 +168,6 @@ class ForbiddenCharacter(SyntaxProblem, code="E0107"):
         return self.say("this character cannot be seen", f"{what} stands here", cure)
 
 
-@dataclass(frozen=True)
 class UnknownCharacter(SyntaxProblem, code="E0108"):
     """A character has no meaning in the language, at least not here.
 
@@ -223,7 +214,6 @@ def _described(character: str) -> str:
     return f"U+{ord(character):04X} {unicodedata.name(character, '')}".rstrip()
 
 
-@dataclass(frozen=True)
 class UnterminatedString(SyntaxProblem, code="E0113"):
     """A text begins with a quote and has none at its end. A text never spans several lines.
 
@@ -240,7 +230,6 @@ class UnterminatedString(SyntaxProblem, code="E0113"):
         return self.say("this text has no closing quote", "it begins here", cure)
 
 
-@dataclass(frozen=True)
 class MalformedNumber(SyntaxProblem, code="E0114"):
     """A number is written in a way that no number is written, or is too large for any use.
 
@@ -263,7 +252,6 @@ class MalformedNumber(SyntaxProblem, code="E0114"):
         return self.say("this is not a number", fault, cure)
 
 
-@dataclass(frozen=True)
 class UnclosedBracket(SyntaxProblem, code="E0104"):
     """A bracket is opened and never closed before the next declaration begins.
 
@@ -283,7 +271,6 @@ class UnclosedBracket(SyntaxProblem, code="E0104"):
         return self.say(headline, f"no `{closing}` follows it", cure)
 
 
-@dataclass(frozen=True)
 class UnexpectedClosingBracket(SyntaxProblem, code="E0105"):
     """A closing bracket has no opening one, or closes one of the other kind.
 
@@ -307,7 +294,6 @@ class UnexpectedClosingBracket(SyntaxProblem, code="E0105"):
         return self.say(headline, f"`{wanted}` is missing before it", cure, opened)
 
 
-@dataclass(frozen=True)
 class InconsistentIndentation(SyntaxProblem, code="E0109"):
     """A line is indented less than the line above, and no line above it is indented as much.
 
@@ -330,7 +316,6 @@ class InconsistentIndentation(SyntaxProblem, code="E0109"):
         )
 
 
-@dataclass(frozen=True)
 class TooDeep(SyntaxProblem, code="E0116"):
     """Phrases are nested too deeply: brackets in brackets, or one chain of very many parts.
 

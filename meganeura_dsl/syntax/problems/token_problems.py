@@ -3,8 +3,6 @@
 Every class docstring is the page that `meganeura explain CODE` prints.
 """
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import meant
@@ -12,7 +10,6 @@ from meganeura_dsl.syntax.problems import certainty
 from meganeura_dsl.syntax.problems.text_problems import SyntaxProblem, replacing, rewritten
 
 
-@dataclass(frozen=True)
 class UnexpectedToken(SyntaxProblem, code="E0101"):
     """Something stands where the grammar has no place for it.
 
@@ -44,7 +41,6 @@ def _choice(options: tuple[str, ...]) -> str:
     return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"
 
 
-@dataclass(frozen=True)
 class LabelLostColon(SyntaxProblem, code="E0102"):
     """A label and its layer stand side by side, without the colon between them.
 
@@ -70,7 +66,6 @@ class LabelLostColon(SyntaxProblem, code="E0102"):
         )
 
 
-@dataclass(frozen=True)
 class AssignmentInExpression(SyntaxProblem, code="E0103"):
     """A single `=` stands inside an expression. `=` gives a name to a value; `==` compares.
 
@@ -91,7 +86,6 @@ class AssignmentInExpression(SyntaxProblem, code="E0103"):
         )
 
 
-@dataclass(frozen=True)
 class KeywordAsName(SyntaxProblem, code="E0120"):
     """A reserved word stands where a name is needed.
 
@@ -108,7 +102,6 @@ class KeywordAsName(SyntaxProblem, code="E0120"):
         return self.say(f"`{word}` cannot be a name", "this word is reserved", cure)
 
 
-@dataclass(frozen=True)
 class ForeignSpelling(SyntaxProblem, code="E0121"):
     """A word or sign of another language stands here, one that this language spells differently.
 
@@ -125,7 +118,6 @@ class ForeignSpelling(SyntaxProblem, code="E0121"):
         return self.say(headline, "from another language", cure)
 
 
-@dataclass(frozen=True)
 class DuplicateName(SyntaxProblem, code="E0122"):
     """A name is given twice: to arguments of one call, parameters, or an input and a size.
 
@@ -147,7 +139,6 @@ class DuplicateName(SyntaxProblem, code="E0122"):
         return self.say(f"`{self.name}` is given twice", "the second time", None, first)
 
 
-@dataclass(frozen=True)
 class PositionalAfterNamed(SyntaxProblem, code="E0123"):
     """An argument without a name follows one with a name, so its place in the order is unclear.
 
@@ -163,7 +154,6 @@ class PositionalAfterNamed(SyntaxProblem, code="E0123"):
         )
 
 
-@dataclass(frozen=True)
 class MisspeltKeyword(SyntaxProblem, code="E0137"):
     """A word that nothing explains here is almost a keyword that would fit.
 
@@ -193,7 +183,6 @@ _SAME_TYPES = {
 """Element types as other languages name them, of those that a tensor of a program can have."""
 
 
-@dataclass(frozen=True)
 class UnknownElementType(SyntaxProblem, code="E0126"):
     """The word before a shape is none of the element types.
 
@@ -212,7 +201,6 @@ class UnknownElementType(SyntaxProblem, code="E0126"):
         return self.say(headline, "unknown", cure)
 
 
-@dataclass(frozen=True)
 class RestOutsideShape(SyntaxProblem, code="E0127"):
     """`...name` stands in a list. It means any number of axes, so it belongs in a shape.
 
@@ -224,7 +212,6 @@ class RestOutsideShape(SyntaxProblem, code="E0127"):
         return self.say("a list cannot hold `...`", "this is no shape", Help("write out its items"))
 
 
-@dataclass(frozen=True)
 class LabelWithoutLayer(SyntaxProblem, code="E0128"):
     """A path with an index is used as a block. With an index it can only be a label.
 
@@ -238,7 +225,6 @@ class LabelWithoutLayer(SyntaxProblem, code="E0128"):
         return self.say("this label has no layer", f"`{path}` can only be a label", cure)
 
 
-@dataclass(frozen=True)
 class ChainedComparison(SyntaxProblem, code="E0130"):
     """Two comparisons share an operand. Compare twice, and join the comparisons with `and`.
 
@@ -255,7 +241,6 @@ class ChainedComparison(SyntaxProblem, code="E0130"):
         return self.say("comparisons cannot be chained", "the second comparison", cure)
 
 
-@dataclass(frozen=True)
 class MissingComma(SyntaxProblem, code="E0134"):
     """Two things stand side by side in brackets, without a comma or an operator between them.
 

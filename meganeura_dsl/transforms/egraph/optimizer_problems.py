@@ -1,6 +1,5 @@
 """What can be wrong with what the optimizer is asked, and the words for it."""
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
@@ -9,7 +8,6 @@ LISTED = 12
 """How many names of rules a message shows."""
 
 
-@dataclass(frozen=True)
 class UnknownRule(Problem, code="E0570", topic="optimizer"):
     """`--disable-rule` or the setting `disabled_rules` names a rewrite rule that does not exist.
 
@@ -30,7 +28,6 @@ class UnknownRule(Problem, code="E0570", topic="optimizer"):
         )
 
 
-@dataclass(frozen=True)
 class GaveUp(Problem, code="E0571", topic="optimizer"):
     """The optimizer could not finish with all its rules, and does not guess.
 
@@ -48,7 +45,6 @@ class GaveUp(Problem, code="E0571", topic="optimizer"):
         )
 
 
-@dataclass(frozen=True)
 class FoldedOverflow(Problem, code="E0572", topic="optimizer"):
     """A weight that the optimizer derives from others is beyond the largest number of its type.
 

@@ -53,12 +53,12 @@ class Provenance:
         """The rewrites that made the chosen node of a class, or made it equal to one."""
         choice = self.plan.load if number in self.plan.stored else self.plan.run
         node = self.found.nodes[choice[number]]
-        made = None
+        constructor = None
         if (node.op, node.operands) not in self._given:
-            made = constructor_name(type(node.op), len(node.operands))
+            constructor = constructor_name(type(node.op), len(node.operands))
         known = rewrites()
         said = self.found.why.get(number, ())
-        return [rule for rule in said if rule in known and known[rule].made == made]
+        return [rule for rule in said if rule in known and known[rule].constructor == constructor]
 
     @cached_property
     def _numbers(self) -> dict[int, int]:
@@ -120,7 +120,7 @@ def _said(why: Mapping[int, Iterable[str]], part: Mapping[int, bool]) -> list[tu
 
 
 def _counted(
-    told: Collection[tuple[str, int]], below: Mapping[int, list[int]]
+    reported: Collection[tuple[str, int]], below: Mapping[int, list[int]]
 ) -> Iterator[tuple[str, int]]:
     """What rules said of classes: once for a chain, and not again for what chains lead to."""
     heads: dict[tuple[str, int], frozenset[int]] = {}
@@ -129,13 +129,15 @@ def _counted(
         known = heads.get((rule, number))
         if known is None:
             heads[rule, number] = frozenset()
-            inner = (heads_of(rule, each) for each in below.get(number, ()) if (rule, each) in told)
+            inner = (
+                heads_of(rule, each) for each in below.get(number, ()) if (rule, each) in reported
+            )
             under = frozenset[int]().union(*inner)
             known = heads[rule, number] = under if len(under) > 1 else frozenset((number,))
         return known
 
-    hidden = {(rule, each) for rule, number in told for each in below.get(number, ())}
-    for rule, number in sorted(told):
+    hidden = {(rule, each) for rule, number in reported for each in below.get(number, ())}
+    for rule, number in sorted(reported):
         if (rule, number) not in hidden:
             yield from ((rule, each) for each in sorted(heads_of(rule, number)))
 

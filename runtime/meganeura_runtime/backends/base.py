@@ -76,22 +76,24 @@ class Uploaded(Closing):
 class Session(Closing):
     """Parameters and states on a device, and the step that uses and updates them."""
 
-    def __init__(self, kept: Mapping[str, TensorType], inputs: Mapping[str, TensorType]) -> None:
-        self._kept = kept
+    def __init__(
+        self, persistent: Mapping[str, TensorType], inputs: Mapping[str, TensorType]
+    ) -> None:
+        self._persistent = persistent
         self._inputs = inputs
-        self._missing: dict[str, None] = dict.fromkeys(kept)
+        self._missing: dict[str, None] = dict.fromkeys(persistent)
         self._caches: tuple[str, ...] = ()
         self._last: Outputs | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The parameters and states."""
-        return tuple(self._kept)
+        return tuple(self._persistent)
 
     @property
     def parameters(self) -> Mapping[str, TensorType]:
         """The types of the parameters and states."""
-        return self._kept
+        return self._persistent
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:
@@ -115,7 +117,7 @@ class Session(Closing):
 
     def write(self, name: str, array: Array) -> None:
         """Give a parameter or state its value; raises `FeedError` for another name or type."""
-        self._put(name, fitting(name, self._kept, array))
+        self._put(name, fitting(name, self._persistent, array))
         self._missing.pop(name, None)
 
     def read(self, name: str) -> Array:
@@ -123,7 +125,7 @@ class Session(Closing):
 
         Raises `FeedError` for another name, `SessionError` if it has no value yet.
         """
-        known(name, self._kept)
+        known(name, self._persistent)
         if name in self._missing:
             raise SessionError(f"`{name}` has no value yet")
         return self._get(name)
@@ -133,7 +135,7 @@ class Session(Closing):
         for name, array in values.items():
             self.write(name, array)
 
-    def kept(self) -> dict[str, Array]:
+    def persistent(self) -> dict[str, Array]:
         """Read all parameters and states, as `read` does."""
         return {name: self.read(name) for name in self.names}
 
@@ -146,9 +148,8 @@ class Session(Closing):
         """Use the parameters, states and caches of another session in place of own ones.
 
         What either of the two writes or updates, the other reads. Both run on one device and keep
-        the same tensors, in the order that `kept_first` gives them; raises `SessionError` where
-        that is not so. This one has not been used yet, and the other one has to stay open as long
-        as it is.
+        the same tensors, in the order of `persistent_first`; raises `SessionError` where that is
+        not so. This one has not been used yet, and the other one has to stay open as long as it is.
         """
         if other.parameters != self.parameters:
             raise SessionError(NOT_ALIKE)
@@ -190,7 +191,7 @@ class Session(Closing):
     def _clear(self, names: Sequence[str]) -> None:
         """Make tensors that are kept zeros."""
         for name in names:
-            of = self._kept[name]
+            of = self._persistent[name]
             self.write(name, np.zeros(concrete_shape(of.shape), storage_type(of.dtype)))
 
     def upload(self, feeds: Mapping[str, Array]) -> Uploaded:
@@ -308,13 +309,13 @@ OpenSession = Callable[[Graph], Session]
 
 def leaf_types(graph: Graph) -> tuple[dict[str, TensorType], dict[str, TensorType]]:
     """The types of what a graph keeps, and of what it is fed, by name."""
-    kept: dict[str, TensorType] = {}
+    persistent: dict[str, TensorType] = {}
     inputs: dict[str, TensorType] = {}
     for value in graph.values:
         if isinstance(value.op, Leaf):
-            leaves = inputs if isinstance(value.op, Input) else kept
+            leaves = inputs if isinstance(value.op, Input) else persistent
             leaves[value.op.name] = value.type
-    return kept, inputs
+    return persistent, inputs
 
 
 def caches_of(graph: Graph) -> tuple[str, ...]:
@@ -323,7 +324,7 @@ def caches_of(graph: Graph) -> tuple[str, ...]:
     return tuple(op.name for op in leaves if isinstance(op, Parameter) and op.kind == "cache")
 
 
-def kept_first(graph: Graph) -> Graph:
+def persistent_first(graph: Graph) -> Graph:
     """The graph with what it keeps first, by name.
 
     So graphs that keep the same have it in the same places, and their sessions can share it.

@@ -1,14 +1,11 @@
 """What a device cannot do, and the words for it."""
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.memory_estimate import MemoryExceededError, gigabytes
 
 
-@dataclass(frozen=True)
 class DeviceFailure(Problem, code="E0551", topic="device"):
     """The device that was asked for is not there, or stopped working.
 
@@ -22,7 +19,6 @@ class DeviceFailure(Problem, code="E0551", topic="device"):
         return self.message(self.reason)
 
 
-@dataclass(frozen=True)
 class BeyondLimits(Problem, code="E0552", topic="device"):
     """A value of the program is larger than the adapter can hold or reach in one piece.
 
@@ -46,7 +42,6 @@ class BeyondLimits(Problem, code="E0552", topic="device"):
         )
 
 
-@dataclass(frozen=True)
 class TooLittleMemory(Problem, code="E0554", topic="device"):
     """A step takes more memory than the device has.
 
@@ -71,7 +66,7 @@ class TooLittleMemory(Problem, code="E0554", topic="device"):
         need, available = error.need, error.available
         cure, change = "a smaller batch takes less", None
         if available is None:
-            half = gigabytes((need.bytes + need.kept) // 2)
+            half = gigabytes((need.bytes + need.persistent) // 2)
             cure = f"half the batch would take about {half}"
         elif (share := need.share(available)) == 0:
             cure = "even without a batch, its parameters would not fit"
@@ -96,7 +91,6 @@ class TooLittleMemory(Problem, code="E0554", topic="device"):
         return self.message(headline, *remarks, cure=cure)
 
 
-@dataclass(frozen=True)
 class UnsupportedOp(Problem, code="E0558", topic="device"):
     """The program needs an op that the backend of the device does not have.
 
@@ -119,7 +113,6 @@ class UnsupportedOp(Problem, code="E0558", topic="device"):
         )
 
 
-@dataclass(frozen=True)
 class UnsupportedPrecision(Problem, code="E0559", topic="device"):
     """The device computes in other floats than `precision` asks for.
 
@@ -140,7 +133,6 @@ class UnsupportedPrecision(Problem, code="E0559", topic="device"):
         )
 
 
-@dataclass(frozen=True)
 class NoClock(Problem, code="E0590", topic="device"):
     """Kernels are to be timed, and the adapter has no clock that a program may read.
 

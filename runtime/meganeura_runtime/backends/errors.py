@@ -13,9 +13,9 @@ class LimitError(Exception):
 
     def __init__(self, value: Value, limit: str, needed: str, allowed: str) -> None:
         location = str(value.origin)
-        made = f"`{type(value.op).__name__}` gives {value.type}"
+        result = f"`{type(value.op).__name__}` gives {value.type}"
         super().__init__(
-            f"{location}{': ' if location else ''}{made}, which needs {needed}; "
+            f"{location}{': ' if location else ''}{result}, which needs {needed}; "
             f"the adapter's limit `{limit}` is {allowed}"
         )
         self.value = value

@@ -45,9 +45,9 @@ class CheckedSession(SessionProxy):
         self._bounds = bounds
         self._checks = checks
 
-    def kept(self) -> dict[str, Array]:
+    def persistent(self) -> dict[str, Array]:
         """Read all parameters and states."""
-        return self._inner.kept()
+        return self._inner.persistent()
 
     def _put(self, name: str, array: Array) -> None:
         if name in self._bounds:
@@ -78,9 +78,9 @@ class CheckedSession(SessionProxy):
         try:
             return _Checked(run(), self._checks)
         except OutsideError as error:
-            raise ProblemError(self._told(error)) from error
+            raise ProblemError(self._problem(error)) from error
 
-    def _told(self, error: OutsideError) -> ComputedIndexOutside:
+    def _problem(self, error: OutsideError) -> ComputedIndexOutside:
         """What the reference found while it computed, with the place that picks so many things."""
         locations = (check.location for check in self._checks.values() if check.count == error.size)
         return ComputedIndexOutside(error.id, error.size, next(locations, ""))
@@ -107,10 +107,10 @@ class UpdatingSession(CheckedSession):
         """Check all steps so far."""
         self._settle(0)
 
-    def kept(self) -> dict[str, Array]:
+    def persistent(self) -> dict[str, Array]:
         """Read all parameters and states, once all steps are known to be right."""
         self._settle(0)
-        return super().kept()
+        return super().persistent()
 
     def _get(self, name: str) -> Array:
         self._settle(0)

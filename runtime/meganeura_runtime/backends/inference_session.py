@@ -21,8 +21,8 @@ from meganeura_runtime.backends.base import (
     Session,
     Uploaded,
     caches_of,
-    kept_first,
     leaf_types,
+    persistent_first,
 )
 from meganeura_runtime.backends.compile_cache import Rewritten, cached_inference
 from meganeura_runtime.backends.index_checks import with_indices_checked
@@ -67,7 +67,7 @@ def shared_form(graph: Graph, rewriting: RewriteOptions) -> Graph:
     checked = with_checks(graph)
     if rewriting.enabled:
         checked = cached_inference(checked, rewriting, "train").graph
-    return kept_first(checked)
+    return persistent_first(checked)
 
 
 class InferenceSession(SessionProxy):

@@ -20,14 +20,16 @@ class MemoryEstimate:
     """What a step takes at its fullest moment, in bytes."""
 
     bytes: int
-    kept: int
+    persistent: int
     """Of these, what does not depend on the batch: parameters, states and moments."""
     largest: tuple[str, ...]
     """The largest of what else there is then, in words."""
 
     def share(self, available: int) -> float:
         """About how much of the batch would fit, at most 1."""
-        return min(1.0, max(0.0, (available - self.kept) / max(1, self.bytes - self.kept)))
+        return min(
+            1.0, max(0.0, (available - self.persistent) / max(1, self.bytes - self.persistent))
+        )
 
 
 class MemoryExceededError(OutOfMemoryError):
@@ -59,10 +61,10 @@ def available_bytes() -> int | None:
 def estimate_memory(graph: Graph) -> MemoryEstimate:
     """What the interpreter holds at the fullest moment of a step."""
     fullest = fullest_values(graph)
-    kept = sum(stored_bytes(value) for value in graph.values if _is_persistent(value))
+    persistent = sum(stored_bytes(value) for value in graph.values if _is_persistent(value))
     rest = [value for value in fullest if not _is_persistent(value)]
     largest = sorted(rest, key=stored_bytes, reverse=True)[:NAMED]
-    return MemoryEstimate(sum(fullest.values()), kept, tuple(map(_told, largest)))
+    return MemoryEstimate(sum(fullest.values()), persistent, tuple(map(_described, largest)))
 
 
 def fullest_values(graph: Graph) -> dict[Value, int]:
@@ -122,6 +124,6 @@ def _is_persistent(value: Value) -> bool:
     return isinstance(value.op, Leaf) and value.op.is_persistent
 
 
-def _told(value: Value) -> str:
+def _described(value: Value) -> str:
     what = f"`{value.op.name}`" if isinstance(value.op, Leaf) else f"`{type(value.op).__name__}`"
     return f"{gigabytes(stored_bytes(value))}: {what} {value.type} {value.origin}".rstrip()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_names import SYNTAX, DeviceNames
-from meganeura_dsl.support.phases import Phase, tell
+from meganeura_dsl.support.phases import Phase, report_phase
 from meganeura_runtime.backends.backend import ALONE, Backend, Hosts, OpenDevice, Rendezvous
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
@@ -140,7 +140,7 @@ def choose_device(
     else:
         device, phase = begun.result()
     if device.backend.capabilities.opens_slowly:
-        tell(phase)
+        report_phase(phase)
     device = device.at(precision)
     return device.tuned() if tuned else device
 

@@ -22,8 +22,8 @@ class SizedSession(Session):
     """Sessions of graphs that keep the same tensors, and differ in their inputs or their sizes.
 
     The first one holds the parameters and states; the graphs have them in the order of
-    `kept_first`. `open_for` opens the session of other inputs when a step first has them; it raises
-    for what cannot be.
+    `persistent_first`. `open_for` opens the session of other inputs when a step first has them; it
+    raises for what cannot be.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class SizedSession(Session):
         for each in self.opened:
             each.settle()
 
-    def kept(self) -> dict[str, Array]:
+    def persistent(self) -> dict[str, Array]:
         """Read all parameters and states."""
         self.settle()
-        return self._first.kept()
+        return self._first.persistent()
 
     def _put(self, name: str, array: Array) -> None:
         self._first.write(name, array)

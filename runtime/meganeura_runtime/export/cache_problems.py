@@ -1,13 +1,10 @@
 """What is exported computes the same each time it is called: it has no caches."""
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Report
 from meganeura_dsl.ir.graph import Graph
 from meganeura_runtime.backends.base import caches_of
 
 
-@dataclass(frozen=True)
 class ExportedCache(Problem, code="E0667", topic="cache"):
     """A model with caches is to be exported or compiled into a file.
 

@@ -1,11 +1,8 @@
 """Problems of generations."""
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Help, Problem, Report
 
 
-@dataclass(frozen=True)
 class WrongSampling(Problem, code="E0662", topic="generation"):
     """A setting of a generation is out of range.
 
@@ -22,7 +19,6 @@ class WrongSampling(Problem, code="E0662", topic="generation"):
         return self.message(f"`{self.name}` is {self.value}", cure=Help(f"it is {self.wanted}"))
 
 
-@dataclass(frozen=True)
 class TooLong(Problem, code="E0661", topic="generation"):
     """A prompt and what is to follow it are longer than the model's memory.
 

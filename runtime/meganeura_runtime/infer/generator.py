@@ -272,13 +272,13 @@ class Generator(Closing):
         if parts is None:
             parts = self._parts(self._elaborate(step))
         shared = self._first if self._sessions else None
-        made = open_shared(parts.rest, self._open, self._rewriting, shared)
-        self._sessions[step] = made
-        return made
+        elaborated = open_shared(parts.rest, self._open, self._rewriting, shared)
+        self._sessions[step] = elaborated
+        return elaborated
 
-    def _parts(self, made: TokenGraph) -> Hoisted:
+    def _parts(self, elaborated: TokenGraph) -> Hoisted:
         """What runs for a context, and what runs for tokens."""
-        graph = made.elaboration.graph
+        graph = elaborated.elaboration.graph
         return hoist(graph, self.context) if self.context else Hoisted(Graph((), {}), graph)
 
 
@@ -313,7 +313,7 @@ def _positions(elaboration: Elaboration) -> int:
     return min([UNBOUNDED, *counts])
 
 
-def _may_chain(made: TokenGraph) -> bool:
+def _may_chain(elaborated: TokenGraph) -> bool:
     """Whether every token that is drawn is one that the model takes, so that nobody checks it."""
-    bounds = [leaf_bounds(made.elaboration.graph), made.elaboration.stated_bounds({})]
-    return all(made.vocabulary <= each[IDS].count for each in bounds if IDS in each)
+    bounds = [leaf_bounds(elaborated.elaboration.graph), elaborated.elaboration.stated_bounds({})]
+    return all(elaborated.vocabulary <= each[IDS].count for each in bounds if IDS in each)

@@ -1,6 +1,5 @@
 """Problems of the inputs of inference."""
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
 
@@ -10,7 +9,6 @@ Kind = Literal["image", "sound"]
 """What files are read as that hold no tensors."""
 
 
-@dataclass(frozen=True)
 class WrongInputs(Problem, code="E0560", topic="inputs"):
     """The inputs given are not those the model takes.
 
@@ -36,7 +34,6 @@ class WrongInputs(Problem, code="E0560", topic="inputs"):
         return Help("give it with", f"--input {self.missing[0]}=FILE") if self.missing else None
 
 
-@dataclass(frozen=True)
 class InputShape(Problem, code="E0561", topic="inputs"):
     """An input has another shape than the model takes.
 
@@ -64,7 +61,6 @@ class InputShape(Problem, code="E0561", topic="inputs"):
         )
 
 
-@dataclass(frozen=True)
 class OpenSize(Problem, code="E0562", topic="inputs"):
     """A size of the model does not follow from its inputs.
 
@@ -81,7 +77,6 @@ class OpenSize(Problem, code="E0562", topic="inputs"):
         )
 
 
-@dataclass(frozen=True)
 class UnusedChoice(Problem, code="E0565", topic="inputs"):
     """An option says how images or sounds are read, and none is read.
 

@@ -38,14 +38,14 @@ class Given:
 
 @dataclass
 class Reader:
-    """Reads the files of each input, and reports each step by `tell`.
+    """Reads the files of each input, and reports each step by `report`.
 
     What a model draws its random numbers from is `seed`, unless it is given too.
     """
 
     declared: Mapping[str, TensorType]
     choices: Choices
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     seed: int = 0
     tensors: dict[str, StoredTensor] = field(default_factory=dict[str, StoredTensor])
 
@@ -108,7 +108,7 @@ class Reader:
 
     def _images(self, name: str, paths: Sequence[Path]) -> list[Array]:
         wanted, arrays = self.declared[name], list[Array]()
-        self._tell_config()
+        self._report_config()
         form = self.choices.image_steps(wanted)
         if form is None:
             raise ProblemError(UnfitInput(name, paths[0], str(wanted), IMAGE_FORM))
@@ -119,20 +119,20 @@ class Reader:
         for path in paths:
             found = images.read_image(path, form.colors, form.steps)
             colours = "in colour" if form.colors == 3 else "in grey"
-            self.tell(f"{name}: {path}, {found.height} x {found.width}, {colours}, {form.steps}")
+            self.report(f"{name}: {path}, {found.height} x {found.width}, {colours}, {form.steps}")
             arrays.append(found.values)
         if len({array.shape for array in arrays}) > 1:
             reason = "the images of a batch have different sizes; --image-size makes them equal"
             raise ProblemError(UnfitInput(name, paths[0], str(wanted), reason))
         return arrays
 
-    def _tell_config(self) -> None:
+    def _report_config(self) -> None:
         if self.choices.config is not None:
-            self.tell(f"as told by {self.choices.config}")
+            self.report(f"as told by {self.choices.config}")
 
     def _sounds(self, name: str, paths: Sequence[Path]) -> list[Array]:
         wanted, sounds = self.declared[name], list[Array]()
-        self._tell_config()
+        self._report_config()
         form = self.choices.sound_form(wanted)
         if form is None:
             raise ProblemError(UnfitInput(name, paths[0], str(wanted), SOUND_FORM))
@@ -142,7 +142,7 @@ class Reader:
         for path in paths:
             found = audio.read_sound(path, form.mels, form.frames)
             channels = "mono" if found.channels == 1 else f"{found.channels} channels mixed"
-            self.tell(
+            self.report(
                 f"{name}: {path}, {found.seconds:.2f} s at {found.rate:,} Hz, {channels}, "
                 f"log-mel {form.mels} x {form.frames:,}, silence up to {form.frames / 100:g} s"
             )

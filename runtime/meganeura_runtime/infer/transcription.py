@@ -61,12 +61,12 @@ class SpeechTask:
     @classmethod
     def of(cls, elaborate: Elaborate, weights: Sequence[Path]) -> "SpeechTask":
         """What a model takes; raises `ProblemError` for one that does not take one sound."""
-        made = elaborate(TokenStep(UNBOUNDED, 1))
-        types = {name: made.elaboration.inputs[name] for name in made.context}
+        elaborated = elaborate(TokenStep(UNBOUNDED, 1))
+        types = {name: elaborated.elaboration.inputs[name] for name in elaborated.context}
         found = {name: _window(type_, weights) for name, type_ in types.items()}
         sounds = {name: each for name, each in found.items() if each is not None}
         if len(types) != 1 or len(sounds) != 1:
-            declared = types or {IDS: made.elaboration.inputs[IDS]}
+            declared = types or {IDS: elaborated.elaboration.inputs[IDS]}
             shown = tuple((each, str(type_)) for each, type_ in declared.items())
             raise ProblemError(WrongInputs((), ("sound",), shown))
         ((name, window),) = sounds.items()

@@ -86,6 +86,13 @@ class Progress(BaseModel):
     """The learning rate that was set by hand, which ended the schedule."""
     reduction: Reduction = Reduction()
     """What held-out examples have done to the learning rate."""
+    reductions: dict[str, Reduction] = Field(default_factory=dict[str, Reduction])
+    """The same of the paths that have schedules of their own, by their globs."""
+
+    def reductions_of(self, settings: RunSettings) -> tuple[Reduction, ...]:
+        """What held-out examples have done to each of `all_schedules` of settings."""
+        by_path = (self.reductions.get(glob, Reduction()) for glob in settings.schedules)
+        return (self.reduction, *by_path)
 
 
 def origins(files: Iterable[Path]) -> tuple[Origin, ...]:
@@ -98,9 +105,9 @@ def origins(files: Iterable[Path]) -> tuple[Origin, ...]:
     return tuple(found)
 
 
-def write_checkpoint(path: Path, kept: Mapping[str, Array], progress: Progress) -> None:
+def write_checkpoint(path: Path, persistent: Mapping[str, Array], progress: Progress) -> None:
     """Save what the session keeps, at once; raises `ProblemError` where it cannot be."""
-    write_tensors(path, kept, {KEY: progress.model_dump_json()})
+    write_tensors(path, persistent, {KEY: progress.model_dump_json()})
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, StoredTensor], Progress]:

@@ -15,7 +15,6 @@ SHOWN = 3
 """How many names a message shows as examples."""
 
 
-@dataclass(frozen=True)
 class MalformedRename(Problem, code="E0585", topic="weights"):
     r"""A rename of tensors is not a pattern and a replacement.
 
@@ -37,7 +36,6 @@ class MalformedRename(Problem, code="E0585", topic="weights"):
         )
 
 
-@dataclass(frozen=True)
 class NothingToRename(Problem, code="E0586", topic="weights"):
     """A rename matches no tensor of the files, or none that an earlier one has left.
 
@@ -56,7 +54,6 @@ class NothingToRename(Problem, code="E0586", topic="weights"):
         )
 
 
-@dataclass(frozen=True)
 class SameName(Problem, code="E0587", topic="weights"):
     """Two tensors of a file are given one name."""
 

@@ -79,7 +79,6 @@ class Difference:
     hint: str = ""
 
 
-@dataclass(frozen=True)
 class WeightsMismatch(Problem, code="E0540", topic="weights"):
     """A weights file and the parameters of a model are not the same set of tensors.
 
@@ -140,7 +139,6 @@ class WeightsMismatch(Problem, code="E0540", topic="weights"):
             yield Remark(title, "\n".join([*shown, *more]))
 
 
-@dataclass(frozen=True)
 class NothingToAllow(Problem, code="E0541", topic="weights"):
     """A glob that should excuse missing or unexpected tensors matches none of them.
 

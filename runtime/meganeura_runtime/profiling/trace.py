@@ -77,11 +77,11 @@ class TracedSession(SessionProxy):
     def __init__(self, graph: Graph, inner: Session, trace: Trace) -> None:
         super().__init__(graph, inner)
         self._trace = trace
-        self._made = 0
+        self._count = 0
 
-    def kept(self) -> dict[str, Array]:
+    def persistent(self) -> dict[str, Array]:
         """Read all parameters and states."""
-        return self._inner.kept()
+        return self._inner.persistent()
 
     def _put(self, name: str, array: Array) -> None:
         self._inner.write(name, array)
@@ -90,7 +90,7 @@ class TracedSession(SessionProxy):
         return self._inner.read(name)
 
     def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
-        number, self._made = self._made, self._made + 1
+        number, self._count = self._count, self._count + 1
         self._trace.is_on = self._trace.is_due(number)
         if not self._trace.is_on:
             return self._inner.step(feeds)

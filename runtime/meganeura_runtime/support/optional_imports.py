@@ -1,13 +1,11 @@
 """Libraries that only some users need: imported when a file asks for them, named when missing."""
 
-from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Report
 
 
-@dataclass(frozen=True)
 class MissingExtra(Problem, code="E0564", topic="installation"):
     """A file needs a library that is not installed.
 

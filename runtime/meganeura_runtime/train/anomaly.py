@@ -34,14 +34,14 @@ class Suspect:
     """A step before it runs: its number from 0, its inputs, and the parameters and states."""
 
     step: int
-    kept: Mapping[str, Array]
+    persistent: Mapping[str, Array]
     fed: Mapping[str, Array]
 
     def judge(self, graph: Graph, session: Session, outputs: Mapping[str, Array]) -> Anomaly | None:
         """Whether something that came of the step is not finite, and what first."""
-        if is_finite(outputs) and is_finite(session.kept()):
+        if is_finite(outputs) and is_finite(session.persistent()):
             return None
-        value = Interpreter(graph).find({**self.kept, **self.fed}, _is_not_finite)
+        value = Interpreter(graph).find({**self.persistent, **self.fed}, _is_not_finite)
         return Anomaly(self.step + 1, value)
 
 
@@ -59,7 +59,7 @@ def find_anomaly(
         if step < good:
             session.step(fed)
             continue
-        suspect = Suspect(step, session.kept(), feeder.whole(step))
+        suspect = Suspect(step, session.persistent(), feeder.whole(step))
         anomaly = suspect.judge(job.step_at(step), session, dict(session.step(fed)))
         if anomaly is not None:
             return anomaly

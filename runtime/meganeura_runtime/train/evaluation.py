@@ -57,7 +57,7 @@ class Evaluator:
     def measure(
         self,
         batches: Iterable[HeldBatch],
-        kept: Mapping[str, Array],
+        persistent: Mapping[str, Array],
         shown: Shown | None = None,
     ) -> dict[str, float]:
         """The mean loss and metrics over all examples, with these parameters and states.
@@ -76,7 +76,7 @@ class Evaluator:
                 written.discard(self._close_oldest())
             graph, session = self._session(key)
             if key not in written:
-                session.load({name: kept[name] for name in session.names})
+                session.load({name: persistent[name] for name in session.names})
                 written.add(key)
             data = batch.take(session.own(batch.examples))
             outputs = session.step(feeds(graph, data, self.recipe.settings.seed, 0, 0.0))

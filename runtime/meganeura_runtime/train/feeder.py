@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.transforms.optimizers.schedules import Reduction
 from meganeura_runtime.io.data.batches import drawn_in_epoch, order_of_epoch
 from meganeura_runtime.io.data.splits import StoredSplit
 from meganeura_runtime.io.tensors.stored_tensor import Array
@@ -21,8 +22,8 @@ class Feeder:
         """`own` says which of so many examples of a batch this process feeds."""
         self._job = job
         self._own = own
-        self._scales: list[tuple[int, float]] = []
-        """What rates are multiplied with, each from a step on."""
+        self._reductions = [(0, (Reduction(),) * len(job.settings.all_schedules))]
+        """What evaluations did to the rates, each from a step on."""
         self._fed = -1
         """The step that was fed last."""
         self._order = lru_cache(maxsize=2)(self._order_of)  # of this pass, and of the next one
@@ -45,13 +46,12 @@ class Feeder:
 
     def rates(self, step: int) -> tuple[float, ...]:
         """The learning rates of a step: that of all paths, and of those that have their own."""
-        found = [scale for first, scale in self._scales if first <= step]
-        scale = found[-1] if found else 1.0
-        return self._job.settings.learning_rates(step, self._job.length, scale)
+        *_, reductions = (found for first, found in self._reductions if first <= step)
+        return self._job.settings.learning_rates(step, self._job.length, reductions)
 
-    def scale_rates(self, first: int, scale: float) -> None:
-        """Multiply the rate of all from step `first` on, instead of what did so far."""
-        self._scales.append((first, scale))
+    def reduce_rates(self, first: int, reductions: tuple[Reduction, ...]) -> None:
+        """Reduce the rates from step `first` on, instead of as they were so far."""
+        self._reductions.append((first, reductions))
 
     def whole(self, step: int) -> dict[str, Array]:
         """What all processes together feed to the step as the program says it."""

@@ -13,8 +13,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import RunSettings
-from meganeura_dsl.settings.setting_values import RawSettings, whole, with_overrides
-from meganeura_dsl.settings.settings_problems import NothingToFollow
+from meganeura_dsl.settings.setting_values import RawSettings, with_overrides
 from meganeura_dsl.transforms.optimizers.schedules import RunLength
 from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_runtime.io.checkpoint import Fingerprint
@@ -29,6 +28,7 @@ from meganeura_runtime.train.recipe import (
     SizedStep,
     Start,
     recipe_of,
+    require_followed,
     require_shares,
     settings_of,
 )
@@ -173,12 +173,9 @@ def _settings(
 
 
 def _require_measured(written: RawSettings, recipe: Recipe, dataset: Dataset) -> None:
-    """Raise `ProblemError` unless what the schedule follows is measured after epochs."""
-    schedule = recipe.settings.schedule
-    if schedule.follows is None:
+    """Raise `ProblemError` unless what schedules follow is measured after epochs."""
+    if all(schedule.follows is None for schedule in recipe.settings.all_schedules):
         return
     measured = dict[str, Value]() if dataset.test is None else recipe.evaluation({}).outputs
     known = tuple(name for name, value in measured.items() if value.type.rank == 0)
-    if schedule.follows not in known:
-        span = written["schedule"].span if "schedule" in written else whole("schedule")
-        raise ProblemError(NothingToFollow(span, schedule.word, schedule.follows, known))
+    require_followed(written, recipe.settings, known)

@@ -147,8 +147,10 @@ def _divided(dataset: Dataset, share: float, seed: int, span: Span) -> Dataset:
     if not len(out) or len(out) == split.examples:
         reason = f"{share:g} of {split.examples:,} examples are {len(out):,}"
         raise ProblemError(UnclearValidation(span, reason))
-    kept = np.delete(np.arange(split.examples), out)
-    return replace(dataset, train=split.only(kept), test=replace(split.only(out), weights=None))
+    remaining = np.delete(np.arange(split.examples), out)
+    return replace(
+        dataset, train=split.only(remaining), test=replace(split.only(out), weights=None)
+    )
 
 
 @dataclass(frozen=True)

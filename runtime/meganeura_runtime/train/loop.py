@@ -146,7 +146,7 @@ class Loop:
         self.stale = 0
         """Evaluations since then."""
         self.feeder = Feeder(job, self.session.own)
-        self.reduction = Reduction()
+        self.reductions = (Reduction(),) * len(job.settings.all_schedules)
         self.clock = Clock()
         self.meter = UsageMeter(lambda: self.session.is_busy, is_ahead=self.session.ahead > 0)
         self.opened = perf_counter()
@@ -167,13 +167,13 @@ class Loop:
     def go_on(self, resumption: Resumption) -> None:
         """Load what a run goes on with."""
         progress = resumption.progress
-        self.session.load(resumption.kept)
+        self.session.load(resumption.persistent)
         self.trained.steps = self.finite = progress.step
         self.losses = Losses(progress.loss_sum, progress.loss_examples)
         self.epoch = progress.epoch
         self.is_ended = progress.is_ended and progress.step == self.job.steps
         self.best, self.stale = progress.best_value, progress.stale
-        self._reduce(progress.reduction)
+        self._reduce(progress.reductions_of(self.job.settings))
         self.folder.forget_after(progress.step)
 
     def run(self) -> Finished:
@@ -191,7 +191,7 @@ class Loop:
             if self.ahead is not None:
                 self.ahead.close()
         if not epochs:
-            self._save_weights(self.session.kept())
+            self._save_weights(self.session.persistent())
         lasted = perf_counter() - started
         finished = Finished(self.step, lasted, interrupted, self.meter.usage())
         self.watch(finished)
@@ -218,9 +218,9 @@ class Loop:
         """Save all before the end that was asked for."""
         self._read()
         self.meter.pause()
-        kept = self.session.kept()
-        self._save_checkpoint(kept, epoch, position)
-        self._save_weights(kept)
+        persistent = self.session.persistent()
+        self._save_checkpoint(persistent, epoch, position)
+        self._save_weights(persistent)
 
     def _finish_beginning(self) -> None:
         """Wait for the kernels and the first checkpoint; from here on there is one."""
@@ -302,7 +302,7 @@ class Loop:
 
     def _look(self) -> Outputs:
         """Make a step and see to it that all of its results are finite."""
-        suspect = Suspect(self.step, self.session.kept(), self.feeder.whole(self.step))
+        suspect = Suspect(self.step, self.session.persistent(), self.feeder.whole(self.step))
         outputs = self.trained.step(self.feeder.feeds(self.step))
         anomaly = suspect.judge(self.job.step_at(self.step - 1), self.session, outputs)
         if anomaly is not None:
@@ -349,7 +349,7 @@ class Loop:
             self.losses.add(reading, loss)
         is_whole = reading.step == (reading.epoch + 1) * self.job.steps_per_epoch
         if is_whole or reading.step == self.job.steps:
-            self._tell_epoch(reading)
+            self._report_epoch(reading)
         if is_whole:
             self.losses = Losses()
 
@@ -365,7 +365,7 @@ class Loop:
             rate, speeds = reading.rates[0], (speed.steps, speed.examples)
             self.watch(Logged(reading.step, reading.epoch, loss, metrics, rate, *speeds))
 
-    def _tell_epoch(self, last: Reading) -> None:
+    def _report_epoch(self, last: Reading) -> None:
         """Tell the mean loss of an epoch, or of the part of it that the run ends with."""
         steps = last.step - last.epoch * self.job.steps_per_epoch
         loss, seconds = self.losses.mean, self.losses.seconds(last)
@@ -384,9 +384,9 @@ class Loop:
             return
         self._read()
         self.meter.pause()
-        kept = self.session.kept()
+        persistent = self.session.persistent()
         if held_out is not None and evaluate:
-            self._evaluate(held_out, kept, epoch)
+            self._evaluate(held_out, persistent, epoch)
         if self._is_exhausted():
             last = save = True
             self.watch(
@@ -396,18 +396,18 @@ class Loop:
             position = self.step - epoch * self.job.steps_per_epoch
             is_whole = position == self.job.steps_per_epoch
             self.is_ended = last and not is_whole
-            self._save_checkpoint(kept, *((epoch + 1, 0) if is_whole else (epoch, position)))
+            self._save_checkpoint(persistent, *((epoch + 1, 0) if is_whole else (epoch, position)))
         if last:
-            self._save_weights(kept)
+            self._save_weights(persistent)
         self.clock.leave_out(perf_counter() - started)
         self.meter.begin()
 
-    def _evaluate(self, held_out: Split, kept: Mapping[str, Array], epoch: int) -> None:
+    def _evaluate(self, held_out: Split, persistent: Mapping[str, Array], epoch: int) -> None:
         """Measure the held-out examples, and keep the weights if none were better."""
         shown = Shown()
         with self.span("evaluation"):
             batches = held_batches(self.job, held_out)
-            metrics = self.trained.measure(batches, kept, shown)
+            metrics = self.trained.measure(batches, persistent, shown)
         rate = self._follow(metrics)
         chosen = self.job.settings.best_metric
         value = metrics[chosen.name]
@@ -419,23 +419,22 @@ class Loop:
         self.watch(Evaluated(self.step, epoch, loss, metrics, best, rate))
         if best:
             self.best = value
-            self._write_weights(self.folder.best, kept)
+            self._write_weights(self.folder.best, persistent)
 
     def _follow(self, measured: Mapping[str, float]) -> float | None:
-        """Let the schedule follow an evaluation; the rate from here on, where that changed."""
-        schedule, before = self.job.settings.schedule, self.reduction.scale
-        if schedule.follows is None:
-            return None
-        self._reduce(schedule.measured(self.reduction, measured[schedule.follows]))
-        return None if self.reduction.scale == before else self.feeder.rates(self.step)[0]
+        """Let schedules follow an evaluation; the rate from here on, where that changed."""
+        before = self.reductions[0].scale
+        self._reduce(self.job.settings.reduced(self.reductions, measured))
+        return None if self.reductions[0].scale == before else self.feeder.rates(self.step)[0]
 
-    def _reduce(self, reduction: Reduction) -> None:
+    def _reduce(self, reductions: tuple[Reduction, ...]) -> None:
         """Change the rates of the next steps to what evaluations made of them."""
-        if reduction.scale != self.reduction.scale:
-            self.feeder.scale_rates(self.step, reduction.scale)
+        pairs = zip(reductions, self.reductions, strict=True)
+        if any(after.scale != before.scale for after, before in pairs):
+            self.feeder.reduce_rates(self.step, reductions)
             if self.ahead is not None:
                 self.ahead.refresh(self.feeder.rates(self.step))
-        self.reduction = reduction
+        self.reductions = reductions
 
     def _write_shown(self, shown: Shown, epoch: int) -> None:
         """Write what an evaluation shows, and a record of each file."""
@@ -444,27 +443,27 @@ class Loop:
             for name, file in shown.write(self.folder.path, self.step):
                 self.folder.add_metrics({**record, "name": name, "file": file})
 
-    def _save_weights(self, kept: Mapping[str, Array]) -> None:
-        self._write_weights(self.folder.weights, kept)
+    def _save_weights(self, persistent: Mapping[str, Array]) -> None:
+        self._write_weights(self.folder.weights, persistent)
         self.watch(Saved(self.folder.weights))
 
-    def _write_weights(self, path: Path, kept: Mapping[str, Array]) -> None:
+    def _write_weights(self, path: Path, persistent: Mapping[str, Array]) -> None:
         if self.folder.writes:
-            self.trained.write_weights(path, kept)
+            self.trained.write_weights(path, persistent)
 
-    def _save_checkpoint(self, kept: Mapping[str, Array], epoch: int, position: int) -> None:
+    def _save_checkpoint(self, persistent: Mapping[str, Array], epoch: int, position: int) -> None:
         """Save everything; the next step will be number `position` of `epoch`.
 
         What is not finite never takes the place of what is.
         """
         ignores = self.job.settings.not_finite == NotFinitePolicy.IGNORE
-        if self.last is not None and not ignores and not is_finite(kept):
+        if self.last is not None and not ignores and not is_finite(persistent):
             raise ProblemError(self._explained(self.last))
         with self.span("checkpoint"):
-            self._write_checkpoint(kept, epoch, position)
+            self._write_checkpoint(persistent, epoch, position)
         self.watch(Saved(self.folder.checkpoint))
 
-    def _write_checkpoint(self, kept: Mapping[str, Array], epoch: int, position: int) -> None:
+    def _write_checkpoint(self, persistent: Mapping[str, Array], epoch: int, position: int) -> None:
         if not self.folder.writes:
             return
         progress = Progress(
@@ -480,9 +479,10 @@ class Loop:
             loss_sum=self.losses.sum,
             loss_examples=self.losses.examples,
             is_ended=self.is_ended,
-            reduction=self.reduction,
+            reduction=self.reductions[0],
+            reductions=dict(zip(self.job.settings.schedules, self.reductions[1:], strict=True)),
         )
-        write_checkpoint(self.folder.checkpoint, kept, progress)
+        write_checkpoint(self.folder.checkpoint, persistent, progress)
 
     def _record(self, kind: str, step: int, epoch: int, numbers: Mapping[str, float]) -> None:
         self.folder.add_metrics({"kind": kind, "step": step, "epoch": epoch, **numbers})

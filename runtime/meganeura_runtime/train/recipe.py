@@ -12,6 +12,7 @@ import numpy as np
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError, ProblemsError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.declarations.training_blocks import setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph, Leaf
@@ -24,13 +25,13 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
-from meganeura_dsl.settings.parameter_groups import group_problems
+from meganeura_dsl.settings.parameter_groups import SCHEDULE, group_problems
 from meganeura_dsl.settings.run_settings import RunSettings, resolve_settings
 from meganeura_dsl.settings.setting_values import RawSettings, whole
 from meganeura_dsl.settings.settings_problems import MetricTaken, NothingToFollow
 from meganeura_dsl.transforms import training_step as training
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
-from meganeura_dsl.transforms.optimizers.schedules import RunLength
+from meganeura_dsl.transforms.optimizers.schedules import Reduction, RunLength
 from meganeura_dsl.transforms.optimizers.update import average_of
 from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_runtime.backends.backend import OpenDevice, Spread
@@ -191,12 +192,12 @@ class Recipe:
             raise DeviceError(f"{hosts} hosts train together: --set devices=N says on how many")
         return device
 
-    def scheduled_rates(self, step: int, scale: float) -> tuple[float, ...]:
+    def scheduled_rates(self, step: int, reductions: Sequence[Reduction]) -> tuple[float, ...]:
         """As `RunSettings.learning_rates`, where nothing but `steps` ends the run."""
         settings, steps = self.settings, self.settings.steps
         length = RunLength(steps or 1, settings.steps_per_epoch or 1)
         at = step if steps is None else min(step, steps)
-        return settings.learning_rates(at, length, scale)
+        return settings.learning_rates(at, length, reductions)
 
     @cached_property
     def program_hash(self) -> str:
@@ -208,11 +209,11 @@ class Recipe:
         """What every kept leaf of the step holds before the first one; moments start at zero."""
         declared = {each.name: each for each in self.parameters}
         declared |= {average_of(each.name): each for each in self.parameters}
-        kept = [leaf for leaf in leaves(self.compiled) if leaf.is_persistent]
+        persistent = [leaf for leaf in leaves(self.compiled) if leaf.is_persistent]
         with ThreadPoolExecutor(DRAWERS, thread_name_prefix="values") as threads:
-            of_leaves = [declared.get(leaf.name) for leaf in kept]
-            arrays = threads.map(self._initial, kept, of_leaves)
-            return {leaf.name: array for leaf, array in zip(kept, arrays, strict=True)}
+            of_leaves = [declared.get(leaf.name) for leaf in persistent]
+            arrays = threads.map(self._initial, persistent, of_leaves)
+            return {leaf.name: array for leaf, array in zip(persistent, arrays, strict=True)}
 
     def _initial(self, leaf: Leaf, declared: ParameterInfo | None) -> Array:
         """What a kept leaf begins with: what was given, what was declared, or zeros.
@@ -348,15 +349,20 @@ def recipe_by_hand(
 def require_measured(
     program: Program, train: str, settings: RunSettings, signature: Signature
 ) -> None:
-    """Raise `ProblemError` unless what the best is chosen by, and a schedule follows, is there."""
-    best, schedule = settings.best_metric.name, settings.schedule
+    """Raise `ProblemError` unless what the best is chosen by, and schedules follow, is there."""
+    best = settings.best_metric.name
     if best not in signature.measured:
         raise ProblemError(NoSuchMetric(best, signature.measured))
-    if schedule.follows is not None and schedule.follows not in signature.measured:
-        written = pipeline.train_settings(program, train)
-        span = written["schedule"].span if "schedule" in written else whole("schedule")
-        known = signature.measured
-        raise ProblemError(NothingToFollow(span, schedule.word, schedule.follows, known))
+    require_followed(pipeline.train_settings(program, train), settings, signature.measured)
+
+
+def require_followed(written: RawSettings, settings: RunSettings, known: tuple[str, ...]) -> None:
+    """Raise `ProblemError` unless what schedules follow is known."""
+    keys = (setting_key(SCHEDULE, glob) for glob in (None, *settings.schedules))
+    for key, schedule in zip(keys, settings.all_schedules, strict=True):
+        if schedule.follows is not None and schedule.follows not in known:
+            span = written[key].span if key in written else whole(key)
+            raise ProblemError(NothingToFollow(span, schedule.word, schedule.follows, known))
 
 
 def settings_of(

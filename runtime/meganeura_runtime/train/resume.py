@@ -52,7 +52,7 @@ class Resumption:
     """How far a run has come, and what it kept."""
 
     progress: Progress
-    kept: Mapping[str, Array]
+    persistent: Mapping[str, Array]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def resume_job(
         revise=partial(_revised, progress.settings, overrides),
         data=replace(data, run=folder.path),
     )  # fmt: skip
-    kept = _kept(tensors, job, progress)
+    persistent = _persistent(tensors, job, progress)
     if progress.is_by_hand:
         epoch, position = divmod(progress.step, job.steps_per_epoch)
         progress = progress.model_copy(update={"epoch": epoch, "position": position})
@@ -107,7 +107,7 @@ def resume_job(
         _require_same_data(job, progress)
     if progress.step != progress.epoch * job.steps_per_epoch + progress.position:
         raise ProblemError(CannotResume("its checkpoint contradicts itself about its step"))
-    return job, Resumption(progress, kept)
+    return job, Resumption(progress, persistent)
 
 
 def resume_by_hand(
@@ -126,7 +126,7 @@ def resume_by_hand(
     now = settings_of(program, train, overrides, needs_data=False)
     settings = _revised(progress.settings, overrides, now)
     recipe = recipe_by_hand(program, train, settings, gradients=gradients)
-    return recipe, Resumption(progress, _kept(tensors, recipe, progress))
+    return recipe, Resumption(progress, _persistent(tensors, recipe, progress))
 
 
 def origins_of(recipe: Recipe, resumption: Resumption | None) -> tuple[Origin, ...]:
@@ -190,7 +190,7 @@ def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) ->
     return stored.model_copy(update={name: getattr(now, name) for name in names})
 
 
-def _kept(
+def _persistent(
     tensors: Mapping[str, StoredTensor], recipe: Recipe, progress: Progress
 ) -> dict[str, Array]:
     """The tensors of a checkpoint, which must be those that the same recipe keeps between steps."""

@@ -79,15 +79,15 @@ class RunFolder:
             except OSError as error:
                 reason = error.strerror or str(error)
                 raise ProblemError(UnreadableFile(self.metrics, reason)) from None
-            kept = [f"{line.decode()}\n" for line in lines if _is_by(step, line)]
-            write_text(self.metrics, "".join(kept))
+            remaining = [f"{line.decode()}\n" for line in lines if _is_by(step, line)]
+            write_text(self.metrics, "".join(remaining))
 
     def write_settings(self, settings: RunSettings, weights: Sequence[Origin] = ()) -> None:
         """Write `settings.json`, which also names the weights the run started from."""
         if not self.writes:
             return
-        told = {**settings.model_dump(mode="json"), "weights": [dict(each) for each in weights]}
-        write_text(self.settings, json.dumps(told, indent=2) + "\n")
+        content = {**settings.model_dump(mode="json"), "weights": [dict(each) for each in weights]}
+        write_text(self.settings, json.dumps(content, indent=2) + "\n")
 
     def add_metrics(self, record: Mapping[str, str | float]) -> None:
         """Add one line to `metrics.jsonl`. A number that is not finite becomes null."""
@@ -200,8 +200,8 @@ def _is_by(step: int, line: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     match record:
-        case {"step": int(made)}:
-            return made <= step
+        case {"step": int(number)}:
+            return number <= step
         case _:
             return False
 

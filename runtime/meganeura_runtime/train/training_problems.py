@@ -8,7 +8,6 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 
 
-@dataclass(frozen=True)
 class LossNotFinite(Problem, code="E0550", topic="training"):
     """The loss became infinite or NaN, and every parameter with it or soon after.
 
@@ -57,7 +56,6 @@ class InputMismatch:
         return f"`{self.name}` of a batch for `{train}` is {self.given}, and not {self.wanted}"
 
 
-@dataclass(frozen=True)
 class BatchMismatch(Problem, code="E0546", topic="training"):
     """A batch that Python gave does not fit the inputs of the `train` block.
 
@@ -82,7 +80,6 @@ class BatchMismatch(Problem, code="E0546", topic="training"):
         return self.message(first, *remarks, cure=Help(self.hint) if self.hint else None)
 
 
-@dataclass(frozen=True)
 class NoLength(Problem, code="E0548", topic="training"):
     """A schedule needs to know of a run what a trainer that is given batches does not.
 
@@ -104,7 +101,6 @@ class NoLength(Problem, code="E0548", topic="training"):
         )
 
 
-@dataclass(frozen=True)
 class NoSuchMetric(Problem, code="E0549", topic="training"):
     """The best weights are to be chosen by a metric that the `train` block does not have.
 
@@ -124,7 +120,6 @@ class NoSuchMetric(Problem, code="E0549", topic="training"):
         )
 
 
-@dataclass(frozen=True)
 class NothingToStopBy(Problem, code="E0573", topic="training"):
     """A run is to end when evaluations get no better, and there is nothing to evaluate on.
 
@@ -138,7 +133,6 @@ class NothingToStopBy(Problem, code="E0573", topic="training"):
         )
 
 
-@dataclass(frozen=True)
 class CannotResume(Problem, code="E0553", topic="training"):
     """A run cannot go on as if it had not been interrupted.
 
@@ -157,7 +151,6 @@ class CannotResume(Problem, code="E0553", topic="training"):
         return self.message(headline, cure=cure)
 
 
-@dataclass(frozen=True)
 class FolderInUse(Problem, code="E0555", topic="training"):
     """Another process is writing to the folder of a run.
 
@@ -178,7 +171,6 @@ class FolderInUse(Problem, code="E0555", topic="training"):
         )
 
 
-@dataclass(frozen=True)
 class DataChanged(Problem, code="E0557", topic="training"):
     """A run cannot go on with other data than it was begun with.
 
@@ -205,7 +197,6 @@ class DataChanged(Problem, code="E0557", topic="training"):
         )
 
 
-@dataclass(frozen=True)
 class IndivisibleBatch(Problem, code="E0567", topic="training"):
     """A batch cannot be divided evenly over the devices that are to share it.
 
@@ -238,7 +229,6 @@ class IndivisibleBatch(Problem, code="E0567", topic="training"):
         return Help("a multiple is shared evenly", f"--set {self.size}={near}")
 
 
-@dataclass(frozen=True)
 class UnnamedFolder(Problem, code="E0566", topic="training"):
     """A run on several hosts has no name for its folder.
 
@@ -256,7 +246,6 @@ class UnnamedFolder(Problem, code="E0566", topic="training"):
         )
 
 
-@dataclass(frozen=True)
 class LogRefused(Problem, code="E0622", topic="training"):
     """A library that the setting `log` asks for would not begin a log.
 

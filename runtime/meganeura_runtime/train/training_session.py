@@ -15,7 +15,7 @@ from meganeura_runtime.backends.base import (
     Outputs,
     Session,
     Uploaded,
-    kept_first,
+    persistent_first,
 )
 from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.sized_session import SizedSession
@@ -51,7 +51,7 @@ class TrainingSession(Closing):
         with ExitStack() as opened:
             others = tuple(others)
             is_one = not (any_size or others)
-            graph = recipe.compiled if is_one else kept_first(recipe.compiled)
+            graph = recipe.compiled if is_one else persistent_first(recipe.compiled)
             first = opened.enter_context(self._checked(graph, recipe.bounds))
             self.session = first
             if not is_one:
@@ -70,24 +70,26 @@ class TrainingSession(Closing):
     def measure(
         self,
         batches: Iterable[HeldBatch],
-        kept: Mapping[str, Array],
+        persistent: Mapping[str, Array],
         shown: Shown | None = None,
     ) -> dict[str, float]:
         """The mean loss and metrics over examples; `shown` takes what the program shows of them.
 
         Where there is an average of a parameter, it takes the place of it.
         """
-        return self.evaluator.measure(batches, self.averaged(kept), shown)
+        return self.evaluator.measure(batches, self.averaged(persistent), shown)
 
-    def averaged(self, kept: Mapping[str, Array]) -> dict[str, Array]:
+    def averaged(self, persistent: Mapping[str, Array]) -> dict[str, Array]:
         """The parameters and states of the program, by their averages where there are some."""
         found: dict[str, Array] = {}
         for each in self.recipe.parameters:
-            now = kept[each.name]
-            found[each.name] = kept.get(average_of(each.name), now).astype(now.dtype, copy=False)
+            now = persistent[each.name]
+            found[each.name] = persistent.get(average_of(each.name), now).astype(
+                now.dtype, copy=False
+            )
         return found
 
-    def write_weights(self, path: Path, kept: Mapping[str, Array]) -> None:
+    def write_weights(self, path: Path, persistent: Mapping[str, Array]) -> None:
         """Save the parameters and states of the program, averaged where they are.
 
         Raises `ProblemError`.
@@ -95,7 +97,7 @@ class TrainingSession(Closing):
         ema = self.recipe.settings.ema
         which = {} if ema is None else {"weights": f"exponential moving average, decay {ema}"}
         metadata = {"format": "pt", "train": self.recipe.name, "step": str(self.steps), **which}
-        write_weights(path, self.recipe.parameters, self.averaged(kept), metadata)
+        write_weights(path, self.recipe.parameters, self.averaged(persistent), metadata)
 
     def close(self) -> None:
         """Give the memory of all sessions back."""
@@ -107,7 +109,7 @@ class TrainingSession(Closing):
 
     def _shared(self, step: SizedStep, bounds: Mapping[str, Bound]) -> Session:
         """A session of another step, which keeps what the first one does, in the same order."""
-        return self._checked(kept_first(step.optimized), bounds)
+        return self._checked(persistent_first(step.optimized), bounds)
 
     def _open_for(self, shapes: Mapping[str, tuple[int, ...]]) -> Session:
         """The session of a step that is fed otherwise: of another size, or another part."""

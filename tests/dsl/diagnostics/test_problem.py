@@ -1,6 +1,5 @@
 """Problems are collected once each, in order, and only errors count as errors."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
@@ -9,7 +8,6 @@ from meganeura_dsl.diagnostics.problem import Problem, ProblemError, Report, Sev
 from meganeura_dsl.diagnostics.source import Source, Span
 
 
-@dataclass(frozen=True)
 class Wrong(Problem, code="E0999", topic="test"):
     """An error, at a place or at none."""
 
@@ -20,7 +18,6 @@ class Wrong(Problem, code="E0999", topic="test"):
         return self.message(self.headline, span=self.span)
 
 
-@dataclass(frozen=True)
 class Remarkable(Wrong):
     """A note of the same words."""
 

@@ -52,7 +52,16 @@ PROVED = (
 )
 """What needs no check. An input that is an index itself is looked at where it comes from."""
 
+EACH = "insert_axis(id, 1, 3)"
 OPEN = (
+    (
+        f"where({EACH} == iota(3), table[:4], f32({EACH} != -9)) + gather(table, 1 * id)",
+        7,
+    ),
+    (
+        f"where({EACH} == iota(3), table[:4], f32({EACH} != 9)) + gather(table, 1 * id)",
+        7,
+    ),
     ("gather(table, any_ + 1)", 7),
     ("gather(table, iota(4) + 4)", 7),
     ("gather(table, -any_)", 7),
@@ -254,3 +263,21 @@ def test_padding_adds_zeros() -> None:
     six = build.add(ops.Add(), build.add(ops.Iota(6)), full(build, SIX, 3))
     padded = build.add(ops.Pad((1,), (0,), (0,)), six)
     assert ranges_of(build.graph({"padded": padded}), {})[padded.id] == Range(0, 8)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "largest", "outside"),
+    [
+        (DType.I32, 4, None),
+        (DType.I32, 5, 5),
+        (DType.I32, (1 << 31) - 1, (1 << 31) - 1),
+        (DType.I32, 1 << 31, -(1 << 31)),
+        (DType.I32, (1 << 32) - 1, -1),
+        (DType.U32, 1 << 31, 1 << 31),
+        (DType.U32, (1 << 32) - 1, (1 << 32) - 1),
+    ],
+)
+def test_what_is_outside_is_told_as_its_type_has_it(
+    dtype: DType, largest: int, outside: int | None
+) -> None:
+    assert Check(0, dtype, 5, "").outside(largest) == outside

@@ -11,7 +11,13 @@ from meganeura_dsl.diagnostics.problem import ProblemsError
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.run_settings import MEANINGS, RunSettings, resolve_settings
 from meganeura_dsl.transforms.optimizers.optimizers import Sgd
-from meganeura_dsl.transforms.optimizers.schedules import Constant, Cosine, RunLength, Step
+from meganeura_dsl.transforms.optimizers.schedules import (
+    Constant,
+    Cosine,
+    Reduction,
+    RunLength,
+    Step,
+)
 from meganeura_runtime.backends.registry import DEVICE_NAMES
 
 TINY = 5e-324
@@ -136,11 +142,14 @@ def test_paths_have_schedules_of_their_own() -> None:
     run, updates = RunLength(steps=20, steps_per_epoch=10), RunLength(10, 5)
     for step in (0, 3, 11):
         each = [each.at(step // 2, updates) for each in settings.all_schedules]
-        assert settings.learning_rates(step, run) == tuple(0.5 * factor for factor in each)
-        assert settings.learning_rates(step, run, 0.1)[0] == 0.5 * each[0] * 0.1
+        plain = [Reduction()] * len(each)
+        rates = settings.learning_rates(step, run, plain)
+        assert rates == tuple(0.5 * factor for factor in each)
+        reduced = settings.learning_rates(step, run, [*plain[1:], Reduction(scale=0.1)])
+        assert reduced == (*rates[:-1], rates[-1] * 0.1)
     assert not resolved('schedule["a.*"]=constant(warmup=1)').is_steady
     assert resolved('schedule["a.*"]=constant()').is_steady
-    for wrong in ("plateau()", "frozen", "cosine(final=2)", "1"):
+    for wrong in ("frozen", "cosine(final=2)", "1"):
         with pytest.raises(ProblemsError):
             resolved(f'schedule["a.*"]={wrong}')
 

@@ -15,7 +15,7 @@ OTHER = "4567cdef"
 @pytest.fixture(autouse=True)
 def untold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Notes are given once in a process, which here is once in a test."""
-    monkeypatch.setattr("meganeura_dsl.support.disk_cache._told", set[str]())
+    monkeypatch.setattr("meganeura_dsl.support.disk_cache._reported", set[str]())
 
 
 @pytest.fixture
@@ -166,3 +166,34 @@ def test_what_another_process_removes_meanwhile_is_no_error(kept: DiskCache) -> 
     assert kept.find(OTHER) is None
     kept.store(KEY, b"content")
     assert kept.find(KEY) == b"content"
+
+
+REASONS = {
+    "cut short": "it is damaged, or of another key",
+    "another key's": "it is damaged, or of another key",
+    "newer": "it is of another version",
+    "foreign": "it is no entry",
+    "an enormous line": "it is no entry",
+}
+
+
+@pytest.mark.parametrize("damage", REASONS)
+def test_why_an_entry_is_not_used_is_told(
+    damage: str, kept: DiskCache, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = path_of(kept)
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    assert kept.find(KEY) is None
+    assert REASONS[damage] in caplog.text
+
+
+def test_an_entry_is_as_old_as_its_last_use_and_not_as_who_looked_at_it(tmp_path: Path) -> None:
+    whole = DiskCache(tmp_path / "cache")
+    for key in (KEY, OTHER):
+        whole.store(key, bytes(1000))
+    os.utime(path_of(whole), (2_000, 1_000))
+    os.utime(path_of(whole, OTHER), (1_000, 2_000))
+    small = DiskCache(whole.folder, most_bytes=2_500)
+    small.store("89abef01", bytes(1000))
+    assert small.find(KEY) is None
+    assert small.find(OTHER) == bytes(1000)

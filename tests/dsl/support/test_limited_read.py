@@ -28,3 +28,15 @@ def test_a_file_that_is_replaced_by_a_pipe_meanwhile_is_refused(
     with pytest.raises(NotAFileError, match="a pipe"):
         descriptor_of(tmp_path / "pipe")
     os.close(descriptor_of(tmp_path / "some"))
+
+
+def test_a_file_that_grows_meanwhile_is_not_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "some"
+    path.write_bytes(b"a")
+    before = path.stat()
+    path.write_bytes(b"a" * (MEBIBYTE + 1))
+    monkeypatch.setattr(Path, "stat", lambda _: before)
+    with pytest.raises(TooLongError, match="more than 1 MiB"):
+        read_bytes(path, 1)

@@ -83,11 +83,11 @@ def test_after_a_wrong_step_nothing_can_be_read(tmp_path: Path) -> None:
     job = prepare(pipeline.load(str(path)), "fit", tmp_path, ["device=cpu"])
     with with_indices_checked(job.compiled, ReferenceSession(job.compiled), {}) as session:
         session.load(job.initial_values())
-        session.kept()
+        session.persistent()
         with pytest.raises(ProblemError, match="E0537"):
             session.step(Feeder(job).feeds(0))
         with pytest.raises(ProblemError, match="E0537"):
-            session.kept()
+            session.persistent()
         for name in session.names:
             with pytest.raises(ProblemError, match="E0537"):
                 session.read(name)

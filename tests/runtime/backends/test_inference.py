@@ -56,7 +56,7 @@ def test_it_keeps_the_parameters_of_the_program(name: str) -> None:
     session.step(values(graph, kept=False))
     assert isinstance(session, InferenceSession)
     assert session.names == tuple(given)
-    for key, array in session.kept().items():
+    for key, array in session.persistent().items():
         np.testing.assert_array_equal(array, given[key], strict=True)
 
 

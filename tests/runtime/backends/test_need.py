@@ -45,11 +45,11 @@ def chain(batch: int) -> Graph:
 
 def test_a_value_counts_from_its_computation_to_its_last_use() -> None:
     found = estimate_memory(chain(10))
-    assert found.kept == 4000
+    assert found.persistent == 4000
     assert found.bytes == 4000 + 3 * 40_000  # the weights, the input, an op's operand and result
     assert found.largest[0].startswith("0.0 MB: `")
     twice = estimate_memory(chain(20))
-    assert twice.bytes - twice.kept == 2 * (found.bytes - found.kept)
+    assert twice.bytes - twice.persistent == 2 * (found.bytes - found.persistent)
 
 
 def test_the_rounds_of_a_loop_count() -> None:

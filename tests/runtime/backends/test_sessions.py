@@ -71,8 +71,8 @@ def test_steps_update_what_later_steps_read(open_session: Open) -> None:
     assert float(session.step(fed(1))["loss"]) == 1 + 2 - 3
     np.testing.assert_array_equal(session.read("layer.w"), [0.5, 1.5, 3.5])
     assert float(session.step(fed(2))["loss"]) == 1 + 1.5 - 7
-    np.testing.assert_array_equal(session.kept()["layer.w"], [-0.5, 1, 4.5])
-    np.testing.assert_array_equal(session.kept()["scale"], np.ones(3))
+    np.testing.assert_array_equal(session.persistent()["layer.w"], [-0.5, 1, 4.5])
+    np.testing.assert_array_equal(session.persistent()["scale"], np.ones(3))
 
 
 def test_outputs_have_names_types_and_lengths(open_session: Open) -> None:
@@ -255,10 +255,10 @@ def test_all_parameters_are_read_in_few_pieces(
     monkeypatch.setattr("meganeura_runtime.backends.webgpu.session.MOST_READ", most)
     with WebGpuSession(plan_graph(descent(), device.limits), device) as session:
         with pytest.raises(SessionError, match=r"`layer.w` has no value yet"):
-            session.kept()
+            session.persistent()
         session.load({"layer.w": np.arange(3, dtype=np.float32), "scale": np.ones(3, np.float32)})
         before = device.read_backs
-        kept = session.kept()
+        kept = session.persistent()
         assert device.read_backs == before + (2 if most == 1 else 1)
         assert tuple(kept) == session.names
         assert [array.tolist() for array in kept.values()] == [[0, 1, 2], [1, 1, 1]]
@@ -271,7 +271,7 @@ def test_parameters_of_several_buffers_are_read_from_their_own(device: Device) -
     assert len({tensor.slot.buffer for tensor in plan.parameters}) == 2
     with WebGpuSession(plan, device) as session:
         session.load({"layer.w": np.arange(3, dtype=np.float32), "scale": np.ones(3, np.float32)})
-        assert [array.tolist() for array in session.kept().values()] == [[0, 1, 2], [1, 1, 1]]
+        assert [array.tolist() for array in session.persistent().values()] == [[0, 1, 2], [1, 1, 1]]
 
 
 @pytest.mark.adapter

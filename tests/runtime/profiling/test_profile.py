@@ -112,9 +112,9 @@ def test_examples_fit_their_leaves_and_stay_where_they_make_sense() -> None:
     rate = build.add(Input(LEARNING_RATE, DType.F32, ()))
     graph = build.graph({"y": build.add(Gather(0), table, ids), "z": build.add(Sub(), rate, rate)})
     found, again = example_of(graph), example_of(graph)
-    assert found.kept.keys() == {"table"}
-    assert found.kept["table"].min() >= 0
+    assert found.persistent.keys() == {"table"}
+    assert found.persistent["table"].min() >= 0
     assert set(found.feeds["ids"]) <= set(range(7))
     assert found.feeds["ids"].dtype == np.int32
     assert found.feeds[LEARNING_RATE] == 0
-    np.testing.assert_array_equal(found.kept["table"], again.kept["table"])
+    np.testing.assert_array_equal(found.persistent["table"], again.persistent["table"])

@@ -58,6 +58,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "a share held out": ("validation=0.3", "shuffle=false", "ema=0.9", "save_every=2"),
     "so many steps": ("steps=7", "log_every=0", "seed=3", "schedule=step(every=1, gamma=0.5)"),
     "groups": ('optimizer["*.bias"]=sgd(lr=0.1)', 'optimizer["fc2.*"]=none', "gradient_norm=true"),
+    "a group": ('optimizer["*.bias"]=none', "accumulate=2", "drop_last=false", "epochs=3"),
     "classes in balance": ("balance=y", "log_every=3", "optimize=false"),
 }
 ON_THE_PAGE = ("step", "parameters", "measures", "best_step", "curves")
@@ -76,8 +77,8 @@ def described() -> Iterator[str]:
             yield ""
 
 
-def _run(place: Path, overrides: tuple[str, ...]) -> Iterator[str]:
-    """A run that is stopped after its third step, and goes on to its end."""
+def _program(place: Path, overrides: tuple[str, ...]) -> pipeline.Program:
+    """The program in a folder, beside its data."""
     generator = np.random.default_rng(0)
     x, y = generator.normal(size=(22, 1, 4, 4)), generator.integers(0, 3, 22)
     tensors = {"train.x": x.astype(np.float32), "train.y": y.astype(np.int32)}
@@ -85,7 +86,22 @@ def _run(place: Path, overrides: tuple[str, ...]) -> Iterator[str]:
         tensors |= {name.replace("train", "test"): each[:6] for name, each in tensors.items()}
     save_file(tensors, place / "points.safetensors")
     (place / "fit.mgn").write_text(PROGRAM)
-    program = pipeline.load(str(place / "fit.mgn"))
+    return pipeline.load(str(place / "fit.mgn"))
+
+
+def events(place: Path, folder: RunFolder) -> Iterator[str]:
+    """What a short run tells."""
+    overrides, told = ("epochs=1", "log_every=1"), list[Event]()
+    program = _program(place, overrides)
+    folder.path.mkdir(exist_ok=True)
+    job = prepare(program, "fit", place, overrides)
+    train(job, folder, ReferenceSession, told.append, lambda: False)
+    yield from (f"{type(each).__name__} {shown(_told(each))}" for each in told)
+
+
+def _run(place: Path, overrides: tuple[str, ...]) -> Iterator[str]:
+    """A run that is stopped after its third step, and goes on to its end."""
+    program = _program(place, overrides)
     (place / "run").mkdir()
     folder, told = RunFolder(place / "run"), list[Event]()
 
@@ -98,36 +114,42 @@ def _run(place: Path, overrides: tuple[str, ...]) -> Iterator[str]:
     train(job, folder, ReferenceSession, told.append, lambda: False, RunOptions(resumed))
     for event in told:
         if not isinstance(event, Stepped):
-            yield f"{type(event).__name__} {_shown(_told(event))}"
+            yield f"{type(event).__name__} {shown(_told(event))}"
+    yield from written(folder)
+
+
+def written(folder: RunFolder) -> Iterator[str]:
+    """What the folder of a run holds."""
     for line in (folder.path / "metrics.jsonl").read_text().splitlines():
-        yield f"metrics {_shown(json.loads(line))}"
+        yield f"metrics {shown(json.loads(line))}"
     progress = read_checkpoint(folder.checkpoint)[1]
-    yield f"settings {_shown(progress.settings.model_dump(mode='json', exclude_defaults=True))}"
-    yield f"checkpoint {_shown(progress.model_dump(mode='json', exclude={'program', 'settings'}))}"
+    yield f"settings {shown(progress.settings.model_dump(mode='json', exclude_defaults=True))}"
+    yield f"checkpoint {shown(progress.model_dump(mode='json', exclude={'program', 'settings'}))}"
     page = run_data(summary_of(folder.path))
     curves = cast("list[CurveData]", page["curves"])
     page["curves"] = [each for each in curves if not UNTIMED.search(each["name"])]
-    yield from (f"page {name}: {_shown(page[name])}" for name in ON_THE_PAGE)
+    yield from (f"page {name}: {shown(page[name])}" for name in ON_THE_PAGE)
     for path in sorted(each for each in folder.path.rglob("*") if each.is_file()):
-        yield f"file {path.relative_to(folder.path)} {_content(path)}".rstrip()
+        yield f"file {path.relative_to(folder.path)} {content(path)}".rstrip()
 
 
 def _told(event: Event) -> object:
     return event.path.name if isinstance(event, Saved) else asdict(event)
 
 
-def _content(path: Path) -> str:
+def content(path: Path) -> str:
     """What a matrix holds; the sum and the sum of squares of each tensor."""
     if path.parent.name == "shown" and path.suffix == ".json":
-        return _shown(json.loads(path.read_text()))
+        return shown(json.loads(path.read_text()))
     if path.suffix != ".safetensors":
         return ""
     tensors = load_file(path)
     sums = {name: (float(each.sum()), float((each * each).sum())) for name, each in tensors.items()}
-    return _shown(dict(sorted(sums.items())))
+    return shown(dict(sorted(sums.items())))
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value as a line, with few digits and without times."""
     return json.dumps(_plain(value), sort_keys=False)
 
 

@@ -10,7 +10,7 @@ from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.device_usage import DeviceUsage, UsageMeter
 from meganeura_runtime.train.events import Finished
 from meganeura_runtime.train.feeder import Feeder
-from tests.runtime.runs import Place
+from tests.runtime.runs import Workspace
 
 
 @dataclass
@@ -115,11 +115,27 @@ class Slow(Feeder):
 def test_a_run_says_that_its_inputs_are_slow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = Place(tmp_path)
+    workspace = Workspace(tmp_path)
     monkeypatch.setattr("meganeura_runtime.train.loop.Feeder", Slow)
-    place.start("run")
-    (finished,) = [event for event in place.told if isinstance(event, Finished)]
+    workspace.start("run")
+    (finished,) = [event for event in workspace.events if isinstance(event, Finished)]
     busy, inputs, between = _shares(finished.usage)
     assert inputs > 0.4
     assert busy > 0
     assert busy + inputs + between == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("looks", "idle"), [("bbbb", 0), ("bbbi", 1), ("bbib", 1), ("bbii", 3), ("biii", 5)]
+)
+@pytest.mark.parametrize("inputs", [0, 1])
+def test_of_the_time_in_which_work_ended_half_counts(looks: str, idle: float, inputs: int) -> None:
+    """A look every 2 s, of 8 s in all, which finds the device busy or idle."""
+    seen = iter(f"b{looks}")
+    times = iter(range(0, 100, 2))
+    meter = UsageMeter(lambda: next(seen) == "b", is_ahead=True, now=lambda: next(times))
+    meter.begin()
+    for _ in looks:
+        meter.look(for_inputs=bool(inputs))
+    shares = 1 - idle / 8, inputs * idle / 8, (1 - inputs) * idle / 8
+    assert _shares(meter.usage()) == pytest.approx(shares)

@@ -12,7 +12,7 @@ import pytest
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.io.files.file_problems import CannotWrite
 from meganeura_runtime.train import folder_lock
-from meganeura_runtime.train.folder_lock import LOCK, locked
+from meganeura_runtime.train.folder_lock import LOCK, is_locked, locked
 from meganeura_runtime.train.run_folder import named_folder, new_folder, resumed_folder
 from meganeura_runtime.train.training_problems import FolderInUse
 
@@ -193,3 +193,15 @@ def test_a_lock_has_the_number_of_its_process_alone(tmp_path: Path) -> None:
         assert path.read_text() == str(os.getpid())
     finally:
         os.close(descriptor)
+
+
+def test_to_ask_leaves_no_file_open(tmp_path: Path) -> None:
+    with locked(tmp_path):
+        pass
+    (tmp_path / LOCK).touch()
+    before = os.dup(0)
+    os.close(before)
+    assert not is_locked(tmp_path)
+    after = os.dup(0)
+    os.close(after)
+    assert after == before

@@ -44,7 +44,7 @@ def reference() -> tuple[list[float], Mapping[str, float], Mapping[str, Array]]:
         session.load(job.initial_values())
         for step in range(job.steps):
             losses.append(float(session.step(feeder.feeds(step))["loss"]))
-        kept = session.kept()
+        kept = session.persistent()
     held_out = job.dataset.test
     assert held_out is not None
     batches = held_batches(job, held_out)

@@ -141,16 +141,18 @@ class Loop(Op, abstract=True):
         self, build: Builder, leaves: Mapping[str, Value]
     ) -> tuple[dict[int, Value], tuple[Value, ...], tuple[Value, ...]]:
         """One round in a builder: each value by its id in the body; what is next, and given."""
-        made: dict[int, Value] = {}
+        rebuilt: dict[int, Value] = {}
         for value in self.body.graph.values:
             op = value.op
             if isinstance(op, Input):
-                made[value.id] = leaves[op.name]
+                rebuilt[value.id] = leaves[op.name]
                 continue
             with build.at(value.origin):
-                made[value.id] = build.reapply(value, *(made[each.id] for each in value.operands))
-        following = tuple([made[value.id] for value in self.next])
-        return made, following, tuple([made[value.id] for value in self.given])
+                rebuilt[value.id] = build.reapply(
+                    value, *(rebuilt[each.id] for each in value.operands)
+                )
+        following = tuple([rebuilt[value.id] for value in self.next])
+        return rebuilt, following, tuple([rebuilt[value.id] for value in self.given])
 
 
 def stack(of: TensorType, axis: int, rounds: Size) -> TensorType:

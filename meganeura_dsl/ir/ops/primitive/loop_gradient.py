@@ -62,7 +62,7 @@ class LoopGradient:
         rest = [region.leaf(each.type) for each in captured]
         leaves = [*carries, *slices, *rest]
         named = dict(zip(op.names, leaves, strict=True))
-        made, following, given = op.instantiate(self.build, {ROUND: region.round_index, **named})
+        rebuilt, following, given = op.instantiate(self.build, {ROUND: region.round_index, **named})
         ends = {index: region.leaf(starts[index].type) for index in self._active()}
         wrt = [leaf for leaf in leaves if leaf.type.dtype.is_float]
         found = pull_back(self.build, self._seeds(following, given, ends), wrt)
@@ -72,7 +72,7 @@ class LoopGradient:
             for leaf, part in zip(wrt, found, strict=True)
             if part is not None
         }
-        self._offer(carries, made, settled)
+        self._offer(carries, rebuilt, settled)
         return self._close(ends, [parts.get(leaf.id) for leaf in leaves])
 
     def _active(self) -> list[int]:
@@ -112,14 +112,14 @@ class LoopGradient:
         return seeds
 
     def _offer(
-        self, carries: Sequence[Value], made: Mapping[int, Value], settled: "_Settled"
+        self, carries: Sequence[Value], rebuilt: Mapping[int, Value], settled: "_Settled"
     ) -> None:
         """Note what need not be computed, as the loop forth can collect it."""
         for index, leaf in enumerate(carries):
             self.saved[leaf.id] = self.op.body.inputs[f"{CARRY}{index}"]
         for value in self.op.body.graph.values:
             if value.operands and not value.op.traits.isdisjoint(SAVED):
-                forth = settled.value(made[value.id])
+                forth = settled.value(rebuilt[value.id])
                 if self.region.depends(forth):
                     self.saved.setdefault(forth.id, value)
         for number in self.saved:
@@ -217,9 +217,9 @@ class LoopGradient:
         is_read = value.id in self.region.slices or value.id in self.saved
         if not is_read:
             known = [each.axis for each in self.collected if each.value is value]
-            made = known[0] if known else axis
-            stack = self._collect(value, made)
-            return lambda: self._moved(stack(), made, axis)
+            rebuilt = known[0] if known else axis
+            stack = self._collect(value, rebuilt)
+            return lambda: self._moved(stack(), rebuilt, axis)
         if value.id in self.saved:
             self.wanted.add(value.id)
 

@@ -65,9 +65,9 @@ class Region:
 
     def leaf(self, of: TensorType) -> Value:
         """A value that differs from round to round."""
-        made = self.build.add(Bound(f"#{self.build.count}", of.dtype, of.shape))
-        self._leaves.add(made.id)
-        return made
+        leaf_value = self.build.add(Bound(f"#{self.build.count}", of.dtype, of.shape))
+        self._leaves.add(leaf_value.id)
+        return leaf_value
 
     @property
     def time(self) -> Value:

@@ -55,9 +55,11 @@ class FusionModel:
         ops = {type(node.op) for node in nodes}
         self._is_kernel = {op: _is_kernel(op, apart=apart) for op in ops}
         in_memory = {op for op in ops if self._is_kernel[op] or op.operands == NOTHING}
-        self._kept = self._in_memory(roots)
+        self._materialized = self._in_memory(roots)
         self._joined = self._after_kernels()
-        self.stored = self._kept | {node.owner for node in nodes if type(node.op) in in_memory}
+        self.stored = self._materialized | {
+            node.owner for node in nodes if type(node.op) in in_memory
+        }
         """The classes that are in memory."""
         self._read = self._read_bytes()
         self._known: dict[tuple[int, ...], Cost] = {}
@@ -70,7 +72,7 @@ class FusionModel:
         """The cost of one node."""
         node = self._nodes[number]
         owner, operands = node.owner, node.operands
-        role = 2 * (owner in self._kept) + (owner in self._joined)
+        role = 2 * (owner in self._materialized) + (owner in self._joined)
         key = (id(node.op), self._kinds[owner], self._read[owner], role, len(set(operands)))
         for operand in operands:
             key += (self._kinds[operand], self._read[operand])
@@ -99,7 +101,7 @@ class FusionModel:
         work = self._flops(node)
         if self._is_kernel[type(node.op)]:
             return Cost(sum(reads) + self._bytes[owner], work, 1)
-        if owner not in self._kept:
+        if owner not in self._materialized:
             # What a reader of the class pays is the least of all its nodes.
             return Cost(max(0, sum(reads) - self._read[owner]), work, 0)
         if owner not in self._joined:
@@ -134,13 +136,13 @@ class FusionModel:
                 sources.setdefault(node.owner, []).append(node.operands[0])
             elif not node.op.traits.isdisjoint(PRODUCTS):
                 wanted += node.operands
-        kept: set[int] = set()
+        materialized: set[int] = set()
         while wanted:
             number = wanted.pop()
-            if number not in kept:
-                kept.add(number)
+            if number not in materialized:
+                materialized.add(number)
                 wanted += sources.get(number, ())
-        return kept
+        return materialized
 
     def _after_kernels(self) -> set[int]:
         """The classes that a kernel makes, or could make besides as they have as many elements."""

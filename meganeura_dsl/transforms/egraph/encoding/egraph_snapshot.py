@@ -99,12 +99,12 @@ class _Reader:
 
     def read(self, constant: Iterable[int]) -> EGraphSnapshot:
         tables = self.engine.tables()
-        named = {self.engine.integer(number): made for (number,), made in tables.rows("Value")}
+        named = {self.engine.integer(number): node for (number,), node in tables.rows("Value")}
         values = tuple([self._class(named[number]) for number in range(len(named))])
         start = [values[number] for number in constant]
         nodes = [
-            Node(self.opaque[self.engine.integer(cells[0])], (), self._class(made))
-            for cells, made in tables.rows(OPAQUE)
+            Node(self.opaque[self.engine.integer(cells[0])], (), self._class(node))
+            for cells, node in tables.rows(OPAQUE)
         ]
         for name, constructor in constructors().items():
             nodes += self._nodes(constructor, tables.rows(name))
@@ -132,16 +132,16 @@ class _Reader:
             if known is None:
                 known = ops[key] = self._op(constructor, key)
             op, index = known
-            made = tuple([numbers.setdefault(cell, len(numbers)) for cell in operands])
-            nodes.append(Node(op, made, numbers.setdefault(result, len(numbers)), index))
+            node = tuple([numbers.setdefault(cell, len(numbers)) for cell in operands])
+            nodes.append(Node(op, node, numbers.setdefault(result, len(numbers)), index))
         return nodes
 
     def _op(self, constructor: Constructor, cells: tuple[Cell, ...]) -> tuple[Op, int]:
         """The op of these attributes, and which of its results is meant."""
         count = len(constructor.fields)
         named = zip(constructor.fields, cells[:count], strict=True)
-        made = constructor.make({name: self._attribute(sort, cell) for (name, sort), cell in named})
-        return made, self.engine.integer(cells[count]) if cells[count:] else 0
+        node = constructor.make({name: self._attribute(sort, cell) for (name, sort), cell in named})
+        return node, self.engine.integer(cells[count]) if cells[count:] else 0
 
     def _class(self, cell: Cell) -> int:
         return self.numbers.setdefault(cell, len(self.numbers))
@@ -177,11 +177,11 @@ class _Reader:
             of: TensorType(DType(self.engine.text(dtype)), self._integers(shape))
             for (dtype, shape), of in tables.rows("T")
         }
-        types = {self._class(made): known[of] for (made,), of in tables.rows("type")}
+        types = {self._class(node): known[of] for (node,), of in tables.rows("type")}
         return tuple([types[number] for number in range(len(self.numbers))])
 
     def _why(self, rows: Iterable[tuple[Sequence[Cell], Cell]]) -> dict[int, tuple[str, ...]]:
         found: dict[int, list[str]] = {}
-        for (made, name), _ in rows:
-            found.setdefault(self._class(made), []).append(self.engine.text(name))
+        for (node, name), _ in rows:
+            found.setdefault(self._class(node), []).append(self.engine.text(name))
         return {number: tuple(sorted(names)) for number, names in found.items()}

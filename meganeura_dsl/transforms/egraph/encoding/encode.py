@@ -84,7 +84,8 @@ def loading(shapes: Iterable[Shape]) -> Iterator[str]:
     yield "(function types (i64) Type :no-merge)"
     yield f"(relation {LEAVES} (i64 i64 i64))"
     yield f"(relation {PARAMETERS} (i64))"
-    yield f"(rule (({LEAVES} i f k) (= t (types k))) {_made(f'({OPAQUE} f t)')} :ruleset loading)"
+    leaf = _inserted(f"({OPAQUE} f t)")
+    yield f"(rule (({LEAVES} i f k) (= t (types k))) {leaf} :ruleset loading)"
     for count in sorted({count for _, count in known}):
         yield f"(relation values-{count} (i64 i64 i64{' i64' * count}))"
     for name in sorted({constructors()[name].op.__name__ for name, _ in known}):
@@ -101,11 +102,11 @@ def _rule(constructor: Constructor, count: int) -> str:
         operands = [f"(vec-of {' '.join(operands)})"]
     row = f"(values-{count} {' '.join(('i', 'f', 'k', *positions))})"
     form = f"(form-{constructor.op.__name__} {' '.join(('f', *attributes))})"
-    made = _made(f"({' '.join((constructor.name, *operands, *attributes, 't'))})")
-    return f"(rule ({row} (= t (types k)) {form}) {made} :ruleset loading)"
+    inserted = _inserted(f"({' '.join((constructor.name, *operands, *attributes, 't'))})")
+    return f"(rule ({row} (= t (types k)) {form}) {inserted} :ruleset loading)"
 
 
-def _made(term: str) -> str:
+def _inserted(term: str) -> str:
     return f"((let v (Value i)) (union v {term}) (set (type v) t))"
 
 

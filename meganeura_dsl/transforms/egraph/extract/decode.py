@@ -38,7 +38,7 @@ class Decoder:
     origins: Mapping[int, Origin]
     stored: Mapping[int, Parameter] = field(default_factory=dict[int, Parameter])
     build: Builder = field(default_factory=Builder)
-    made: dict[int, Value] = field(default_factory=dict[int, Value])
+    built: dict[int, Value] = field(default_factory=dict[int, Value])
     checked: set[tuple[int, ...]] = field(default_factory=set[tuple[int, ...]])
 
     @cached_property
@@ -59,30 +59,30 @@ class Decoder:
         keeps its operands. The order of the program is that of differentiation, which is good.
         """
         for number in (*order, *roots.all):
-            if number not in self.made:
+            if number not in self.built:
                 self._make(number)
         return self.build.graph(
-            {name: self.made[number] for name, number in roots.outputs.items()},
-            {name: self.made[number] for name, number in roots.updates.items()},
+            {name: self.built[number] for name, number in roots.outputs.items()},
+            {name: self.built[number] for name, number in roots.updates.items()},
         )
 
     def _make(self, root: int) -> None:
         stack = [(root, NOWHERE, False)]
         while stack:
             number, inherited, ready = stack.pop()
-            if number in self.made:
+            if number in self.built:
                 continue
             origin = self.origins.get(number, inherited)
             missing = () if ready or number in self.stored else self._missing(number)
             if not missing:
-                self.made[number] = self._value(number, origin)
+                self.built[number] = self._value(number, origin)
                 continue
             stack.append((number, inherited, True))
             stack += [(operand, origin, False) for operand in reversed(missing)]
 
     def _missing(self, number: int) -> list[int]:
         operands = self.found.nodes[self.choice[number]].operands
-        return [operand for operand in operands if operand not in self.made]
+        return [operand for operand in operands if operand not in self.built]
 
     def _value(self, number: int, origin: Origin) -> Value:
         self.build.origin = origin
@@ -91,7 +91,7 @@ class Decoder:
             return self.build.add(stored)
         node = self.found.nodes[self.choice[number]]
         self._check(number, node)
-        operands = [self.made[operand] for operand in node.operands]
+        operands = [self.built[operand] for operand in node.operands]
         of = self.found.types[number]
         return self.build.add_typed(node.op, of, *operands, index=node.index)
 

@@ -143,13 +143,13 @@ def _binary_of_copies(op: str) -> Rewrite:
 def _number_of_copies(op: str, position: str) -> Rewrite:
     value = full("v", "d", "tx", "sx")
     pair = "c y" if position == "first" else "y c"
-    made = f"{value} x" if position == "first" else f"x {value}"
+    built = f"{value} x" if position == "first" else f"x {value}"
     return Rewrite(
         f"copies-{op}-{position}",
         "f(v, copies of x) = copies of f(v, x)",
         f"(= e ({op} {pair} t)) (number c v) (copied y x s a tx) (= tx (T d sx))"
         " (!= sx (vec-empty))",
-        f"(Broadcast ({op} {made} tx) s a t)",
+        f"(Broadcast ({op} {built} tx) s a t)",
     )
 
 

@@ -34,7 +34,7 @@ class Rewrite:
     given: tuple[str, ...] = ()
 
     @property
-    def made(self) -> str | None:
+    def constructor(self) -> str | None:
         """The constructor that the rule puts into its class; None if it names a part of it."""
         return self.becomes[1:].split()[0] if self.becomes.startswith("(") else None
 
@@ -64,10 +64,9 @@ class Fact:
     @cached_property
     def text(self) -> str:
         """The rule in egglog's language."""
-        told = f' (why {self.about} "{self.name}")' if self.about else ""
-        return (
-            f'(rule ({self.when}) ({typed(self.then)}{told}) :ruleset reading :name "{self.name}")'
-        )
+        report = f' (why {self.about} "{self.name}")' if self.about else ""
+        then = f"{typed(self.then)}{report}"
+        return f'(rule ({self.when}) ({then}) :ruleset reading :name "{self.name}")'
 
 
 Rule = Rewrite | Fact

@@ -49,7 +49,7 @@ _SEEN = f'{_SIZES} (= t (T "f32" st)) (= (type w) (T "f32" sw)) {_kernel("sw")} 
 
 
 def _convolutions() -> Iterable[Rewrite]:
-    for name, formula, op, others, made in (
+    for name, formula, op, others, built in (
         ("winograd", "output(kernel(w) input(x))", "Conv", "", "WinogradOutput"),
         (
             "winograd-bias",
@@ -71,7 +71,7 @@ def _convolutions() -> Iterable[Rewrite]:
             name,
             formula,
             f"(= e ({op} x w {others} {_GEOMETRY} {kind} t)) {_SEEN}",
-            f"({made} {_FORWARD} {others} m n (vec-of h v) {kind} t)",
+            f"({built} {_FORWARD} {others} m n (vec-of h v) {kind} t)",
         )
 
 

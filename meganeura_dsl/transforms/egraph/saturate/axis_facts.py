@@ -15,9 +15,9 @@ RANKS = range(1, 6)
 
 def geometry(values: Iterable[Value]) -> list[str]:
     """The facts that rules on sums and copies read, each once."""
-    told = {value.op: value for value in values if isinstance(value.op, Broadcast)}
+    broadcasts = {value.op: value for value in values if isinstance(value.op, Broadcast)}
     sums = [value for value in values if isinstance(value.op, Sum)]
-    facts = (fact for value in (*told.values(), *sums) for fact in _facts(value))
+    facts = (fact for value in (*broadcasts.values(), *sums) for fact in _facts(value))
     return list(dict.fromkeys(facts))
 
 

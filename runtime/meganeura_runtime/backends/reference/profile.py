@@ -33,7 +33,7 @@ def profile_of(graph: Graph) -> Profile:
     peaks = peaks_of_numpy()
     example = example_of(graph)
     with ReferenceSession(graph) as session:
-        session.load(example.kept)
+        session.load(example.persistent)
         step = step_seconds(session, example)
         runs = [_timed_ops(session, example.feeds) for _ in range(RUNS)]
         peak = _peak_bytes(lambda: session.step(example.feeds))
@@ -42,7 +42,7 @@ def profile_of(graph: Graph) -> Profile:
         for number, (results, _) in enumerate(runs[0])
     ]
     memory = {
-        "parameters": sum(array.nbytes for array in example.kept.values()),
+        "parameters": sum(array.nbytes for array in example.persistent.values()),
         "inputs": sum(array.nbytes for array in example.feeds.values()),
         "temporaries": peak,
     }

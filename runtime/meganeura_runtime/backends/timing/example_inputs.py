@@ -17,7 +17,7 @@ from meganeura_dsl.transforms.training_step import LEARNING_RATE
 class Example:
     """What a session is loaded with, and what a step is fed."""
 
-    kept: Mapping[str, Array]
+    persistent: Mapping[str, Array]
     feeds: Mapping[str, Array]
 
 
@@ -29,7 +29,7 @@ def example_of(graph: Graph, seed: int = 0) -> Example:
     """
     generator = np.random.default_rng(seed)
     bounds = leaf_bounds(expand_fused(graph))
-    kept: dict[str, Array] = {}
+    persistent: dict[str, Array] = {}
     feeds: dict[str, Array] = {}
     for value in graph.values:
         leaf = value.op
@@ -37,10 +37,12 @@ def example_of(graph: Graph, seed: int = 0) -> Example:
             continue
         found = _numbers(generator, leaf, bounds.get(leaf.name))
         if leaf.is_persistent:
-            kept[leaf.name] = np.abs(found) * found.dtype.type(0.1 if leaf.dtype.is_float else 1)
+            persistent[leaf.name] = np.abs(found) * found.dtype.type(
+                0.1 if leaf.dtype.is_float else 1
+            )
         else:
             feeds[leaf.name] = np.zeros_like(found) if leaf.name == LEARNING_RATE else found
-    return Example(kept, feeds)
+    return Example(persistent, feeds)
 
 
 def _numbers(generator: np.random.Generator, leaf: Leaf, bound: Bound | None) -> Array:

@@ -135,10 +135,10 @@ class WebGpuSession(Session):
             ]
         return self._launches
 
-    def kept(self) -> dict[str, Array]:
+    def persistent(self) -> dict[str, Array]:
         """Read all parameters and states, many at once."""
         if self._missing:
-            return super().kept()
+            return super().persistent()
         found = {
             tensor.name: array
             for group in _groups(self.plan.parameters)
@@ -224,14 +224,15 @@ class WebGpuSession(Session):
         launches = self.launches()
         self._make_room()
         inputs, stage = self._copied(feeds)
-        kept = self._kept_outputs()
-        before = [*([] if kept is None else kept.copies), *inputs, *links]
-        number = self.device.submit(launches, self._copies, before)
+        persistent = self._kept_outputs()
+        before = [*([] if persistent is None else persistent.copies), *inputs, *links]
+        has_loops = len(self.plan.order) > len(self.plan.dispatches)
+        number = self.device.submit(launches, self._copies, before, in_parts=not has_loops)
         self._running.append(number)
         if stage is not None:
             self._stages.submitted(stage)
-        if kept is not None:
-            kept.submitted(number)
+        if persistent is not None:
+            persistent.submitted(number)
         self.steps += 1
         outputs = _Fetched(self)
         self._held = ref(outputs)
@@ -372,16 +373,16 @@ class _Fetched(Outputs):
 
 def _allocated(plan: Plan, device: Device, lent: Mapping[int, Buffer]) -> list[Buffer]:
     """The buffers of a plan, or none of them; some are those of another session."""
-    made: dict[int, Buffer] = {}
+    created: dict[int, Buffer] = {}
     try:
         for number, buffer in enumerate(plan.buffers):
             if number not in lent:
-                made[number] = device.allocate(buffer.bytes)
+                created[number] = device.allocate(buffer.bytes)
     except OutOfMemoryError as error:
-        for buffer in made.values():
+        for buffer in created.values():
             device.free(buffer)
         raise MemoryExceededError(memory_of_plan(plan), None) from error
-    found = {**made, **lent}
+    found = {**created, **lent}
     return [found[number] for number in range(len(plan.buffers))]
 
 

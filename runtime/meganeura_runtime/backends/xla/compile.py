@@ -17,6 +17,7 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.transforms.loop_bodies import with_bodies
 from meganeura_runtime.backends.base import leaf_types
+from meganeura_runtime.backends.xla.barriers import Barriers
 from meganeura_runtime.backends.xla.compiler_options import (
     compiler_options,
     count_convolutions,
@@ -28,7 +29,7 @@ from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention,
 from meganeura_runtime.backends.xla.layouts import layout_of
 from meganeura_runtime.backends.xla.lowering.table import IN_BFLOAT16, ON_ONE_GPU, Lowering
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
-from meganeura_runtime.backends.xla.one_reading import in_one_reading
+from meganeura_runtime.backends.xla.one_pass_variance import with_one_pass_variances
 from meganeura_runtime.backends.xla.partial_sums import PartialSums
 from meganeura_runtime.backends.xla.placement import OneDevice, Placement
 from meganeura_runtime.backends.xla.relu_masks import with_masks_of_results
@@ -54,15 +55,15 @@ class Program:
             graph = fuse_attention(graph, CUDNN, is_taken)
         graph = _lowered(graph)
         if precision is ComputePrecision.BF16:
-            graph = in_one_reading(graph, _rounded(graph))
+            graph = with_one_pass_variances(graph, _rounded(graph))
             graph = with_masks_of_results(graph, _rounded(graph))
         return Program(graph, precision, placement)
 
     @cached_property
-    def kept(self) -> dict[str, Sharding]:
+    def persistent(self) -> dict[str, Sharding]:
         """Where each parameter and state lies."""
         types, _ = leaf_types(self.graph)
-        return {name: self.placement.kept(name, each) for name, each in types.items()}
+        return {name: self.placement.persistent(name, each) for name, each in types.items()}
 
     @cached_property
     def formats(self) -> dict[str, Format]:
@@ -70,7 +71,8 @@ class Program:
         types, _ = leaf_types(self.graph)
         platform = self.placement.platform
         return {
-            name: Format(layout_of(each, platform), self.kept[name]) for name, each in types.items()
+            name: Format(layout_of(each, platform), self.persistent[name])
+            for name, each in types.items()
         }
 
     @cached_property
@@ -121,7 +123,7 @@ class Program:
 
     def exported(self) -> str:
         """The step in StableHLO, which has no layouts."""
-        jitted, arguments = self._traceable(self.kept)
+        jitted, arguments = self._traceable(self.persistent)
         return export.export(jitted)(*arguments).mlir_module()
 
     @property
@@ -129,8 +131,19 @@ class Program:
         """The ops that are lowered otherwise here."""
         if self.precision is not ComputePrecision.BF16:
             return {}
-        is_one_gpu = isinstance(self.placement, OneDevice) and self.placement.platform == "gpu"
-        return {**IN_BFLOAT16, **ON_ONE_GPU} if is_one_gpu else IN_BFLOAT16
+        return {**IN_BFLOAT16, **ON_ONE_GPU} if self._is_on_one_gpu else IN_BFLOAT16
+
+    @property
+    def _barriers(self) -> Barriers:
+        is_narrow = self.precision is ComputePrecision.BF16
+        is_training = bool(self.graph.updates)
+        if not (is_narrow and is_training and self._is_on_one_gpu):
+            return Barriers()
+        return Barriers.of(self.graph, self.numerics)
+
+    @property
+    def _is_on_one_gpu(self) -> bool:
+        return isinstance(self.placement, OneDevice) and self.placement.platform == "gpu"
 
     def _traceable(
         self, places: Mapping[str, Format] | Mapping[str, Sharding]
@@ -140,22 +153,24 @@ class Program:
         What it updates is donated: the new values take the memory of the old ones.
         """
         graph = self.graph
-        kept, fed = leaf_types(graph)
-        arguments = _arguments(kept, places)
+        persistent, fed = leaf_types(graph)
+        arguments = _arguments(persistent, places)
         updated = {name: each for name, each in arguments.items() if name in graph.updates}
         constant = {name: each for name, each in arguments.items() if name not in graph.updates}
-        constant |= {copy_of(name): each for name, each in self.copies.items()}
+        for name, each in self.copies.items():
+            (updated if name in graph.updates else constant)[copy_of(name)] = each
         outputs = {
             name: self.placement.given(name, value.type) for name, value in graph.outputs.items()
         }
         updates = {name: places[name] for name in graph.updates}
+        updates |= {copy_of(name): places[name] for name in graph.updates if name in self.copies}
         gathered = {
             name: where
-            for name, each in kept.items()
+            for name, each in persistent.items()
             if (where := self.placement.gathered(name, each)) is not None
         }
         sums = PartialSums.of(graph, self.placement)
-        step = step_function(graph, self.numerics, gathered, self._lowerings, sums)
+        step = step_function(graph, self.numerics, gathered, self._lowerings, self._barriers, sums)
         jitted = jax.jit(step, donate_argnums=0, out_shardings=(outputs, updates))
         return jitted, (updated, constant, _arguments(fed, self.fed))
 

@@ -1,11 +1,12 @@
 """What XLA is told of a compilation, beside the program."""
 
 from meganeura_dsl.ir.graph import Graph, by_application
+from meganeura_dsl.ir.ops import MatMul
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_sharding import DeviceSharding
-from meganeura_runtime.backends.memory_estimate import estimate_memory
-from meganeura_runtime.backends.xla.placement import OneDevice, Placement, SeveralDevices
+from meganeura_runtime.backends.xla.lowering.contraction import is_cut
+from meganeura_runtime.backends.xla.placement import Placement, SeveralDevices
 
 Options = dict[str, str | int | bool]
 
@@ -22,7 +23,11 @@ XLA would cut them in parts of one length, and copy both factors to pad them for
 of ViT-S takes 4.7 ms on an H100 instead of 5.3.
 """
 LIBRARIES: Options = {"xla_gpu_enable_triton_gemm": False}
-"""Products are cuBLAS's: GPT-2's training step takes 8.2 ms on an H100, and 9.3 with Triton's."""
+"""Products are cuBLAS's.
+
+XLA times those of Triton beside them, each for itself, and takes some that are slower among others:
+GPT-2's training step takes 8.2 ms on an H100, and 9.3 so; ViT-S's 3.5 ms on an H200, and 3.7.
+"""
 CUDA_GRAPHS: Options = {
     "xla_gpu_enable_command_buffer": (
         "FUSION,CUBLAS,CUBLASLT,CUDNN,CONVOLUTION,CUSTOM_CALL,DYNAMIC_SLICE_FUSION"
@@ -42,18 +47,8 @@ COLLECTIVES: Options = {
 A training step of ResNet-50, 128 images on each of two H200, has 100 of them for the statistics of
 batches, and takes 20.9 ms instead of 21.8. Large ones, as of other models, gain nothing.
 """
-CONCURRENT: Options = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
-"""Kernels of a graph that need nothing of each other run at the same time.
-
-XLA then gives no memory to two of them, so temporaries take two to four times as much.
-"""
-SMALL, DIVIDED = 5 << 18, 40
-"""Bytes of an op on the average up to which steps are run so, and ops for each convolution.
-
-Small kernels do not fill a GPU: a training step of ViT-S, 16 images, takes 3.8 ms instead of 4.7 on
-an H100, one of ConvNeXt-T 6.3 instead of 6.8. GPT-2, 4 x 512, takes 6 % longer; and in a ResNet
-convolutions leave little that could run at the same time.
-"""
+DIVIDED = 40
+"""Ops for each convolution of a model that has enough of them for its statistics to matter."""
 
 
 def compiler_options(graph: Graph, precision: ComputePrecision, placement: Placement) -> Options:
@@ -68,9 +63,17 @@ def compiler_options(graph: Graph, precision: ComputePrecision, placement: Place
         options |= CUDA_GRAPHS
         is_divided = convolutions * DIVIDED > len(graph.values)
         options |= COLLECTIVES if is_divided and _shares_data(placement) else {}
-    if is_gpu and graph.updates and precision is ComputePrecision.BF16:
-        options |= CONCURRENT if _is_concurrent(graph, convolutions, placement) else LIBRARIES
+    if is_gpu and precision is ComputePrecision.BF16:
+        options |= LIBRARIES if graph.updates or not _has_odd_rows(graph) else {}
     return options
+
+
+def _has_odd_rows(graph: Graph) -> bool:
+    """Whether an inference gives long rows that cuBLAS would pad, and copy to where they belong.
+
+    GPT-2's logits, 4 x 512 x 50,257, take 0.33 ms on an H200 by Triton, and 0.50 by cuBLAS.
+    """
+    return any(is_cut(value.type) for value in graph.values if isinstance(value.op, MatMul))
 
 
 def _shares_data(placement: Placement) -> bool:
@@ -83,10 +86,3 @@ def count_convolutions(graph: Graph) -> int:
     ops = [results[0].op for results in by_application(graph.values)]
     within = sum(count_convolutions(body.graph) for op in ops for body in op.bodies)
     return within + sum(isinstance(op, Convolution) for op in ops)
-
-
-def _is_concurrent(graph: Graph, convolutions: int, placement: Placement) -> bool:
-    """Whether small kernels may run at the same time."""
-    is_undivided = convolutions * DIVIDED <= len(graph.values)
-    is_small = estimate_memory(graph).bytes <= SMALL * len(graph.values)
-    return isinstance(placement, OneDevice) and is_undivided and is_small

@@ -87,13 +87,15 @@ class XlaDevice(OpenDevice):
         placement = self.placement
         if placement is None or placement.sharding is not DeviceSharding.FSDP:
             return ()
-        kept, _ = leaf_types(graph)
-        return tuple(name for name, each in kept.items() if not placement.gathered(name, each))
+        persistent, _ = leaf_types(graph)
+        return tuple(
+            name for name, each in persistent.items() if not placement.gathered(name, each)
+        )
 
     def memory(self, graph: Graph) -> StepMemory | None:
         """What each device holds of a step, which is compiled for that."""
         program = self.program(graph)
-        placed = {**program.kept, **program.fed}
+        placed = {**program.persistent, **program.fed}
         return memory_by_role(program.graph, program.compiled(), placed, program.copied_bytes)
 
     def profile(self, graph: Graph) -> "Profile":

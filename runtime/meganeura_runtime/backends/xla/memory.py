@@ -24,10 +24,10 @@ def step_memory(graph: Graph, compiled: Compiled) -> MemoryEstimate:
     if found is None:
         return estimate
     together = found.argument_size_in_bytes + found.temp_size_in_bytes
-    kept, _ = leaf_types(graph)
+    persistent, _ = leaf_types(graph)
     return MemoryEstimate(
         together + found.output_size_in_bytes - found.alias_size_in_bytes,
-        sum(map(size_in_bytes, kept.values())),
+        sum(map(size_in_bytes, persistent.values())),
         estimate.largest,
     )
 
@@ -52,7 +52,7 @@ def memory_by_role(
     roles |= {
         MemoryRole.OUTPUTS: found.output_size_in_bytes - found.alias_size_in_bytes,
         MemoryRole.TEMPORARIES: found.temp_size_in_bytes,
-        MemoryRole.PADDING: max(0, arguments - sum(size for _, size in given)),
+        MemoryRole.PADDING: max(0, arguments - copies - sum(size for _, size in given)),
     }
     return StepMemory(roles, sum(roles.get(role, 0) for role in KEPT))
 

@@ -10,8 +10,8 @@ stored in bfloat16, and every other one is computed from them in float32 where i
   residuals and their gradients;
 - what is selected of the former, as by the gradient of a relu, and gradients of max pooling.
 
-Parameters that a step does not update have a copy in bfloat16 beside them, which the matrix
-products of all steps read: they are rounded once, and a product reads half as many bytes.
+Parameters that products read have a copy in bfloat16 beside them: they are rounded once, by the
+step that updates them if there is one, and a product reads half as many bytes.
 
 So norms, softmax, losses, reductions and updates read and give float32. Moving elements changes no
 type.
@@ -143,7 +143,7 @@ def _rounded(graph: Graph) -> frozenset[int]:
 
 
 def _moved(graph: Graph) -> Iterator[int]:
-    """Constant parameters whose elements are moved for products alone."""
+    """Parameters whose elements are moved for products alone."""
     readers: dict[int, list[Value]] = {}
     for value in graph.values:
         for operand in value.operands:
@@ -161,21 +161,21 @@ def _moved(graph: Graph) -> Iterator[int]:
             and all(_takes_copies(each) or each.id in only for each in reading)
         ):
             only.add(value.id)
-    constant: set[int] = set()
+    parameters: set[int] = set()
     for value in graph.values:
-        if _is_constant(value, graph):
-            constant.add(value.id)
-        elif value.id in only and value.operands[0].id in constant:
-            constant.add(value.id)
+        if _is_parameter(value):
+            parameters.add(value.id)
+        elif value.id in only and value.operands[0].id in parameters:
+            parameters.add(value.id)
             yield value.id
 
 
 def _copied(graph: Graph, moved: frozenset[int]) -> Iterator[str]:
-    """The constant parameters that products read, as they are or moved."""
+    """The parameters that products read, as they are or moved."""
     for value in graph.values:
         if _takes_copies(value) or value.id in moved:
             for operand in value.operands:
-                if _is_constant(operand, graph) and isinstance(operand.op, Parameter):
+                if isinstance(operand.op, Parameter) and _is_parameter(operand):
                     yield operand.op.name
 
 
@@ -184,13 +184,9 @@ def _takes_copies(value: Value) -> bool:
     return bool(value.op.traits & PRODUCTS)
 
 
-def _is_constant(value: Value, graph: Graph) -> bool:
-    """Whether a value is a parameter of float32 that no step changes."""
-    return (
-        isinstance(value.op, Parameter)
-        and value.type.dtype is DType.F32
-        and value.op.name not in graph.updates
-    )
+def _is_parameter(value: Value) -> bool:
+    """Whether a value is a parameter of float32."""
+    return isinstance(value.op, Parameter) and value.type.dtype is DType.F32
 
 
 def _upstream(graph: Graph) -> frozenset[int]:

@@ -70,7 +70,10 @@ class PartialSums:
 
         It lies where a parameter of its type lies, as gradients are read beside these.
         """
-        where, axis = self.placement.kept("", value.type), self.placement.split_axis(value.type)
+        where, axis = (
+            self.placement.persistent("", value.type),
+            self.placement.split_axis(value.type),
+        )
 
         def on_a_device(operands: Sequence[Sequence[jax.Array]]) -> jax.Array:
             first, *others = map(part, self.parts[value.id], operands)

@@ -29,7 +29,7 @@ class Placement(ABC):
         """Those of this process."""
 
     @abstractmethod
-    def kept(self, name: str, of: TensorType) -> Sharding:
+    def persistent(self, name: str, of: TensorType) -> Sharding:
         """Where a parameter or state lies."""
 
     @abstractmethod
@@ -66,13 +66,13 @@ class OneDevice(Placement):
         """The device."""
         return (self.device,)
 
-    def kept(self, name: str, of: TensorType) -> Sharding:
+    def persistent(self, name: str, of: TensorType) -> Sharding:
         """The device."""
         del name, of
         return SingleDeviceSharding(self.device)
 
-    fed = kept
-    given = kept
+    fed = persistent
+    given = persistent
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class SeveralDevices(Placement):
         """Whole on every device."""
         return NamedSharding(self.mesh, PartitionSpec())
 
-    def kept(self, name: str, of: TensorType) -> NamedSharding:
+    def persistent(self, name: str, of: TensorType) -> NamedSharding:
         """Under fsdp the longest axis that the devices divide is split, else nothing."""
         del name
         axis = self.split_axis(of)
@@ -136,7 +136,7 @@ class SeveralDevices(Placement):
 
     def gathered(self, name: str, of: TensorType) -> NamedSharding | None:
         """On every device, where each has a share of it."""
-        return None if self.kept(name, of) == self.replicated else self.replicated
+        return None if self.persistent(name, of) == self.replicated else self.replicated
 
     def own(self, examples: int) -> range:
         """A run of them, as the devices of a process are beside each other."""

@@ -18,17 +18,17 @@ def with_masks_of_results(graph: Graph, stored: Container[int]) -> Graph:
     if not relus:
         return graph
     build = Builder()
-    made: dict[int, Value] = {}
+    built: dict[int, Value] = {}
 
     def change(value: Value, operands: tuple[Value, ...]) -> Value:
         if isinstance(value.op, Where):
             relu = relus.get(value.operands[0].id)
-            if relu is not None and relu.id in made and _is_zero(value.operands[1]):
+            if relu is not None and relu.id in built and _is_zero(value.operands[1]):
                 _, zero, chosen = operands
-                mask = build.add(Compare("le"), made[relu.id], zero)
+                mask = build.add(Compare("le"), built[relu.id], zero)
                 operands = (mask, zero, chosen)
-        made[value.id] = build.reapply(value, *operands)
-        return made[value.id]
+        built[value.id] = build.reapply(value, *operands)
+        return built[value.id]
 
     return rebuild(graph, build, change)
 

@@ -47,15 +47,15 @@ class XlaSession(Session):
     """Parameters and states on the devices; the next values take the memory of the last ones."""
 
     def __init__(self, program: Program) -> None:
-        kept, fed = leaf_types(program.graph)
+        persistent, fed = leaf_types(program.graph)
         super().__init__(
-            kept, {name: local_type(each, program.fed[name]) for name, each in fed.items()}
+            persistent, {name: local_type(each, program.fed[name]) for name, each in fed.items()}
         )
         self.program = program
         self._arrays: DeviceArrays = {}
         """What is kept; sessions that share it have one dictionary."""
-        self._updated = [name for name in kept if name in program.graph.updates]
-        self._constant = [name for name in kept if name not in program.graph.updates]
+        self._updated = [name for name in persistent if name in program.graph.updates]
+        self._constant = [name for name in persistent if name not in program.graph.updates]
         self._copies: dict[str, tuple[jax.Array, jax.Array]] = {}
         """Of a parameter the array that was copied, and its copy in bfloat16."""
         self._running: deque[list[jax.Array]] = deque()
@@ -90,7 +90,7 @@ class XlaSession(Session):
         if not self._compiling.done() or self._compiling.exception() is not None:
             return None
         program = self.program
-        placed = {**program.kept, **program.fed}
+        placed = {**program.persistent, **program.fed}
         found = memory_by_role(program.graph, self.compiled, placed, program.copied_bytes)
         return None if found is None else {str(role): size for role, size in found.roles.items()}
 
@@ -132,12 +132,12 @@ class XlaSession(Session):
     def _get(self, name: str) -> Array:
         return on_host(self._arrays[name])
 
-    def kept(self) -> dict[str, Array]:
+    def persistent(self) -> dict[str, Array]:
         """Read all parameters and states, all copies under way at once."""
         for array in self._arrays.values():
             if array.is_fully_addressable:
                 array.copy_to_host_async()
-        return super().kept()
+        return super().persistent()
 
     def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
         return _Inputs(self, self._placed(feeds))
@@ -160,12 +160,15 @@ class XlaSession(Session):
         try:
             with explained():
                 self._make_room()
-                arrays = self._arrays
+                arrays, copies = self._arrays, self._copied()
                 updated = {name: arrays[name] for name in self._updated}
                 constant = {name: arrays[name] for name in self._constant}
-                constant |= self._copied()
+                for name, copy in copies.items():
+                    (updated if name in updated else constant)[copy_of(name)] = copy
                 outputs, new = self.compiled(updated, constant, fed)
-                arrays.update(new)
+                arrays.update({name: new[name] for name in self._updated})
+                for name in copies.keys() & {*self._updated}:
+                    self._copies[name] = arrays[name], new[copy_of(name)]
         except OutOfMemoryError as error:
             need = step_memory(self.program.graph, self.compiled)
             raise MemoryExceededError(need, None) from error
@@ -186,13 +189,13 @@ class XlaSession(Session):
         return self._last
 
     def _copied(self) -> DeviceArrays:
-        """Parameters in bfloat16, rounded again where one has another value since."""
+        """Parameters in bfloat16 by their names, rounded where a step did not round them last."""
         sources = {name: self._arrays[name] for name in self.program.copies}
         known = self._copies
         if any(name not in known or known[name][0] is not each for name, each in sources.items()):
             copies = self.program.rounded(sources)
             known |= {name: (each, copies[name]) for name, each in sources.items()}
-        return {copy_of(name): known[name][1] for name in sources}
+        return {name: known[name][1] for name in sources}
 
     def _make_room(self) -> None:
         """Wait for the step before the last few."""

@@ -5,6 +5,7 @@ StableHLO, in compiled programs and in profiles.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import jax
@@ -22,6 +23,7 @@ from meganeura_runtime.backends.xla.attention_ops import (
     LibraryAttention,
     LibraryAttentionGradient,
 )
+from meganeura_runtime.backends.xla.barriers import Barriers
 from meganeura_runtime.backends.xla.element_types import jax_type, widened
 from meganeura_runtime.backends.xla.lowering.attention import attention
 from meganeura_runtime.backends.xla.lowering.table import (
@@ -32,7 +34,7 @@ from meganeura_runtime.backends.xla.lowering.table import (
     Lowered,
     Lowering,
 )
-from meganeura_runtime.backends.xla.numerics import Numerics
+from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
 from meganeura_runtime.backends.xla.partial_sums import PartialSums
 
 MEAN = LibraryAttentionGradient.operands.required.index("mean")
@@ -51,7 +53,7 @@ Round = tuple[list[jax.Array], list[jax.Array]]
 RoundFunction = Callable[[list[jax.Array], jax.Array, list[jax.Array]], Round]
 """From carries, the place of a round and its slices."""
 Stepped = tuple[dict[str, jax.Array], dict[str, jax.Array]]
-"""Outputs and updates."""
+"""Outputs, and updates with the copies of what is updated."""
 StepFunction = Callable[[Arrays, Arrays, Arrays], Stepped]
 """From what a step updates, what it only reads, and what it is fed."""
 
@@ -61,6 +63,7 @@ def step_function(
     numerics: Numerics,
     gathered: Mapping[str, Sharding],
     lowerings: Mapping[type[Op], Lowering],
+    barriers: Barriers,
     sums: PartialSums | None = None,
 ) -> StepFunction:
     """The step of a graph of ops that the table lowers, some of them as `lowerings` says.
@@ -70,85 +73,124 @@ def step_function(
     Each of `sums` is computed as one, from the operands of its parts.
     """
     applications = by_application(graph.values)
-    trained = {
+    trained = frozenset(
         value.operands[MEAN].id
         for value in graph.values
         if isinstance(value.op, LibraryAttentionGradient)
-    }
+    )
     copied = _shared(graph)
-    part = partial(_part, numerics, lowerings)
 
     def step(updated: Arrays, constant: Arrays, fed: Arrays) -> Stepped:
+        trace = _Trace(numerics, gathered, lowerings, barriers, sums, trained)
         leaves = {**updated, **constant, **fed}
-        traced = _Traced(numerics)
-        pullbacks: dict[int, Pullback] = {}
-        """Of attentions, by the id of what they give."""
         for results in applications:
-            value = results[0]
-            if isinstance(value.op, Leaf):
-                traced.add_leaf(value, value.op.name, leaves, gathered)
-                continue
-            if sums is not None and value.id in sums.inner:
-                continue
-            with jax.named_scope(_scope(value)):
-                if sums is not None and value.id in sums.parts:
-                    operands = [traced.operands(each) for each in sums.parts[value.id]]
-                    found = (sums.total(value, operands, part),)
-                elif isinstance(value.op, LibraryAttention):
-                    found = _attention(value, traced.operands(value), trained, pullbacks)
-                elif isinstance(value.op, LibraryAttentionGradient):
-                    dy = lax.convert_element_type(traced.operands(value)[-1], jnp.bfloat16)
-                    found = pullbacks[value.operands[MEAN].id](dy)
-                elif isinstance(value.op, Loop):
-                    operands = traced.operands(value)
-                    found = _rounds(value.op, operands, numerics.precision, lowerings)
-                else:
-                    found = _lowered(value, traced.operands(value), numerics, lowerings)
-                for each in results:
-                    stored = numerics.stored[each.id]
-                    traced.arrays[each.id] = lax.convert_element_type(found[each.index], stored)
+            if isinstance(results[0].op, Leaf):
+                trace.read(results[0], results[0].op.name, leaves)
+            else:
+                trace.compute(results)
         outputs = {
-            name: lax.convert_element_type(traced.arrays[value.id], jax_type(value.type.dtype))
+            name: lax.convert_element_type(trace.found[value.id], jax_type(value.type.dtype))
             for name, value in graph.outputs.items()
         }
         updates = {
-            name: jnp.copy(traced.arrays[value.id]) if name in copied else traced.arrays[value.id]
+            name: jnp.copy(trace.found[value.id]) if name in copied else trace.found[value.id]
             for name, value in graph.updates.items()
         }
-        return outputs, updates
+        narrow = {
+            copy_of(name): lax.convert_element_type(new, BFLOAT16)
+            for name, new in updates.items()
+            if copy_of(name) in updated
+        }
+        return outputs, {**updates, **narrow}
 
     return step
 
 
-class _Traced:
-    """The arrays of a step, by the ids of their values."""
+@dataclass(frozen=True)
+class _Trace:
+    """The arrays of a step that is traced, by the ids of its values."""
 
-    def __init__(self, numerics: Numerics) -> None:
-        self.numerics = numerics
-        self.arrays: dict[int, jax.Array] = {}
-        self.whole: dict[int, jax.Array] = {}
-        """Leaves of which each device has a share, gathered."""
-        self.copies: dict[int, jax.Array] = {}
-        """Copies of parameters in bfloat16."""
+    numerics: Numerics
+    gathered: Mapping[str, Sharding]
+    lowerings: Mapping[type[Op], Lowering]
+    barriers: Barriers
+    sums: PartialSums | None
+    trained: frozenset[int]
+    """Attentions that have a gradient."""
+    found: dict[int, jax.Array] = field(default_factory=dict[int, jax.Array])
+    whole: dict[int, jax.Array] = field(default_factory=dict[int, jax.Array])
+    """Leaves that are gathered."""
+    copies: dict[int, jax.Array] = field(default_factory=dict[int, jax.Array])
+    """Those of parameters in bfloat16."""
+    pullbacks: dict[int, Pullback] = field(default_factory=dict[int, Pullback])
+    """Of attentions."""
+    products: dict[int, jax.Array] = field(default_factory=dict[int, jax.Array])
+    """What is computed together with others, before it is converted to what it is stored in."""
 
-    def add_leaf(
-        self, value: Value, name: str, leaves: Arrays, gathered: Mapping[str, Sharding]
-    ) -> None:
-        """A parameter, a state or an input."""
-        self.arrays[value.id] = leaves[name]
+    def read(self, leaf: Value, name: str, leaves: Arrays) -> None:
+        """Take what a step is given."""
+        self.found[leaf.id] = leaves[name]
         if copy_of(name) in leaves:
-            self.copies[value.id] = leaves[copy_of(name)]
-        if name in gathered:
-            self.whole[value.id] = lax.with_sharding_constraint(leaves[name], gathered[name])
+            self.copies[leaf.id] = leaves[copy_of(name)]
+        if name in self.gathered:
+            self.whole[leaf.id] = lax.with_sharding_constraint(leaves[name], self.gathered[name])
 
-    def operands(self, value: Value) -> list[jax.Array]:
-        """What a value is computed from."""
+    def compute(self, results: Sequence[Value]) -> None:
+        """Compute all results of an application."""
+        value = results[0]
+        if self.sums is not None and value.id in self.sums.inner:
+            return
+        with jax.named_scope(_scope(value)):
+            arrays = self._lowered(value)
+            for each in results:
+                stored = self.numerics.stored[each.id]
+                self.found[each.id] = lax.convert_element_type(arrays[each.index], stored)
+            if value.id in self.barriers.shared:
+                self._share(value, self.barriers.shared[value.id])
+            if value.id in self.barriers.together:
+                self.products[value.id] = arrays[value.index]
+                group = self.barriers.together[value.id]
+                self.found.update(_together(group, self.products, self.numerics))
+
+    def _operands(self, value: Value) -> list[jax.Array]:
         others: Mapping[int, jax.Array] = {}
         if Trait.ELEMENTWISE not in value.op.traits:
             # Copies are on one device, where nothing is gathered.
-            reads_copy = bool(self.copies) and self.numerics.reads_copy(value)
+            reads_copy = self.copies and self.numerics.reads_copy(value)
             others = self.copies if reads_copy else self.whole
-        return [others.get(each.id, self.arrays[each.id]) for each in value.operands]
+        return [others.get(each.id, self.found[each.id]) for each in value.operands]
+
+    def _lowered(self, value: Value) -> tuple[jax.Array, ...]:
+        if self.sums is not None and value.id in self.sums.parts:
+            parts = [self._operands(each) for each in self.sums.parts[value.id]]
+            return (self.sums.total(value, parts, partial(_part, self.numerics, self.lowerings)),)
+        op, operands = value.op, self._operands(value)
+        if isinstance(op, LibraryAttention):
+            return _attention(value, operands, self.trained, self.pullbacks)
+        if isinstance(op, LibraryAttentionGradient):
+            dy = lax.convert_element_type(operands[-1], jnp.bfloat16)
+            return self.pullbacks[value.operands[MEAN].id](dy)
+        if isinstance(op, Loop):
+            return _rounds(op, operands, self.numerics.precision, self.lowerings)
+        return _lowered(value, operands, self.numerics, self.lowerings)
+
+    def _share(self, value: Value, first: int) -> None:
+        """Have one array, which is stored, for all that are the same."""
+        array = self.found[first]
+        self.found[value.id] = lax.optimization_barrier(array) if first == value.id else array
+
+
+def _together(
+    group: Sequence[int], products: Mapping[int, jax.Array], numerics: Numerics
+) -> dict[int, jax.Array]:
+    """A group as it is stored, once all of it is computed and before any of it is read."""
+    if not all(each in products for each in group):
+        return {}
+    found = lax.optimization_barrier(tuple(products[each] for each in group))
+    return {
+        each: lax.convert_element_type(array, numerics.stored[each])
+        for each, array in zip(group, found, strict=True)
+    }
 
 
 def _part(
@@ -190,7 +232,7 @@ def _rounds(
 ) -> tuple[jax.Array, ...]:
     """The rounds of a loop: what each round reads and gives has its own type."""
     graph = loop.body.graph
-    body = step_function(graph, Numerics.of(graph, precision), {}, lowerings)
+    body = step_function(graph, Numerics.of(graph, precision), {}, lowerings, Barriers())
     types = loop.body.inputs
     given = [
         lax.convert_element_type(operand, jax_type(types[name].type.dtype))

@@ -1,11 +1,8 @@
 """Problems of deploying a model."""
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
 
-@dataclass(frozen=True)
 class DeployedDiffers(Problem, code="E0580", topic="deploy"):
     """The inference form of a model does not give what the model gives.
 

@@ -60,14 +60,14 @@ def deploy(
     optimized = rewriting.optimize(graph, "infer")
     derived = Derivation(optimized.load)(values)
     everything = {**values, **derived}
-    kept = {
+    values_used = {
         value.op.name: everything[value.op.name]
         for value in optimized.graph.values
         if isinstance(value.op, Parameter)
     }
-    difference = _difference(graph, values, optimized, kept, random_inputs(graph, seed))
+    difference = _difference(graph, values, optimized, values_used, random_inputs(graph, seed))
     names = deployed_names(optimized.graph, optimized.load)
-    return Deployment(optimized.graph, kept, names, difference)
+    return Deployment(optimized.graph, values_used, names, difference)
 
 
 def looks_untrained(parameters: Iterable[ParameterInfo], values: Mapping[str, Array]) -> bool:
@@ -83,12 +83,12 @@ def _difference(
     graph: Graph,
     values: Mapping[str, Array],
     optimized: Optimized,
-    kept: Mapping[str, Array],
+    values_used: Mapping[str, Array],
     inputs: Mapping[str, Array],
 ) -> float:
     """The largest difference of any output; raises `ProblemError` beyond what is allowed."""
     expected = reference_run(graph, values, inputs)
-    found = reference_run(optimized.graph, kept, inputs)
+    found = reference_run(optimized.graph, values_used, inputs)
     largest = 0.0
     for name, array in expected.items():
         wanted, given = array.astype(np.float64), found[name].astype(np.float64)

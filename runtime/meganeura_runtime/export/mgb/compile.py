@@ -52,8 +52,8 @@ class TokenModel:
     def graph(self, tokens: int, capacity: int) -> Graph:
         """What reads so many tokens and gives the logits of the next."""
         step = TokenStep(capacity, tokens)
-        made = pipeline.elaborate_logits(self.program, self.name, self.config, step)
-        return made.elaboration.graph
+        elaborated = pipeline.elaborate_logits(self.program, self.name, self.config, step)
+        return elaborated.elaboration.graph
 
     def step(self, tokens: int, capacity: int) -> Graph:
         """The same as it runs."""
@@ -61,8 +61,8 @@ class TokenModel:
 
     def draw(self, vocabulary: int, draw: Draw) -> Graph:
         """What draws a token from logits, as it runs."""
-        made = pipeline.elaborate_draw(self.program, self.name, vocabulary, draw)
-        return shared_form(made.graph, self.rules)
+        elaborated = pipeline.elaborate_draw(self.program, self.name, vocabulary, draw)
+        return shared_form(elaborated.graph, self.rules)
 
 
 def compiled_generation(
@@ -80,7 +80,7 @@ def compiled_generation(
     (vocabulary,) = (each.shape[-1] for each in plan.outputs if each.name == "logits")
     tokenizer.require_vocabulary(vocabulary)
     caches = caches_of(graph)
-    kept = [name for name in leaf_types(graph)[0] if name not in caches]
+    persistent = [name for name in leaf_types(graph)[0] if name not in caches]
     form = GenerationForm(
         capacity,
         vocabulary,
@@ -94,4 +94,6 @@ def compiled_generation(
         tokenizer.text,
         tokenizer.ends,
     )
-    return Artefact(model.name, graph, plan, {name: values[name] for name in kept}, generation=form)
+    return Artefact(
+        model.name, graph, plan, {name: values[name] for name in persistent}, generation=form
+    )

@@ -42,10 +42,10 @@ def require_one_model(
     forms: Forms,
 ) -> None:
     """Raise `MismatchError` unless all have the same names, types and shapes."""
-    kept, inputs = leaf_types(graph)
+    persistent, inputs = leaf_types(graph)
     names = {each.name for each in plan.parameters}
     caches = caches_of(graph)
-    if {*kept} - {*caches} != {*tensors} or kept.keys() != names:
+    if {*persistent} - {*caches} != {*tensors} or persistent.keys() != names:
         raise MismatchError("its tensors are not the parameters of its graph and of its plan")
     changed = {*names} if forms.training is not None else {*caches}
     if (plan.copies and not changed) or not {*graph.updates} <= changed:
@@ -54,19 +54,19 @@ def require_one_model(
         raise MismatchError("it has caches, which only a model that generates has")
     outputs = {name: value.type for name, value in graph.outputs.items()}
     for what, wanted, planned in (
-        ("parameters", kept, plan.parameters),
+        ("parameters", persistent, plan.parameters),
         ("inputs", inputs, plan.inputs),
         ("outputs", outputs, plan.outputs),
     ):
         if wanted != _types(planned):
             raise MismatchError(f"the {what} of its graph and of its plan are not the same")
     for name, found in tensors.items():
-        wanted = kept[name]
+        wanted = persistent[name]
         if (found.stored, found.shape) != (wanted.dtype.value, wanted.shape):
             raise MismatchError(f"its tensor `{name}` is {found}, and its graph wants {wanted}")
     _require_slots(graph, plan)
     if forms.training is not None:
-        _require_training(kept, inputs, outputs, forms.training)
+        _require_training(persistent, inputs, outputs, forms.training)
     if forms.generation is not None:
         if forms.training is not None:
             raise MismatchError("it is a step of a training run and of a generation")
@@ -107,7 +107,7 @@ def _logits(plan: Plan) -> TensorType | None:
 
 
 def _require_training(
-    kept: Mapping[str, TensorType],
+    persistent: Mapping[str, TensorType],
     inputs: Mapping[str, TensorType],
     outputs: Mapping[str, TensorType],
     training: TrainingForm,
@@ -116,13 +116,13 @@ def _require_training(
     fed = {each.name for each in training.inputs}
     if inputs.keys() - {*NOT_DATA} != fed:
         raise MismatchError("its data is not what its graph is fed")
-    if not {each.name for each in training.parameters} <= kept.keys():
+    if not {each.name for each in training.parameters} <= persistent.keys():
         raise MismatchError("its parameters are not those of its graph")
     if LOSS not in outputs or not training.rates:
         raise MismatchError("it has no loss or no learning rate")
     for evaluation in training.evaluations:
         found = _types(evaluation.plan.parameters)
-        if any(kept.get(name) != of for name, of in found.items()):
+        if any(persistent.get(name) != of for name, of in found.items()):
             raise MismatchError("its evaluation is of another model")
 
 

@@ -185,8 +185,12 @@ class Artefact:
         )
         if _index_bounds(found.bounds) != header.bounds:
             raise ProblemError(NotAnArtefact(str(path), "its bounds are not those of its graph"))
-        kept = leaf_types(graph)[0]
-        values = {name: read(tensors[name], kept[name].dtype) for name in kept if name in tensors}
+        persistent = leaf_types(graph)[0]
+        values = {
+            name: read(tensors[name], persistent[name].dtype)
+            for name in persistent
+            if name in tensors
+        }
         trusted = is_sealed(metadata[KEY].encode("utf-8", "replace"), metadata.get(SEAL, ""))
         return replace(found, values=values, trusted=trusted)
 

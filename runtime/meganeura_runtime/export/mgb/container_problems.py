@@ -1,11 +1,8 @@
 """Problems of compiled models."""
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
 
-@dataclass(frozen=True)
 class NotAnArtefact(Problem, code="E0581", topic="compiled models"):
     """A file is no compiled model, or one of another version.
 
@@ -23,7 +20,6 @@ class NotAnArtefact(Problem, code="E0581", topic="compiled models"):
         )
 
 
-@dataclass(frozen=True)
 class NotCompiled(Problem, code="E0630", topic="compiled models"):
     """A setting asks for what a compiled training step does not do.
 

@@ -23,8 +23,8 @@ def seal(content: bytes) -> str | None:
         return None
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        made = os.open(folder / FILE, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(made, "wb") as file:
+        built = os.open(folder / FILE, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(built, "wb") as file:
             file.write(token_bytes(BYTES))
     return _sealed(content)
 

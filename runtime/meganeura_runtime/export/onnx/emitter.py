@@ -97,11 +97,11 @@ class Emitter:
 
     def inner(self) -> "Emitter":
         """A graph that is part of a node of this one, with names and constants in common."""
-        made = Emitter(self.opset)
-        made.scope = self.scope
-        made._initializers, made._constants = self._initializers, self._constants
-        made._taken, made.called = self._taken, self.called
-        return made
+        built = Emitter(self.opset)
+        built.scope = self.scope
+        built._initializers, built._constants = self._initializers, self._constants
+        built._taken, built.called = self._taken, self.called
+        return built
 
     def body(
         self, inputs: Mapping[str, TensorType], outputs: Sequence[tuple[str, TensorType]]

@@ -51,14 +51,14 @@ def onnx_model(
     emitter.scope = ""
     for output, value in graph.outputs.items():
         emitter.name("Identity", [lowering.whole(value)], output)
-    made = emitter.graph(name)
-    made.input.extend(value_info(each, of) for each, of in inputs.items())
-    made.output.extend(value_info(each, value.type) for each, value in graph.outputs.items())
+    built = emitter.graph(name)
+    built.input.extend(value_info(each, of) for each, of in inputs.items())
+    built.output.extend(value_info(each, value.type) for each, value in graph.outputs.items())
     opsets = [helper.make_opsetid("", options.opset)]
     if emitter.called:
         opsets.append(helper.make_opsetid(DOMAIN, VERSION))
     return helper.make_model(
-        made,
+        built,
         producer_name="meganeura",
         producer_version=__version__,
         ir_version=IR_VERSION,

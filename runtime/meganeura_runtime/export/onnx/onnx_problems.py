@@ -1,12 +1,9 @@
 """Problems of writing a model as an ONNX file."""
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 
 
-@dataclass(frozen=True)
 class NoOnnxForm(Problem, code="E0582", topic="export"):
     """An op of a model has no counterpart in ONNX, or not for these operands.
 
@@ -30,7 +27,6 @@ class NoOnnxForm(Problem, code="E0582", topic="export"):
         )
 
 
-@dataclass(frozen=True)
 class OnnxDiffers(Problem, code="E0583", topic="export"):
     """The ONNX file does not give what the model gives.
 

@@ -200,14 +200,14 @@ class Builder:
         if not isinstance(value, Dim) and not np.isfinite(value):
             return self.cast(self._unusual(float(value), shape), dtype)
         if not isinstance(value, Dim) and value == 0:
-            made = self.add(Code(("zeros(", *bracketed(shape), ")"), Level.ATOM), DType.F32, shape)
+            built = self.add(Code(("zeros(", *bracketed(shape), ")"), Level.ATOM), DType.F32, shape)
         else:
             written = self.number(value, DType.F32)[0]
             pieces = ("full(", *bracketed(shape), ", ", written, ")")
             if dtype.is_integer and not isinstance(value, Dim) and abs(value) >= 1 << 24:
                 raise UnsayableError(f"{value} is too large a whole number to be filled in")
-            made = self.add(Code(pieces, Level.ATOM), DType.F32, shape)
-        return self.cast(made, dtype)
+            built = self.add(Code(pieces, Level.ATOM), DType.F32, shape)
+        return self.cast(built, dtype)
 
     def _unusual(self, value: float, shape: Sequence[Size]) -> Tensor:
         """An infinity or NaN, which have no literal: log(0), -log(0) and 0 / 0."""
@@ -403,9 +403,9 @@ class Builder:
         if move.is_nothing and self.same_shape(x.shape, shape):
             return x
         letters = self.letters(move.axes)
-        made = self.call("rearrange", x, move.pieces(letters), shape=shape)
-        self.moves[made.id] = (x, move)
-        return made
+        built = self.call("rearrange", x, move.pieces(letters), shape=shape)
+        self.moves[built.id] = (x, move)
+        return built
 
     def _groups(self, left: Shape, right: Shape) -> list[tuple[Shape, Shape]]:
         """Runs of axes of both shapes that have the same number of elements, as short as can be."""
@@ -518,14 +518,14 @@ class Builder:
         """A reduction along axes, which stay as axes of size 1 if they are kept."""
         axes = sorted(axes)
         shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
-        made = x
+        built = x
         if axes:
             named = [] if len(axes) == x.rank else [(str(axis),) for axis in axes]
-            made = self.call(callee, x, *named, shape=shape)
+            built = self.call(callee, x, *named, shape=shape)
         if not keep:
-            return made
+            return built
         return self.reshape(
-            made, tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
+            built, tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
         )
 
     def matmul(self, a: Tensor, b: Tensor) -> Tensor:

@@ -52,9 +52,9 @@ def _round_counters(build: Builder, shape: Sequence[Size]) -> Tensor:
     """The counters of the rounds of a loop, which no program names."""
     if len(shape) != 2 or shape[1] != WORDS:
         raise UnsayableError("words are read that are no counters of rounds")
-    made = build.fresh(DType.U32, shape)
-    build.counters.add(made.id)
-    return made
+    built = build.fresh(DType.U32, shape)
+    build.counters.add(built.id)
+    return built
 
 
 def is_draw(domain: str, op: str) -> bool:

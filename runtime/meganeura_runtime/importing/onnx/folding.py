@@ -55,12 +55,12 @@ def folded(node: Node) -> list[Value | None] | None:
         return _turned(node, known)
     try:
         with np.errstate(all="ignore"):
-            made = fold(node, [each.array for each in known])
+            built = fold(node, [each.array for each in known])
     except (ValueError, TypeError, IndexError, ArithmeticError) as error:
         raise UnsayableError(f"its constants do not fit: {str(error)[:120]}") from None
-    if made is None:
+    if built is None:
         return None
-    arrays = made if isinstance(made, list) else [made]
+    arrays = built if isinstance(built, list) else [built]
     return [_as_known(node, known, array) for array in arrays]
 
 

@@ -1,6 +1,5 @@
 """Problems of reading an ONNX file as a program."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
@@ -8,7 +7,6 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 NOTHING = Help("nothing was written")
 
 
-@dataclass(frozen=True)
 class UnreadableOnnx(Problem, code="E0640", topic="import"):
     """A file is no ONNX model that can be read.
 
@@ -26,7 +24,6 @@ class UnreadableOnnx(Problem, code="E0640", topic="import"):
         )
 
 
-@dataclass(frozen=True)
 class UnsafeExternalData(Problem, code="E0641", topic="import"):
     """An ONNX file asks for the bytes of a tensor from outside of its own folder.
 
@@ -49,7 +46,6 @@ class UnsafeExternalData(Problem, code="E0641", topic="import"):
         )
 
 
-@dataclass(frozen=True)
 class NoForm(Problem, code="E0642", topic="import"):
     """A node of an ONNX model has no form in the language, or not with these operands.
 
@@ -71,7 +67,6 @@ class NoForm(Problem, code="E0642", topic="import"):
         )
 
 
-@dataclass(frozen=True)
 class NotProved(Problem, code="E0643", topic="import"):
     """The program that an ONNX model became cannot be proved.
 
@@ -92,7 +87,6 @@ class NotProved(Problem, code="E0643", topic="import"):
         )
 
 
-@dataclass(frozen=True)
 class ImportDiffers(Problem, code="E0644", topic="import"):
     """The program made of an ONNX model does not give what ONNX Runtime gives.
 

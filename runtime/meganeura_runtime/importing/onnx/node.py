@@ -267,9 +267,9 @@ class Node:
             if each.words == words:
                 return self.paths.written[words]
         of = TensorType(known.dtype, known.array.shape)
-        made = build.parameter(Stored(words, kind, of, narrowed(known), known.name))
-        self.paths.written[words] = made
-        return made
+        built = build.parameter(Stored(words, kind, of, narrowed(known), known.name))
+        self.paths.written[words] = built
+        return built
 
     def _sizes_written(self, known: Known) -> Tensor:
         parts = [self.build.filled(each, known.dtype) for each in known.numbers]

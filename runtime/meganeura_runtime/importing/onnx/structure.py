@@ -244,10 +244,10 @@ def _kind(
     if value not in where:
         return "outside", value, 0
     index, at = where[value]
-    made, offset = divmod(index, period)
-    if made == round_:
+    built, offset = divmod(index, period)
+    if built == round_:
         return "own", offset, at
-    if made == round_ - 1:
+    if built == round_ - 1:
         return "carried", offset, at
     raise _DiffersError
 

@@ -307,12 +307,12 @@ class _Translator:
         entry = TABLE.get(proto.op_type)
         before = len(self.build.statements)
         if entry is not None:
-            made = entry(node)
-            if follower is not None and node.is_absorbed and made is not None:
+            built = entry(node)
+            if follower is not None and node.is_absorbed and built is not None:
                 self.absorbed.add(id(follower[0]))
-                scope.values[follower[0].output[0]] = made[0]
-            if made is not None:
-                return made
+                scope.values[follower[0].output[0]] = built[0]
+            if built is not None:
+                return built
         del self.build.statements[before:]
         body = self._definition(proto, inputs, scope)
         if body is None:
@@ -484,13 +484,13 @@ class _Translator:
         function = _defined(schema, plain_node, scope.opset, inputs)
         if function is None:
             return None
-        made = FunctionProto()
-        made.CopyFrom(function)
+        built = FunctionProto()
+        built.CopyFrom(function)
         known = {each.name for each in plain_node.attribute}
         for name, attribute in schema.attributes.items():
             if name not in known and attribute.default_value.name:
-                made.attribute_proto.append(attribute.default_value)
-        return made
+                built.attribute_proto.append(attribute.default_value)
+        return built
 
 
 def _defined(

@@ -104,31 +104,31 @@ class BodyWriter:
             initial = " = zeros" if code.kind == "param" else ""
             yield f"{code.kind} {path}: {type_text(value.type, self.sizes)}{initial}"
             return
-        made = self._expression(code)
+        shown = self._expression(code)
         uses = [self.left[each.id] for each in statement.results]
         is_named = isinstance(code, Code) and code.is_named
-        if uses == [1] and not is_named and self._is_inside(made):
-            self.pending[statement.results[0].id] = made
+        if uses == [1] and not is_named and self._is_inside(shown):
+            self.pending[statement.results[0].id] = shown
             return
-        yield self._bound(statement.results, made, _primary(code))
+        yield self._bound(statement.results, shown, _primary(code))
 
-    def _is_inside(self, made: Text) -> bool:
+    def _is_inside(self, shown: Text) -> bool:
         """Whether an expression that is read once stands where it is read."""
-        return len(made.text) <= (WIDEST_PIPE if made.level is Level.PIPE else WIDEST)
+        return len(shown.text) <= (WIDEST_PIPE if shown.level is Level.PIPE else WIDEST)
 
-    def _bound(self, results: Sequence[Tensor], made: Text, primary: int | None) -> str:
+    def _bound(self, results: Sequence[Tensor], shown: Text, primary: int | None) -> str:
         """A line that gives values their names."""
-        self._spend(made)
+        self._spend(shown)
         names = [
             self._name(each, primary if index == 0 else None)
             if self.left[each.id]
             else f"_{POOL[index]}"
             for index, each in enumerate(results)
         ]
-        return f"{', '.join(names)} = {made.text}"
+        return f"{', '.join(names)} = {shown.text}"
 
-    def _spend(self, made: Text) -> None:
-        self.left.subtract(made.reads)
+    def _spend(self, shown: Text) -> None:
+        self.left.subtract(shown.reads)
 
     def _name(self, value: Tensor, primary: int | None) -> str:
         """A name for a value: that of what it is made of, if nothing reads that any more."""
@@ -159,17 +159,17 @@ class BodyWriter:
         label = self._path((*repeat.prefix, "{i}"))
         carried: list[str] = []
         for start, result in zip(repeat.starts, repeat.results, strict=True):
-            made = self._operand(Ref(start))
+            shown = self._operand(Ref(start))
             holder = self.names.get(start)
             if holder in self.holders and self.left[start] == 1 and start not in self.pending:
-                self._spend(made)
+                self._spend(shown)
                 name = holder
                 self.holders[name] = result.id
                 self.names[result.id] = name
             else:
-                self._spend(made)
+                self._spend(shown)
                 name = self._name(result, None)
-                yield f"{name} = {made.text}"
+                yield f"{name} = {shown.text}"
             carried.append(name)
         shared = [self._operand(Ref(each)) for each in repeat.shared]
         for each in shared:
@@ -186,11 +186,11 @@ class BodyWriter:
         """A scan: what it reads has names before it, and what it carries keeps its name."""
         starts = {*code.starts}
         for each in dict.fromkeys(statement.operands):
-            made = self.pending.pop(each, None) if each not in starts else None
-            if made is not None:
-                self._spend(made)
+            shown = self.pending.pop(each, None) if each not in starts else None
+            if shown is not None:
+                self._spend(shown)
                 self.names[each] = name = self._new_name(each)
-                yield f"{name} = {made.text}"
+                yield f"{name} = {shown.text}"
         results = statement.results
         names = [self._new_name(each.id) for each in results]
         for start, name in zip(code.starts, names, strict=False):
@@ -198,8 +198,8 @@ class BodyWriter:
         self.names.update((each.id, name) for each, name in zip(results, names, strict=True))
         yield from self._rounds(code, names)
         for each in statement.operands:
-            made = self.pending.pop(each, None)
-            self._spend(made or Text("", Level.ATOM, (each,)))
+            shown = self.pending.pop(each, None)
+            self._spend(shown or Text("", Level.ATOM, (each,)))
 
     def _new_name(self, value: int) -> str:
         """A name that nothing had before, for a loop would carry what it binds anew."""
@@ -266,9 +266,9 @@ class BodyWriter:
         for piece in pieces:
             match piece:
                 case Ref():
-                    made = self._operand(piece)
-                    parts.append(made.at(piece.level))
-                    reads.extend(made.reads)
+                    shown = self._operand(piece)
+                    parts.append(shown.at(piece.level))
+                    reads.extend(shown.reads)
                 case Count(size, level):
                     parts.append(self.sizes.text(size, level))
                 case LabelPath(words):

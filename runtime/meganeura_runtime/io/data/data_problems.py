@@ -1,7 +1,6 @@
 """Problems of a program and its data."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -9,7 +8,6 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 
 
-@dataclass(frozen=True)
 class DataProblem(Problem, topic="data"):
     """A problem of the data, at the place of the setting that names it."""
 
@@ -23,7 +21,6 @@ class DataProblem(Problem, topic="data"):
         return self.message(headline, *remarks, span=self.span, cure=advice)
 
 
-@dataclass(frozen=True)
 class NoData(DataProblem, code="E0520"):
     """The setting `data` names neither a file nor an embedded data set.
 
@@ -40,7 +37,6 @@ class NoData(DataProblem, code="E0520"):
         return self.words(f"there is no data `{self.file}`", (known,), advice)
 
 
-@dataclass(frozen=True)
 class OutsideFolder(DataProblem, code="E0529"):
     """A program names data that is not below its own folder.
 
@@ -55,7 +51,6 @@ class OutsideFolder(DataProblem, code="E0529"):
         )
 
 
-@dataclass(frozen=True)
 class ForeignData(DataProblem, code="E0538"):
     """A run that goes on names data outside of its own folder and of the program's.
 
@@ -72,7 +67,6 @@ class ForeignData(DataProblem, code="E0538"):
         )
 
 
-@dataclass(frozen=True)
 class UnknownFormat(DataProblem, code="E0521"):
     """The file has a suffix that no reader here knows.
 
@@ -89,7 +83,6 @@ class UnknownFormat(DataProblem, code="E0521"):
         )
 
 
-@dataclass(frozen=True)
 class MissingTensor(DataProblem, code="E0522"):
     """An input of the `train` block has no tensor of its name in the data.
 
@@ -124,7 +117,6 @@ class MissingTensor(DataProblem, code="E0522"):
         return Help(f"{meant}name the tensor", call)
 
 
-@dataclass(frozen=True)
 class DataShape(DataProblem, code="E0523"):
     """A tensor of the data does not have the shape of the input it feeds.
 
@@ -145,7 +137,6 @@ class DataShape(DataProblem, code="E0523"):
         )
 
 
-@dataclass(frozen=True)
 class DataType(DataProblem, code="E0524"):
     """A tensor of the data holds another kind of numbers than the input it feeds.
 
@@ -163,7 +154,6 @@ class DataType(DataProblem, code="E0524"):
         )
 
 
-@dataclass(frozen=True)
 class UnequalExamples(DataProblem, code="E0525"):
     """The tensors of one split do not hold the same number of examples."""
 
@@ -174,7 +164,6 @@ class UnequalExamples(DataProblem, code="E0525"):
         return self.words("the tensors hold different numbers of examples", remarks)
 
 
-@dataclass(frozen=True)
 class TooFewExamples(DataProblem, code="E0526"):
     """The data has fewer examples than one batch takes, so not one step could be made.
 
@@ -192,7 +181,6 @@ class TooFewExamples(DataProblem, code="E0526"):
         )
 
 
-@dataclass(frozen=True)
 class NothingHeldOut(DataProblem, code="E0556"):
     """The data has a held-out split, and not one example is in it.
 
@@ -207,7 +195,6 @@ class NothingHeldOut(DataProblem, code="E0556"):
         )
 
 
-@dataclass(frozen=True)
 class ExamplesNotFirst(DataProblem, code="E0527"):
     """The size that counts examples stands somewhere else than alone on the first axis.
 

@@ -1,13 +1,11 @@
 """Problems of folders, tables and texts, which hold no tensors."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 
 
-@dataclass(frozen=True)
 class NoClasses(Problem, code="E0610", topic="data"):
     """A folder does not hold one folder of images, or of sounds, for each class.
 
@@ -29,7 +27,6 @@ class NoClasses(Problem, code="E0610", topic="data"):
         )
 
 
-@dataclass(frozen=True)
 class WorkerDied(Problem, code="E0611", topic="data"):
     """A process that decodes files ended before it was done.
 
@@ -50,7 +47,6 @@ class WorkerDied(Problem, code="E0611", topic="data"):
         )
 
 
-@dataclass(frozen=True)
 class WrongReader(Problem, code="E0612", topic="data"):
     """The files that `data` names are not of the kind that the call reads, or feed no input.
 
@@ -71,7 +67,6 @@ class WrongReader(Problem, code="E0612", topic="data"):
         )
 
 
-@dataclass(frozen=True)
 class BadColumn(Problem, code="E0613", topic="data"):
     """A table lacks a column that feeds an input, or the column does not hold numbers.
 

@@ -1,7 +1,6 @@
 """Problems of indices out of range, in data or during a step."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,6 @@ from meganeura_dsl.ir.index_checks import Bound, Check
 from meganeura_runtime.io.files.file_problems import show_index
 
 
-@dataclass(frozen=True)
 class IndexOutside(Problem, code="E0535", topic="data"):
     """A class, a word, a node or a position that is given is none of those there are.
 
@@ -48,7 +46,6 @@ class IndexOutside(Problem, code="E0535", topic="data"):
         )
 
 
-@dataclass(frozen=True)
 class ComputedIndexOutside(Problem, code="E0537", topic="index range"):
     """An index that a program computes is none of those there are.
 

@@ -1,13 +1,11 @@
 """Problems of data that is given from Python, of streams, shards and ways to draw examples."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 
 
-@dataclass(frozen=True)
 class NotData(Problem, code="E0600", topic="data"):
     """What a program was given as data holds no arrays that could feed its inputs.
 
@@ -30,7 +28,6 @@ class NotData(Problem, code="E0600", topic="data"):
         )
 
 
-@dataclass(frozen=True)
 class UnlikeExamples(Problem, code="E0601", topic="data"):
     """An example that was given from Python has another shape or type than the first one.
 
@@ -52,7 +49,6 @@ class UnlikeExamples(Problem, code="E0601", topic="data"):
         )
 
 
-@dataclass(frozen=True)
 class WrongBatch(Problem, code="E0602", topic="data"):
     """A batch of an iterable does not have as many examples as the program's batch.
 
@@ -76,7 +72,6 @@ class WrongBatch(Problem, code="E0602", topic="data"):
         )
 
 
-@dataclass(frozen=True)
 class Uncounted(Problem, code="E0603", topic="data"):
     """The data does not say how many batches it has.
 
@@ -100,7 +95,6 @@ class Uncounted(Problem, code="E0603", topic="data"):
         )
 
 
-@dataclass(frozen=True)
 class StreamEnded(Problem, code="E0604", topic="data"):
     """The data ended before the epoch did.
 
@@ -120,7 +114,6 @@ class StreamEnded(Problem, code="E0604", topic="data"):
         )
 
 
-@dataclass(frozen=True)
 class NotForStreams(Problem, code="E0605", topic="data"):
     """A setting needs examples that can be picked, and the data comes in an order of its own.
 
@@ -138,7 +131,6 @@ class NotForStreams(Problem, code="E0605", topic="data"):
         )
 
 
-@dataclass(frozen=True)
 class DataFromPython(Problem, code="E0606", topic="data"):
     """A run that was fed from Python goes on without its data.
 
@@ -153,7 +145,6 @@ class DataFromPython(Problem, code="E0606", topic="data"):
         )
 
 
-@dataclass(frozen=True)
 class UnlikeShards(Problem, code="E0607", topic="data"):
     """The files that a glob names do not fit together.
 
@@ -180,7 +171,6 @@ class UnlikeShards(Problem, code="E0607", topic="data"):
         )
 
 
-@dataclass(frozen=True)
 class UnclearValidation(Problem, code="E0608", topic="data"):
     """It is not clear which examples are held out, or there would be none.
 
@@ -201,7 +191,6 @@ class UnclearValidation(Problem, code="E0608", topic="data"):
         )
 
 
-@dataclass(frozen=True)
 class WrongWeights(Problem, code="E0609", topic="data"):
     """The weights by which examples are drawn are not one number of at least 0 for each.
 

@@ -1,12 +1,10 @@
 """Problems of files of tensors."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
 
-@dataclass(frozen=True)
 class UnreadableFile(Problem, code="E0530", topic="files"):
     """A file of tensors is not what its name or its own header says.
 
@@ -26,7 +24,6 @@ class UnreadableFile(Problem, code="E0530", topic="files"):
         )
 
 
-@dataclass(frozen=True)
 class NotFinite(Problem, code="E0531", topic="files"):
     """A tensor of a file holds an infinity or a NaN.
 
@@ -47,7 +44,6 @@ class NotFinite(Problem, code="E0531", topic="files"):
         )
 
 
-@dataclass(frozen=True)
 class OutOfRange(Problem, code="E0532", topic="files"):
     """A value in a file does not fit the type the program computes with.
 
@@ -71,7 +67,6 @@ class OutOfRange(Problem, code="E0532", topic="files"):
         )
 
 
-@dataclass(frozen=True)
 class NoSuchFile(Problem, code="E0533", topic="files"):
     """A file or a folder that is to be read does not exist."""
 
@@ -81,7 +76,6 @@ class NoSuchFile(Problem, code="E0533", topic="files"):
         return self.message(f"there is no `{self.file}`")
 
 
-@dataclass(frozen=True)
 class CannotWrite(Problem, code="E0534", topic="files"):
     """A file could not be written: the disk is full, or the folder may not be written to.
 
@@ -100,7 +94,6 @@ class CannotWrite(Problem, code="E0534", topic="files"):
         )
 
 
-@dataclass(frozen=True)
 class DamagedFile(Problem, code="E0542", topic="files"):
     """A file is not as it was written: some of its bits have changed.
 

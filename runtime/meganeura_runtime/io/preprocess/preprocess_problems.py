@@ -1,12 +1,10 @@
 """Problems of images and sounds."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import Problem, Remark, Report
 
 
-@dataclass(frozen=True)
 class UnfitInput(Problem, code="E0563", topic="inputs"):
     """An image or a sound cannot be made into what an input takes.
 

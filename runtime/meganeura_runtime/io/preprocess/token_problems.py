@@ -1,11 +1,8 @@
 """Problems of texts as tokens."""
 
-from dataclasses import dataclass
-
 from meganeura_dsl.diagnostics.problem import Help, Problem, Report
 
 
-@dataclass(frozen=True)
 class OtherVocabulary(Problem, code="E0663", topic="tokenizer"):
     """A tokenizer has tokens that the model has no place for.
 
@@ -24,7 +21,6 @@ class OtherVocabulary(Problem, code="E0663", topic="tokenizer"):
         )
 
 
-@dataclass(frozen=True)
 class EmptyPrompt(Problem, code="E0665", topic="generation"):
     """A prompt has no tokens.
 

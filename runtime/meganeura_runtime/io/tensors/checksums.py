@@ -87,10 +87,10 @@ def claimed(
     claims = [key for key, text in metadata.items() if key == KEY or text.startswith(MARK)]
     if not claims:
         return None
-    mark, *told = metadata.get(KEY, "").split(" ")
-    if claims != [KEY] or mark != MARK or len(told) != 1 + len(contents):
+    mark, *fields = metadata.get(KEY, "").split(" ")
+    if claims != [KEY] or mark != MARK or len(fields) != 1 + len(contents):
         raise DamagedHeaderError
-    header, *sums = told
+    header, *sums = fields
     if header != f"{_sum_of_header(metadata, types, sums):08x}":
         raise DamagedHeaderError
     try:
@@ -108,10 +108,10 @@ def _pieces(
     found = {n: (RUN, np.array([sums[n]], np.uint32)) for n, size in sizes.items() if size <= RUN}
     if text is None:
         return found
-    told, *digits = text.split(" ")
-    piece = int(told)
+    fields, *digits = text.split(" ")
+    piece = int(fields)
     if piece not in PIECE_SIZES:
-        raise ValueError(told)
+        raise ValueError(fields)
     several = sorted(name for name, size in sizes.items() if size > RUN)
     for name, each in zip(several, digits, strict=True):
         of_pieces = np.frombuffer(bytes.fromhex(each), ">u4").astype(np.uint32)
@@ -135,8 +135,8 @@ def _sum_of_header(
     """Of texts that each follow their length, so that none can pass into the next."""
     total = 0
     entries = sorted((key, text) for key, text in metadata.items() if key != KEY)
-    told = chain.from_iterable(entries), chain.from_iterable(sorted(types.items())), sums
-    for text in chain.from_iterable(("", *each) for each in told):
+    fields = chain.from_iterable(entries), chain.from_iterable(sorted(types.items())), sums
+    for text in chain.from_iterable(("", *each) for each in fields):
         content = text.encode("utf-8", "surrogatepass")
         total = crc32(content, crc32(b"%d:" % len(content), total))
     return total

@@ -1,12 +1,10 @@
 """What can be wrong with the folder of a run that is looked at, and the words for it."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
 
-@dataclass(frozen=True)
 class NotARun(Problem, code="E0620", topic="files"):
     """A folder that was named as a run is none.
 
@@ -24,7 +22,6 @@ class NotARun(Problem, code="E0620", topic="files"):
         )
 
 
-@dataclass(frozen=True)
 class DamagedRun(Problem, code="E0621", topic="files"):
     """A file of a run does not hold what a run writes into it.
 

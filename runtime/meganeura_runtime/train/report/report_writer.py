@@ -75,7 +75,7 @@ def reported_by_hand(
     writer = ReportWriter(recipe, folder, device)
 
     def refresh() -> None:
-        writer.told = memory()
+        writer.memory_report = memory()
         writer.refresh()
 
     try:
@@ -105,7 +105,7 @@ class ReportWriter:
         self._ended = Signal()
         self.status = Status.STOPPED
         """How the run ends, as far as its events say."""
-        self.told: Mapping[str, int] | None = None
+        self.memory_report: Mapping[str, int] | None = None
         """The memory of a step, where what compiled it says so."""
         self._job = job
         self._folder = folder
@@ -127,7 +127,7 @@ class ReportWriter:
             case Started():
                 self._thread = begin("report", self._write_while_it_trains)
             case Compiled(memory=memory) if memory is not None:
-                self.told = memory
+                self.memory_report = memory
             case Finished(interrupted=interrupted):
                 self.status = Status.STOPPED if interrupted else Status.FINISHED
             case _:
@@ -168,9 +168,9 @@ class ReportWriter:
 
     def _described(self) -> RunDescription:
         """The run, with the memory of a step where that is known."""
-        if self._about.memory is not None or self.told is None:
+        if self._about.memory is not None or self.memory_report is None:
             return self._about
-        return self._about.model_copy(update={"memory": dict(self.told)})
+        return self._about.model_copy(update={"memory": dict(self.memory_report)})
 
     def _write(self, taken: float = 0.0) -> float:
         """Write the page as it is now; gives the seconds until the next one is due.

@@ -1,14 +1,20 @@
 """A graph that no rule rewrites comes back as it was, every attribute and all sharing kept."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value
 from meganeura_dsl.ir.ops import OPS, Add, Broadcast, Constant, Input, Mul, Parameter, RandomBits
-from meganeura_dsl.ir.text import parse_graph
+from meganeura_dsl.ir.text import format_graph, parse_graph
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import dim
+from meganeura_dsl.transforms.egraph import optimize as optimize_module
+from meganeura_dsl.transforms.egraph.encoding import egglog_engine
 from meganeura_dsl.transforms.egraph.encoding.egglog_engine import Engine, EngineError
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot, snapshot
 from meganeura_dsl.transforms.egraph.encoding.encode import Encoding, encode, loading
@@ -19,6 +25,8 @@ from meganeura_dsl.transforms.egraph.encoding.schema import (
 )
 from meganeura_dsl.transforms.egraph.extract.decode import Decoder, Roots
 from meganeura_dsl.transforms.egraph.optimize import optimize
+from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode, rewrites
+from meganeura_dsl.transforms.egraph.saturate.saturate_graph import SaturatedGraph
 from meganeura_dsl.transforms.egraph.saturate.saturation import OptimizerError, saturate
 from tests.dsl.transforms.egraph.compare import data
 from tests.samples import SAMPLES
@@ -165,3 +173,59 @@ def test_what_egglog_refuses_is_an_error_of_ours() -> None:
         Engine(["(no such command)"])
     with pytest.raises(EngineError):
         Engine(declarations(constructors())).run("(run-schedule (run 1))")
+
+
+def test_tables_are_loaded_by_commands_where_no_file_can_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build = Builder()
+    x, y = (data(build, name, 3) for name in "xy")
+    graph = build.graph({"z": build.add(Add(), build.add(Mul(), x, y), x)})
+    expected = format_graph(rebuilt(graph))
+
+    def refuse() -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(egglog_engine, "TemporaryDirectory", refuse)
+    assert format_graph(rebuilt(graph)) == expected
+
+
+def test_what_is_said_of_rules_and_devices_is_said_of_loops_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their bodies are optimized by themselves, for the same device and by the same rules."""
+    program = pipeline.check(Source("net.mgn", LOOP), lambda _: None).program
+    graph = pipeline.elaborate_model(program, sizes={"n": 2, "s": 3}).graph
+    device = replace(DEFAULT_DEVICE, launch=1.0)
+    seen: list[tuple[DeviceModel, str]] = []
+    select = optimize_module.select
+
+    def spied(
+        graph: Graph, explored: SaturatedGraph, mode: Mode, device: DeviceModel
+    ) -> optimize_module.Optimized:
+        seen.append((device, mode))
+        return select(graph, explored, mode, device)
+
+    monkeypatch.setattr(optimize_module, "select", spied)
+    modes: tuple[tuple[Mode, Mode], ...] = (
+        ("forward", "forward"), ("train", "train"), ("infer", "train"),
+    )  # fmt: skip
+    for mode, inner in modes:
+        seen.clear()
+        changed = optimize(graph, mode=mode, device=device).graph
+        assert format_graph(changed) != format_graph(graph)
+        assert seen == [(device, inner), (device, mode)]
+        kept = optimize(graph, mode=mode, device=device, disabled=[*rewrites()]).graph
+        assert "Transpose" in format_graph(kept)
+        assert "Transpose" not in format_graph(changed)
+
+
+LOOP = """\
+block Net()(x: [n, s]) -> [n]:
+  h = x[:, 0]
+  scan t in 0..s:
+    two = insert_axis(h + x[:, t], 1, 2)
+    h = rearrange(rearrange(two, [n, c] -> [c, n]), [c, n] -> [n, c])[:, 0]
+  return h
+model net = Net()
+"""

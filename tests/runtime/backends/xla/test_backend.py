@@ -120,7 +120,7 @@ def test_an_update_overwrites_nothing_that_can_still_be_read() -> None:
             found = {name: float(array[0]) for name, array in outputs.items()}
             same = {"constant": 1, "fed": 1}
             assert found == {"before": number, "after": number + 1, "again": number + 1, **same}
-        kept = {name: float(array[0]) for name, array in session.kept().items()}
+        kept = {name: float(array[0]) for name, array in session.persistent().items()}
         assert kept == {"w": 5, "v": 5, "u": 1, "c": 1}
 
 
@@ -131,7 +131,10 @@ def test_what_is_kept_changes_places() -> None:
         session.load({"w": ONES, "v": 2 * ONES})
         for _ in range(3):
             session.step({})
-        assert {name: float(array[0]) for name, array in session.kept().items()} == {"w": 2, "v": 1}
+        assert {name: float(array[0]) for name, array in session.persistent().items()} == {
+            "w": 2,
+            "v": 1,
+        }
 
 
 def test_steps_that_update_different_tensors_share_all_of_them() -> None:

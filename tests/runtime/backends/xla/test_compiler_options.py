@@ -16,7 +16,6 @@ from meganeura_runtime.backends.xla import compile as compile_module
 from meganeura_runtime.backends.xla import cudnn
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.compiler_options import (
-    CONCURRENT,
     CUDA_GRAPHS,
     LIBRARIES,
     compiler_options,
@@ -50,13 +49,13 @@ def gpu() -> Gpu:
     return Gpu(named("xla:cpu"))
 
 
-def step(size: int) -> Graph:
-    """A product, whose result a parameter becomes."""
+def step(size: int, *, trains: bool = True) -> Graph:
+    """A product, whose result a parameter becomes if it trains."""
     build = Builder()
     x = build.add(Input("x", DType.F32, (size, size)))
     w = build.add(Parameter("w", DType.F32, (size, size), "param"))
     y = build.add(Tanh(), build.add(MatMul(), x, w))
-    return build.graph({"y": y}, {"w": y})
+    return build.graph({"y": y}, {"w": y} if trains else {})
 
 
 def convolution() -> Graph:
@@ -68,18 +67,23 @@ def convolution() -> Graph:
 
 
 @pytest.mark.parametrize(
-    ("size", "precision", "is_concurrent"),
-    [(64, BF16, True), (2048, BF16, False), (64, F32, False)],
+    ("size", "trains", "precision", "has_libraries"),
+    [
+        (64, True, BF16, True),
+        (64, False, BF16, True),
+        (4099, True, BF16, True),
+        (4099, False, BF16, False),
+        (4104, False, BF16, True),
+        (64, True, F32, False),
+    ],
 )
-def test_steps_of_small_kernels_run_them_at_the_same_time(
-    size: int, precision: ComputePrecision, *, is_concurrent: bool
+def test_products_are_those_of_libraries_but_for_odd_rows_of_an_inference(
+    size: int, precision: ComputePrecision, *, trains: bool, has_libraries: bool
 ) -> None:
-    found = compiler_options(step(size), precision, gpu())
-    assert (CONCURRENT.items() <= found.items()) == is_concurrent
+    found = compiler_options(step(size, trains=trains), precision, gpu())
     assert CUDA_GRAPHS.items() <= found.items()
-    libraries = precision is BF16 and not is_concurrent
-    assert (LIBRARIES.items() <= found.items()) == libraries
-    assert not compiler_options(step(size), F32, OneDevice(named("xla:cpu")))
+    assert (LIBRARIES.items() <= found.items()) == has_libraries
+    assert not compiler_options(step(size, trains=trains), F32, OneDevice(named("xla:cpu")))
 
 
 class Gpus(SeveralDevices):

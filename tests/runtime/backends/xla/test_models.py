@@ -41,6 +41,6 @@ def test_a_training_follows_the_reference(file: str, train: str, tmp_path: Path)
             found, wanted = (dict(each.step(fed)) for each in (actual, expected))
             for name, value in wanted.items():
                 np.testing.assert_allclose(found[name], value, 2e-4, 1e-5, err_msg=name)
-        for name, value in expected.kept().items():
+        for name, value in expected.persistent().items():
             tolerance = 1e-3 * np.abs(value).max() + 1e-5
             np.testing.assert_allclose(actual.read(name), value, 0, tolerance, err_msg=name)

@@ -26,13 +26,13 @@ from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, full
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_dsl.transforms.optimizers.optimizers import Adam
+from meganeura_dsl.transforms.optimizers.optimizers import Adam, Sgd
 from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.device import XlaDevice
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
-from tests.runtime.runs import Place
+from tests.runtime.runs import Workspace
 from tests.samples import SAMPLES
 
 BF16, F32, TF32 = ComputePrecision.BF16, ComputePrecision.F32, ComputePrecision.TF32
@@ -79,6 +79,49 @@ def test_products_read_copies_of_parameters_that_no_step_changes(
         np.testing.assert_array_equal(found, expected)
     assert np.abs(copied[2] - copied[0]).max() > 0.1
     assert np.abs(copied[3] - copied[2]).max() > 0.1
+
+
+def test_a_step_rounds_what_it_updates_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (4, 8)))
+    a, b = (build.add(Parameter(name, DType.F32, (8, 8), "param")) for name in "ab")
+    turned = build.add(Transpose((1, 0)), b)
+    y = build.add(MatMul(), build.add(Tanh(), build.add(MatMul(), x, a)), turned)
+    loss = build.add(Sum((0, 1)), build.add(Mul(), y, y))
+    step = training_step(build.graph({"loss": loss}), TrainingSettings(Sgd(lr=0.01)))
+    inference = build.graph({"y": y})
+    generator = np.random.default_rng(0)
+    values = {name: generator.standard_normal((8, 8), np.float32) for name in "ab"}
+    feeds = {"x": generator.standard_normal((4, 8), np.float32)}
+    device = choose_device("xla:cpu").at(BF16)
+    assert isinstance(device, XlaDevice)
+    roundings: list[Program] = []
+    rounded = Program.rounded.func
+
+    def counted(program: Program) -> object:
+        roundings.append(program)
+        return rounded(program)
+
+    monkeypatch.setattr(Program, "rounded", property(counted))
+
+    def results() -> list[Array]:
+        roundings.clear()
+        with device.open(step) as session, device.open(inference) as other:
+            session.load(values)
+            other.share(session)
+            found = [np.array(session.step(feeds)["loss"]) for _ in range(3)]
+            found.append(np.array(other.step(feeds)["y"]))
+            assert len(roundings) <= 1
+            session.write("b", 2 * values["b"])
+            found += [np.array(session.step(feeds)["loss"]) for _ in range(2)]
+            return [*found, session.read("a"), session.read("b")]
+
+    copied = results()
+    assert len(roundings) == 2
+    monkeypatch.setattr(Program, "copies", {})
+    for found, expected in zip(copied, results(), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert len({float(loss) for loss in copied[:3]}) == 3
 
 
 def narrow(graph: Graph) -> set[int]:
@@ -157,7 +200,7 @@ def test_contractions_are_within_the_rounding_of_their_operands() -> None:
     feeds: dict[str, Array] = {}
     outputs: dict[str, Value] = {}
     for number, sample in enumerate(CONTRACTIONS.values()):
-        names = [f"x{number}.{place}" for place in range(len(sample.operands))]
+        names = [f"x{number}.{workspace}" for workspace in range(len(sample.operands))]
         leaves = [
             build.add(Input(name, each.dtype, each.shape))
             for name, each in zip(names, sample.types, strict=True)
@@ -196,10 +239,10 @@ def test_a_training_in_bf16_learns_what_one_in_f32_does(tmp_path: Path) -> None:
 
 
 def test_a_run_goes_on_in_another_precision(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+    workspace = Workspace(tmp_path)
     device = choose_device("xla:cpu", precision=ComputePrecision.BF16)
-    place.start("run", "precision=bf16", "epochs=2", steps=7, open_session=device.open)
-    folder = place.resume("run", "precision=f32")
+    workspace.start("run", "precision=bf16", "epochs=2", steps=7, open_session=device.open)
+    folder = workspace.resume("run", "precision=f32")
     assert json.loads(folder.settings.read_text())["precision"] == "f32"
 
 

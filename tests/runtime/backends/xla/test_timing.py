@@ -75,7 +75,7 @@ def test_a_trace_shows_the_instructions_of_each_traced_step(graph: Graph) -> Non
     device = choose_device("xla:cpu")
     trace, example = Trace(device), example_of(graph)
     with trace.opening(device.open)(graph) as session:
-        session.load(example.kept)
+        session.load(example.persistent)
         for _ in range(ENOUGH):
             session.step(example.feeds)
     shown = [moment.name for moment in trace.finish().kernels]

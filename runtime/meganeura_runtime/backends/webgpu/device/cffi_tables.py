@@ -68,13 +68,13 @@ def _tables(text: str, version: str) -> Mapping[str, object]:
     content = None if cache is None else cache.find(key)
     if content is not None:
         return _literals(content.decode())
-    made = _made(text)
+    parsed = _parsed(text)
     if cache is not None:
-        cache.store(key, made.encode())
-    return _literals(made)
+        cache.store(key, parsed.encode())
+    return _literals(parsed)
 
 
-def _made(text: str) -> str:
+def _parsed(text: str) -> str:
     """The tables of a header, in a module as cffi writes it."""
     from cffi.api import FFI  # noqa: PLC0415
 

@@ -100,6 +100,12 @@ def _opened(selector: str, *, checked: bool | None) -> Device:
     )
 
 
+MANY_LAUNCHES = 64
+"""Kernels of a step that take long to record."""
+FIRST_LAUNCHES = 16
+"""Kernels that are submitted first, so that the device has something to do."""
+
+
 def _encode_copies(encoder: Encoder, copies: Sequence[tuple[Range, Range]]) -> None:
     for source, target in copies:
         encoder.copy_buffer_to_buffer(
@@ -170,9 +176,11 @@ class Device:
 
     def _buffer(self, size: int, usage: int, *, is_mapped: bool = False) -> Buffer:
         with explained(f"allocating {size} bytes"):
-            made = self._device.create_buffer(size=size, usage=usage, mapped_at_creation=is_mapped)
+            created = self._device.create_buffer(
+                size=size, usage=usage, mapped_at_creation=is_mapped
+            )
         self.allocated += size
-        return made
+        return created
 
     def free(self, buffer: Buffer) -> None:
         """Give memory back."""
@@ -258,11 +266,27 @@ class Device:
         launches: Sequence[Launch],
         copies: Sequence[tuple[Range, Range]] = (),
         before: Sequence[tuple[Range, Range]] = (),
+        *,
+        in_parts: bool = True,
     ) -> int:
-        """Make copies `before`, run kernels, and make copies, in order, as one submission.
+        """Make copies `before`, run kernels, and make copies, in order.
 
-        Does not wait for any of it; `wait` does, and takes the number that this returns.
+        Does not wait for any of it; `wait` does, and takes the number that this returns. It is one
+        submission, or several if it may be `in_parts` and the device would be idle while the host
+        records many kernels.
         """
+        *early, last = self._parts_of(launches) if in_parts else [launches]
+        for part in early:
+            self._submit_part(part, before=before)
+            before = ()
+        return self._submit_part(last, copies, before)
+
+    def _submit_part(
+        self,
+        launches: Sequence[Launch],
+        copies: Sequence[tuple[Range, Range]] = (),
+        before: Sequence[tuple[Range, Range]] = (),
+    ) -> int:
         with explained("running a step"), self.span("encode"):
             encoder = self._device.create_command_encoder()
             _encode_copies(encoder, before)
@@ -273,6 +297,21 @@ class Device:
             number = wgpu_native.submit(self._device, commands)
         self.submissions += 1
         return number
+
+    def _parts_of(self, launches: Sequence[Launch]) -> list[Sequence[Launch]]:
+        """Kernels in the parts that are submitted one by one, each twice as long as the one before.
+
+        Recording a kernel takes less than half as long as running one, so a device that runs one
+        part has the next when it is done. One that is busy needs no parts.
+        """
+        if len(launches) < MANY_LAUNCHES or self.timekeeper is not None or self.is_busy:
+            return [launches]
+        parts: list[Sequence[Launch]] = []
+        start, size = 0, FIRST_LAUNCHES
+        while len(launches) - start > 2 * size:
+            parts.append(launches[start : start + size])
+            start, size = start + size, 2 * size
+        return [*parts, launches[start:]]
 
     def _encode(self, encoder: Encoder, launches: Sequence[Launch]) -> None:
         """Kernels in one pass; in one pass each, if somebody wants to know when they run."""

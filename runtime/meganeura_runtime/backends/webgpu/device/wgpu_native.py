@@ -29,9 +29,9 @@ def _library() -> ModuleType:
     return import_module("wgpu.backends.wgpu_native._api")
 
 
-def pointer(made: object) -> object:
+def pointer(created: object) -> object:
     """What the library knows an object by; it has no public name."""
-    return getattr(made, "_internal")  # noqa: B009
+    return getattr(created, "_internal")  # noqa: B009
 
 
 def command(pipeline: Pipeline, bindings: object, workgroups: tuple[int, int, int]) -> Command:
@@ -94,8 +94,8 @@ def unchecked_module(device: WebGpuDevice, text: str) -> object:
     descriptor = library.ffi.new("WGPUShaderModuleDescriptor *")
     descriptor.nextInChain = library.ffi.cast("WGPUChainedStruct *", source)
     create = library.libf.wgpuDeviceCreateShaderModuleTrusted
-    made = create(pointer(device), descriptor, library.lib.WGPUShaderRuntimeChecks_None)
-    return library.GPUShaderModule("", made, device)
+    created = create(pointer(device), descriptor, library.lib.WGPUShaderRuntimeChecks_None)
+    return library.GPUShaderModule("", created, device)
 
 
 class Mapped:
@@ -159,7 +159,7 @@ def _callback() -> object:
     """What the library calls, while it is polled, for each buffer that was asked for."""
     ffi = _library().ffi
 
-    def told(status: int, _message: object, which: object, _nothing: object) -> None:
+    def on_mapped(status: int, _message: object, which: object, _nothing: object) -> None:
         _asked.pop(int(ffi.cast("uintptr_t", which))).status = status
 
-    return ffi.callback("void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", told)
+    return ffi.callback("void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", on_mapped)

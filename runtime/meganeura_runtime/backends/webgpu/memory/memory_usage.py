@@ -6,12 +6,14 @@ from meganeura_runtime.backends.webgpu.plan import Dispatch, Plan, Role, Slot
 
 def memory_of_plan(plan: Plan) -> MemoryEstimate:
     """What the buffers of a plan take."""
-    made: dict[Slot, Dispatch] = {}
+    writers: dict[Slot, Dispatch] = {}
     for dispatch in plan.dispatches:
         for slot in dispatch.slots:
             if plan.buffers[slot.buffer].role is not Role.PARAMETERS:
-                made.setdefault(slot, dispatch)
-    largest = sorted(made, key=lambda slot: slot.bytes, reverse=True)[:NAMED]
-    told = tuple(f"{gigabytes(s.bytes)}: {made[s].name} {made[s].origin}" for s in largest)
+                writers.setdefault(slot, dispatch)
+    largest = sorted(writers, key=lambda slot: slot.bytes, reverse=True)[:NAMED]
+    descriptions = tuple(
+        f"{gigabytes(s.bytes)}: {writers[s].name} {writers[s].origin}" for s in largest
+    )
     total = sum(buffer.bytes for buffer in plan.buffers)
-    return MemoryEstimate(total, plan.bytes_for(Role.PARAMETERS), told)
+    return MemoryEstimate(total, plan.bytes_for(Role.PARAMETERS), descriptions)

@@ -38,8 +38,8 @@ def fuse_attention(graph: Graph, target: Target) -> Graph:
                 if isinstance(op, AttentionGradient):
                     return _gradient(build, whole, value.index, operands)
                 parts = kv_splits(heads)
-                made = build.add_all(FlashAttention(whole, parts), *operands)
-                return (made if parts == 1 else _combined(build, *made))[value.index]
+                built = build.add_all(FlashAttention(whole, parts), *operands)
+                return (built if parts == 1 else _combined(build, *built))[value.index]
         return build.reapply(value, *operands)
 
     return rebuild(graph, build, change)

@@ -290,8 +290,8 @@ class _Assembly:
         return self._order.in_place.get(value, value)
 
     def _stored(self) -> list[int]:
-        made = [value.id for one in self._order.kernels for value in one.work.stores]
-        return [value.id for value in self._leaves.values()] + made
+        stored = [value.id for one in self._order.kernels for value in one.work.stores]
+        return [value.id for value in self._leaves.values()] + stored
 
     def _allocate_forever(self, role: Role, values: Iterable[Value]) -> None:
         self._allocate(role, [Lifetime(value.id, byte_size(value), 0, 0) for value in values])
@@ -320,13 +320,13 @@ class _Assembly:
             for value in self.graph.updates.values()
             if value.id not in self._order.in_place
         }
-        made = [
+        stored = [
             Lifetime(value.id, byte_size(value), step, last.get(value.id, step))
             for step, one in steps
             for value in one.work.stores
             if value.id not in self._slots and value.id not in self._order.in_place
         ]
-        return made + inside
+        return stored + inside
 
     def _run(
         self,
@@ -375,11 +375,11 @@ class _Assembly:
         groups = [moves[at : at + most] for at in range(0, len(moves), most)] or [moves]
         for group in groups:
             setting = words if group is groups[-1] else dict[int, str]()
-            made = tuple(_move(loop, each) for each in group)
-            written = {self._slots[each.target].buffer for each in made}
+            moved = tuple(_move(loop, each) for each in group)
+            written = {self._slots[each.target].buffer for each in moved}
             written |= {self._slots[tensor].buffer for tensor in setting}
             access = partial(self._access, written=written)
-            kernel = move_kernel(made, loop.counter, setting, access, self._target)
+            kernel = move_kernel(moved, loop.counter, setting, access, self._target)
             kernel = guarded(kernel, flags, access)
             self._dispatches.append(
                 Dispatch(
@@ -431,16 +431,16 @@ class _Assembly:
         work, computed = one.work, computed_values(one)
         kernel = self._kernels.kernel(work, computed, memory)
         in_parts = writes_parts(work, memory)
-        made = (*work.anchors, *work.stores)
+        stored = (*work.anchors, *work.stores)
         if len(kernel.tensors) > limits.storage_buffers:
             limit = str(limits.storage_buffers)
             needed = f"{len(kernel.tensors)} tensors in one kernel"
-            raise LimitError(made[0], "max-storage-buffers-per-shader-stage", needed, limit)
+            raise LimitError(stored[0], "max-storage-buffers-per-shader-stage", needed, limit)
         title = kernel_name(work, computed, updates)
         return kernel, Dispatch(
             name=str(title),
             kind=title.kind,
-            origin=str(made[0].origin),
+            origin=str(stored[0].origin),
             kernel=-1,
             slots=(),
             workgroups=kernel.workgroups,

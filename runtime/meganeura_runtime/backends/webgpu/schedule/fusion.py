@@ -73,14 +73,14 @@ class Group:
     """The groups it depends on, directly or not, as a set of bits."""
 
     @property
-    def made(self) -> set[int]:
+    def computed(self) -> set[int]:
         """Ids of the values made here."""
         return {value.id for value in self.values}
 
     @property
     def read(self) -> set[int]:
         """Ids of the values read from memory."""
-        return (self.aligned | self.elsewhere) - self.made
+        return (self.aligned | self.elsewhere) - self.computed
 
     def holds(self, count: int) -> bool:
         """Whether values of so many elements may be made here."""
@@ -163,7 +163,7 @@ class Fusion:
 
     def _depth(self, group: Group, value: Value, reads: AccessPattern) -> int:
         """How many ops deep a value would be computed in a group."""
-        inside = (self._depths[read] for read in reads.all & group.made)
+        inside = (self._depths[read] for read in reads.all & group.computed)
         return self._depths[value.id] + max(inside, default=0)
 
     def _candidates(self, value: Value, reads: AccessPattern) -> Iterator[Group]:
@@ -176,10 +176,10 @@ class Fusion:
         if is_transform(value):
             yield from (group for group in reversed(self._groups) if self._may_share(group, value))
             return
-        made_by = {
+        computed_by = {
             self._maker[read].bit: self._maker[read] for read in reads.all & self._maker.keys()
         }
-        makers = [made_by[bit] for bit in sorted(made_by, reverse=True)]
+        makers = [computed_by[bit] for bit in sorted(computed_by, reverse=True)]
         if is_reduction(value):
             if row_reduction_of(value, self._target) is not None:
                 yield from (group for group in makers if group.rows is not None)
@@ -191,7 +191,7 @@ class Fusion:
             group
             for group in reversed(self._groups)
             if not group.anchors
-            and group.bit not in made_by
+            and group.bit not in computed_by
             and (group.aligned & reads.aligned or group.count <= TINY)
         )
 
@@ -218,21 +218,21 @@ class Fusion:
 
     def _fits(self, group: Group, results: Sequence[Value], reads: AccessPattern) -> bool:
         """Whether a kernel can make the results of one more op."""
-        value, made = results[0], group.made
+        value, computed = results[0], group.computed
         if (value.id in self._parts) is not (group.values[0].id in self._parts):
             return False
-        bound = (group.aligned | group.elsewhere | reads.all) - made
+        bound = (group.aligned | group.elsewhere | reads.all) - computed
         return (
             group.holds(elements(value))
-            and not made & reads.elsewhere
+            and not computed & reads.elsewhere
             and not group.apart & reads.all
             and self._may_reduce(group, value, reads)
             and (is_transform(value) or group.size + reads.size <= self._most_operations(group))
             and self._depth(group, value, reads) <= DEEPEST
-            and len(bound) + len(made) + len(results) <= self._most
+            and len(bound) + len(computed) + len(results) <= self._most
             and not any(
                 self._maker[read].above & group.bit
-                for read in reads.all - made
+                for read in reads.all - computed
                 if read in self._maker
             )
         )
@@ -249,7 +249,7 @@ class Fusion:
         if not is_reduction(value):
             return True
         if group.rows is None:
-            return not group.made & reads.all and row_reduction_of(value, self._target) is None
+            return not group.computed & reads.all and row_reduction_of(value, self._target) is None
         rows = row_reduction_of(value, self._target)
         same = rows is not None and (rows.count, rows.terms) == (group.rows.count, group.rows.terms)
         return same and elements(value) == group.count
@@ -327,6 +327,8 @@ def fuse(graph: Graph, stored: Collection[int], target: Target) -> tuple[FusedKe
 
 def _fused(group: Group, needed: Collection[int]) -> FusedKernel:
     stores = tuple(value for value in group.values if value.id in needed)
-    made = group.made
+    computed = group.computed
     work = Work(tuple(group.anchors), stores)
-    return FusedKernel(work, frozenset(group.aligned - made), frozenset(group.elsewhere - made))
+    return FusedKernel(
+        work, frozenset(group.aligned - computed), frozenset(group.elsewhere - computed)
+    )

@@ -25,10 +25,10 @@ class KernelCache:
         form = _form(work, computed, memory, tensors)
         known = self._written.get(form)
         if known is None:
-            made = self._write(work, memory)
+            built = self._write(work, memory)
             numbers = {tensor: number for number, tensor in enumerate(tensors)}
-            positions = tuple(numbers[tensor] for tensor in made.tensors)
-            known = self._written[form] = Kernel(made.shader, positions, made.workgroups)
+            positions = tuple(numbers[tensor] for tensor in built.tensors)
+            known = self._written[form] = Kernel(built.shader, positions, built.workgroups)
         return Kernel(known.shader, tuple(tensors[n] for n in known.tensors), known.workgroups)
 
 
@@ -47,7 +47,7 @@ def _form(
     """All that a kernel depends on."""
     names: dict[int, tuple[str, int]] = {}
     for number, value in enumerate(computed):
-        names[value.id] = ("made", number)
+        names[value.id] = ("computed", number)
     numbers = {tensor: number for number, tensor in enumerate(tensors)}
 
     def name(operand: Value) -> Hashable:

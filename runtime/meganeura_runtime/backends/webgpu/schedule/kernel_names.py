@@ -71,8 +71,8 @@ def _words(work: Work, computed: Sequence[Value], updates: Collection[int]) -> I
         return [UPDATE]
     found = _following(work.anchors, computed) if work.anchors else computed
     words = [_word(value) for value in found if not is_free(value.op)]
-    telling = [word for word in words if word not in ARITHMETIC]
-    return telling or [word for word in words if word not in SILENT]
+    specific = [word for word in words if word not in ARITHMETIC]
+    return specific or [word for word in words if word not in SILENT]
 
 
 def _following(anchors: Sequence[Value], computed: Sequence[Value]) -> list[Value]:

@@ -28,7 +28,7 @@ def profile_on(device: Device, graph: Graph, plan: Plan) -> Profile:
     peaks = peaks_of(device)
     example = example_of(graph)
     with WebGpuSession(plan, device) as session:
-        session.load(example.kept)
+        session.load(example.persistent)
         step, host = step_seconds(session, example), host_seconds(session, example)
         before = warmup_runs(device, step)
         times = [session.profile(before) for _ in range(RUNS)]

@@ -35,7 +35,7 @@ fn main() {
 
 
 @dataclass(frozen=True)
-class Kept:
+class TimedRun:
     """The kernels of a traced step, and their times once they are read."""
 
     step: int
@@ -54,7 +54,7 @@ class AdapterTracer(Tracer):
         if not device.has_clock:
             raise ProblemError(NoClock(str(device.info)))
         self._device = device
-        self._kept: list[Kept] = []
+        self._timed: list[TimedRun] = []
         self._bounds = _clock_bounds(device)
         device.span = span
 
@@ -63,14 +63,14 @@ class AdapterTracer(Tracer):
         if not isinstance(session, WebGpuSession):
             raise TypeError(f"{session} is of another device")
 
-        def told(launches: Sequence[Launch], stamps: GpuTimestamps) -> None:
+        def record(launches: Sequence[Launch], stamps: GpuTimestamps) -> None:
             if launches:
                 run = [session.plan.dispatches[each] for each in session.plan.order]
-                kept = Kept(number, run, stamps, perf_counter())
-                self._kept.append(kept)
+                timed = TimedRun(number, run, stamps, perf_counter())
+                self._timed.append(timed)
 
         self.timeline.levels.append(_memory(session))
-        self._device.timekeeper = told
+        self._device.timekeeper = record
         try:
             return session.step(feeds)
         finally:
@@ -79,11 +79,11 @@ class AdapterTracer(Tracer):
     def finish(self) -> None:
         """Read the times, once the kernels that are traced are done."""
         self._device.span = unobserved
-        times = [(one, one.stamps.read()) for one in self._kept]
+        times = [(one, one.stamps.read()) for one in self._timed]
         offset = _offset(self._bounds, times)
         for one, stamps in times:
             self.timeline.kernels.extend(_moments(one, stamps, offset))
-        self._kept.clear()
+        self._timed.clear()
 
 
 def _memory(session: WebGpuSession) -> Level:
@@ -93,7 +93,9 @@ def _memory(session: WebGpuSession) -> Level:
     return Level("device memory, MiB", perf_counter(), {**amounts, "others": max(0.0, others)})
 
 
-def _moments(one: Kept, stamps: Sequence[tuple[float, float]], offset: float) -> Iterator[Moment]:
+def _moments(
+    one: TimedRun, stamps: Sequence[tuple[float, float]], offset: float
+) -> Iterator[Moment]:
     """A step on the adapter and its kernels, none of which begins before the last has ended."""
     last = stamps[0][0]
     shown: list[Moment] = []
@@ -108,7 +110,7 @@ def _moments(one: Kept, stamps: Sequence[tuple[float, float]], offset: float) ->
 
 def _details(dispatch: Dispatch) -> dict[str, object]:
     return {
-        "place": dispatch.origin,
+        "location": dispatch.origin,
         "kernel": dispatch.kernel,
         "workgroups": " x ".join(map(str, dispatch.workgroups)),
         "flops": dispatch.flops,
@@ -136,7 +138,7 @@ def _clock_bounds(device: Device) -> tuple[float, float]:
 
 
 def _offset(
-    bounds: tuple[float, float], times: Sequence[tuple[Kept, Sequence[tuple[float, float]]]]
+    bounds: tuple[float, float], times: Sequence[tuple[TimedRun, Sequence[tuple[float, float]]]]
 ) -> float:
     """By how much the host's clock is ahead, so that no kernel ran before it was encoded."""
     least, most = bounds

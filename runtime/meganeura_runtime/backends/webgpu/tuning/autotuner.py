@@ -300,7 +300,7 @@ def _steps_of(device: Device, graph: Graph, plans: Sequence[Plan]) -> list[float
     for _ in range(ROUNDS):
         for plan, found in zip(plans, times, strict=True):
             with WebGpuSession(plan, device) as session:
-                session.load(example.kept)
+                session.load(example.persistent)
                 results = dict(session.step(example.feeds))
                 results |= {name: session.read(name) for name in graph.updates}
                 expected = expected or results

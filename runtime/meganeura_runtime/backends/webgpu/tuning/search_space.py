@@ -75,16 +75,16 @@ def subjects(graph: Graph, target: Target) -> list[Subject]:
 def _alone(value: Value, stored: Iterable[int]) -> Graph:
     """A contraction as a graph: what its kernel reads from memory are the inputs."""
     in_memory, build = frozenset(stored), Builder()
-    made: dict[int, Value] = {}
+    built: dict[int, Value] = {}
 
     def copy(each: Value) -> Value:
-        if each.id not in made:
+        if each.id not in built:
             if each.id in in_memory:
-                leaf = Input(f"x{len(made)}", each.type.dtype, concrete_shape(each.type.shape))
-                made[each.id] = build.add(leaf)
+                leaf = Input(f"x{len(built)}", each.type.dtype, concrete_shape(each.type.shape))
+                built[each.id] = build.add(leaf)
             else:
-                made[each.id] = build.reapply(each, *map(copy, each.operands))
-        return made[each.id]
+                built[each.id] = build.reapply(each, *map(copy, each.operands))
+        return built[each.id]
 
     op = value.op.whole if isinstance(value.op, SplitKPartial) else value.op
     return build.graph({"y": build.add(op, *map(copy, value.operands))})

@@ -14,6 +14,8 @@ from jax import lax
 from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, MatMul
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
+from meganeura_dsl.ir.types import TensorType
+from meganeura_runtime.backends.xla.element_types import NARROW
 
 ALIGNMENT, LONG = 8, 4096
 """Elements that a row is a multiple of, if there are so many."""
@@ -56,7 +58,20 @@ def mat_mul(op: MatMul, by: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array
     )
     if product.shape == shape:
         return product
+    if by.result not in NARROW:
+        # XLA would add what is added to its part within the product, and copy that part.
+        product = lax.optimization_barrier(product)
     return lax.slice(product, (0,) * len(shape), shape, (1,) * len(shape))
+
+
+def is_cut(of: TensorType) -> bool:
+    """Whether a product of that type is a part of one whose long axes are aligned."""
+    return any(_missing(size) for size in concrete_shape(of.shape))
+
+
+def _missing(size: int) -> int:
+    """How many elements a long axis is short of a multiple."""
+    return -size % ALIGNMENT if size >= LONG else 0
 
 
 def _aligned(x: jax.Array) -> jax.Array:
@@ -64,7 +79,7 @@ def _aligned(x: jax.Array) -> jax.Array:
 
     The rows of logits seldom do, which a training step reads in two products.
     """
-    missing = [-size % ALIGNMENT if size >= LONG else 0 for size in x.shape]
+    missing = [_missing(size) for size in x.shape]
     if not any(missing):
         return x
     return lax.pad(x, jnp.zeros((), x.dtype), [(0, more, 0) for more in missing])

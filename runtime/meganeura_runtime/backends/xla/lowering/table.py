@@ -117,7 +117,7 @@ COMPUTES: Mapping[type[Op], Lowering] = {
 FUSED: Mapping[type[Op], Lowering] = {CrossEntropy: reduction.cross_entropy}
 """Fused ops for which XLA has more than their parts; these compute in float32 too."""
 
-IN_BFLOAT16: Mapping[type[Op], Lowering] = {Tanh: elementwise.tanh_by_exponentials}
+IN_BFLOAT16: Mapping[type[Op], Lowering] = {Tanh: elementwise.tanh_by_exponential}
 """What computes in float32 otherwise where results are stored in bfloat16."""
 ON_ONE_GPU: Mapping[type[Op], Lowering] = {Sum: reduction.sum_by_parts}
 """What computes otherwise on one GPU where results are stored in bfloat16."""

@@ -34,7 +34,7 @@ def profile_of(device: jax.Device, program: Program, graph: Graph) -> Profile:
     """A step of a graph by its program for a device, on made-up numbers."""
     example = example_of(graph)
     with XlaSession(program) as session:
-        session.load(example.kept)
+        session.load(example.persistent)
         step, host = step_seconds(session, example), host_seconds(session, example)
         with session.upload(example.feeds) as fed, TemporaryDirectory() as folder:
             with profiler.trace(folder, profiler_options=options()):
@@ -81,11 +81,16 @@ def _flops(value: Value) -> int:
 
 
 def _memory(graph: Graph, session: XlaSession) -> dict[str, int]:
-    kept, inputs = (sum(map(size_in_bytes, each.values())) for each in leaf_types(graph))
+    persistent, inputs = (sum(map(size_in_bytes, each.values())) for each in leaf_types(graph))
     found = session.compiled.memory_analysis()
     temporaries = 0 if found is None else found.temp_size_in_bytes
     outputs = sum(size_in_bytes(value.type) for value in graph.outputs.values())
-    return {"parameters": kept, "inputs": inputs, "outputs": outputs, "temporaries": temporaries}
+    return {
+        "parameters": persistent,
+        "inputs": inputs,
+        "outputs": outputs,
+        "temporaries": temporaries,
+    }
 
 
 def _peaks(device: jax.Device, precision: ComputePrecision) -> Peaks:

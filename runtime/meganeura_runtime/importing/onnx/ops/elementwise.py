@@ -57,8 +57,8 @@ def _multiply(node: Node) -> list[Value | None]:
     pair = [node.value(0), node.value(1)]
     for x, gate in (pair, pair[::-1]):
         if isinstance(x, Tensor) and isinstance(gate, Tensor):
-            made = node.build.applied(gate)
-            if made is not None and made.callee == "sigmoid" and made.source == x.id:
+            built = node.build.applied(gate)
+            if built is not None and built.callee == "sigmoid" and built.source == x.id:
                 return [node.build.block("silu", x)]
     return [_arithmetic(node, "*", node.operand(0), node.operand(1))]
 

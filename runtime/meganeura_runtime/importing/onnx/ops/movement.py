@@ -371,10 +371,10 @@ def _range(node: Node) -> list[Value | None]:
         raise UnsayableError("its bounds are no whole numbers")
     if step < 1:
         raise UnsayableError("its step is below 1")
-    made = build.iota((limit - start + step - 1) // step)
+    built = build.iota((limit - start + step - 1) // step)
     if step != 1:
-        made = build.binary("*", made, step)
-    return [made if start == 0 else build.binary("+", made, start)]
+        built = build.binary("*", built, step)
+    return [built if start == 0 else build.binary("+", built, start)]
 
 
 def _one_hot(node: Node) -> list[Value | None]:

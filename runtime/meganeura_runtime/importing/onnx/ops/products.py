@@ -18,9 +18,9 @@ LARGEST_STEP = 1 << 20
 def _matmul(node: Node) -> list[Value | None]:
     weight = node.value(1)
     if isinstance(weight, Known) and weight.rank == 2 and node.is_own(weight):
-        made = _linear_of(node, weight)
-        if made is not None:
-            return [made]
+        built = _linear_of(node, weight)
+        if built is not None:
+            return [built]
     a, b = node.tensor(0), node.tensor(1)
     return [matmul(node.build, a, b)]
 
@@ -394,9 +394,9 @@ def _contract(
     y = matmul(
         build, flat(a, first, (batch, rows, summed)), flat(b, second, (batch, summed, columns))
     )
-    made = [*batch, *rows, *columns]
-    y = build.reshape(y, tuple(shape[name] for name in made))
-    return build.transpose(y, [made.index(name) for name in right])
+    built = [*batch, *rows, *columns]
+    y = build.reshape(y, tuple(shape[name] for name in built))
+    return build.transpose(y, [built.index(name) for name in right])
 
 
 OPS: Mapping[str, Entry] = {

@@ -42,18 +42,18 @@ def _combined(
                     build.reshape(there, (*there.shape, *(1,) * len(rest))), data.shape
                 )
             arrived = _scatter(build, "scatter_add", ids, updates, size, batch, "")
-            made = build.where(there, arrived, data)
+            built = build.where(there, arrived, data)
         case "add":
-            made = build.binary(
+            built = build.binary(
                 "+", data, _scatter(build, "scatter_add", ids, updates, size, batch, "")
             )
         case "max" | "min" if data.dtype.is_float:
             empty = "-3.4028235e38" if reduction == "max" else "3.4028235e38"
             arrived = _scatter(build, f"scatter_{reduction}", ids, updates, size, batch, empty)
-            made = build.pair("maximum" if reduction == "max" else "minimum", data, arrived)
+            built = build.pair("maximum" if reduction == "max" else "minimum", data, arrived)
         case _:
             raise UnsayableError(f"its reduction is `{reduction[:40]}`")
-    return build.binary("!=", made, 0.0) if is_bool else made
+    return build.binary("!=", built, 0.0) if is_bool else built
 
 
 def _counted(build: Builder, ids: Tensor, size: Size) -> Tensor:
@@ -73,8 +73,8 @@ def _scatter_elements(node: Node) -> list[Value | None]:
     ids = _counted(build, ids, data.shape[axis])
     table, positions, parts = (build.transpose(each, last) for each in (data, ids, updates))
     reduction = node.attribute("reduction", "none")
-    made = _combined(build, table, positions, parts, data.rank - 1, reduction)
-    return [build.transpose(made, [last.index(each) for each in range(data.rank)])]
+    built = _combined(build, table, positions, parts, data.rank - 1, reduction)
+    return [build.transpose(built, [last.index(each) for each in range(data.rank)])]
 
 
 def _scatter_nd(node: Node) -> list[Value | None]:
@@ -95,7 +95,7 @@ def _scatter_nd(node: Node) -> list[Value | None]:
         count = count * each
     table = build.reshape(data, (size, *rest))
     rows = build.reshape(updates, (count, *rest))
-    made = _combined(
+    built = _combined(
         build,
         table,
         build.reshape(position, (count,)),
@@ -103,7 +103,7 @@ def _scatter_nd(node: Node) -> list[Value | None]:
         0,
         node.attribute("reduction", "none"),
     )
-    return [build.reshape(made, data.shape)]
+    return [build.reshape(built, data.shape)]
 
 
 OPS: Mapping[str, Entry] = {

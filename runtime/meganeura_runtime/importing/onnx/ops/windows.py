@@ -340,10 +340,10 @@ def _matrix(
     try:
         run = cast("Callable[..., list[Array]]", ReferenceEvaluator(model).run)  # pyright: ignore[reportUnknownMemberType] - it leaves its results open
         with np.errstate(all="ignore"):
-            (made,) = run(None, feeds)
+            (built,) = run(None, feeds)
     except Exception as error:  # noqa: BLE001  its reference raises what NumPy raises
         raise UnsayableError(f"it cannot be resized: {str(error)[:100]}") from None
-    return np.asarray(made).T
+    return np.asarray(built).T
 
 
 OPS: Mapping[str, Entry] = {

@@ -103,7 +103,7 @@ def test_what_is_kept_is_data_and_not_run(kept: DiskCache, monkeypatch: pytest.M
     monkeypatch.setattr(DiskCache, "find", lambda *_: foreign.encode())
     with pytest.raises(NoTablesError, match="malformed"), declared():
         pass
-    monkeypatch.setattr(cffi_tables, "_made", lambda _: "pass")
+    monkeypatch.setattr(cffi_tables, "_parsed", lambda _: "pass")
     monkeypatch.setattr(DiskCache, "find", lambda *_: None)
     with pytest.raises(NoTablesError, match="another form"), declared():
         pass

@@ -92,6 +92,22 @@ class TestAdapter:
         device.free(source)
         device.free(target)
 
+    def test_a_device_that_is_idle_begins_before_all_kernels_are_recorded(
+        self, device: Device
+    ) -> None:
+        first, second = (device.allocate(64) for _ in range(2))
+        numbers = np.arange(4, dtype=np.float32)
+        device.write(Range(second, 32, 16), numbers.view(np.uint8))
+        at = [Range(first, 0, 16), Range(second, 0, 16)]
+        pair = [device.launch(DOUBLE, each, (1, 1, 1)) for each in (at, at[::-1])]
+        before = device.submissions
+        device.submit(pair * 50, [(at[0], Range(second, 32, 16))], [(Range(second, 32, 16), at[0])])
+        assert device.submissions == before + 3
+        doubled = numbers * np.float32(2.0**100)
+        np.testing.assert_array_equal(device.read(Range(second, 32, 16)).view(np.float32), doubled)
+        device.free(first)
+        device.free(second)
+
     def test_memory_begins_as_zeros(self, device: Device) -> None:
         buffer = device.allocate(1024)
         assert not device.read(Range(buffer, 0, 1024)).any()

@@ -104,7 +104,7 @@ def run(graph: Graph, device: Device) -> dict[str, Array]:
         assert device.submissions == before + 1
         found = {name: outputs[name] for name in outputs}
         return found | {
-            name: each for name, each in session.kept().items() if name in graph.updates
+            name: each for name, each in session.persistent().items() if name in graph.updates
         }
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from math import inf
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -411,3 +413,53 @@ def test_a_plan_says_whose_choices_it_follows() -> None:
     choices = TunedConfigs("gpu.json (12345678)", {name: KernelConfig(2, SMALL)})
     text = str(plan_graph(graph, DeviceLimits(), Style.GPU, choices))
     assert "kernels as in gpu.json (12345678)" in text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("times", "fusing", "before", "after"),
+    [
+        ((4.0, 3.0, 3.0, 3.0), DEFAULT_FUSION, 4.0, 3.0),
+        ((4.0, 3.0, 2.95, 3.5), DEFAULT_FUSION, 4.0, 3.0),
+        ((4.0, 3.0, 2.93, 3.5), FEW, 4.0, 2.93),
+        ((4.0, 5.0, 5.0, 4.5), FusionConfig(epilogue=200), 4.0, 4.5),
+    ],
+)
+def test_a_step_is_planned_another_way_where_that_gains_enough(
+    times: tuple[float, ...],
+    fusing: FusionConfig,
+    before: float,
+    after: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of two products one has a better way; only that is among the choices of each plan."""
+    fusings = (DEFAULT_FUSION, FEW, FusionConfig(epilogue=200))
+    planned_with: list[TunedConfigs] = []
+
+    def plan(graph: Graph, limits: DeviceLimits, style: Style, choices: TunedConfigs) -> int:
+        del graph, limits, style
+        planned_with.append(choices)
+        return len(planned_with)
+
+    def searched(device: Device, one: Subject, target: Target) -> Outcome:
+        del device
+        own = planned(one.whole, target)
+        best = replace(own, split_k=own.split_k + 3) if "40x40" in one.title else own
+        return Outcome(one, own, best, 2.0, 1.0, 3, ())
+
+    build = Builder()
+    x, y = build.add(Input("x", DType.F32, (40, 40))), build.add(Input("y", DType.F32, (40, 8)))
+    whole = build.add(MatMul(), x, x)
+    graph = build.graph({"z": build.add(MatMul(), whole, y)})
+    monkeypatch.setattr(autotuner, "FUSINGS", fusings)
+    monkeypatch.setattr(autotuner, "plan_graph", plan)
+    monkeypatch.setattr(autotuner, "_searched", searched)
+    monkeypatch.setattr(autotuner, "_steps_of", lambda _, __, plans: times[: len(plans)])
+    device = SimpleNamespace(has_clock=True, limits=DeviceLimits(), style=Style.GPU)
+    told: list[Outcome] = []
+    found = tune(cast("Device", device), graph, told.append)
+    assert [one.gains for one in told] == [True, False]
+    assert (found.fusing, found.before, found.after) == (fusing, before, after)
+    assert planned_with[0].configs == {}
+    better = {told[0].subject.whole.name: told[0].best}
+    for choices, wanted in zip(planned_with[1:], fusings, strict=True):
+        assert (choices.configs, choices.fusing_of(graph)) == (better, wanted)

@@ -9,6 +9,7 @@ before you keep it.
 """
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from zlib import crc32
 
@@ -16,8 +17,9 @@ from meganeura_dsl.ir.graph import Builder, Graph, Op, Value
 from meganeura_dsl.ir.ops import Conv, Exp, Input, MatMul, Mul
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.backends.webgpu.config.kernel_config import KernelConfig
+from meganeura_runtime.backends.webgpu.config.kernel_config import KernelConfig, Tile
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+from meganeura_runtime.backends.webgpu.config.tuned_configs import is_possible
 from meganeura_runtime.backends.webgpu.tuning.search_space import (
     first_configs,
     nearby_configs,
@@ -29,6 +31,7 @@ from meganeura_runtime.backends.webgpu.tuning.search_space import (
 FILE = Path(__file__).with_suffix(".txt")
 TARGETS = {
     "a GPU": Target(DeviceLimits(lanes=32), Style.GPU),
+    "a small GPU": Target(DeviceLimits(workgroup_bytes=6000, invocations=100), Style.GPU),
     "a GPU without subgroups": Target(DeviceLimits(), Style.GPU),
     "a CPU": Target(DeviceLimits(), Style.SOFTWARE_VULKAN),
     "a CPU with subgroups": Target(DeviceLimits(lanes=8), Style.SOFTWARE_VULKAN),
@@ -59,6 +62,18 @@ def described() -> Iterator[str]:
                     near = nearby_configs(best, default, one.whole, target.style)
                     yield f"about {best}: {_listed(near)}"
     yield f"tiles: {_sum(tiles())} of {len(tiles())}"
+    for kind, target in TARGETS.items():
+        possible = [is_possible(config, target.limits) for config in _any_configs()]
+        yield f"possible on {kind}: {_sum(possible)}, {sum(possible)} of {len(possible)}"
+
+
+def _any_configs() -> Iterator[KernelConfig]:
+    """Sensible configs and others."""
+    yield from (KernelConfig(parts) for parts in (-1, 0, 1, 7))
+    yield from (KernelConfig(1, rows=rows) for rows in (-1, 0, 1, 3, 128, 129, 1 << 20))
+    sides, terms = (0, 8, 16, 24, 32, 64, 128, 256), (0, 4, 8, 12, 16, 32)
+    for sizes in product(sides, sides, terms, (0, 4, 6, 8), (1, 4, 8)):
+        yield KernelConfig(1, Tile(*sizes))
 
 
 def _graph(op: Op, left: Shape, right: Shape) -> Graph:

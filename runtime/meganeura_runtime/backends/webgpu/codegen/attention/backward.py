@@ -170,7 +170,7 @@ class _ToKeys:
             return OutputCoordinate((*head, *row, *column))
 
         lane_results = frame.lane_results((width,), product.tile, Affine(0), coordinate, sums)
-        return frame.results(index, lambda made: lane_results.elements(made, frame.exists))
+        return frame.results(index, lambda built: lane_results.elements(built, frame.exists))
 
 
 def _in_powers(name: str) -> str:

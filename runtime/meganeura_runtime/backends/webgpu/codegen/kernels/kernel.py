@@ -102,8 +102,8 @@ class Memory:
 
     def before(self, work: Work) -> dict[int, int]:
         """The tensors a kernel may read: those it does not make itself."""
-        made = {value.id for value in (*work.anchors, *work.stores)}
-        return {value: tensor for value, tensor in self.tensors.items() if value not in made}
+        results = {value.id for value in (*work.anchors, *work.stores)}
+        return {value: tensor for value, tensor in self.tensors.items() if value not in results}
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,14 +113,14 @@ def _multiply(
     emitter: WgslEmitter, name: str, matrix: Array, square: Sequence[Sequence[Expression]]
 ) -> None:
     """Declare all elements of matrix @ square @ matrix^T."""
-    made, read = matrix.shape
+    rows, read = matrix.shape
     for j in range(read):
         column = [emitter.value(square[i][j]) for i in range(read)]
-        for i in range(made):
+        for i in range(rows):
             emitter.line(f"let {name}t{i}_{j} = {_product(matrix[i], column)};")
-    for i in range(made):
+    for i in range(rows):
         row = [f"{name}t{i}_{j}" for j in range(read)]
-        for j in range(made):
+        for j in range(rows):
             emitter.line(f"let {name}{i}_{j} = {_product(matrix[j], row)};")
 
 

@@ -77,7 +77,7 @@ class Expressions:
     """
 
     def __init__(self, *, keep_choices: bool = False) -> None:
-        self._made: dict[tuple[object, ...], Expression] = {}
+        self._interned: dict[tuple[object, ...], Expression] = {}
         self._keep_choices = keep_choices
 
     def load(self, tensor: int, index: Affine, dtype: DType) -> Expression:
@@ -109,9 +109,9 @@ class Expressions:
         return self._intern(("register", name), lambda n: Register(n, dtype, name))
 
     def _intern(self, key: tuple[object, ...], make: _Make) -> Expression:
-        known = self._made.get(key)
+        known = self._interned.get(key)
         if known is None:
-            known = self._made[key] = make(len(self._made))
+            known = self._interned[key] = make(len(self._interned))
         return known
 
 

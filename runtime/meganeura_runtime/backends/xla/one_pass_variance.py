@@ -1,9 +1,14 @@
-"""Sums of squared deviations from sums of squares, where both take one reading of the values.
+"""Sums of squared deviations from sums of squares, where both take one pass over the values.
 
 The variance of a batch is the mean of (x - m)^2, which can only be read once the mean m is known.
 As sum(x^2) - sum(x) m it needs the same reading as the mean, of which XLA makes one kernel; on
 several devices both are one collective. What cancels is exact enough where x is stored in bfloat16:
 the rounding of x changes its variance by some m^2 2^-18, cancellation in float32 by m^2 2^-24.
+
+A norm of rows has a whole row at hand, and XLA makes one kernel of it by Triton. In training the
+gradients need the statistics too, and each of three such kernels computes them once more. Of one
+reading XLA makes no such kernels, and stores the statistics: a training step of ViT-S, 16 images,
+takes 3.45 ms on an H200 instead of 3.78.
 """
 
 from collections.abc import Container, Iterator, Mapping
@@ -23,31 +28,40 @@ class Deviations:
     mean: Value
 
 
-def in_one_reading(graph: Graph, rounded: Container[int]) -> Graph:
-    """The same step, where the deviations of batches that `rounded` names need no second reading.
+def with_one_pass_variances(graph: Graph, rounded: Container[int]) -> Graph:
+    """The same step, where the deviations of what `rounded` names need no second reading.
 
-    Those along the last axis are not among them: a kernel has a whole row of these at hand.
+    In an inference those of batches only.
     """
-    found = {value.id: each for value, each in _deviations(graph) if each.x.id in rounded}
+    found = {
+        value.id: each
+        for value, each in _deviations(graph)
+        if each.x.id in rounded and (graph.updates or _is_of_batch(value))
+    }
     if not found:
         return graph
     build = Builder()
-    made: dict[int, Value] = {}
+    built: dict[int, Value] = {}
 
     def change(value: Value, operands: tuple[Value, ...]) -> Value:
-        made[value.id] = _changed(build, found, made, value) or build.reapply(value, *operands)
-        return made[value.id]
+        built[value.id] = _changed(build, found, built, value) or build.reapply(value, *operands)
+        return built[value.id]
 
     return rebuild(graph, build, change)
 
 
+def _is_of_batch(value: Value) -> bool:
+    """Whether a sum is over all examples."""
+    return isinstance(value.op, Sum) and 0 in value.op.axes
+
+
 def _changed(
-    build: Builder, found: Mapping[int, Deviations], made: Mapping[int, Value], value: Value
+    build: Builder, found: Mapping[int, Deviations], built: Mapping[int, Value], value: Value
 ) -> Value | None:
     if value.id not in found:
         return None
     each = found[value.id]
-    x, total, mean = made[each.x.id], made[each.total.id], made[each.mean.id]
+    x, total, mean = built[each.x.id], built[each.total.id], built[each.mean.id]
     squares = build.add(value.op, build.add(Mul(), x, x))
     rest = build.add(Sub(), squares, build.add(Mul(), total, mean))
     return build.add(Maximum(), rest, full(build, rest.type, 0.0))
@@ -64,8 +78,8 @@ def _deviations(graph: Graph) -> Iterator[tuple[Value, Deviations]]:
         if not isinstance(difference.op, Sub):
             continue
         x, spread = difference.operands
-        kept = tuple(axis for axis in range(x.type.rank) if axis not in value.op.axes)
-        if not isinstance(spread.op, Broadcast) or spread.op.axes != kept or 0 in kept:
+        kept_axes = tuple(axis for axis in range(x.type.rank) if axis not in value.op.axes)
+        if not isinstance(spread.op, Broadcast) or spread.op.axes != kept_axes:
             continue
         (mean,) = spread.operands
         if not isinstance(mean.op, Div):

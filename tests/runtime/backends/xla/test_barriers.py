@@ -1,0 +1,147 @@
+"""Barriers of a training step on one GPU: what is computed together, and what is one vector."""
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.ir.graph import Array, Builder, Graph
+from meganeura_dsl.ir.ops import (
+    Add,
+    Conv,
+    ConvInputGradient,
+    ConvWeightGradient,
+    Input,
+    MatMul,
+    Mul,
+    Parameter,
+    Sum,
+    Tanh,
+)
+from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
+from meganeura_runtime.backends.base import leaf_types
+from meganeura_runtime.backends.xla import compile as compile_module
+from meganeura_runtime.backends.xla.barriers import Barriers
+from meganeura_runtime.backends.xla.compile import Program
+from meganeura_runtime.backends.xla.devices import named
+from meganeura_runtime.backends.xla.lowering.contraction import is_cut
+from meganeura_runtime.backends.xla.numerics import Numerics
+from meganeura_runtime.backends.xla.placement import OneDevice
+from meganeura_runtime.backends.xla.session import XlaSession
+from tests.runtime.backends.xla.test_compiler_options import gpu
+
+BARRIER = "stablehlo.optimization_barrier"
+BF16, F32 = ComputePrecision.BF16, ComputePrecision.F32
+
+
+def layers(*, width: int = 8, classes: int = 8) -> Graph:
+    """A step of SGD with momentum, of three layers with biases."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (4, width)))
+    for number, size in enumerate((width, width, classes)):
+        w = build.add(Parameter(f"w{number}", DType.F32, (x.type.shape[1], size), "param"))
+        b = build.add(Parameter(f"b{number}", DType.F32, (size,), "param"))
+        y = build.add(MatMul(), x, w)
+        x = build.add(Tanh(), build.add(Add(), y, build.add(Broadcast(y.type.shape, (1,)), b)))
+    loss = build.add(Sum((0, 1)), build.add(Mul(), x, x))
+    settings = TrainingSettings(Sgd(lr=0.01, momentum=0.9))
+    return training_step(build.graph({"loss": loss}), settings)
+
+
+def images() -> Graph:
+    """A step of two convolutions."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2, 3, 6, 6)))
+    for name, channels in (("a", 3), ("b", 4)):
+        w = build.add(Parameter(name, DType.F32, (4, channels, 3, 3), "param"))
+        x = build.add(Tanh(), build.add(Conv((1, 1), (1, 1), (1, 1), 1), x, w))
+    loss = build.add(Sum((0, 1, 2, 3)), build.add(Mul(), x, x))
+    return training_step(build.graph({"loss": loss}), TrainingSettings(Sgd(lr=0.01)))
+
+
+def groups(graph: Graph) -> list[list[str]]:
+    """What is computed together, as kinds and shapes."""
+    found = Barriers.of(graph, Numerics.of(graph, BF16)).together
+    values = {value.id: value for value in graph.values}
+    return sorted(
+        sorted(f"{type(values[each].op).__name__} {values[each].type}" for each in group)
+        for group in {*found.values()}
+    )
+
+
+def test_both_products_of_a_cotangent_are_computed_before_either_is_read() -> None:
+    both = ["MatMul f32[4, 8]", "MatMul f32[8, 8]"]
+    assert groups(layers()) == [both, both, ["MatMul f32[8, 8]"]]
+    weights = "ConvWeightGradient f32[4, 4, 3, 3]"
+    assert groups(images()) == [
+        ["ConvInputGradient f32[2, 4, 6, 6]", weights],
+        ["ConvWeightGradient f32[4, 3, 3, 3]"],
+    ]
+    assert {ConvInputGradient, ConvWeightGradient} <= {type(each.op) for each in images().values}
+
+
+def test_what_is_cut_of_an_aligned_product_has_its_own_barrier() -> None:
+    graph = layers(classes=4099)
+    both = ["MatMul f32[4, 8]", "MatMul f32[8, 8]"]
+    assert groups(graph) == [both, ["MatMul f32[8, 8]"]]
+    (gradient,) = {each for each in graph.values if str(each.type) == "f32[8, 4099]"} & {
+        each for each in graph.values if isinstance(each.op, MatMul)
+    }
+    assert is_cut(gradient.type)
+    text = Program.of(graph, BF16, gpu()).exported()
+    barriers = [line for line in text.splitlines() if BARRIER in line]
+    assert any("tensor<8x4104xf32>" in line for line in barriers)
+    assert not any("tensor<8x4099xf32>" in line for line in barriers)
+
+
+def test_updates_of_small_parameters_of_one_shape_read_one_array() -> None:
+    graph = layers()
+    shared = Barriers.of(graph, Numerics.of(graph, BF16)).shared
+    values = {value.id: value for value in graph.values}
+    types = ["f32[8, 8]", "f32[8]"]
+    assert sorted({str(values[each].type) for each in shared}) == types
+    assert sorted(str(values[each].type) for each in {*shared.values()}) == types
+    assert {values[each].operands[0].op for each in shared} <= {
+        values[each].operands[0].op for each in shared.values()
+    }
+    for other in (layers(classes=5), layers(width=2048)):
+        assert not Barriers.of(other, Numerics.of(other, BF16)).shared
+
+
+@pytest.mark.parametrize(
+    ("precision", "placement", "count"),
+    [(BF16, gpu(), 5), (F32, gpu(), 0), (BF16, OneDevice(named("xla:cpu")), 0)],
+)
+def test_barriers_are_those_of_a_training_on_one_gpu(
+    precision: ComputePrecision, placement: OneDevice, count: int
+) -> None:
+    text = Program.of(layers(), precision, placement).exported()
+    assert text.count(BARRIER) == count
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (4, 4)))
+    inference = build.graph({"y": build.add(MatMul(), x, x)})
+    assert BARRIER not in Program.of(inference, precision, placement).exported()
+
+
+@pytest.mark.parametrize("graph", [layers(), images()], ids=["layers", "images"])
+def test_barriers_change_no_result(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_module, "create_handles", lambda _: None)
+    generator = np.random.default_rng(0)
+    kept, fed = leaf_types(graph)
+    values, feeds = (
+        {
+            name: generator.standard_normal(concrete_shape(of.shape), np.float32)
+            for name, of in types.items()
+        }
+        for types in (kept, fed)
+    )
+
+    def losses(placement: OneDevice) -> list[Array]:
+        with XlaSession(Program.of(graph, BF16, placement)) as session:
+            session.load(values)
+            return [np.asarray(session.step(feeds)["loss"]) for _ in range(3)]
+
+    np.testing.assert_allclose(losses(gpu()), losses(OneDevice(named("xla:cpu"))), rtol=1e-5)

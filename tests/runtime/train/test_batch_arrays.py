@@ -1,0 +1,61 @@
+"""Arrays of a batch in the types of the inputs: of all types into all others."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.size import dim
+from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
+from meganeura_runtime.train.batch_arrays import BatchReader
+
+GIVEN = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?")
+
+
+def read(dtype: DType, array: Array) -> Array:
+    reader = BatchReader("fit", {"x": TensorType(dtype, (dim("n"),))})
+    return reader.read({"x": array}).arrays["x"]
+
+
+@pytest.mark.parametrize("dtype", DType)
+@pytest.mark.parametrize("given", GIVEN)
+def test_a_type_becomes_another_where_no_value_changes_its_meaning(
+    dtype: DType, given: str
+) -> None:
+    array = np.asarray([1, 0, 1], given)
+    if array.dtype.kind == "f" and not dtype.is_float:
+        with pytest.raises(ProblemError, match="`x`"):
+            read(dtype, array)
+        return
+    found = read(dtype, array)
+    assert found.dtype == NUMPY[dtype]
+    assert found.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+def test_a_real_number_that_is_too_large_is_infinite_and_no_warning(dtype: DType) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read(dtype, np.asarray([1e300, np.nan])).tolist()[0] == np.inf
+
+
+@pytest.mark.parametrize("dtype", [DType.I32, DType.U32, DType.BOOL])
+def test_a_whole_number_that_does_not_fit_is_refused(dtype: DType) -> None:
+    with pytest.raises(ProblemError, match="which"):
+        read(dtype, np.asarray([0, 1 << 40]))
+
+
+@pytest.mark.parametrize("kind", ["turned", "of every other", "of columns"])
+def test_elements_lie_one_after_another(kind: str) -> None:
+    reader = BatchReader("fit", {"x": TensorType(DType.F32, (dim("n"), 3))})
+    whole = np.arange(12, dtype=np.float32).reshape(4, 3)
+    given = {
+        "turned": whole[::-1],
+        "of every other": np.repeat(whole, 2, 0)[::2],
+        "of columns": np.asfortranarray(whole),
+    }[kind]
+    found = reader.read({"x": given}).arrays["x"]
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found, given)
