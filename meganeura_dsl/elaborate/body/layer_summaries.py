@@ -25,7 +25,8 @@ from meganeura_dsl.elaborate.body.general_applications import (
     with_sizes,
 )
 from meganeura_dsl.elaborate.body.layer_templates import application_key
-from meganeura_dsl.elaborate.scope.scope import Binding, ElaborationState, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.binding import Binding
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.summary import (
     Applied,
     Summaries,
