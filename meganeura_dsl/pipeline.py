@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import (
@@ -25,8 +26,8 @@ from meganeura_dsl.elaborate.declarations.training_blocks import Setting
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, TooMuchWork
 from meganeura_dsl.elaborate.problems.training_problems import NoModelHolds, NothingChecks
+from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, Loader, library, nearest
-from meganeura_dsl.elaborate.scope.scope import Binding
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.scope.unused_values import unused_values, walk
 from meganeura_dsl.elaborate.values import Static
@@ -221,11 +222,23 @@ def loader_beside(path: Path) -> Loader:
     def load_module(words: tuple[str, ...]) -> Source | None:
         relative = Path(*words).with_suffix(".mgn")
         if (path.parent / relative).is_file():
-            return read_source(path.parent / relative)
+            return _known_source(read_source(path.parent / relative))
         standard = Path(str(standard_models())) / relative
-        return read_source(standard, str(relative)) if standard.is_file() else None
+        if not standard.is_file():
+            return None
+        return _known_source(read_source(standard, str(relative)))
 
     return load_module
+
+
+def _known_source(source: Source) -> Source:
+    """A source that was read before with the same text, so that what is known of it is found."""
+    return _source_of(source.name, source.text)
+
+
+@lru_cache(maxsize=64)
+def _source_of(name: str, text: str) -> Source:
+    return Source(name, text)
 
 
 # --- check ---------------------------------------------------------------------------------------
@@ -352,13 +365,13 @@ class Checker:
     def _blocks(self) -> None:
         """Prove every block, leaving out those a syntax problem has cut short."""
         cut = self._cut_short()
-        prover = Prover()
+        prover = Prover(self._summaries.facts)
         for node in (*self.module.own.values(), *self.module.trains.values()):
             if not isinstance(node, ast.Model) and node not in cut:
                 for problem in unused_values(node):
                     self._add(problem)
         for module, block in self._imported_blocks():
-            problem = prover.prove(module, block)
+            problem = prover.prove_imported(module, block)
             if problem is not None and problem.severity is Severity.ERROR:
                 self._add(problem)
         for name, block in self.module.blocks.items():

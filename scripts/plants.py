@@ -2206,4 +2206,36 @@ PLANTS: tuple[Plant, ...] = (
             "tests/runtime/train/test_resume.py::test_epochs_take_the_place_of_the_steps_a_run_began_with",
         ),
     ),
+    Plant(
+        "an ellipsis is an axis too few",
+        "meganeura_dsl/elaborate/body/tensor_parts.py",
+        "* (rank - others)",
+        "* (rank - others - 1)",
+        ("tests/dsl/elaborate/test_parts.py::test_an_ellipsis_is_as_many_whole_axes_as_fit",),
+    ),
+    Plant(
+        "rounds behind the end of a loop are run",
+        "runtime/meganeura_runtime/backends/webgpu/schedule/compile.py",
+        "(*flags, loop.going)",
+        "flags",
+        (
+            "tests/runtime/backends/webgpu/schedule/test_loops.py::test_no_kernel_of_a_round_behind_the_stop_does_anything",
+        ),
+    ),
+    Plant(
+        "a size is solved for in a quotient",
+        "meganeura_dsl/elaborate/typecheck/symbolic_inputs.py",
+        "if name in variables_of(share) | variables_of(rest):",
+        "if name in variables_of(share):",
+        (
+            "tests/dsl/elaborate/test_prove.py::test_a_size_from_which_no_name_follows_is_refused_where_it_is_declared",
+        ),
+    ),
+    Plant(
+        "a run that goes on forgets what evaluations did to the rates of paths",
+        "runtime/meganeura_runtime/io/checkpoint.py",
+        "self.reductions.get(glob, Reduction())",
+        "Reduction()",
+        ("tests/runtime/train/test_resume.py::test_a_plateau_is_remembered",),
+    ),
 )

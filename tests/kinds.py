@@ -38,6 +38,7 @@ KINDS: Mapping[str, Mapping[str, Static]] = {
         "image_heads": 4, "projection": 32,
     },
     "lstm_lm": {},
+    "gru_lm": {},
     "tagger": {},
     "unet_tiny": {},
     "gan:generator": {},

@@ -5,7 +5,8 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,46 @@ def test_the_distribution_depends_on_what_it_imports_and_on_nothing_else() -> No
     provided = {"_cffi_backend", "cffi", "pydantic_core"}  # with wgpu and pydantic
     optional = {"jax", "onnx", "onnxruntime", "google"}  # extras; `google` is the protobuf of onnx
     assert imported - own - provided - optional - sys.stdlib_module_names == declared
+
+
+PACKAGES = ("meganeura", "meganeura_dsl", "runtime/meganeura_runtime")
+FROM = re.compile(r"^[ \t]*from (meganeura\w*(?:\.\w+)*) import (\([^)]*\)|[^\n(]+)", re.MULTILINE)
+
+
+def imports() -> dict[str, set[str]]:
+    """What each module imports of the packages: at its top, in functions, or for types alone."""
+    files: dict[str, Path] = {}
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            parts = path.relative_to((ROOT / package).parent).with_suffix("").parts
+            files[".".join(parts).removesuffix(".__init__")] = path
+    found: dict[str, set[str]] = {}
+    for module, path in files.items():
+        of = [
+            f"{source}.{name}" if f"{source}.{name}" in files else source
+            for source, names in FROM.findall(path.read_text())
+            for name in re.findall(r"\w+", names)
+        ]
+        found[module] = {*of} - {module}
+    return found
+
+
+def circle(found: Mapping[str, set[str]]) -> list[str]:
+    """Modules that import each other in a circle, or nothing."""
+    try:
+        TopologicalSorter(found).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    found = imports()
+    assert circle(found) == []
+    scope, summary = (f"meganeura_dsl.elaborate.scope.{name}" for name in ("scope", "summary"))
+    assert summary in found[scope]
+    found[summary].add(scope)
+    assert {scope, summary} <= {*circle(found)}
 
 
 def test_every_test_is_in_a_file_that_is_collected() -> None:

@@ -336,6 +336,26 @@ class Builder:
         known = self._interned.get(key)
         return self._make(key, op, operands, inferred) if known is None else known
 
+    def add_new(self, op: Op, type_: TensorType, *operands: Value) -> Value:
+        """The one result of an op of which there is no other like it, as two leaves have one name.
+
+        It is not looked for, and its type is not inferred.
+        """
+        require_values(self.total)
+        value = Value(len(self._values), op, operands, type_, self.origin)
+        self._values.append(value)
+        return value
+
+    def add_leaves(self, ops: Sequence[Op], types: Sequence[TensorType]) -> Sequence[Value]:
+        """Leaves of names that are new, as `add_new` adds them."""
+        require_values(self.total, len(ops))
+        start = len(self._values)
+        self._values += [
+            Value(number, op, (), type_, self.origin)
+            for number, (op, type_) in enumerate(zip(ops, types, strict=True), start)
+        ]
+        return self._values[start:]
+
     def reapply(self, value: Value, *operands: Value) -> Value:
         """The same result of the same op as `value`, of other operands."""
         return self._values[self.add(value.op, *operands).id + value.index]

@@ -16,11 +16,11 @@ above the op, under a number:
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from math import isfinite
-from typing import get_args, get_type_hints
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from meganeura_dsl.ir.graph import Body, Graph, Op, Origin, Value
 from meganeura_dsl.ir.types import DType, TensorType
@@ -212,6 +212,40 @@ def _bounded(size: Size) -> Size:
     return size
 
 
+@cache
+def _judge(hint: object) -> Callable[[Attribute], bool]:
+    """Whether an attribute has a type that its field may have; a bool is no number."""
+    parts = get_args(hint)
+    if get_origin(hint) is Literal:
+        return lambda value: isinstance(value, str) and value in parts
+    if get_origin(hint) is tuple:
+        inner = _judge(parts[0])
+        return lambda value: isinstance(value, tuple) and all(map(inner, value))
+    kinds = tuple(each for each in parts or (hint,) if isinstance(each, type))
+    if float in kinds:
+        kinds = (*kinds, int)
+    if bool in kinds or int not in kinds:
+        return lambda value: isinstance(value, kinds)
+    return lambda value: isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _kind_of(value: Attribute) -> str:
+    """What an attribute is that should be something else."""
+    match value:
+        case bool():
+            return "true or false, and should not be"
+        case float():
+            return "a real number, and should not be"
+        case Dim():
+            return f"the size {show(value)}, and should be known"
+        case str():
+            return "a text that it cannot be"
+        case tuple():
+            return "a list that it cannot be"
+        case _:
+            return f"{value}, which it cannot be"
+
+
 class _Line:
     """One line, read from left to right."""
 
@@ -302,8 +336,8 @@ class _Line:
                 attributes[name] = self._known_body()
             else:
                 attributes[name] = self._attribute()
-            if isinstance(attributes[name], float) and float not in (hint, *get_args(hint)):
-                raise ValueError(f"`{name}` is no real number")
+            if name in hints and not _judge(hints[name])(attributes[name]):
+                raise ValueError(f"`{name}` is {_kind_of(attributes[name])}")
         return operands, attributes
 
     def _attribute(self) -> Attribute:

@@ -18,6 +18,8 @@ class DType(Enum):
     U32 = "u32"
     BOOL = "bool"
 
+    __hash__ = object.__hash__
+
     @property
     def is_float(self) -> bool:
         """Whether values of this type can carry a gradient."""

@@ -72,11 +72,11 @@ def require_terms(count: int) -> None:
         raise OutOfWorkError(f"a size of more than {MOST_TERMS:,} terms")
 
 
-def require_values(count: int) -> None:
-    """Take the steps of one more value of a graph. Raises `OutOfWorkError` for too many."""
-    if count >= MOST_VALUES and _is_bounded():
+def require_values(count: int, more: int = 1) -> None:
+    """Take the steps of more values of a graph. Raises `OutOfWorkError` for too many."""
+    if count + more > MOST_VALUES and _is_bounded():
         raise OutOfWorkError(f"a graph of more than {MOST_VALUES:,} values")
-    spend(VALUE)
+    spend(more * VALUE)
 
 
 def _is_bounded() -> bool:
@@ -84,25 +84,28 @@ def _is_bounded() -> bool:
     return budget is not None and budget.limit < _ENDLESS
 
 
-@contextmanager
-def within(budget: Budget) -> Generator[None]:
+class within:  # noqa: N801  as `contextmanager`, which takes twice as long to enter
     """Count what happens inside against a budget, and against the one around it."""
-    outer = _CURRENT.get()
-    share = Budget(budget.left if outer is None else max(0, min(budget.left, outer.left)))
-    before = _CURRENT.set(share)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(before)
-        budget.left -= share.spent
-        spend(share.spent)
+
+    __slots__ = ("_before", "_budget", "_share")
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+
+    def __enter__(self) -> None:
+        outer, left = _CURRENT.get(), self._budget.left
+        self._share = Budget(left if outer is None else max(0, min(left, outer.left)))
+        self._before = _CURRENT.set(self._share)
+
+    def __exit__(self, *_: object) -> None:
+        _CURRENT.reset(self._before)
+        self._budget.left -= self._share.spent
+        spend(self._share.spent)
 
 
-@contextmanager
-def at_most(steps: int) -> Generator[None]:
+def at_most(steps: int) -> within:
     """A budget for what happens inside."""
-    with within(Budget(steps)):
-        yield
+    return within(Budget(steps))
 
 
 @contextmanager

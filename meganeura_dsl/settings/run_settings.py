@@ -344,16 +344,17 @@ def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Probl
     """Names that are unknown, missing or taken."""
     known = (*free_dims, *MEANINGS)
     place = next(iter(written.values())).span if written else None
+    keys = [(*paths_of(key), setting.span) for key, setting in written.items()]
     return [
         *(
-            UnknownSetting(setting.span, name, "", known, tuple(written))
-            for name, setting in written.items()
-            if name not in known and paths_of(name)[1] is None
+            UnknownSetting(span, name, "", known, tuple(written))
+            for name, glob, span in keys
+            if name not in known and (glob is None or name not in BY_PATH)
         ),
         *(
-            NoPaths(setting.span, paths_of(name)[0])
-            for name, setting in written.items()
-            if paths_of(name)[1] is not None and paths_of(name)[0] not in BY_PATH
+            NoPaths(span, name)
+            for name, glob, span in keys
+            if glob is not None and name in known and name not in BY_PATH
         ),
         *(
             MissingSetting(name, "a size that the inputs leave open", f"{name} = 64", place)

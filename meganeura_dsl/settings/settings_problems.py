@@ -41,6 +41,10 @@ def _did_you_mean(
     return corrected(span, word, free, f"did you mean `{near[0]}`?")
 
 
+WEIGHTS = "weights"
+"""What is no setting, as the files of a run are not the program's."""
+
+
 class UnknownSetting(SettingProblem, code="E0510"):
     """A `run:` block or a `--set` names a setting that does not exist.
 
@@ -60,6 +64,8 @@ class UnknownSetting(SettingProblem, code="E0510"):
         what = f"`{self.within}` has no argument" if self.within else "there is no setting"
         free = [each for each in self.known if each not in self.given]
         advice = _did_you_mean(self.span, self.name, self.known, free)
+        if self.name == WEIGHTS and not self.within:
+            advice = Help("files are given with the command", "--weights FILE --prefix teacher.")
         choices = Remark("there are" if self.known else "it takes none", ", ".join(self.known))
         return self.words(f"{what} `{self.name}`", remarks=(choices,), advice=advice)
 

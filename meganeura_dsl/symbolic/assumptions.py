@@ -240,7 +240,14 @@ class Facts:
         return Unknown(self.suggest(condition))
 
     def _follows(self, condition: Condition) -> bool:
-        return bool(_ended(lambda: self._may_follow(condition) and entails(self._known, condition)))
+        return bool(_ended(lambda: self._is_shown(condition)))
+
+    def _is_shown(self, condition: Condition) -> bool:
+        """Shown by its form, or if a few small sizes say nothing against it, by a proof."""
+        if is_plain(condition, self._known):
+            return True
+        few = self.example(negate(condition), _FEW_TRIALS)
+        return few is None and entails(self._known, condition)
 
     def _example(self, condition: Condition, trials: int | None) -> dict[str, int] | None:
         group, others = gathered(group_of(condition), self._groups)
@@ -254,12 +261,6 @@ class Facts:
             if further.truth(condition) and further.example(condition, _SOME_TRIALS) is not None:
                 return fact
         return None
-
-    def _may_follow(self, condition: Condition) -> bool:
-        """Whether a few small sizes say nothing against a condition that is not plainly true."""
-        return (
-            is_plain(condition, self._known) or self.example(negate(condition), _FEW_TRIALS) is None
-        )
 
     @cached_property
     def _groups(self) -> list[Group]:

@@ -29,15 +29,18 @@ def evaluate(size: Size, values: Mapping[str, int]) -> int:
     """The number a size is for these values of its variables."""
     if isinstance(size, int):
         return size
-    spend(2 * len(size.terms))
+    terms = size.terms
+    spend(2 * len(terms))
     total = 0
-    for monomial, coefficient in size.terms.items():
+    for monomial, coefficient in terms.items():
         term = coefficient
         for atom in monomial:
             if isinstance(atom, str):
                 term *= values[atom]
-            else:
-                term *= evaluate(atom.numerator, values) // evaluate(atom.denominator, values)
+                continue
+            below = atom.denominator
+            divisor = below if isinstance(below, int) else evaluate(below, values)
+            term *= evaluate(atom.numerator, values) // divisor
         total += term
     return total
 

@@ -11,8 +11,8 @@ from tests.parity.references.small import (
     Critic,
     Generator,
     LoraGpt2,
-    LstmLm,
     Perceptron,
+    RecurrentLm,
     SentenceBert,
     Tagger,
     WhisperFrames,
@@ -74,7 +74,17 @@ CASES = [
             net="LstmLm(vocabulary=11, d=5, hidden=6)",
             out=11,
         ),
-        lambda: LstmLm(11, 5, 6),
+        lambda: RecurrentLm("lstm", 11, 5, 6),
+        {"n": 2, "s": 7},
+    ),
+    Case(
+        "gru_lm",
+        TOKENS.format(
+            imports="from recurrent import GruLm",
+            net="GruLm(vocabulary=11, d=5, hidden=6)",
+            out=11,
+        ),
+        lambda: RecurrentLm("gru", 11, 5, 6),
         {"n": 2, "s": 7},
     ),
     Case(

@@ -63,7 +63,7 @@ from meganeura_dsl.ir import ops
 from meganeura_dsl.limits.language_limits import EXPRESSION, LONGEST_LIST, MOST_PATHS
 from meganeura_dsl.limits.work_budget import OutOfWorkError, spend
 from meganeura_dsl.symbolic.assumptions import Compare, Condition, negate, show_condition
-from meganeura_dsl.symbolic.conditions import sizes_in
+from meganeura_dsl.symbolic.conditions import sizes_in, with_differing
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
 
@@ -191,6 +191,8 @@ class Expressions(ABC):
     def choose(self, node: ast.Expression, frame: Frame) -> bool:
         """Which way a condition goes; where it depends on configuration, one path at a time."""
         condition = self.condition(node, frame)
+        if frame.state.numbers:
+            condition = with_differing(condition, frame.state.numbers)
         truth = frame.facts.truth(condition)
         if truth is not None:
             return truth

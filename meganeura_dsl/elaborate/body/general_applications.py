@@ -11,14 +11,15 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, lru_cache
-from itertools import combinations
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body import open_numbers
 from meganeura_dsl.elaborate.body.layer_templates import with_types
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.postponed import Postponed
 from meganeura_dsl.elaborate.scope.scope import (
+    Binding,
     ElaborationState,
     Frame,
     ProofPath,
@@ -32,7 +33,7 @@ from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Tensor, descri
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.initializers import Initializer
 from meganeura_dsl.ir.ops import Input
-from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
 from meganeura_dsl.symbolic.conditions import with_sizes as condition_with_sizes
 from meganeura_dsl.symbolic.size import Dim, Size, dim, substitute
@@ -46,7 +47,7 @@ class Kind(Enum):
     """What a symbol stands for."""
 
     NUMBER = "a number that is not small"
-    GENERAL = "a size in symbols that stand for numbers"
+    GENERAL = "any size, or one in symbols that stand for numbers"
     SIZE = "a size that the data decides"
 
 
@@ -62,11 +63,6 @@ class GeneralApplication:
     """The sizes of this application, by the symbols that stand for them."""
     kinds: tuple[Kind, ...]
 
-    @property
-    def is_given_blocks(self) -> bool:
-        """Whether a block is part of its configuration."""
-        return any(isinstance(each, BlockValue) for each in self.config.values())
-
     def key(self, inner: Frame, block: ast.Block) -> Hashable:
         """What applications have in common that differ in such sizes alone."""
         mode = (inner.state.training, inner.state.frozen)
@@ -76,19 +72,17 @@ class GeneralApplication:
         return block, config, self.types, numbers, self.kinds, initials, mode
 
     def frame(
-        self, inner: Frame, block: ast.Block, summaries: Summaries, *, differing: bool
+        self, inner: Frame, block: ast.Block, summaries: Summaries
     ) -> tuple[Frame, list[Tensor]]:
-        """The frame of the block in an elaboration of its own, and its inputs.
-
-        With `differing` numbers are known to differ, which few blocks ask, and facts are slow.
-        """
+        """The frame of the block in an elaboration of its own, and its inputs."""
         symbols = list(zip(self.sizes, self.kinds, strict=True))
         state = ElaborationState(
-            Builder(_facts(symbols, summaries.facts, differing=differing)),
+            Builder(_facts(symbols, summaries.facts)),
             inner.state.training,
             frozen=inner.state.frozen,
             summaries=summaries,
             generalized=frozenset(name for name, kind in symbols if kind is not Kind.SIZE),
+            numbers=frozenset(name for name, kind in symbols if kind is Kind.NUMBER),
         )
         frame = replace(
             inner, state=state, names=dict(self.config), layers={}, own=set[str](),
@@ -106,13 +100,11 @@ class GeneralApplication:
         return frame, inputs
 
 
-def _facts(symbols: Sequence[tuple[str, Kind]], facts: Facts, *, differing: bool) -> Facts:
-    """What is known of the symbols: numbers are not small, and differ."""
-    numbers = [name for name, kind in symbols if kind is Kind.NUMBER]
-    for name in numbers:
-        facts = facts.with_lower_bound(name, LEAST)
-    for one, other in combinations(numbers, 2) if differing else ():
-        facts = facts.assume(Compare("!=", dim(one), dim(other)))
+def _facts(symbols: Sequence[tuple[str, Kind]], facts: Facts) -> Facts:
+    """What is known of the symbols: numbers are not small."""
+    for name, kind in symbols:
+        if kind is Kind.NUMBER:
+            facts = facts.with_lower_bound(name, LEAST)
     return facts
 
 
@@ -127,22 +119,40 @@ def _name(number: int) -> str:
 
 
 class _Symbols:
-    """Gives each size that is not a small number a symbol, equal ones the same."""
+    """Gives each size that is not a small number a symbol, equal ones the same.
 
-    def __init__(self, state: ElaborationState) -> None:
+    With `is_any` sizes may be any, of which nothing is known: small ones of tensors too.
+    """
+
+    def __init__(self, state: ElaborationState, *, is_any: bool) -> None:
         self.state = state
+        self.is_any = is_any
         self.known: dict[Size, Dim] = {}
+        self.sizes: list[Size] = []
         self.kinds: list[Kind] = []
 
     def of(self, size: Size) -> Size:
         """The symbol of a size, or the small number itself."""
         if isinstance(size, int) and size < LEAST:
             return size
+        return self._shared(size)
+
+    def of_shape(self, shape: Shape, *, is_alone: bool) -> Shape:
+        """A shape in symbols; of a tensor that is alone, any two sizes may differ."""
+        if not self.is_any:
+            return tuple([self.of(size) for size in shape])
+        return tuple([self._new(size) if is_alone else self._shared(size) for size in shape])
+
+    def _shared(self, size: Size) -> Dim:
         symbol = self.known.get(size)
         if symbol is None:
-            symbol = self.known[size] = _symbol(len(self.known))
-            self.kinds.append(self._kind(size))
+            symbol = self.known[size] = self._new(size)
         return symbol
+
+    def _new(self, size: Size) -> Dim:
+        self.sizes.append(size)
+        self.kinds.append(Kind.GENERAL if self.is_any else self._kind(size))
+        return _symbol(len(self.sizes) - 1)
 
     def of_config(self, value: Evaluated) -> Evaluated:
         """A configuration in symbols; `KeyError` where it may speak of sizes otherwise."""
@@ -167,9 +177,12 @@ class _Symbols:
 
 
 def general_application(
-    inner: Frame, block: ast.Block, inputs: Sequence[Tensor]
+    inner: Frame, block: ast.Block, inputs: Sequence[Tensor], *, is_any: bool = False
 ) -> GeneralApplication | None:
-    """The application with symbols for its sizes; None if it has none, or more than types say."""
+    """The application with symbols for its sizes; None if it has none, or more than types say.
+
+    With `is_any` the sizes of its tensors may be any.
+    """
     state = inner.state
     given = tuple(state.neutral.get(value.id) for value in inputs)
     numbers = tuple(None if isinstance(each, Dim) else each for each in given)
@@ -180,7 +193,7 @@ def general_application(
         for value, number in zip(inputs, numbers, strict=True)
     ):
         return None
-    symbols = _Symbols(state)
+    symbols = _Symbols(state, is_any=is_any)
     fixed = _counted(block)
     try:
         config = {
@@ -192,10 +205,11 @@ def general_application(
     except KeyError:
         return None
     types = tuple(
-        TensorType(value.type.dtype, tuple(map(symbols.of, value.type.shape))) for value in inputs
+        TensorType(value.type.dtype, symbols.of_shape(value.type.shape, is_alone=len(inputs) == 1))
+        for value in inputs
     )
-    sizes = {_name(number): size for number, size in enumerate(symbols.known)}
-    if not sizes or not all(_is_positive(inner, size) for size in symbols.known):
+    sizes = {_name(number): size for number, size in enumerate(symbols.sizes)}
+    if not sizes or not all(_is_positive(inner, size) for size in symbols.sizes):
         return None
     return GeneralApplication(config, types, numbers, sizes, tuple(symbols.kinds))
 
@@ -234,7 +248,9 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
         return TensorType(type_.dtype, tuple([sized(size) for size in type_.shape]))
 
     def valued(values: Iterable[SummarizedValue]) -> tuple[SummarizedValue, ...]:
-        return tuple(replace(each, type=typed(each.type)) for each in values)
+        return tuple(
+            [SummarizedValue(typed(each.type), each.inputs, each.parameters) for each in values]
+        )
 
     try:
         initials, postponed = _numbers(summary.postponed, sizes, inner.state)
@@ -244,6 +260,19 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
     unproved = tuple(each for each in needs if not inner.facts.proves(each))
     if unproved and not inner.state.generalized:
         return None
+    parameters = tuple(
+        [
+            (
+                name,
+                info._replace(
+                    type=typed(info.type), initializer=initials.get(name, info.initializer)
+                ),
+            )
+            for name, info in summary.parameters
+        ]
+    )
+    if not all(info.kind == "cache" or _may_be_sized(info, inner) for _, info in parameters):
+        return None
     shapes = frozenset([tuple([sized(size) for size in shape]) for shape in summary.shapes])
     if not all(is_countable(shape, inner.facts) for shape in shapes):
         return None
@@ -252,28 +281,36 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
         summary,
         results=valued(summary.results),
         updates=tuple(zip(names, valued(each for _, each in summary.updates), strict=True)),
-        parameters=tuple(
+        parameters=parameters,
+        bindings=tuple(
             [
-                (name, info.like(info.name, typed(info.type), initials.get(name)))
-                for name, info in summary.parameters
+                Binding(each.span, each.name, each.path, typed(each.type))
+                for each in summary.bindings
             ]
         ),
-        bindings=tuple(replace(each, type=typed(each.type)) for each in summary.bindings),
         postponed=postponed,
         needs=unproved,
         shapes=shapes,
     )
 
 
+def _may_be_sized(info: ParameterInfo, inner: Frame) -> bool:
+    """Whether no size of a parameter is one that the data decides."""
+    return all(
+        isinstance(size, int) or size.variables() <= inner.state.generalized
+        for size in info.type.shape
+    )
+
+
 def _numbers(
-    postponed: Sequence[Postponed], sizes: Mapping[str, Size], state: ElaborationState
-) -> tuple[dict[str, Initializer], tuple[Postponed, ...]]:
+    postponed: Sequence[Postponed[Frame]], sizes: Mapping[str, Size], state: ElaborationState
+) -> tuple[dict[str, Initializer], tuple[Postponed[Frame], ...]]:
     """What parameters begin as, and the numbers that are not known here either.
 
     Raises `ProblemError` where a number has no value.
     """
     initials: dict[str, Initializer] = {}
-    left: list[Postponed] = []
+    left: list[Postponed[Frame]] = []
     for each in postponed:
         here = open_numbers.with_sizes(each, sizes, state)
         try:

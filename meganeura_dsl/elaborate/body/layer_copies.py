@@ -1,7 +1,6 @@
 """Layers that begin as copies of others, and that follow them: exponential moving averages."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -38,8 +37,8 @@ def copied(
     for path, (source, location) in copies.items():
         for name, other in _pairs(path, source, known, location):
             of = known[other]
-            built[name] = replace(
-                known[name], initializer=of.initializer, begins_as=of.begins_as or other
+            built[name] = known[name]._replace(
+                initializer=of.initializer, begins_as=of.begins_as or other
             )
     return tuple(built.values())
 

@@ -10,13 +10,14 @@ An application that leaves more behind than a summary can say is not summarized.
 elaboration with summaries fails, one without them gives the verdict and its words.
 """
 
-from collections.abc import Callable, Generator, Hashable, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from typing import Protocol, TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.equal_calls import equal_call, inputs_of
 from meganeura_dsl.elaborate.body.general_applications import (
     GeneralApplication,
@@ -24,6 +25,7 @@ from meganeura_dsl.elaborate.body.general_applications import (
     with_sizes,
 )
 from meganeura_dsl.elaborate.body.layer_templates import application_key
+from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.summary import (
     Applied,
@@ -34,7 +36,7 @@ from meganeura_dsl.elaborate.scope.summary import (
 )
 from meganeura_dsl.elaborate.typecheck.positions import position_of, whole_number
 from meganeura_dsl.elaborate.typecheck.signatures import Arguments
-from meganeura_dsl.elaborate.values import Tensor, is_tensor
+from meganeura_dsl.elaborate.values import BlockValue, Tensor, is_tensor
 from meganeura_dsl.ir.objectives import reached_values
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.types import DType, Shape
@@ -141,25 +143,41 @@ def _from_symbols(
     elaborator: Elaborates,
 ) -> Summary | None:
     """What follows from a summary in symbols; None if there is none, or this is the first of it."""
+    given = (inner.names[each.name] for each in block.parameters)
+    if inner.module.is_library and not any(isinstance(each, BlockValue) for each in given):
+        for is_any in (True, False):
+            general = general_application(inner, block, inputs, is_any=is_any)
+            found = general and _of_all_files(general, inner, block, elaborator)
+            if general is not None and found is not None:
+                return with_sizes(found, general.sizes, inner)
+        return None
     general = general_application(inner, block, inputs)
     if general is None:
         return None
     key = general.key(inner, block)
-    is_shared = inner.module.is_library and not general.is_given_blocks
-    home = _of_library() if is_shared else summaries
-    if key not in home.general:
-        if not is_shared and _is_rare(key, block, summaries):
+    if key not in summaries.general:
+        if _is_rare(key, block, summaries):
             return None
-        if len(home.general) >= MOST_OF_LIBRARY and is_shared:
-            _of_library.cache_clear()
-            home = _of_library()
-        found = home.general[key] = _summary_in_symbols(
-            general, inner, block, home, elaborator, is_shared=is_shared
-        )
+        found = _summary_in_symbols(general, inner, block, summaries, elaborator)
+        summaries.general[key] = found
         if found is None:
             summaries.attempts[block] = summaries.attempts.get(block, 0) + 1
-    known = home.general[key]
+    known = summaries.general[key]
     return None if known is None else with_sizes(known, general.sizes, inner)
+
+
+def _of_all_files(
+    general: GeneralApplication, inner: Frame, block: ast.Block, elaborator: Elaborates
+) -> Summary | None:
+    """The summary in symbols of a standard block, which all files share, if it has one."""
+    key = general.key(inner, block)
+    if len(_of_library().general) >= MOST_OF_LIBRARY:
+        _of_library.cache_clear()
+    shared = _of_library()
+    if key not in shared.general:
+        with apart(LIBRARY):
+            shared.general[key] = _summary_in_symbols(general, inner, block, shared, elaborator)
+    return shared.general[key]
 
 
 def _is_rare(key: Hashable, block: ast.Block, summaries: Summaries) -> bool:
@@ -175,33 +193,24 @@ def _summary_in_symbols(
     block: ast.Block,
     summaries: Summaries,
     elaborator: Elaborates,
-    *,
-    is_shared: bool,
 ) -> Summary | None:
     """The summary of an application in symbols, if it holds for all that they may be.
 
     Whoever uses it has proved `where` for the sizes that the symbols stand for.
     """
 
-    def elaborate(differing: bool) -> Summary | None:  # noqa: FBT001
-        frame, inputs = general.frame(inner, block, summaries, differing=differing)
+    def elaborate() -> Summary | None:
+        frame, inputs = general.frame(inner, block, summaries)
         elaborator.assume_signature(frame, block)
         summarizer = _Summarizer(frame, inputs)
         results = elaborator.run_body(frame, block)
         return summarizer.summary(results, frame.state.applied)
 
-    for differing in (False, True):
-        if block in summaries.differing and not differing:
-            continue
-        try:
-            with apart(LIBRARY) if is_shared else nullcontext():
-                summary, _ = measured(partial(elaborate, differing))
-        except (ProblemError, OutOfWorkError, UndecidableError):
-            continue
-        if differing:
-            summaries.differing.add(block)
-        return summary
-    return None
+    try:
+        summary, _ = measured(elaborate)
+    except (ProblemError, OutOfWorkError, UndecidableError):
+        return None
+    return summary
 
 
 def _may_stand_here(inner: Frame, summary: Summary) -> bool:
@@ -256,7 +265,7 @@ class _Summarizer:
             tuple((relative(name), self._summarized(value)) for name, value in updates.items()),
             tuple((relative(info.name), info) for info in declared),
             tuple((relative(path), number - before.parameters) for path, number in reserved),
-            tuple(state.bindings[before.bindings :]),
+            _first_ones(state.bindings[before.bindings :]),
             applied.moved(-self.inner.depth),
             after.values - before.values,
             after.rounds - before.rounds,
@@ -297,6 +306,14 @@ class _Summarizer:
                 if isinstance(each.op, Parameter) and each.id not in numbers
             ),
         )
+
+
+def _first_ones(bindings: Iterable[Binding]) -> tuple[Binding, ...]:
+    """The first of the values that were bound at each place, which is the one that is told."""
+    found: dict[tuple[Span, str], Binding] = {}
+    for each in bindings:
+        found.setdefault((each.span, each.name), each)
+    return tuple(found.values())
 
 
 @dataclass(frozen=True)
@@ -351,14 +368,14 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor | None]) -> 
         state.shapes |= summary.shapes
     for relative, number in summary.reserved:
         state.reserved.setdefault(inner.join(relative), len(state.parameters) + number)
-    for relative, info in summary.parameters:
-        state.declare_like(info, inner.join(relative), inner.label)
+    prefix = inner.join("x")[:-1]
+    state.declare_like(summary.parameters, prefix, inner.label)
 
     def value(each: SummarizedValue) -> Tensor:
-        leaves = (state.leaves[inner.join(name)] for name in each.parameters)
-        tensors = (inputs[number] for number in each.inputs)
-        operands = (*(tensor for tensor in tensors if tensor is not None), *leaves)
-        return build.add_typed(Summarized(build.count), each.type, *operands)
+        leaves = [state.leaves[prefix + name] for name in each.parameters]
+        tensors = [inputs[number] for number in each.inputs]
+        operands = (*[tensor for tensor in tensors if tensor is not None], *leaves)
+        return build.add_new(Summarized(build.count), each.type, *operands)
 
     state.updates.update((inner.join(name), value(each)) for name, each in summary.updates)
     return tuple(map(value, summary.results))

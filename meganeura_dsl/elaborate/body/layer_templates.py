@@ -7,7 +7,6 @@ not recorded: each draw has a number of its own.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import replace
 
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.scope.scope import Frame
@@ -149,7 +148,7 @@ def _repeat(
         for step in template.steps:
             match step:
                 case Declared(relative, info):
-                    again = replace(info, name=inner.join(relative), location=location)
+                    again = info._replace(name=inner.join(relative), location=location)
                     state.declare(again, inner.label)
                     built.append(state.leaves[again.name])
                 case Applied(op, operands, type_, index):

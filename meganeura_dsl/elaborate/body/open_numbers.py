@@ -23,19 +23,19 @@ from meganeura_dsl.syntax import ast
 
 
 def with_sizes(
-    postponed: Postponed, sizes: Mapping[str, Size], state: ElaborationState
-) -> Postponed:
+    postponed: Postponed[Frame], sizes: Mapping[str, Size], state: ElaborationState
+) -> Postponed[Frame]:
     """The same where symbols are these sizes, in an elaboration that may have symbols too."""
     names = {name: _at(value, sizes) for name, value in postponed.frame.names.items()}
     return replace(postponed, frame=replace(postponed.frame, state=_alone(state), names=names))
 
 
-def value_of(postponed: Postponed) -> Evaluated:
+def value_of(postponed: Postponed[Frame]) -> Evaluated:
     """The number. Raises `ProblemError`; and `UndecidableError` as long as there is none."""
     return postponed.evaluate(postponed.node, postponed.frame)
 
 
-def initializer_of(postponed: Postponed) -> Initializer:
+def initializer_of(postponed: Postponed[Frame]) -> Initializer:
     """What the parameter begins as. Raises what `value_of` raises."""
     found = as_initializer(value_of(postponed), postponed.frame)
     if found is None:

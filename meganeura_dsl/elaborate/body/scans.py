@@ -19,9 +19,10 @@ from meganeura_dsl.elaborate.problems.scan_problems import (
     UnstableCarry,
     WronglyCollected,
 )
+from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.found import Found
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan, Written
-from meganeura_dsl.elaborate.scope.scope import Binding, Frame
+from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import broadcast, equal, scalar

@@ -11,7 +11,8 @@ from meganeura_dsl.elaborate.body.parameters import declare_parameter, set_updat
 from meganeura_dsl.elaborate.body.scans import collects, run_scan, write_part
 from meganeura_dsl.elaborate.body.tensor_parts import replace_part
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
-from meganeura_dsl.elaborate.scope.scope import Binding, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.binding import Binding
+from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
 from meganeura_dsl.elaborate.values import (
     BlockValue,

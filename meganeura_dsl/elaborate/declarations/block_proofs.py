@@ -7,7 +7,7 @@ from functools import cache
 from itertools import product as every
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
-from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.problems.layer_problems import ReservedParameter
 from meganeura_dsl.elaborate.problems.location import FIRST, Clause, LocatedProblem, Location
@@ -40,17 +40,28 @@ from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.limits.language_limits import LIBRARY
 from meganeura_dsl.limits.work_budget import OutOfWorkError, apart
-from meganeura_dsl.symbolic.assumptions import Flag
+from meganeura_dsl.symbolic.assumptions import Facts, Flag
 from meganeura_dsl.syntax import ast
 
 IsProved = Callable[[LinkedModule, ast.Block], bool]
 """Whether the signature of a block may be assumed."""
 
 
+MOST_IMPORTED = 1024
+"""Proofs of imported blocks that a process remembers."""
+
+_imported: dict[
+    tuple[ast.Block, frozenset[tuple[str, Source]]], tuple[Problem | None, frozenset[ast.Block]]
+] = {}
+"""What became of the proof of a block in the files it is linked with, and the blocks it ran."""
+
+
 class Prover:
     """Proves blocks of a program, and remembers which hold, so that others may rely on them."""
 
-    def __init__(self) -> None:
+    def __init__(self, facts: Facts | None = None) -> None:
+        self._facts = Facts() if facts is None else facts
+        """What proofs start from: what one learns from `where` is known to the others."""
         self._proved: dict[ast.Block, bool] = {}
         self.blocks: set[ast.Block] = set()
         """The blocks whose bodies were run in a proof that succeeded."""
@@ -66,6 +77,20 @@ class Prover:
         self._proved[block] = problem is None
         return problem
 
+    def prove_imported(self, module: LinkedModule, block: ast.Block) -> Problem | None:
+        """Prove a block of an imported file, as `prove` does, unless that was done before."""
+        key = block, module.sources()
+        if key not in _imported:
+            if len(_imported) >= MOST_IMPORTED:
+                _imported.clear()
+            prover = Prover()
+            prover._proved = self._proved
+            _imported[key] = prover.prove(module, block), frozenset(prover.blocks)
+        problem, blocks = _imported[key]
+        self._proved[block] = problem is None
+        self.blocks |= blocks
+        return problem
+
     def is_proved(self, module: LinkedModule, block: ast.Block) -> bool:
         """Whether a block holds; one of the library is proved now, if it was not before."""
         if module.is_library and module.own:
@@ -79,7 +104,7 @@ class Prover:
                 location = Location(parameter.span)
                 return ReservedParameter(location, parameter.name, block.name.text)
         try:
-            for number, state in enumerate(_proofs(module, block, self.is_proved)):
+            for number, state in enumerate(_proofs(module, block, self.is_proved, self._facts)):
                 self.bindings += state.bindings if number == 0 else ()
                 blocks |= state.applied.blocks
         except UndecidableError as error:
@@ -139,7 +164,7 @@ def _rest_ranks(block: ast.Block) -> Iterator[dict[str, int]]:
 
 
 def _proofs(
-    module: LinkedModule, block: ast.Block, is_proved: IsProved
+    module: LinkedModule, block: ast.Block, is_proved: IsProved, facts: Facts
 ) -> Iterator[ElaborationState]:
     """A proof for each case that `where` allows. Raises what a proof raises."""
     for ranks in _rest_ranks(block):
@@ -147,7 +172,7 @@ def _proofs(
         cases = alternatives(block)
         for case in cases:
             try:
-                yield _prove(module, block, ranks, case, is_proved)
+                yield _prove(module, block, ranks, case, is_proved, facts)
             except ImpossibleCaseError as error:
                 impossible.append(error)
         if len(impossible) == len(cases):
@@ -168,11 +193,12 @@ def _prove(
     ranks: Mapping[str, int],
     case: Alternative,
     is_proved: IsProved,
+    facts: Facts,
 ) -> ElaborationState:
     opened = frozenset[str]()
     while True:
         try:
-            return _prove_case(module, block, ranks, case, is_proved, opened)
+            return _prove_case(module, block, ranks, case, is_proved, facts, opened)
         except NeedsInliningError as error:
             if error.path is None or error.path in opened:
                 break
@@ -181,7 +207,7 @@ def _prove(
             if not opened:
                 raise
             break  # with every body in place, the verdict and its words
-    return _prove_case(module, block, ranks, case, None)
+    return _prove_case(module, block, ranks, case, None, facts)
 
 
 def _prove_case(
@@ -190,13 +216,14 @@ def _prove_case(
     ranks: Mapping[str, int],
     case: Alternative,
     is_proved: IsProved | None,
+    facts: Facts,
     opened: frozenset[str] = frozenset(),
 ) -> ElaborationState:
     if any(item.type.dtype == "any" for item in block.inputs):
         raise UndecidableError("its inputs may have several element types")
     elaborator = Elaborator()
     state = ElaborationState(
-        Builder(), Flag("training"), generic=True, is_proved=is_proved, opened=opened
+        Builder(facts), Flag("training"), generic=True, is_proved=is_proved, opened=opened
     )
     frame = Frame(state, module, block.name.text, dict(case.values), declaration=block)
     require_known_texts(block, frame)

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 
-from meganeura_dsl.diagnostics.problem import ProblemError, Sink
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import (
@@ -81,6 +81,13 @@ class LinkedModule:
             known += [name for module in library() for name in module.own]
         return tuple(known)
 
+    def sources(self) -> frozenset[tuple[str, Source]]:
+        """The texts that names here lead to, each under the name that is imported."""
+        found = {("", self.source)}
+        for name, module in self.imported.items():
+            found |= {(f"{name}.{below}", source) for below, source in module.sources()}
+        return frozenset(found)
+
     @property
     def models(self) -> dict[str, ast.Model]:
         """The models this file declares, in order."""
@@ -114,6 +121,13 @@ def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     return tuple(get_close_matches(name, list(dict.fromkeys(known)), n=3, cutoff=0.6))
 
 
+@lru_cache(maxsize=64)
+def _parsed(source: Source) -> tuple[ast.Module, tuple[Problem, ...]]:
+    """The tree of an imported file, the same for all that import it, and what is wrong with it."""
+    sink = Sink()
+    return parse(source, sink), tuple(sink)
+
+
 class Linker:
     """Parses a file and all it imports; each file once."""
 
@@ -130,9 +144,11 @@ class Linker:
 
     def link(self, source: Source) -> LinkedModule:
         """The module of a source, with its imports resolved as far as they exist."""
-        tree = parse(source, self.sink)
+        return self._linked(parse(source, self.sink))
+
+    def _linked(self, tree: ast.Module) -> LinkedModule:
         own: dict[str, Named] = {}
-        module = LinkedModule(source, own)
+        module = LinkedModule(tree.source, own)
         seen: dict[str, Span] = {}
         for declaration in tree.declarations:
             match declaration:
@@ -184,7 +200,10 @@ class Linker:
             )
         self._active.append(title)
         try:
-            module = self.link(source)
+            tree, problems = _parsed(source)
+            for problem in problems:
+                self.sink.add(problem)
+            module = self._linked(tree)
         finally:
             self._active.pop()
         self._done[words] = module

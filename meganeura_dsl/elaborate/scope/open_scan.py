@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from meganeura_dsl.elaborate.scope.scope import Frame
     from meganeura_dsl.elaborate.values import Tensor
     from meganeura_dsl.ir.ops.primitive.loop_region import Region
     from meganeura_dsl.symbolic.size import Dim, Size
@@ -27,8 +26,8 @@ class Written:
 class OpenScan:
     """A scan whose body is being elaborated; `index` is the symbol of its index."""
 
-    frame: Frame
-    """That of the statement."""
+    frame: object
+    """That of the statement, which is compared and not looked into."""
     region: Region
     index: Dim
     start: Size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.ir.initializers import Initializer
@@ -10,8 +10,7 @@ from meganeura_dsl.ir.ops.primitive.leaf import Kind
 from meganeura_dsl.ir.types import TensorType
 
 
-@dataclass(frozen=True)
-class ParameterInfo:
+class ParameterInfo(NamedTuple):
     """One tensor of the checkpoint: its name, type and kind, and what it starts as.
 
     `stored` is the element type in files; it differs from the computed one for i64 counters.
@@ -25,15 +24,6 @@ class ParameterInfo:
     initializer: Initializer
     location: Location
     begins_as: str = ""
-
-    def like(
-        self, name: str, type_: TensorType, initializer: Initializer | None = None
-    ) -> ParameterInfo:
-        """The same of another name and type; `replace` takes twice as long, and there are many."""
-        begins = self.initializer if initializer is None else initializer
-        return ParameterInfo(
-            name, type_, self.kind, self.stored, begins, self.location, self.begins_as
-        )
 
     @property
     def drawn_as(self) -> str:

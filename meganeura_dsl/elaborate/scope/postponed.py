@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from meganeura_dsl.elaborate.scope.scope import Frame
     from meganeura_dsl.elaborate.values import Evaluated
     from meganeura_dsl.syntax import ast
 
 
+Scope = TypeVar("Scope")
+"""What names mean where the expression stands."""
+
+
 @dataclass(frozen=True)
-class Postponed:
+class Postponed(Generic[Scope]):
     """An expression in the names that it reads, and the parameter that begins so, if one does."""
 
     node: ast.Expression
-    frame: Frame
-    evaluate: Callable[[ast.Expression, Frame], Evaluated]
+    frame: Scope
+    evaluate: Callable[[ast.Expression, Scope], Evaluated]
     parameter: str = ""

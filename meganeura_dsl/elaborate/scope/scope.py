@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, cast
 
@@ -19,6 +19,7 @@ from meganeura_dsl.elaborate.problems.proof_failures import (
     require_countable,
 )
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
+from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.summary import Applied
 from meganeura_dsl.elaborate.values import Axes, BlockValue, is_symbolic
@@ -62,16 +63,6 @@ class NeedsInliningError(Exception):
     def __init__(self, path: str | None) -> None:
         super().__init__(path)
         self.path = path
-
-
-@dataclass(frozen=True)
-class Binding:
-    """A value a reader of the program can see, and its type: what `meganeura shapes` lists."""
-
-    span: Span
-    name: str
-    path: str
-    type: TensorType
 
 
 Config = tuple[tuple["Static", ...], tuple[tuple[str, "Static"], ...]]
@@ -201,12 +192,14 @@ class ElaborationState:
     """In a check, what is known of applications that are not elaborated again."""
     generalized: frozenset[str] = frozenset()
     """In a check, the symbols that stand for numbers, so that what is found holds for others."""
-    postponed: list[Postponed] = field(default_factory=list["Postponed"])
+    postponed: list[Postponed[Frame]] = field(default_factory=list["Postponed[Frame]"])
     """In a check, the numbers that depend on what these symbols stand for."""
     needs: list[Condition] = field(default_factory=list["Condition"])
     """In a check, what the sizes have to be that these symbols stand for, besides `where`."""
     shapes: set[Shape] = field(default_factory=set["Shape"])
     """In a check with such symbols, the shapes of values that only summaries know of."""
+    numbers: frozenset[str] = frozenset()
+    """In a check, those symbols that stand for numbers, each for another one."""
     applied: Applied = field(default_factory=Applied)
     """What was applied so far."""
     reserved: dict[str, int] = field(default_factory=dict[str, int])
@@ -341,14 +334,26 @@ class ElaborationState:
         self._add(info, leaf)
         return self.current(info.name)
 
-    def declare_like(self, info: ParameterInfo, name: str, label: str) -> None:
-        """Declare a parameter like one of another name that was declared under the same facts."""
-        again = info.like(name, info.type)
-        if name in self.parameters or name in self.claimed or self._unknown_around(name):
-            self.declare(again, label)
+    def declare_like(
+        self, declared: Iterable[tuple[str, ParameterInfo]], prefix: str, label: str
+    ) -> None:
+        """Declare parameters like others that were declared under the same facts.
+
+        Each is said with its name behind the prefix.
+        """
+        named = [(prefix + relative, info) for relative, info in declared]
+        is_open = self.claimed or self.contracts
+        if is_open or any(name in self.parameters for name, _ in named):
+            for name, info in named:
+                self.declare(info._replace(name=name), label)
             return
-        op = Parameter(name, info.type.dtype, info.type.shape, info.kind)
-        self._add(again, self.build.add_typed(op, info.type))
+        ops = [Parameter(name, each.type.dtype, each.type.shape, each.kind) for name, each in named]
+        leaves = self.build.add_leaves(ops, [each.type for _, each in named])
+        for (name, info), leaf in zip(named, leaves, strict=True):
+            self.parameters[name] = info._replace(name=name)
+            self.leaves[name] = leaf
+        if not self.open_models:
+            self.own += [name for name, _ in named]
 
     def _add(self, info: ParameterInfo, leaf: Tensor) -> None:
         self.parameters[info.name] = info

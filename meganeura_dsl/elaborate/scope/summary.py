@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.traits import Operands
@@ -12,9 +12,9 @@ from meganeura_dsl.symbolic.assumptions import Condition, Facts
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from meganeura_dsl.elaborate.scope.binding import Binding
     from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
     from meganeura_dsl.elaborate.scope.postponed import Postponed
-    from meganeura_dsl.elaborate.scope.scope import Binding
     from meganeura_dsl.ir.types import Shape, TensorType
     from meganeura_dsl.syntax import ast
 
@@ -57,8 +57,7 @@ class Applied:
         return Applied({each: depth + by for each, depth in self.depths.items()}, self.blocks)
 
 
-@dataclass(frozen=True)
-class SummarizedValue:
+class SummarizedValue(NamedTuple):
     """A result or an update: its type, and what its gradient reaches."""
 
     type: TensorType
@@ -78,12 +77,12 @@ class Summary:
     reserved: tuple[tuple[str, int], ...]
     """The paths of declared layers, and how many parameters of it were declared before each."""
     bindings: tuple[Binding, ...]
-    """With the paths of the application that was summarized."""
+    """With the paths of the application that was summarized; the first at each place."""
     applied: Applied
     """What was applied, and how deep below the application."""
     values: int
     rounds: int
-    postponed: tuple[Postponed, ...] = ()
+    postponed: tuple[Postponed[Any], ...] = ()
     """The numbers that are left to those who know what symbols stand for."""
     needs: tuple[Condition, ...] = ()
     """What has to be true of the sizes that symbols stand for."""
@@ -118,7 +117,5 @@ class Summaries:
     """What was applied once."""
     calls: dict[Hashable, EqualCall] = field(default_factory=dict["Hashable", "EqualCall"])
     """What was done by a call that may come again."""
-    differing: set[ast.Block] = field(default_factory=set["ast.Block"])
-    """The blocks that ask whether numbers differ."""
     attempts: dict[ast.Block, int] = field(default_factory=dict["ast.Block", int])
     """How often it was tried in vain to elaborate a block in symbols."""

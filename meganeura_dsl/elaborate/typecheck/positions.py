@@ -9,8 +9,9 @@ symbol is any element. What is read from such a tensor is another element, so it
 own, of which the same is known.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
@@ -31,13 +32,14 @@ def is_position(item: ast.Input) -> bool:
     return item.type.dtype == "i32"
 
 
-def positions_in(block: ast.Block | ast.Train) -> list[str]:
+@lru_cache(maxsize=1024)
+def positions_in(block: ast.Block | ast.Train) -> Sequence[str]:
     """The inputs of whole numbers that the facts of a block speak of."""
     known = {item.name for item in block.inputs if is_position(item)}
     if not known:
-        return []
+        return ()
     spoken = [name for clause in block.where for name in names_in(clause) if name in known]
-    return list(dict.fromkeys(spoken))
+    return tuple(dict.fromkeys(spoken))
 
 
 def names_in(clause: ast.Expression) -> Iterator[str]:

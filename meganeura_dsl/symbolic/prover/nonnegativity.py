@@ -14,9 +14,11 @@ was found, not that there is none.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from math import gcd, prod
 
+from meganeura_dsl.limits.work_budget import measured, spend
 from meganeura_dsl.symbolic.polynomial import (
     Atom,
     Floor,
@@ -45,10 +47,24 @@ _LONGEST = 100
 
 
 def is_nonnegative(size: Size, facts: Iterable[Size] = ()) -> bool:
-    """Whether `size >= 0` follows from all variables and all `facts` being >= 0."""
+    """Whether `size >= 0` follows from all variables and all `facts` being >= 0.
+
+    It takes the same steps whether or not it was asked before.
+    """
+    found, steps = _measured(size, tuple(facts))
+    spend(steps)
+    return found
+
+
+@lru_cache(maxsize=8192)
+def _measured(size: Size, facts: tuple[Size, ...]) -> tuple[bool, int]:
+    return measured(lambda: _is_nonnegative(size, facts))
+
+
+def _is_nonnegative(size: Size, facts: tuple[Size, ...]) -> bool:
     try:
         steps = iter(range(_STEPS))
-        return any(_Proof(tuple(facts), steps).shows(size, depth) for depth in _DEPTHS)
+        return any(_Proof(facts, steps).shows(size, depth) for depth in _DEPTHS)
     except _OutOfStepsError:
         return False
 

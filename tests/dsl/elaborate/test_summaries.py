@@ -6,13 +6,14 @@ from textwrap import dedent
 
 import pytest
 
-from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.elaborate.body import elaborator
 from meganeura_dsl.elaborate.declarations import models, training_blocks
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.ir.objectives import reached
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.limits import work_budget
 from meganeura_dsl.pipeline import CheckResult, Program, check, load
 from meganeura_dsl.resources import standard_model_names
@@ -22,7 +23,10 @@ PROGRAMS = effort(["digits_cnn", "recurrent"], [*standard_model_names()])
 
 
 def found(elaboration: Elaboration) -> dict[str, object]:
-    """All that a check asks of an elaboration; the path of a binding is not asked for."""
+    """All that a check asks of an elaboration: of bindings, the type of the first at a place."""
+    bound: dict[tuple[Span, str], TensorType] = {}
+    for each in elaboration.bindings:
+        bound.setdefault((each.span, each.name), each.type)
     return {
         "parameters": [
             (each.name, each.type, each.kind, each.stored, each.initializer)
@@ -31,7 +35,7 @@ def found(elaboration: Elaboration) -> dict[str, object]:
         "inputs": elaboration.inputs,
         "outputs": {name: value.type for name, value in elaboration.graph.outputs.items()},
         "updates": {name: value.type for name, value in elaboration.graph.updates.items()},
-        "bindings": [(each.span, each.name, each.type) for each in elaboration.bindings],
+        "bindings": bound,
         "notes": [note.report() for note in elaboration.notes],
         "stated": elaboration.facts.stated,
         "own": elaboration.own,

@@ -21,7 +21,7 @@ from tests.standard import declared
 LAYER_FILES = ("nn", "loss")
 
 WITHOUT_FLOATS = [
-    *(("nn", name) for name in ("sample", "sample_top")),
+    *(("nn", name) for name in ("sample", "sample_nucleus", "sample_top")),
     *(("augment", name) for name in ("random_box", "random_span")),
     ("swin", "Part"),
 ]
@@ -53,7 +53,7 @@ TOWERS = {
     "whisper: WhisperDecoder",
 }
 """Blocks that are layers of one kind in a row, each of which is checked for itself."""
-LAYER, PART, WHOLE = (40, 10_000), (5, 10_000), (2, 10_000)
+LAYER, PART, WHOLE = (25, 10_000), (5, 10_000), (2, 10_000)
 """How many examples of a layer are tried, of a block, and of a network or a tower: by day and by
 night."""
 
@@ -121,6 +121,6 @@ def test_blocks(name: str) -> None:
 def test_small_models(name: str) -> None:
     """Of larger ones, the configurations are among those of their blocks."""
     (model,) = (each for each in subjects(module_of(name)) if each.is_model)
-    verdict = check_gradients(model, SearchBudget(examples=effort(*PART)))
+    verdict = check_gradients(model, SearchBudget(examples=effort(*WHOLE)))
     assert isinstance(verdict, Passed), describe(verdict)
     assert verdict.slopes > 0

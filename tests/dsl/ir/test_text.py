@@ -228,6 +228,27 @@ def test_a_body_that_cannot_be_read_says_its_line(old: str, new: str, words: str
         parse_graph(SCANNED.replace(old, new, 1), OPS)
 
 
+@pytest.mark.parametrize(
+    ("op", "words"),
+    [
+        ("RandomBits(%0, stream=n, shape=[2]) : u32[2]", "`stream` is the size n"),
+        ("RandomBits(%0, stream=true, shape=[2]) : u32[2]", "`stream` is true or false"),
+        ("RandomBits(%0, stream=0.5, shape=[2]) : u32[2]", "`stream` is a real number"),
+        ('RandomBits(%0, stream="0", shape=[2]) : u32[2]', "`stream` is a text"),
+        ("RandomBits(%0, stream=[0], shape=[2]) : u32[2]", "`stream` is a list"),
+        ("RandomBits(%0, stream=0, shape=2) : u32[2]", "`shape` is 2"),
+        ("Concat(%0, %0, axis=n) : u32[4]", "`axis` is the size n"),
+        ('Compare(%0, %0, kind="less") : bool[2]', "`kind` is a text"),
+        ("MatMul(%0, %0, transpose_left=0, transpose_right=false) : u32[2]", "is 0, which"),
+    ],
+)
+def test_an_attribute_has_the_type_of_its_field(op: str, words: str) -> None:
+    """A size as a stream would be compared with every one that there is."""
+    text = f'%0 = Input(name="x", dtype=u32, shape=[2]) : u32[2]\n%1 = {op}\noutput "y" = %1\n'
+    with pytest.raises(GraphTextError, match=f"line 2: .*{words}"):
+        parse_graph(text, OPS)
+
+
 def test_without_origins_a_text_is_what_the_graph_means() -> None:
     """A name that looks like a comment hides nothing behind it."""
 

@@ -92,6 +92,7 @@ def test_paths_may_wait_for_some_steps() -> None:
         ('every["g.*"]=1.5', "E0512"),
         ("every=2", "E0510"),
         ('epochs["g.*"]=2', "E0507"),
+        ('weights["teacher"]="cnn.safetensors"', "E0510"),
     ]:
         reports = refused(raw(data="digits", batch=64), override)
         assert [each.code for each in reports] == [code]

@@ -1,5 +1,7 @@
 """Conditions: their text, their opposites and their truth for given sizes."""
 
+import re
+
 import pytest
 
 from meganeura_dsl.symbolic.assumptions import (
@@ -12,7 +14,7 @@ from meganeura_dsl.symbolic.assumptions import (
     negate,
     show_condition,
 )
-from meganeura_dsl.symbolic.conditions import holds
+from meganeura_dsl.symbolic.conditions import flags_in, holds, sizes_in, with_sizes
 from meganeura_dsl.symbolic.size import dim
 
 d, h, n, w = map(dim, "dhnw")
@@ -66,3 +68,24 @@ def test_a_comparison_holds_or_not() -> None:
     assert holds(Compare(">=", h, 3), values)
     with pytest.raises(ZeroDivisionError):
         holds(Compare("==", h // (w - 2), 1), values)
+
+
+@pytest.mark.parametrize(("condition", "text"), [(each, text) for each, text, _ in TEXTS])
+def test_sizes_and_flags_are_those_of_the_text(condition: Condition, text: str) -> None:
+    assert sizes_in(condition) == set(re.findall(r"\b[dhnw]\b", text))
+    assert flags_in(condition) == ({"bias"} if "bias" in text else set())
+
+
+@pytest.mark.parametrize("condition", [condition for condition, *_ in TEXTS])
+def test_sizes_are_replaced_all_at_once(condition: Condition) -> None:
+    """Two names change places, and others are replaced by what has them."""
+    changes = {"h": w, "w": h, "d": d + 2 * n, "n": n}
+    changed = with_sizes(condition, changes)
+    for values in ({"h": 3, "w": 2, "d": 6, "n": 4}, {"h": 2, "w": 3, "d": 5, "n": 5}):
+        for bias in (False, True):
+            before = {"h": values["w"], "w": values["h"], "n": values["n"]}
+            before["d"] = values["d"] + 2 * values["n"]
+            assert holds(changed, values | {"bias": bias}) is holds(
+                condition, before | {"bias": bias}
+            )
+    assert flags_in(changed) == flags_in(condition)

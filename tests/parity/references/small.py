@@ -1,5 +1,7 @@
 """The smaller standard models in plain PyTorch."""
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F  # noqa: N812 - so it is known
 from torch import nn
@@ -70,17 +72,19 @@ class BertGuesses(nn.Module):
         return self.head(self.bert.encoded(ids))
 
 
-class LstmLm(nn.Module):
-    """`LstmLm` of recurrent.mgn, by torch.nn.LSTM."""
+class RecurrentLm(nn.Module):
+    """`LstmLm` and `GruLm` of recurrent.mgn, by torch.nn.LSTM and torch.nn.GRU."""
 
-    def __init__(self, vocabulary: int, d: int, hidden: int) -> None:
+    def __init__(self, kind: Literal["lstm", "gru"], vocabulary: int, d: int, hidden: int) -> None:
         super().__init__()
         self.embed = nn.Embedding(vocabulary, d)
-        self.lstm = nn.LSTM(d, hidden, batch_first=True)
+        layer = nn.LSTM if kind == "lstm" else nn.GRU
+        self.add_module(kind, layer(d, hidden, batch_first=True))
         self.out = nn.Linear(hidden, vocabulary)
+        self.kind = kind
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        return self.out(self.lstm(self.embed(ids))[0])
+        return self.out(self.get_submodule(self.kind)(self.embed(ids))[0])
 
 
 class Tagger(nn.Module):

@@ -183,22 +183,34 @@ def test_drawing_follows_the_softmax(tmp_path: Path) -> None:
     (tmp_path / "net.mgn").write_text(
         "block Net(k)(x: [n, 4], heat: []) -> i32[n]\n"
         "    where k <= 4:\n  return x |> sample(k)(heat)\n\nmodel net = Net(0)\n"
+        "block Nucleus()(x: [n, 4], heat: [], share: []) -> i32[n]:\n"
+        "  return x |> sample_nucleus(heat, share)\n\nmodel nucleus = Nucleus()\n"
     )
     program = meganeura.load(str(tmp_path / "net.mgn"))
     logits = np.log(np.array([0.1, 0.2, 0.3, 0.4], np.float32))
     x = np.tile(logits, (40_000, 1))
     counter = np.array([3, 1], np.uint32)
 
-    def shares(k: int, heat: float) -> Array:
-        model = program.model(config={"k": k}, seed=0)
-        fed = {"x": x, "heat": np.float32(heat), "counter": counter}
-        tokens = model.run(fed, device="cpu")["output"]
+    def of(model: meganeura.Model, **given: float) -> Array:
+        fed = {name: np.float32(each) for name, each in given.items()}
+        tokens = model.run({"x": x, "counter": counter, **fed}, device="cpu")["output"]
         return np.bincount(tokens, minlength=4) / len(tokens)
+
+    def shares(k: int, heat: float) -> Array:
+        return of(program.model("net", config={"k": k}, seed=0), heat=heat)
+
+    def nucleus(share: float, heat: float) -> Array:
+        return of(program.model("nucleus", seed=0), heat=heat, share=share)
 
     np.testing.assert_allclose(shares(0, 1), [0.1, 0.2, 0.3, 0.4], atol=0.01)
     np.testing.assert_allclose(shares(0, 0.5), np.array([1, 4, 9, 16]) / 30, atol=0.01)
     np.testing.assert_allclose(shares(2, 1), [0, 0, 3 / 7, 4 / 7], atol=0.01)
     np.testing.assert_array_equal(shares(0, 0), [0, 0, 0, 1])
+    np.testing.assert_allclose(nucleus(1, 0.5), np.array([1, 4, 9, 16]) / 30, atol=0.01)
+    np.testing.assert_allclose(nucleus(0.6, 1), [0, 0, 3 / 7, 4 / 7], atol=0.01)
+    np.testing.assert_allclose(nucleus(0.6, 0.3), [0, 0, 0, 1])  # the first has 0.65
+    for share, heat in ((0.3, 1), (0, 1), (1, 0)):
+        np.testing.assert_array_equal(nucleus(share, heat), [0, 0, 0, 1])
 
 
 def test_a_step_writes_no_more_than_its_tokens_into_the_caches() -> None:

@@ -29,7 +29,7 @@ from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention,
 from meganeura_runtime.backends.xla.layouts import layout_of
 from meganeura_runtime.backends.xla.lowering.table import IN_BFLOAT16, ON_ONE_GPU, Lowering
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
-from meganeura_runtime.backends.xla.one_reading import in_one_reading
+from meganeura_runtime.backends.xla.one_pass_variance import with_one_pass_variances
 from meganeura_runtime.backends.xla.partial_sums import PartialSums
 from meganeura_runtime.backends.xla.placement import OneDevice, Placement
 from meganeura_runtime.backends.xla.relu_masks import with_masks_of_results
@@ -55,7 +55,7 @@ class Program:
             graph = fuse_attention(graph, CUDNN, is_taken)
         graph = _lowered(graph)
         if precision is ComputePrecision.BF16:
-            graph = in_one_reading(graph, _rounded(graph))
+            graph = with_one_pass_variances(graph, _rounded(graph))
             graph = with_masks_of_results(graph, _rounded(graph))
         return Program(graph, precision, placement)
 

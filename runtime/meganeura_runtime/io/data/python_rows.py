@@ -62,14 +62,14 @@ class RowFetcher:
             name: np.empty((len(numbers), *each.shape), each.content.dtype)
             for name, each in self.first.items()
         }
-        for span, (number, item) in enumerate(zip(numbers, items, strict=True)):
+        for row, (number, item) in enumerate(zip(numbers, items, strict=True)):
             what = f"example {number:,}"
             for name, array in named_arrays(item, self._demand, what).items():
                 tensor, first = as_tensor(name, array, what, self._demand), self.first[name]
                 if str(tensor) != str(first):
                     problem = UnlikeExamples(number, name, str(tensor), str(first))
                     raise ProblemError(problem)
-                found[name][span] = tensor.bits
+                found[name][row] = tensor.bits
         return found
 
 

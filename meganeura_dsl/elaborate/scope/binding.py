@@ -1,0 +1,15 @@
+"""What a reader of a program sees of it: the values that are bound to names."""
+
+from typing import NamedTuple
+
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.ir.types import TensorType
+
+
+class Binding(NamedTuple):
+    """A value a reader of the program can see, and its type: what `meganeura shapes` lists."""
+
+    span: Span
+    name: str
+    path: str
+    type: TensorType

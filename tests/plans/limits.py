@@ -1,0 +1,199 @@
+"""How small graphs are planned on adapters whose limits are just enough, a little less, or more.
+
+`limits.sums` has of each graph and limit the values that give the same plan, one after another,
+with its checksum and how many dispatches it has, or the limit that is exceeded.
+
+`python -m tests.plans.limits` writes the file anew; read the difference before you keep it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from zlib import crc32
+
+from meganeura_dsl.ir.graph import Builder, Graph, Value
+from meganeura_dsl.ir.ops import (
+    Add,
+    Broadcast,
+    Cast,
+    Concat,
+    Conv,
+    Cumulative,
+    Exp,
+    Gather,
+    Input,
+    MatMul,
+    Mul,
+    Neg,
+    Parameter,
+    Sub,
+    Sum,
+)
+from meganeura_dsl.ir.ops.fused import Attention
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.errors import LimitError
+from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig
+from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, DeviceLimits, Style
+from meganeura_runtime.backends.webgpu.config.tuned_configs import TunedConfigs, step_name
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph, plan_memory
+from tests.plans.golden import text_of
+from tests.scans import NESTED, forward
+
+FILE = Path(__file__).with_suffix(".sums")
+ABOUT: Mapping[str, Sequence[int]] = {
+    "storage_buffers": (2, 3, 4, 5, 6, 7, 8, 9, 10, 16),
+    "workgroups": (1, 2, 3, 4, 5, 8, 9, 65),
+    "invocations": (16, 31, 32, 63, 64, 128, 255, 256, 512, 1024),
+    "workgroup_bytes": (256, 512, 1 << 10, 4 << 10, 8 << 10, 16 << 10, 20 << 10, 1 << 16),
+    "binding_bytes": (1 << 10, 8191, 8192, 8193, 1 << 15, 1 << 17),
+    "half_floats": (0, 1),
+    "lanes": (0, 4, 8, 32),
+}  # fmt: skip
+
+FEW: Mapping[str, Mapping[str, Sequence[int]]] = {
+    "loops": {"storage_buffers": (2, 5, 8), "workgroups": (1, 8), "binding_bytes": (16, 1 << 10)},
+    "attention": {"workgroup_bytes": (8 << 10, 16 << 10), "invocations": (127, 128)},
+    "attention of many keys": {"workgroup_bytes": (16 << 10,)},
+    "attention and its gradients": {"workgroup_bytes": (16 << 10, 20 << 10)},
+}
+"""Limits of graphs whose kernels take long to write."""
+
+
+def _input(build: Builder, name: str, *shape: int, dtype: DType = DType.F32) -> Value:
+    return build.add(Input(name, dtype, shape))
+
+
+def _many_operands() -> Graph:
+    build = Builder()
+    total = _input(build, "x0", 32, 64)
+    for number in range(1, 12):
+        total = build.add(Add(), total, _input(build, f"x{number}", 32, 64))
+    return build.graph({"y": total})
+
+
+def _joined() -> Graph:
+    build = Builder()
+    parts = [_input(build, f"x{number}", 3, 20) for number in range(11)]
+    return build.graph({"y": build.add(Concat(0), *parts)})
+
+
+def _deep() -> Graph:
+    build = Builder()
+    x = _input(build, "x", 40)
+    y = x
+    for number in range(70):
+        y = build.add(Neg(), y) if number % 2 else build.add(Sub(), y, x)
+    return build.graph({"y": y, "z": build.add(Mul(), y, y)})
+
+
+def _side_by_side() -> Graph:
+    build = Builder()
+    made = {f"y{number}": _input(build, f"x{number}", 40, 8 * number + 8) for number in range(5)}
+    sums = {name: build.add(Sum((1,)), value) for name, value in made.items()}
+    small = {f"z{n}": build.add(Exp(), _input(build, f"w{n}", 100 * n + 100)) for n in range(4)}
+    return build.graph({**sums, **small})
+
+
+def _rows() -> Graph:
+    build = Builder()
+    x = _input(build, "x", 600, 1000)
+    total = build.add(Broadcast((600, 1000), (0,)), build.add(Sum((1,)), build.add(Exp(), x)))
+    return build.graph({"y": build.add(Sum((0,)), build.add(Mul(), x, total))})
+
+
+def _products() -> Graph:
+    build = Builder()
+    x, w = _input(build, "x", 130, 96), _input(build, "w", 96, 70)
+    y = build.add(MatMul(), x, w)
+    narrow = build.add(MatMul(), y, _input(build, "v", 70, 9))
+    return build.graph({"y": build.add(Exp(), y), "z": narrow})
+
+
+def _images() -> Graph:
+    build = Builder()
+    x, w = _input(build, "x", 2, 16, 12, 12), _input(build, "w", 32, 16, 3, 3)
+    return build.graph({"y": build.add(Conv((1, 1), (1, 1), (1, 1), 1), x, w)})
+
+
+def _halves() -> Graph:
+    build = Builder()
+    x = _input(build, "x", 50, 8, dtype=DType.F16)
+    y = build.add(Cast(DType.F16), build.add(Exp(), build.add(Cast(DType.F32), x)))
+    return build.graph({"y": y, "z": build.add(Sum((1,)), x)})
+
+
+def _updates() -> Graph:
+    build = Builder()
+    x = _input(build, "x", 8, 64)
+    w = [build.add(Parameter(f"w{n}", DType.F32, (64,), "param")) for n in range(6)]
+    moved = {f"w{n}": build.add(Sub(), each, build.add(Sum((0,)), x)) for n, each in enumerate(w)}
+    return build.graph({"y": build.add(Cumulative("sum", 0), x)}, moved)
+
+
+def _table() -> Graph:
+    build = Builder()
+    ids, table = _input(build, "id", 9, dtype=DType.I32), _input(build, "t", 2048, 16)
+    return build.graph({"y": build.add(Gather(0), table, ids)})
+
+
+def _attention(keys: int, *, trains: bool) -> Graph:
+    build = Builder()
+    op = Attention(0.125, causal=False)
+    q = _input(build, "q", 1, 2, 33, 16)
+    k, v = (_input(build, name, 1, 2, keys, 16) for name in "kv")
+    results = build.add_all(op, q, k, v)
+    outputs = {"y": results[0]}
+    if trains:
+        found = op.pullback(build, results, (_input(build, "dy", 1, 2, 33, 16), None))
+        outputs |= {f"d{name}": each for name, each in zip("qkv", found, strict=False) if each}
+    return build.graph(outputs)
+
+
+GRAPHS: Mapping[str, Callable[[], Graph]] = {
+    "many operands": _many_operands,
+    "joined": _joined,
+    "deep": _deep,
+    "side by side": _side_by_side,
+    "rows": _rows,
+    "products": _products,
+    "images": _images,
+    "halves": _halves,
+    "updates": _updates,
+    "table": _table,
+    "loops": lambda: forward(NESTED),
+    "attention": lambda: _attention(40, trains=False),
+    "attention of many keys": lambda: _attention(4000, trains=False),
+    "attention and its gradients": lambda: _attention(40, trains=True),
+}
+
+
+def described() -> Iterator[str]:
+    """All lines of the file."""
+    for name, made in GRAPHS.items():
+        graph = made()
+        fused = {step_name(graph): FusionConfig(fuse_attention=True)} if "att" in name else {}
+        choices = TunedConfigs("", {}, fused)
+        for limit, values in FEW.get(name, ABOUT).items():
+            style = Style.SOFTWARE_VULKAN if limit == "lanes" else Style.GPU
+            said = [
+                (str(value), _said(graph, replace(PORTABLE, **{limit: value}), style, choices))
+                for value in values
+            ]
+            for text, same in groupby(said, key=lambda one: one[1]):
+                yield f"{name}, {limit} {', '.join(value for value, _ in same)}: {text}"
+
+
+def _said(graph: Graph, limits: DeviceLimits, style: Style, choices: TunedConfigs) -> str:
+    try:
+        plan = plan_graph(graph, limits, style, choices)
+    except LimitError as error:
+        return str(error)
+    memory = plan_memory(graph, limits, style, choices)
+    roles = {str(role): size for role, size in sorted(memory.roles.items())}
+    text = f"{text_of(plan)} {memory.held} {roles}"
+    return f"{crc32(text.encode()):08x}, {len(plan.dispatches)} dispatches"
+
+
+if __name__ == "__main__":
+    FILE.write_text("\n".join(described()) + "\n")
