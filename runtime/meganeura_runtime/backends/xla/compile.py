@@ -34,6 +34,7 @@ from meganeura_runtime.backends.xla.partial_sums import PartialSums
 from meganeura_runtime.backends.xla.placement import OneDevice, Placement
 from meganeura_runtime.backends.xla.relu_masks import with_masks_of_results
 from meganeura_runtime.backends.xla.step import copy_of, step_function
+from meganeura_runtime.backends.xla.step_counters import counters_of, without_updates
 from meganeura_runtime.backends.xla.support import SUPPORT
 
 Arguments = dict[str, jax.ShapeDtypeStruct]
@@ -112,9 +113,16 @@ class Program:
         formats = {name: self.formats[name] for name in self.copies}
         return jax.jit(_in_bfloat16, out_shardings=formats)
 
+    @cached_property
+    def counters(self) -> Mapping[str, int]:
+        """What a step that is run, not exported, leaves to the host to add to some states."""
+        return counters_of(self.graph)
+
     def compiled(self) -> Compiled:
-        """The step as a program of the devices; raises `DeviceError`."""
-        jitted, arguments = self._traceable(self.formats)
+        """The step as a program of the devices, but for counters; raises `DeviceError`."""
+        jitted, arguments = self._traceable(
+            without_updates(self.graph, self.counters), self.formats
+        )
         options = compiler_options(self.graph, self.precision, self.placement)
         with explained():
             if self.placement.platform == "gpu" and count_convolutions(self.graph):
@@ -123,7 +131,7 @@ class Program:
 
     def exported(self) -> str:
         """The step in StableHLO, which has no layouts."""
-        jitted, arguments = self._traceable(self.persistent)
+        jitted, arguments = self._traceable(self.graph, self.persistent)
         return export.export(jitted)(*arguments).mlir_module()
 
     @property
@@ -146,13 +154,12 @@ class Program:
         return isinstance(self.placement, OneDevice) and self.placement.platform == "gpu"
 
     def _traceable(
-        self, places: Mapping[str, Format] | Mapping[str, Sharding]
+        self, graph: Graph, places: Mapping[str, Format] | Mapping[str, Sharding]
     ) -> tuple[Wrapped, tuple[Arguments, Arguments, Arguments]]:
         """The function (updated, constant, fed) to outputs and updates, and its arguments.
 
         What it updates is donated: the new values take the memory of the old ones.
         """
-        graph = self.graph
         persistent, fed = leaf_types(graph)
         arguments = _arguments(persistent, places)
         updated = {name: each for name, each in arguments.items() if name in graph.updates}
