@@ -2,7 +2,7 @@
 
     python -m benchmarks.scaling [--device xla:gpu] [--counts 1,2,4] [--models gpt2,resnet50,vit]
         [--precision bf16] [--shardings data,fsdp] [--scalings weak,strong] [--batch N]
-        [--steps 20] [--small] [--json FILE]
+        [--steps 20] [--together] [--small] [--json FILE]
 
 Writes a line of JSON for each cell, and a table; `benchmarks.scaling_figure` draws it. Weak
 scaling gives every device as many examples as one had alone, strong scaling divides those of one.
@@ -10,7 +10,8 @@ Efficiency is the throughput over that of as many single devices. A step is forw
 AdamW; its inputs lie on the devices already, so that nothing but the step is timed: the median of
 several rounds of `--steps` steps. Memory is what XLA has laid out for a device. What a step
 communicates is read from its HLO: the number of collectives, and the bytes that each device sends
-by the ring algorithms of NCCL.
+by the ring algorithms of NCCL. `--together` compiles all steps at once, and then measures one
+after the other.
 
 `--small` runs models that simulated devices can compute: JAX_NUM_CPU_DEVICES=8 and
 `--device xla:cpu --counts 1,2,4,8 --small --precision f32`.
@@ -20,7 +21,7 @@ import argparse
 import json
 import statistics
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -31,6 +32,7 @@ from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_runtime.backends.backend import OpenDevice, Spread
+from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.registry import choose_device, model_of
 from meganeura_runtime.backends.timing.example_inputs import example_of
 from meganeura_runtime.backends.xla.session import XlaSession
@@ -113,22 +115,33 @@ class Cell:
     device: str
 
 
+@dataclass(frozen=True)
+class Step:
+    """A step of a model, and where it is to run."""
+
+    model: str
+    scaling: str
+    sharding: str
+    devices: int
+    batch: int
+    graph: Graph
+    device: OpenDevice
+
+
 def main() -> None:
     """Measure every cell."""
     arguments = _parsed()
-    workloads = SMALL if arguments.small else MODELS
     device = choose_device(arguments.device).at(ComputePrecision(arguments.precision))
+    steps = [*_steps(device, arguments)]
     cells: list[Cell] = []
-    for name in arguments.models.split(","):
-        alone: Cell | None = None
-        workload = workloads[name]
-        workload = replace(workload, batch=arguments.batch or workload.batch)
-        for cell in _cells(name, workload, device, arguments):
-            alone = cell if alone is None else alone
-            ideal = alone.examples_per_second * cell.devices
-            found = replace(cell, efficiency=round(cell.examples_per_second / ideal, 3))
-            cells.append(found)
-            print(json.dumps(asdict(found)), flush=True)
+    alone: Cell | None = None
+    for step, session in zip(steps, _sessions(steps, arguments), strict=True):
+        cell = _measured(step, session, arguments)
+        if alone is None or alone.model != cell.model:
+            alone = cell
+        ideal = alone.examples_per_second * cell.devices
+        cells.append(replace(cell, efficiency=round(cell.examples_per_second / ideal, 3)))
+        print(json.dumps(asdict(cells[-1])), flush=True)
     if arguments.json:
         arguments.json.write_text("".join(f"{json.dumps(asdict(cell))}\n" for cell in cells))
     print()
@@ -145,42 +158,60 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--scalings", default="weak,strong")
     parser.add_argument("--batch", type=int, default=0, help="examples of one device alone")
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--together", action="store_true")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--json", type=Path, help="write the cells here, a line each")
     return parser.parse_args()
 
 
-def _cells(
-    name: str, workload: Workload, device: OpenDevice, arguments: argparse.Namespace
-) -> Iterator[Cell]:
-    """One device first, then each number of them under each scaling and sharding."""
-    yield _measured(name, workload, device, arguments, ("weak", "data", 1))
+def _steps(device: OpenDevice, arguments: argparse.Namespace) -> Iterator[Step]:
+    """Of each model one device, then each number of them under each scaling and sharding."""
     counts = [count for each in arguments.counts.split(",") if (count := int(each)) > 1]
-    for scaling in arguments.scalings.split(","):
-        for sharding in arguments.shardings.split(","):
-            for count in counts:
-                yield _measured(name, workload, device, arguments, (scaling, sharding, count))
+    places = [
+        (scaling, sharding, count)
+        for scaling in arguments.scalings.split(",")
+        for sharding in arguments.shardings.split(",")
+        for count in counts
+    ]
+    workloads = SMALL if arguments.small else MODELS
+    for name in arguments.models.split(","):
+        workload = workloads[name]
+        workload = replace(workload, batch=arguments.batch or workload.batch)
+        for place in (("weak", "data", 1), *places):
+            yield _step(name, workload, device, place, arguments.device)
 
 
-def _measured(
-    name: str,
-    workload: Workload,
-    device: OpenDevice,
-    arguments: argparse.Namespace,
-    where: tuple[str, str, int],
-) -> Cell:
-    scaling, sharding, devices = where
+def _step(
+    name: str, workload: Workload, device: OpenDevice, place: tuple[str, str, int], named: str
+) -> Step:
+    scaling, sharding, devices = place
     batch = workload.batch * (devices if scaling == "weak" else 1)
     if devices > 1:
         rows = {"image": 1, "label": 1, "ids": 1}
         device = device.spread(Spread(devices, DeviceSharding(sharding), rows))
-    graph = step_graph(workload, batch, arguments.device)
-    ms, held, hlo = _milliseconds(graph, device, arguments.steps)
+    graph = step_graph(workload, batch, named)
+    return Step(name, scaling, sharding, devices, batch, graph, device)
+
+
+def _sessions(steps: Sequence[Step], arguments: argparse.Namespace) -> Iterable[Session]:
+    """A session of each step, opened in its turn, or all of them compiled before the first."""
+    sessions = (each.device.open(each.graph) for each in steps)
+    if not arguments.together:
+        return sessions
+    opened = [*sessions]
+    for each in opened:
+        each.ready()
+    return opened
+
+
+def _measured(step: Step, session: Session, arguments: argparse.Namespace) -> Cell:
+    ms, held, hlo = _milliseconds(step.graph, session, arguments.steps)
+    devices, batch = step.devices, step.batch
     sent = collectives(hlo, devices)
     return Cell(
-        model=name,
-        scaling=scaling,
-        sharding=sharding,
+        model=step.model,
+        scaling=step.scaling,
+        sharding=step.sharding,
         devices=devices,
         batch=batch,
         ms=round(ms, 3),
@@ -190,7 +221,7 @@ def _measured(
         collectives=sum(each.count for each in sent.values()),
         sent_mb=round(sum(each.traffic(kind, devices) for kind, each in sent.items()) / 1e6, 1),
         precision=arguments.precision,
-        device=device.short_name,
+        device=step.device.short_name,
     )
 
 
@@ -204,10 +235,10 @@ def step_graph(workload: Workload, batch: int, device: str) -> Graph:
         return step_of(program, "fit", settings, model_of(device)).optimized.graph
 
 
-def _milliseconds(graph: Graph, device: OpenDevice, steps: int) -> tuple[float, int, str]:
+def _milliseconds(graph: Graph, session: Session, steps: int) -> tuple[float, int, str]:
     """The time of a step, what a device holds, and the HLO: of one compilation."""
     example = example_of(graph)
-    with device.open(graph) as session, session.upload(example.feeds) as inputs:
+    with session, session.upload(example.feeds) as inputs:
         assert isinstance(session, XlaSession)
         session.load(example.persistent)
         for _ in range(WARM_UP):

@@ -21,7 +21,7 @@ from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.report.run_summary import summary_of
-from tests.runtime.runs import STEPS, Place, contents
+from tests.runtime.runs import STEPS, Workspace, contents
 from tests.shared_entries import cache_of_processes
 
 DEVICES = ("cpu", "wgpu:0", "xla:cpu")
@@ -39,8 +39,8 @@ train fit(x: [batch, 6], y: i32[batch]):
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
 
 
 @pytest.fixture
@@ -61,22 +61,22 @@ def losses(trainer: Trainer, seeds: range) -> list[float]:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_step_is_that_of_the_loop(place: Place, device: str) -> None:
+def test_a_step_is_that_of_the_loop(workspace: Workspace, device: str) -> None:
     """The same batches give the weights of a run, to the bit."""
-    folder = place.folder / "run"
-    program = meganeura.load(str(place.folder / "fit.mgn"))
+    folder = workspace.folder / "run"
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
     schedules = {"schedule": "constant(warmup=3)", 'schedule["fc2.*"]': "linear()"}
     settings = {**schedules, "shuffle": False, "steps": 5}
     run = program.train(device=device, out=folder, settings=settings)
-    data = load_file(place.folder / "points.safetensors")
+    data = load_file(workspace.folder / "points.safetensors")
     with program.trainer(device=device, settings=settings) as trainer:
         for start in range(0, 20, 4):
             rows = slice(start, start + 4)
             trainer.step({"x": data["train.x"][rows], "y": data["train.y"][rows]})
-        trainer.save(place.folder / "own")
+        trainer.save(workspace.folder / "own")
         measured = trainer.evaluate({"x": data["test.x"], "y": data["test.y"]})
     ours, theirs = (
-        contents(each / "weights.safetensors") for each in (place.folder / "own", folder)
+        contents(each / "weights.safetensors") for each in (workspace.folder / "own", folder)
     )
     assert ours == theirs
     assert measured == run.held_out[-1]
@@ -354,39 +354,39 @@ def test_several_trainers_do_not_know_each_other(program: meganeura.Program) -> 
     assert [each[1] for each in both] != alone
 
 
-def fed(place: Place, step: int) -> Batch:
+def fed(workspace: Workspace, step: int) -> Batch:
     """What the loop feeds a step of the program."""
-    data = Feeder(place.job()).feeds(step)
+    data = Feeder(workspace.job()).feeds(step)
     return {name: data[name] for name in ("x", "y")}
 
 
-def test_a_run_goes_on_with_what_a_trainer_saved(place: Place) -> None:
-    whole = place.start("whole")
-    program = meganeura.load(str(place.folder / "fit.mgn"))
+def test_a_run_goes_on_with_what_a_trainer_saved(workspace: Workspace) -> None:
+    whole = workspace.start("whole")
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
     with program.trainer(device="cpu", settings={"steps": STEPS}) as trainer:
         for step in range(7):
-            trainer.step(fed(place, step))
-        trainer.save(place.folder / "own")
-    own = place.resume("own")
+            trainer.step(fed(workspace, step))
+        trainer.save(workspace.folder / "own")
+    own = workspace.resume("own")
     assert contents(own.checkpoint) == contents(whole.checkpoint)
     assert contents(own.weights) == contents(whole.weights)
 
 
-def test_a_trainer_goes_on_with_a_run(place: Place) -> None:
-    whole, part = place.start("whole"), place.start("part", steps=7)
-    program = meganeura.load(str(place.folder / "fit.mgn"))
+def test_a_trainer_goes_on_with_a_run(workspace: Workspace) -> None:
+    whole, part = workspace.start("whole"), workspace.start("part", steps=7)
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
     with pytest.raises(ProblemError, match="E0548"):
         program.trainer(device="cpu", resume=part.path)
     with program.trainer(device="cpu", resume=part.path, settings={"steps": STEPS}) as trainer:
         assert trainer.steps == 7
         for step in range(7, STEPS):
-            trainer.step(fed(place, step))
+            trainer.step(fed(workspace, step))
         trainer.save(part.path)
     assert contents(part.checkpoint) == contents(whole.checkpoint)
 
 
-def test_a_rate_set_by_hand_is_not_the_business_of_a_schedule(place: Place) -> None:
-    program = meganeura.load(str(place.folder / "fit.mgn"))
+def test_a_rate_set_by_hand_is_not_the_business_of_a_schedule(workspace: Workspace) -> None:
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
     with program.trainer(device="cpu", settings={"steps": STEPS}) as trainer:
         trainer.step(batch())
         assert trainer.learning_rate == pytest.approx(0.01 * 2 / 3)
@@ -395,36 +395,36 @@ def test_a_rate_set_by_hand_is_not_the_business_of_a_schedule(place: Place) -> N
         for rate in (-1.0, float("nan"), float("inf")):
             with pytest.raises(ValueError, match="a learning rate"):
                 trainer.learning_rate = rate
-        trainer.save(place.folder / "own")
+        trainer.save(workspace.folder / "own")
     with pytest.raises(ProblemError, match="its learning rate was set by hand"):
-        place.resume("own")
+        workspace.resume("own")
     with pytest.raises(ProblemError, match="E0548"):
         program.trainer(device="cpu")
 
 
-def test_a_plateau_follows_the_evaluations_of_a_trainer(place: Place) -> None:
+def test_a_plateau_follows_the_evaluations_of_a_trainer(workspace: Workspace) -> None:
     """The same batches and evaluations give the rates and the weights of a run."""
     plateau = "plateau(patience=0, factor=0.5, threshold=0.2, warmup=3)"
-    whole = place.start("whole", f"schedule={plateau}")
-    data = load_file(place.folder / "points.safetensors")
+    whole = workspace.start("whole", f"schedule={plateau}")
+    data = load_file(workspace.folder / "points.safetensors")
     held_out = {"x": data["test.x"], "y": data["test.y"]}
-    program = meganeura.load(str(place.folder / "fit.mgn"))
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
     rates: list[float] = []
     with program.trainer(device="cpu", settings={"schedule": plateau}) as trainer:
         for step in range(STEPS):
-            rates.append(trainer.step(fed(place, step)).learning_rate)
+            rates.append(trainer.step(fed(workspace, step)).learning_rate)
             trainer.evaluate(held_out, counts=False)
             if (step + 1) % 5 == 0:
                 trainer.evaluate(held_out)
             if step == 9:
-                trainer.save(place.folder / "own")
-        trainer.save(place.folder / "end")
+                trainer.save(workspace.folder / "own")
+        trainer.save(workspace.folder / "end")
     assert len(set(rates[3:])) > 1
     ours, theirs = (
-        contents(each / "weights.safetensors") for each in (place.folder / "end", whole.path)
+        contents(each / "weights.safetensors") for each in (workspace.folder / "end", whole.path)
     )
     assert ours == theirs
-    with program.trainer(device="cpu", resume=place.folder / "own") as again:
+    with program.trainer(device="cpu", resume=workspace.folder / "own") as again:
         assert again.learning_rate == rates[10]
     with pytest.raises(ProblemError, match="E0545"):
         program.trainer(device="cpu", settings={"schedule": 'plateau(metric="speed")'})
@@ -497,9 +497,9 @@ def test_a_trainer_goes_on_in_its_folder(program: meganeura.Program, tmp_path: P
         alone.save()
 
 
-def test_a_session_comes_back_from_training(place: Place) -> None:
+def test_a_session_comes_back_from_training(workspace: Workspace) -> None:
     program = meganeura.load("digits_mlp")
-    run = program.train("fit", device="cpu", out=place.folder / "run", settings={"epochs": 1})
+    run = program.train("fit", device="cpu", out=workspace.folder / "run", settings={"epochs": 1})
     image = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8) % 17
     expected = run.model().run({"image": image}, device="cpu")["output"]
     with run.trainer(device="cpu") as trainer:
@@ -595,24 +595,24 @@ def test_devices_share_a_batch(program: meganeura.Program, tmp_path: Path) -> No
     assert "E0567" in refused
 
 
-def test_the_best_so_far_is_saved_and_gone_on_with(place: Place) -> None:
-    program = meganeura.load(str(place.folder / "fit.mgn"))
+def test_the_best_so_far_is_saved_and_gone_on_with(workspace: Workspace) -> None:
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
     held = {"x": np.zeros((4, 6), np.float32), "y": np.zeros(4, np.int32)}
     settings = {"schedule": "constant()"}
     with program.trainer(device="cpu", settings=settings) as trainer:
         trainer.step(batch())
         loss = trainer.evaluate(held)["loss"]
-        trainer.save(place.folder / "run")
-    progress = read_checkpoint(place.folder / "run" / "checkpoint.safetensors")[1]
+        trainer.save(workspace.folder / "run")
+    progress = read_checkpoint(workspace.folder / "run" / "checkpoint.safetensors")[1]
     assert progress.best_value == pytest.approx(loss)
     assert progress.stale == 0
 
 
-def test_what_is_skipped_is_no_metric(place: Place) -> None:
-    program = meganeura.load(str(place.folder / "fit.mgn"))
+def test_what_is_skipped_is_no_metric(workspace: Workspace) -> None:
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
     settings = {"not_finite": "skip", "log_every": 1, "schedule": "constant()"}
-    with program.trainer(device="cpu", settings=settings, out=place.folder / "run") as trainer:
+    with program.trainer(device="cpu", settings=settings, out=workspace.folder / "run") as trainer:
         trainer.step(batch())
-    lines = (place.folder / "run" / "metrics.jsonl").read_text().splitlines()
+    lines = (workspace.folder / "run" / "metrics.jsonl").read_text().splitlines()
     (step,) = [record for record in map(json.loads, lines) if record["kind"] == "step"]
     assert {*step} == {"kind", "step", "epoch", "loss", "learning_rate", "steps_per_second"}

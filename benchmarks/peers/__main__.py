@@ -6,9 +6,9 @@
 A cell is MODEL-bBATCH-train or MODEL-bBATCH-infer, such as gpt2-b4-train; patterns are those of a
 shell. Every contender gets the same weights and inputs and has a process of its own. Its outputs,
 of a training the first losses, are compared with those of the first of ours before it is timed; one
-that is too far away is not timed. All contenders of a cell are timed in turn, several times around,
-each after 50 ms of warming up; a time is the median of 20 rounds of steps. Meanwhile the processes
-that still compile other cells stand still.
+that is too far away is not timed. All contenders of a cell are timed in turn, five times around, in
+rounds of a quarter of a second after 50 ms of warming up; a time is the median of the rounds.
+Meanwhile the processes that still compile other cells stand still.
 
 A contender that is missing, or fails, is a dash in the table, with its reason below. The tables are
 written to `-o` after each cell, so that a run that is stopped leaves what it has.

@@ -67,8 +67,9 @@ class Effort:
 
     warm_seconds: float = 0.05
     """Of steps before the clock starts, which bring the device to its speed."""
-    rounds: int = 4
-    round_seconds: float = 0.03
+    rounds: int = 1
+    round_seconds: float = 0.25
+    """So long that what the host takes to begin the first step of a round does not count."""
     least_steps: int = 3
     """Of a round: so many that the host can prepare the next one while one runs."""
 

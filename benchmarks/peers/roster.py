@@ -50,11 +50,13 @@ def _leave_memory() -> None:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
-def _torch(mode: str, *, mixed: bool = False) -> Callable[[str, Precision], Contender]:
+def _torch(
+    mode: str, *, mixed: bool = False, widened: bool = False
+) -> Callable[[str, Precision], Contender]:
     def make(device: str, precision: Precision) -> Contender:
         from benchmarks.peers.with_torch import WithTorch  # noqa: PLC0415  may be missing
 
-        return WithTorch(device, mode, precision, mixed)
+        return WithTorch(device, mode, precision, mixed, widened)
 
     return make
 
@@ -77,6 +79,12 @@ MODES: Mapping[str, Mode] = {
         Mode("torch CUDA graphs", _torch("graphs")),
         # Where weights in bfloat16 are slower than mixed precision.
         Mode("torch CUDA graphs, autocast", _torch("graphs", mixed=True), ("bf16",), trains=False),
+        Mode(
+            "torch CUDA graphs, float32 outputs",
+            _torch("graphs", widened=True),
+            ("bf16",),
+            trains=False,
+        ),
         Mode("ORT WebGPU", _onnx, ("f32",), trains=False),
     )
 }

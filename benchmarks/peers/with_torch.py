@@ -34,7 +34,8 @@ class WithTorch:
 
     `tf32` takes tensor cores for products of float32. `bf16` is automatic mixed precision, around
     the forward pass and the loss; an inference has its weights and inputs in bfloat16 instead,
-    unless it is to be `mixed` too. The optimizer is the fused one, and `graphs` is torch.compile's
+    unless it is to be `mixed` too; its outputs are of bfloat16, unless they are to be `widened` to
+    float32, as ours are. The optimizer is the fused one, and `graphs` is torch.compile's
     mode `reduce-overhead`.
     """
 
@@ -42,6 +43,7 @@ class WithTorch:
     mode: Mode
     precision: Precision
     mixed: bool = False
+    widened: bool = False
 
     @contextmanager
     def run(self, one: Material) -> Generator[Running]:
@@ -71,7 +73,7 @@ class WithTorch:
         if self.precision == "bf16" and not self.mixed:
             model = model.bfloat16()
             x = x.bfloat16() if x.is_floating_point() else x
-        run = self._compiled(model)
+        run = self._compiled(lambda x: model(x).float()) if self.widened else self._compiled(model)
         autocast = self._autocast(enabled=self.mixed)
 
         def infer() -> Tensor:

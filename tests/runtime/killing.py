@@ -16,7 +16,7 @@ from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.train.events import Event, Stepped
 from meganeura_runtime.train.run_folder import RunFolder
 from tests.effort import effort
-from tests.runtime.runs import STEPS, Place, contents
+from tests.runtime.runs import STEPS, Workspace, contents
 
 KILLS = effort(4, 20)
 NAME = "killed"
@@ -25,20 +25,20 @@ EPOCH = STEPS // 4
 
 def main() -> None:
     """Kill, check, go on; at last finish the run."""
-    place, random = Place(Path(sys.argv[1])), Random(int(sys.argv[2]))
-    folder = RunFolder(place.folder / NAME)
+    workspace, random = Workspace(Path(sys.argv[1])), Random(int(sys.argv[2]))
+    folder = RunFolder(workspace.folder / NAME)
     reached = 0
     for _ in range(KILLS):
         begun = folder.checkpoint.is_file()
-        made = killed_after(place, random.randint(1, 14), begun=begun)
+        made = killed_after(workspace, random.randint(1, 14), begun=begun)
         reached = check(folder, reached, made)
         if reached == STEPS:
             shutil.rmtree(folder.path)
             reached = 0
     if folder.checkpoint.is_file():
-        place.resume(NAME)
+        workspace.resume(NAME)
     else:
-        place.start(NAME)
+        workspace.start(NAME)
 
 
 def check(folder: RunFolder, reached: int, made: int) -> int:
@@ -54,13 +54,13 @@ def check(folder: RunFolder, reached: int, made: int) -> int:
     return progress.step
 
 
-def killed_after(place: Place, events: int, *, begun: bool) -> int:
+def killed_after(workspace: Workspace, events: int, *, begun: bool) -> int:
     """The steps told by a child process that was killed after so many events."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        run_and_tell(place, writer, begun=begun)
+        run_and_tell(workspace, writer, begun=begun)
     os.close(writer)
     told = b""
     while len(told) < events and (byte := os.read(reader, 1)):
@@ -73,7 +73,7 @@ def killed_after(place: Place, events: int, *, begun: bool) -> int:
     return told.count(b"s")
 
 
-def run_and_tell(place: Place, writer: int, *, begun: bool) -> NoReturn:
+def run_and_tell(workspace: Workspace, writer: int, *, begun: bool) -> NoReturn:
     """The run, as the only thing a process does."""
 
     class Telling(list[Event]):
@@ -81,8 +81,8 @@ def run_and_tell(place: Place, writer: int, *, begun: bool) -> NoReturn:
             os.write(writer, b"s" if isinstance(event, Stepped) else b".")
 
     try:
-        place.told = Telling()
-        _ = place.resume(NAME) if begun else place.start(NAME)
+        workspace.events = Telling()
+        _ = workspace.resume(NAME) if begun else workspace.start(NAME)
     finally:
         os._exit(0)
 

@@ -48,11 +48,11 @@ STEPS = 20
 
 
 @dataclass
-class Place:
+class Workspace:
     """A program with its data, and runs of it."""
 
     folder: Path
-    told: list[Event] = field(default_factory=list[Event])
+    events: list[Event] = field(default_factory=list[Event])
 
     def __post_init__(self) -> None:
         generator = np.random.default_rng(0)
@@ -93,7 +93,7 @@ class Place:
             self.job(*overrides),
             folder,
             open_session,
-            self.told.append,
+            self.events.append,
             stopper(self, steps),
             options,
         )
@@ -111,16 +111,16 @@ class Place:
         program = pipeline.load(str(self.folder / "fit.mgn"))
         job, resumed = resume_job(program, "fit", self.folder, overrides, folder)
         stop = stopper(self, steps)
-        train(job, folder, open_session, self.told.append, stop, RunOptions(resumed))
+        train(job, folder, open_session, self.events.append, stop, RunOptions(resumed))
         return folder
 
 
-def stopper(place: Place, steps: int | None) -> Callable[[], bool]:
+def stopper(workspace: Workspace, steps: int | None) -> Callable[[], bool]:
     """Stops a run after so many steps."""
-    before = sum(isinstance(event, Stepped) for event in place.told)
+    before = sum(isinstance(event, Stepped) for event in workspace.events)
 
     def stop() -> bool:
-        made = sum(isinstance(event, Stepped) for event in place.told) - before
+        made = sum(isinstance(event, Stepped) for event in workspace.events) - before
         return steps is not None and made >= steps
 
     return stop

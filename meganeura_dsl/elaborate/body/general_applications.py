@@ -16,6 +16,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body import open_numbers
 from meganeura_dsl.elaborate.body.layer_templates import with_types
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.postponed import Postponed
 from meganeura_dsl.elaborate.scope.scope import (
     Binding,
@@ -32,7 +33,7 @@ from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Tensor, descri
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.initializers import Initializer
 from meganeura_dsl.ir.ops import Input
-from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
 from meganeura_dsl.symbolic.conditions import with_sizes as condition_with_sizes
 from meganeura_dsl.symbolic.size import Dim, Size, dim, substitute
@@ -46,7 +47,7 @@ class Kind(Enum):
     """What a symbol stands for."""
 
     NUMBER = "a number that is not small"
-    GENERAL = "a size in symbols that stand for numbers"
+    GENERAL = "any size, or one in symbols that stand for numbers"
     SIZE = "a size that the data decides"
 
 
@@ -61,11 +62,6 @@ class GeneralApplication:
     sizes: Mapping[str, Size]
     """The sizes of this application, by the symbols that stand for them."""
     kinds: tuple[Kind, ...]
-
-    @property
-    def is_given_blocks(self) -> bool:
-        """Whether a block is part of its configuration."""
-        return any(isinstance(each, BlockValue) for each in self.config.values())
 
     def key(self, inner: Frame, block: ast.Block) -> Hashable:
         """What applications have in common that differ in such sizes alone."""
@@ -123,22 +119,40 @@ def _name(number: int) -> str:
 
 
 class _Symbols:
-    """Gives each size that is not a small number a symbol, equal ones the same."""
+    """Gives each size that is not a small number a symbol, equal ones the same.
 
-    def __init__(self, state: ElaborationState) -> None:
+    With `is_any` sizes may be any, of which nothing is known: small ones of tensors too.
+    """
+
+    def __init__(self, state: ElaborationState, *, is_any: bool) -> None:
         self.state = state
+        self.is_any = is_any
         self.known: dict[Size, Dim] = {}
+        self.sizes: list[Size] = []
         self.kinds: list[Kind] = []
 
     def of(self, size: Size) -> Size:
         """The symbol of a size, or the small number itself."""
         if isinstance(size, int) and size < LEAST:
             return size
+        return self._shared(size)
+
+    def of_shape(self, shape: Shape, *, is_alone: bool) -> Shape:
+        """A shape in symbols; of a tensor that is alone, any two sizes may differ."""
+        if not self.is_any:
+            return tuple([self.of(size) for size in shape])
+        return tuple([self._new(size) if is_alone else self._shared(size) for size in shape])
+
+    def _shared(self, size: Size) -> Dim:
         symbol = self.known.get(size)
         if symbol is None:
-            symbol = self.known[size] = _symbol(len(self.known))
-            self.kinds.append(self._kind(size))
+            symbol = self.known[size] = self._new(size)
         return symbol
+
+    def _new(self, size: Size) -> Dim:
+        self.sizes.append(size)
+        self.kinds.append(Kind.GENERAL if self.is_any else self._kind(size))
+        return _symbol(len(self.sizes) - 1)
 
     def of_config(self, value: Evaluated) -> Evaluated:
         """A configuration in symbols; `KeyError` where it may speak of sizes otherwise."""
@@ -163,9 +177,12 @@ class _Symbols:
 
 
 def general_application(
-    inner: Frame, block: ast.Block, inputs: Sequence[Tensor]
+    inner: Frame, block: ast.Block, inputs: Sequence[Tensor], *, is_any: bool = False
 ) -> GeneralApplication | None:
-    """The application with symbols for its sizes; None if it has none, or more than types say."""
+    """The application with symbols for its sizes; None if it has none, or more than types say.
+
+    With `is_any` the sizes of its tensors may be any.
+    """
     state = inner.state
     given = tuple(state.neutral.get(value.id) for value in inputs)
     numbers = tuple(None if isinstance(each, Dim) else each for each in given)
@@ -176,7 +193,7 @@ def general_application(
         for value, number in zip(inputs, numbers, strict=True)
     ):
         return None
-    symbols = _Symbols(state)
+    symbols = _Symbols(state, is_any=is_any)
     fixed = _counted(block)
     try:
         config = {
@@ -188,10 +205,11 @@ def general_application(
     except KeyError:
         return None
     types = tuple(
-        TensorType(value.type.dtype, tuple(map(symbols.of, value.type.shape))) for value in inputs
+        TensorType(value.type.dtype, symbols.of_shape(value.type.shape, is_alone=len(inputs) == 1))
+        for value in inputs
     )
-    sizes = {_name(number): size for number, size in enumerate(symbols.known)}
-    if not sizes or not all(_is_positive(inner, size) for size in symbols.known):
+    sizes = {_name(number): size for number, size in enumerate(symbols.sizes)}
+    if not sizes or not all(_is_positive(inner, size) for size in symbols.sizes):
         return None
     return GeneralApplication(config, types, numbers, sizes, tuple(symbols.kinds))
 
@@ -242,6 +260,19 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
     unproved = tuple(each for each in needs if not inner.facts.proves(each))
     if unproved and not inner.state.generalized:
         return None
+    parameters = tuple(
+        [
+            (
+                name,
+                info._replace(
+                    type=typed(info.type), initializer=initials.get(name, info.initializer)
+                ),
+            )
+            for name, info in summary.parameters
+        ]
+    )
+    if not all(info.kind == "cache" or _may_be_sized(info, inner) for _, info in parameters):
+        return None
     shapes = frozenset([tuple([sized(size) for size in shape]) for shape in summary.shapes])
     if not all(is_countable(shape, inner.facts) for shape in shapes):
         return None
@@ -250,17 +281,7 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
         summary,
         results=valued(summary.results),
         updates=tuple(zip(names, valued(each for _, each in summary.updates), strict=True)),
-        parameters=tuple(
-            [
-                (
-                    name,
-                    info._replace(
-                        type=typed(info.type), initializer=initials.get(name, info.initializer)
-                    ),
-                )
-                for name, info in summary.parameters
-            ]
-        ),
+        parameters=parameters,
         bindings=tuple(
             [
                 Binding(each.span, each.name, each.path, typed(each.type))
@@ -270,6 +291,14 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
         postponed=postponed,
         needs=unproved,
         shapes=shapes,
+    )
+
+
+def _may_be_sized(info: ParameterInfo, inner: Frame) -> bool:
+    """Whether no size of a parameter is one that the data decides."""
+    return all(
+        isinstance(size, int) or size.variables() <= inner.state.generalized
+        for size in info.type.shape
     )
 
 

@@ -11,7 +11,7 @@ elaboration with summaries fails, one without them gives the verdict and its wor
 """
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol, TypeVar
@@ -25,7 +25,8 @@ from meganeura_dsl.elaborate.body.general_applications import (
     with_sizes,
 )
 from meganeura_dsl.elaborate.body.layer_templates import application_key
-from meganeura_dsl.elaborate.scope.scope import Binding, ElaborationState, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.binding import Binding
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.summary import (
     Applied,
     Summaries,
@@ -35,7 +36,7 @@ from meganeura_dsl.elaborate.scope.summary import (
 )
 from meganeura_dsl.elaborate.typecheck.positions import position_of, whole_number
 from meganeura_dsl.elaborate.typecheck.signatures import Arguments
-from meganeura_dsl.elaborate.values import Tensor, is_tensor
+from meganeura_dsl.elaborate.values import BlockValue, Tensor, is_tensor
 from meganeura_dsl.ir.objectives import reached_values
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.types import DType, Shape
@@ -142,25 +143,41 @@ def _from_symbols(
     elaborator: Elaborates,
 ) -> Summary | None:
     """What follows from a summary in symbols; None if there is none, or this is the first of it."""
+    given = (inner.names[each.name] for each in block.parameters)
+    if inner.module.is_library and not any(isinstance(each, BlockValue) for each in given):
+        for is_any in (True, False):
+            general = general_application(inner, block, inputs, is_any=is_any)
+            found = general and _of_all_files(general, inner, block, elaborator)
+            if general is not None and found is not None:
+                return with_sizes(found, general.sizes, inner)
+        return None
     general = general_application(inner, block, inputs)
     if general is None:
         return None
     key = general.key(inner, block)
-    is_shared = inner.module.is_library and not general.is_given_blocks
-    home = _of_library() if is_shared else summaries
-    if key not in home.general:
-        if not is_shared and _is_rare(key, block, summaries):
+    if key not in summaries.general:
+        if _is_rare(key, block, summaries):
             return None
-        if len(home.general) >= MOST_OF_LIBRARY and is_shared:
-            _of_library.cache_clear()
-            home = _of_library()
-        found = home.general[key] = _summary_in_symbols(
-            general, inner, block, home, elaborator, is_shared=is_shared
-        )
+        found = _summary_in_symbols(general, inner, block, summaries, elaborator)
+        summaries.general[key] = found
         if found is None:
             summaries.attempts[block] = summaries.attempts.get(block, 0) + 1
-    known = home.general[key]
+    known = summaries.general[key]
     return None if known is None else with_sizes(known, general.sizes, inner)
+
+
+def _of_all_files(
+    general: GeneralApplication, inner: Frame, block: ast.Block, elaborator: Elaborates
+) -> Summary | None:
+    """The summary in symbols of a standard block, which all files share, if it has one."""
+    key = general.key(inner, block)
+    if len(_of_library().general) >= MOST_OF_LIBRARY:
+        _of_library.cache_clear()
+    shared = _of_library()
+    if key not in shared.general:
+        with apart(LIBRARY):
+            shared.general[key] = _summary_in_symbols(general, inner, block, shared, elaborator)
+    return shared.general[key]
 
 
 def _is_rare(key: Hashable, block: ast.Block, summaries: Summaries) -> bool:
@@ -176,8 +193,6 @@ def _summary_in_symbols(
     block: ast.Block,
     summaries: Summaries,
     elaborator: Elaborates,
-    *,
-    is_shared: bool,
 ) -> Summary | None:
     """The summary of an application in symbols, if it holds for all that they may be.
 
@@ -192,8 +207,7 @@ def _summary_in_symbols(
         return summarizer.summary(results, frame.state.applied)
 
     try:
-        with apart(LIBRARY) if is_shared else nullcontext():
-            summary, _ = measured(elaborate)
+        summary, _ = measured(elaborate)
     except (ProblemError, OutOfWorkError, UndecidableError):
         return None
     return summary

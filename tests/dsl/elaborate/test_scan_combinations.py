@@ -94,6 +94,21 @@ WORKS = {
         ),
         np.tanh,
     ),
+    "what no round computes, of a layer": (
+        (
+            "  return x |> Held()\n\n"
+            "block Twice()(x: [n, d]) -> [n, d] = 2 * x\n\n"
+            "block Held()(x: [n, s, d]) -> [n, s, d]:\n"
+            "  h = x[:, 0] |> Twice() |> abs\n  g = x[:, s - 1]\n"
+            "  scan t in 0..s:\n    y[:, t] = h\n    g = g + h\n    z[:, t] = g\n    g = h\n"
+            "  return y + z + insert_axis(g, 1, s)\n"
+        ),
+        lambda x: (
+            4 * np.abs(x[:, :1])
+            + np.stack([x[:, 3], *[2 * np.abs(x[:, 0])] * 3], 1)
+            + 2 * np.abs(x[:, :1])
+        ),
+    ),
     "an input that may be left out": (
         (
             "  return Masked()(x)\n\n"
@@ -117,6 +132,25 @@ def test_what_a_round_may_do(name: str) -> None:
     np.testing.assert_allclose(found, wanted(X), rtol=1e-6)
     if "ids" not in body:
         assert_gradients(graph)
+
+
+def test_a_round_may_give_what_a_layer_outside_of_it_gave() -> None:
+    """The check, which makes no graph, knows nothing of that layer but its type."""
+    text = """
+block Net()(x: [n, s, 3]) -> [n, s, 3], [n, 3]:
+  layer cell: linear(3)
+  h = x[:, 0] |> cell
+  g = x[:, 0]
+  scan t in 0..s:
+    y[:, t] = h
+    g = g * 0
+    g = h
+  return y |> cell, g
+
+model net = Net()
+"""
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert [report.code for report in result.reports] == []
 
 
 def test_a_layer_declared_before_has_one_set_of_weights() -> None:

@@ -16,26 +16,26 @@ from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.training_problems import LossNotFinite
-from tests.runtime.runs import FAILING, Place
+from tests.runtime.runs import FAILING, Workspace
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    place = Place(tmp_path)
-    place.write(FAILING)
-    return place
+def workspace(tmp_path: Path) -> Workspace:
+    workspace = Workspace(tmp_path)
+    workspace.write(FAILING)
+    return workspace
 
 
-def stopped(place: Place, *, detect: bool) -> LossNotFinite:
+def stopped(workspace: Workspace, *, detect: bool) -> LossNotFinite:
     with pytest.raises(ProblemError) as caught:
-        place.start("run", options=RunOptions(detect_anomaly=detect))
+        workspace.start("run", options=RunOptions(detect_anomaly=detect))
     assert isinstance(caught.value.problem, LossNotFinite)
     return caught.value.problem
 
 
 @pytest.mark.parametrize("detect", [False, True])
-def test_the_first_line_that_is_not_finite_is_named(place: Place, *, detect: bool) -> None:
-    problem = stopped(place, detect=detect)
+def test_the_first_line_that_is_not_finite_is_named(workspace: Workspace, *, detect: bool) -> None:
+    problem = stopped(workspace, detect=detect)
     assert problem.first.startswith("`Log`, f32[], of step ")
     assert problem.span is not None
     assert problem.span.text == "log(0.5 - small)"
@@ -45,21 +45,21 @@ def test_the_first_line_that_is_not_finite_is_named(place: Place, *, detect: boo
     assert problem.first in {remark.text for remark in report.remarks}
 
 
-def test_both_ways_find_the_same_step_and_one_stops_at_it(place: Place) -> None:
-    late = stopped(place, detect=False)
-    place.told.clear()
-    early = stopped(place, detect=True)
+def test_both_ways_find_the_same_step_and_one_stops_at_it(workspace: Workspace) -> None:
+    late = stopped(workspace, detect=False)
+    workspace.events.clear()
+    early = stopped(workspace, detect=True)
     assert early.first == late.first
     assert early.step <= late.step
-    made = sum(isinstance(event, Stepped) for event in place.told)
+    made = sum(isinstance(event, Stepped) for event in workspace.events)
     assert made == early.step - 1
 
 
-def test_a_checkpoint_is_never_replaced_by_one_that_is_not_finite(place: Place) -> None:
-    text = (place.folder / "fit.mgn").read_text().replace("log_every = 4", "log_every = 500")
-    place.write(text)
-    stopped(place, detect=False)
-    tensors, _ = read_checkpoint(RunFolder(place.folder / "run").checkpoint)
+def test_a_checkpoint_is_never_replaced_by_one_that_is_not_finite(workspace: Workspace) -> None:
+    text = (workspace.folder / "fit.mgn").read_text().replace("log_every = 4", "log_every = 500")
+    workspace.write(text)
+    stopped(workspace, detect=False)
+    tensors, _ = read_checkpoint(RunFolder(workspace.folder / "run").checkpoint)
     assert all(np.all(np.isfinite(each.bits)) for each in tensors.values())
 
 
@@ -76,10 +76,16 @@ class Spoilt(StoredSplit):
         return fed
 
 
-def test_data_that_is_not_finite_is_named(place: Place) -> None:
-    job = place.job()
+def test_data_that_is_not_finite_is_named(workspace: Workspace) -> None:
+    job = workspace.job()
     spoilt = replace(job, dataset=replace(job.dataset, train=Spoilt(job.dataset.train)))
     with pytest.raises(ProblemError) as caught:
-        train(spoilt, place.run_folder("run"), ReferenceSession, place.told.append, lambda: False)
+        train(
+            spoilt,
+            workspace.run_folder("run"),
+            ReferenceSession,
+            workspace.events.append,
+            lambda: False,
+        )
     assert isinstance(caught.value.problem, LossNotFinite)
     assert caught.value.problem.first == "`x`, f32[4, 6], of step 1"

@@ -10,7 +10,7 @@ from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.device_usage import DeviceUsage, UsageMeter
 from meganeura_runtime.train.events import Finished
 from meganeura_runtime.train.feeder import Feeder
-from tests.runtime.runs import Place
+from tests.runtime.runs import Workspace
 
 
 @dataclass
@@ -115,10 +115,10 @@ class Slow(Feeder):
 def test_a_run_says_that_its_inputs_are_slow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = Place(tmp_path)
+    workspace = Workspace(tmp_path)
     monkeypatch.setattr("meganeura_runtime.train.loop.Feeder", Slow)
-    place.start("run")
-    (finished,) = [event for event in place.told if isinstance(event, Finished)]
+    workspace.start("run")
+    (finished,) = [event for event in workspace.events if isinstance(event, Finished)]
     busy, inputs, between = _shares(finished.usage)
     assert inputs > 0.4
     assert busy > 0

@@ -15,7 +15,7 @@ from meganeura_runtime.io.tensors.safetensors_file import read_tensors
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.prefetcher import Prefetcher
-from tests.runtime.runs import Place, contents
+from tests.runtime.runs import Workspace, contents
 
 PROGRAM = """\
 train fit(image: [batch, 3, 8, 8], label: i32[batch]):
@@ -30,21 +30,21 @@ train fit(image: [batch, 3, 8, 8], label: i32[batch]):
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def workspace(tmp_path: Path) -> Workspace:
     generator = np.random.default_rng(0)
     for name in ("aster", "lily", "rose"):
         (tmp_path / "flowers" / name).mkdir(parents=True)
         for number in range(8):
             pixels = generator.integers(0, 255, (12, 10, 3)).astype(np.uint8)
             Image.fromarray(pixels).save(tmp_path / "flowers" / name / f"{number}.png")
-    place = Place(tmp_path)
-    place.write(PROGRAM)
-    return place
+    workspace = Workspace(tmp_path)
+    workspace.write(PROGRAM)
+    return workspace
 
 
-def test_a_run_is_the_same_with_any_number_of_processes(place: Place) -> None:
-    alone = place.start("alone", "workers=0")
-    others = place.start("others", "workers=3")
+def test_a_run_is_the_same_with_any_number_of_processes(workspace: Workspace) -> None:
+    alone = workspace.start("alone", "workers=0")
+    others = workspace.start("others", "workers=3")
     assert contents(others.weights) == contents(alone.weights)
 
 
@@ -66,9 +66,9 @@ class Staging(ReferenceSession):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_an_epoch_has_each_example_once(place: Place, workers: int) -> None:
+def test_an_epoch_has_each_example_once(workspace: Workspace, workers: int) -> None:
     """19 pictures in batches of 4, decoded ahead of time, over two epochs."""
-    job = place.job(f"workers={workers}", "drop_last=false", "epochs=2")
+    job = workspace.job(f"workers={workers}", "drop_last=false", "epochs=2")
     everything = job.dataset.train.take(np.arange(19))
     known = {image.tobytes(): number for number, image in enumerate(everything["image"])}
     assert (len(known), job.steps_per_epoch) == (19, 5)
@@ -88,24 +88,24 @@ def test_an_epoch_has_each_example_once(place: Place, workers: int) -> None:
     ahead.close()
 
 
-def test_a_run_goes_on_with_another_number_of_processes(place: Place) -> None:
-    whole = place.start("whole", "workers=0")
-    place.start("parts", "workers=2", steps=6)
-    parts = place.resume("parts", "workers=1")
+def test_a_run_goes_on_with_another_number_of_processes(workspace: Workspace) -> None:
+    whole = workspace.start("whole", "workers=0")
+    workspace.start("parts", "workers=2", steps=6)
+    parts = workspace.resume("parts", "workers=1")
     assert contents(parts.weights) == contents(whole.weights)
     assert set(read_tensors(parts.weights)) == {"fc.weight", "fc.bias"}
 
 
-def test_a_run_notices_other_pictures(place: Place) -> None:
-    place.start("run", "workers=0", steps=3)
-    Image.fromarray(np.zeros((5, 5, 3), np.uint8)).save(place.folder / "flowers/rose/0.png")
+def test_a_run_notices_other_pictures(workspace: Workspace) -> None:
+    workspace.start("run", "workers=0", steps=3)
+    Image.fromarray(np.zeros((5, 5, 3), np.uint8)).save(workspace.folder / "flowers/rose/0.png")
     with pytest.raises(ProblemError, match="E0557"):
-        place.resume("run")
+        workspace.resume("run")
 
 
-def test_files_that_a_setting_names_lie_below_the_program(place: Place) -> None:
+def test_files_that_a_setting_names_lie_below_the_program(workspace: Workspace) -> None:
     for text in ('images("../flowers", crop=0.5)', 'images("flowers", preprocess="../p.json")'):
-        place.write(PROGRAM.replace('images("flowers", crop=0.5)', text))
+        workspace.write(PROGRAM.replace('images("flowers", crop=0.5)', text))
         with pytest.raises(ProblemError) as caught:
-            place.job()
+            workspace.job()
         assert isinstance(caught.value.problem, OutsideFolder)

@@ -31,7 +31,7 @@ from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.session_inputs import feeds
 from meganeura_runtime.train.training_problems import LossNotFinite
-from tests.runtime.runs import FAILING, Place, contents
+from tests.runtime.runs import FAILING, Workspace, contents
 
 KEEP = "drop_last=false"
 SETTINGS = (KEEP, "epochs=2", "optimizer=sgd(lr=0.1, momentum=0.9)")
@@ -41,8 +41,8 @@ STEPS = 6
 
 
 @pytest.fixture
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return Place(tmp_path_factory.mktemp("place"))
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return Workspace(tmp_path_factory.mktemp("place"))
 
 
 @pytest.fixture
@@ -53,11 +53,11 @@ def on_adapter(device: Device) -> OpenSession:
     return opened
 
 
-def by_hand(place: Place, job: Job) -> tuple[dict[str, Array], list[float]]:
+def by_hand(workspace: Workspace, job: Job) -> tuple[dict[str, Array], list[float]]:
     """What the reference interpreter makes of each batch, a graph for each size of one."""
     settings = job.settings
-    program = pipeline.load(str(place.folder / "fit.mgn"))
-    points = load_file(place.folder / "points.safetensors")
+    program = pipeline.load(str(workspace.folder / "fit.mgn"))
+    points = load_file(workspace.folder / "points.safetensors")
     kept: Mapping[str, Array] = job.initial_values()
     losses: list[float] = []
     for step in range(settings.epochs * STEPS):
@@ -76,39 +76,41 @@ def by_hand(place: Place, job: Job) -> tuple[dict[str, Array], list[float]]:
 
 
 @pytest.mark.parametrize("optimize", ["true", "false"])
-def test_it_is_trained_on_as_by_hand(place: Place, optimize: str) -> None:
-    folder = place.start("run", *SETTINGS, f"optimize={optimize}", "log_every=1")
-    kept, losses = by_hand(place, place.job(*SETTINGS))
+def test_it_is_trained_on_as_by_hand(workspace: Workspace, optimize: str) -> None:
+    folder = workspace.start("run", *SETTINGS, f"optimize={optimize}", "log_every=1")
+    kept, losses = by_hand(workspace, workspace.job(*SETTINGS))
     tensors, progress = read_checkpoint(folder.checkpoint)
     assert (progress.step, progress.epoch, progress.position) == (12, 2, 0)
     for name, values in kept.items():
         near = pytest.approx(np.asarray(values, np.float64), rel=2e-5, abs=1e-6)
         assert np.asarray(tensors[name].bits, np.float64) == near, name
-    logged = [event for event in place.told if isinstance(event, Logged)]
+    logged = [event for event in workspace.events if isinstance(event, Logged)]
     assert [event.epoch for event in logged] == [0] * 6 + [1] * 6
     assert [event.loss for event in logged] == pytest.approx(losses, rel=1e-5)
 
 
 @pytest.mark.adapter
-def test_it_is_trained_on_as_by_hand_on_an_adapter(place: Place, on_adapter: OpenSession) -> None:
-    folder = place.start("run", *SETTINGS, open_session=on_adapter)
-    kept, losses = by_hand(place, place.job(*SETTINGS))
+def test_it_is_trained_on_as_by_hand_on_an_adapter(
+    workspace: Workspace, on_adapter: OpenSession
+) -> None:
+    folder = workspace.start("run", *SETTINGS, open_session=on_adapter)
+    kept, losses = by_hand(workspace, workspace.job(*SETTINGS))
     tensors, _ = read_checkpoint(folder.checkpoint)
     for name, values in kept.items():
         near = pytest.approx(np.asarray(values, np.float64), rel=1e-3, abs=1e-5)
         assert np.asarray(tensors[name].bits, np.float64) == near, name
-    means = [event.loss for event in place.told if isinstance(event, EpochEnded)]
+    means = [event.loss for event in workspace.events if isinstance(event, EpochEnded)]
     rows = [4, 4, 4, 4, 4, 2]
     expected = [np.average(losses[first : first + STEPS], weights=rows) for first in (0, STEPS)]
     assert means == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_resumed_run_meets_the_same_batches(place: Place) -> None:
-    whole = place.start("whole", KEEP)
+def test_a_resumed_run_meets_the_same_batches(workspace: Workspace) -> None:
+    whole = workspace.start("whole", KEEP)
     for steps in (5, 6, 8, 23):
-        parts = place.start(f"parts-{steps}", KEEP, steps=steps)
+        parts = workspace.start(f"parts-{steps}", KEEP, steps=steps)
         assert read_checkpoint(parts.checkpoint)[1].step == steps
-        place.resume(f"parts-{steps}")
+        workspace.resume(f"parts-{steps}")
         for name in ("weights", "best", "checkpoint"):
             assert contents(getattr(parts, name)) == contents(getattr(whole, name))
         assert read_checkpoint(parts.checkpoint)[1] == read_checkpoint(whole.checkpoint)[1]
@@ -116,66 +118,66 @@ def test_a_resumed_run_meets_the_same_batches(place: Place) -> None:
 
 @pytest.mark.adapter
 def test_a_resumed_run_meets_the_same_batches_on_an_adapter(
-    place: Place, on_adapter: OpenSession, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, on_adapter: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("meganeura_runtime.train.prefetcher.WORTH_A_THREAD", 1)
-    whole = place.start("whole", KEEP, "epochs=2", open_session=on_adapter)
-    place.start("parts", KEEP, "epochs=2", steps=6, open_session=on_adapter)
-    parts = place.resume("parts", open_session=on_adapter)
+    whole = workspace.start("whole", KEEP, "epochs=2", open_session=on_adapter)
+    workspace.start("parts", KEEP, "epochs=2", steps=6, open_session=on_adapter)
+    parts = workspace.resume("parts", open_session=on_adapter)
     assert contents(parts.checkpoint) == contents(whole.checkpoint)
 
 
-def test_progress_counts_it(place: Place) -> None:
-    place.start("run", KEEP, "epochs=2")
-    started = place.told[0]
+def test_progress_counts_it(workspace: Workspace) -> None:
+    workspace.start("run", KEEP, "epochs=2")
+    started = workspace.events[0]
     assert isinstance(started, Started)
     assert (started.steps_per_epoch, started.left_out, started.last_batch) == (STEPS, 0, 2)
-    assert sum(isinstance(event, Stepped) for event in place.told) == 2 * STEPS
-    ended = [event for event in place.told if isinstance(event, EpochEnded)]
+    assert sum(isinstance(event, Stepped) for event in workspace.events) == 2 * STEPS
+    ended = [event for event in workspace.events if isinstance(event, EpochEnded)]
     assert [(event.step, event.epoch, event.steps) for event in ended] == [(6, 0, 6), (12, 1, 6)]
-    place.told.clear()
-    place.start("dropped", "epochs=1")
-    started = place.told[0]
+    workspace.events.clear()
+    workspace.start("dropped", "epochs=1")
+    started = workspace.events[0]
     assert isinstance(started, Started)
     assert (started.steps_per_epoch, started.left_out, started.last_batch) == (5, 2, 0)
 
 
-def test_it_may_be_the_only_batch(place: Place) -> None:
-    folder = place.start("run", KEEP, "batch=30", "epochs=2")
+def test_it_may_be_the_only_batch(workspace: Workspace) -> None:
+    folder = workspace.start("run", KEEP, "batch=30", "epochs=2")
     assert read_checkpoint(folder.checkpoint)[1].step == 2
     with pytest.raises(ProblemError, match="E0526"):
-        place.job("batch=30")
+        workspace.job("batch=30")
 
 
-def test_without_a_remainder_there_is_no_second_graph(place: Place) -> None:
-    assert place.job(KEEP, "batch=11").last is None
-    assert place.job("batch=4").last is None
+def test_without_a_remainder_there_is_no_second_graph(workspace: Workspace) -> None:
+    assert workspace.job(KEEP, "batch=11").last is None
+    assert workspace.job("batch=4").last is None
 
 
-def test_it_was_decided_when_the_run_began(place: Place) -> None:
-    place.start("run", steps=3)
+def test_it_was_decided_when_the_run_began(workspace: Workspace) -> None:
+    workspace.start("run", steps=3)
     with pytest.raises(ProblemError, match="E0553"):
-        place.resume("run", KEEP)
+        workspace.resume("run", KEEP)
 
 
-def test_each_step_can_be_looked_at(place: Place) -> None:
-    watched = place.start("watched", KEEP, "epochs=1", options=RunOptions(detect_anomaly=True))
-    plain = place.start("plain", KEEP, "epochs=1")
+def test_each_step_can_be_looked_at(workspace: Workspace) -> None:
+    watched = workspace.start("watched", KEEP, "epochs=1", options=RunOptions(detect_anomaly=True))
+    plain = workspace.start("plain", KEEP, "epochs=1")
     assert contents(watched.checkpoint) == contents(plain.checkpoint)
 
 
-def test_what_is_not_finite_is_found_in_it(place: Place) -> None:
+def test_what_is_not_finite_is_found_in_it(workspace: Workspace) -> None:
     """Repeated steps have batches of the sizes they had."""
-    place.write(FAILING.replace("0.5 - small", "3.0 - small"))
+    workspace.write(FAILING.replace("0.5 - small", "3.0 - small"))
     with pytest.raises(ProblemError) as caught:
-        place.start("run", KEEP)
+        workspace.start("run", KEEP)
     problem = caught.value.problem
     assert isinstance(problem, LossNotFinite)
     assert problem.first.startswith("`Log`")
 
 
-def test_sessions_of_two_sizes_keep_one_set_of_values(place: Place) -> None:
-    job = place.job(KEEP)
+def test_sessions_of_two_sizes_keep_one_set_of_values(workspace: Workspace) -> None:
+    job = workspace.job(KEEP)
     assert job.last is not None
     session = SizedSession(ReferenceSession(job.compiled), unknown)
     session.add(ReferenceSession(job.last.optimized))
@@ -202,33 +204,35 @@ def unknown(shapes: Mapping[str, tuple[int, ...]]) -> ReferenceSession:
     raise AssertionError(shapes)
 
 
-def test_a_whole_input_does_not_tell_the_sizes_apart(place: Place) -> None:
+def test_a_whole_input_does_not_tell_the_sizes_apart(workspace: Workspace) -> None:
     """`table` comes first and is fed whole; the examples of `x` tell."""
-    points = load_file(place.folder / "points.safetensors")
+    points = load_file(workspace.folder / "points.safetensors")
     save_file(
         {"table": np.ones((6,), np.float32), "x": points["train.x"]},
-        place.folder / "points.safetensors",
+        workspace.folder / "points.safetensors",
     )
-    place.write(
+    workspace.write(
         "train fit(table: whole [6], x: [batch, 6]):\n"
         "  minimize mean((x * expand(table, [d] -> [batch, d]) |> fc: linear(1)) ** 2)\n"
         '  run:\n    data = "points.safetensors"\n    batch = 4\n    epochs = 2\n'
     )
-    assert isinstance(place.start("run", KEEP), RunFolder)
-    assert sum(isinstance(event, Stepped) for event in place.told) == 2 * STEPS
-    assert replace(place.job(KEEP), last=None).steps_per_epoch == STEPS
+    assert isinstance(workspace.start("run", KEEP), RunFolder)
+    assert sum(isinstance(event, Stepped) for event in workspace.events) == 2 * STEPS
+    assert replace(workspace.job(KEEP), last=None).steps_per_epoch == STEPS
 
 
-def test_a_norm_over_one_example_is_refused_before_the_first_step(place: Place) -> None:
+def test_a_norm_over_one_example_is_refused_before_the_first_step(workspace: Workspace) -> None:
     with pytest.raises(ProblemError, match="E0314"):
-        place.job(KEEP, "batch=7")
-    assert place.job("batch=7").steps_per_epoch == 3
+        workspace.job(KEEP, "batch=7")
+    assert workspace.job("batch=7").steps_per_epoch == 3
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_processes_feed_each_batch_in_parts_that_make_it_up(place: Place, processes: int) -> None:
+def test_processes_feed_each_batch_in_parts_that_make_it_up(
+    workspace: Workspace, processes: int
+) -> None:
     """Also the last one, of two examples."""
-    job = place.job(*SETTINGS)
+    job = workspace.job(*SETTINGS)
 
     def part(number: int) -> Feeder:
         def own(count: int) -> range:

@@ -19,7 +19,7 @@ from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.shown import Shown
 from meganeura_runtime.train.training_problems import LossNotFinite
-from tests.runtime.runs import FAILING, PROGRAM, Place, contents
+from tests.runtime.runs import FAILING, PROGRAM, Workspace, contents
 
 AHEAD = 3
 
@@ -89,8 +89,8 @@ class Sessions:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
 
 
 def measured(folder: RunFolder) -> list[Mapping[str, object]]:
@@ -106,14 +106,14 @@ def same_files(folder: RunFolder, other: RunFolder) -> bool:
     )
 
 
-def test_what_is_measured_is_the_same_and_read_behind(place: Place) -> None:
-    expected = place.start("here", "log_every=1")
-    place.told.clear()
+def test_what_is_measured_is_the_same_and_read_behind(workspace: Workspace) -> None:
+    expected = workspace.start("here", "log_every=1")
+    workspace.events.clear()
     sessions = Sessions()
-    found = place.start("behind", "log_every=1", open_session=sessions)
+    found = workspace.start("behind", "log_every=1", open_session=sessions)
     assert measured(found) == measured(expected)
     assert same_files(found, expected)
-    made = [event for event in place.told if isinstance(event, Logged)]
+    made = [event for event in workspace.events if isinstance(event, Logged)]
     assert [event.step for event in made] == list(range(1, 21))
     assert all(event.steps_per_second > 0 for event in made), "also of those read together"
     waited = {1: 1, 3: 5, 4: 5, 5: 5}  # the first at once; the last of an epoch before it is saved
@@ -123,65 +123,69 @@ def test_what_is_measured_is_the_same_and_read_behind(place: Place) -> None:
         assert at == waited.get(step, step + AHEAD)
 
 
-def test_each_batch_held_out_is_read_behind(place: Place) -> None:
+def test_each_batch_held_out_is_read_behind(workspace: Workspace) -> None:
     sessions = Sessions()
-    place.start("behind", "batch=2", open_session=sessions)
+    workspace.start("behind", "batch=2", open_session=sessions)
     reads = sessions.opened[1].reads
     assert reads[:2] == [(1, 2), (2, 2)], "the third batch is smaller, and of another session"
     assert len(reads) == 8, "two batches in each of four epochs"
 
 
-def test_the_step_that_is_not_finite_is_named_though_later_ones_were_made(place: Place) -> None:
-    place.write(FAILING.replace("0.5 - small", "3.0 - small"))
+def test_the_step_that_is_not_finite_is_named_though_later_ones_were_made(
+    workspace: Workspace,
+) -> None:
+    workspace.write(FAILING.replace("0.5 - small", "3.0 - small"))
     steps: list[int] = []
     for name, open_session in (("here", ReferenceSession), ("behind", Sessions())):
         with pytest.raises(ProblemError) as caught:
-            place.start(name, "log_every=1", open_session=open_session)
+            workspace.start(name, "log_every=1", open_session=open_session)
         assert isinstance(caught.value.problem, LossNotFinite)
         steps.append(caught.value.problem.step)
     assert steps[0] == steps[1] > 1
 
 
-def test_kernels_are_told_between_the_start_and_the_first_step(place: Place) -> None:
-    place.start("behind", steps=1, open_session=Sessions())
-    kinds = [type(event) for event in place.told]
+def test_kernels_are_told_between_the_start_and_the_first_step(workspace: Workspace) -> None:
+    workspace.start("behind", steps=1, open_session=Sessions())
+    kinds = [type(event) for event in workspace.events]
     assert kinds[:4] == [Started, Compiling, Compiled, Stepped]
-    assert place.told[1] == Compiling(7)
+    assert workspace.events[1] == Compiling(7)
 
 
-def test_large_inputs_are_staged_by_a_thread(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_inputs_are_staged_by_a_thread(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sessions = Sessions()
-    expected = place.start("here", open_session=sessions)
+    expected = workspace.start("here", open_session=sessions)
     assert sessions.opened[0].stagers == []
     monkeypatch.setattr("meganeura_runtime.train.prefetcher.WORTH_A_THREAD", 1)
     sessions = Sessions()
-    found = place.start("behind", open_session=sessions)
+    found = workspace.start("behind", open_session=sessions)
     assert sessions.opened[0].stagers == ["inputs_0"] * 19
     assert measured(found) == measured(expected)
     assert same_files(found, expected)
-    stopped = place.start("parts", steps=7, open_session=sessions)
-    resumed = place.resume("parts", open_session=sessions)
+    stopped = workspace.start("parts", steps=7, open_session=sessions)
+    resumed = workspace.resume("parts", open_session=sessions)
     assert stopped == resumed
     assert same_files(resumed, expected)
 
 
 def test_what_is_staged_is_staged_anew_where_the_rate_changes(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.write(PROGRAM.replace("cosine(warmup=3)", "plateau(threshold=0.9, patience=0)"))
-    expected = place.start("here")
+    workspace.write(PROGRAM.replace("cosine(warmup=3)", "plateau(threshold=0.9, patience=0)"))
+    expected = workspace.start("here")
     monkeypatch.setattr("meganeura_runtime.train.prefetcher.WORTH_A_THREAD", 1)
     sessions = Sessions()
-    found = place.start("behind", open_session=sessions)
+    found = workspace.start("behind", open_session=sessions)
     assert len(sessions.opened[0].stagers) == 21, "two of them once more"
     assert measured(found) == measured(expected)
     assert same_files(found, expected)
 
 
 def test_what_goes_wrong_in_the_thread_stops_the_run(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = place.job()
+    job = workspace.job()
     feeds = Feeder(job).feeds
 
     def failing(_: Feeder, step: int) -> dict[str, Array]:
@@ -192,11 +196,13 @@ def test_what_goes_wrong_in_the_thread_stops_the_run(
     monkeypatch.setattr("meganeura_runtime.train.prefetcher.WORTH_A_THREAD", 1)
     monkeypatch.setattr(Feeder, "feeds", failing)
     with pytest.raises(OSError, match="the disk is gone"):
-        train(job, place.run_folder("run"), Sessions(), place.told.append, lambda: False)
-    assert sum(isinstance(event, Stepped) for event in place.told) == 3
+        train(job, workspace.run_folder("run"), Sessions(), workspace.events.append, lambda: False)
+    assert sum(isinstance(event, Stepped) for event in workspace.events) == 3
 
 
-def test_the_speed_leaves_evaluations_out(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_speed_leaves_evaluations_out(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [0.0]
     measure = Evaluator.measure
 
@@ -211,8 +217,8 @@ def test_the_speed_leaves_evaluations_out(place: Place, monkeypatch: pytest.Monk
 
     monkeypatch.setattr("meganeura_runtime.train.loop.perf_counter", lambda: now[0])
     monkeypatch.setattr(Evaluator, "measure", slow)
-    place.start("run", "log_every=1")
+    workspace.start("run", "log_every=1")
     assert now[0] == 4000.0
-    speeds = [event.steps_per_second for event in place.told if isinstance(event, Logged)]
+    speeds = [event.steps_per_second for event in workspace.events if isinstance(event, Logged)]
     assert len(speeds) == 20
     assert min(speeds) > 1

@@ -28,14 +28,14 @@ from meganeura_runtime.train.report.run_records import Curve, RunRecords
 from meganeura_runtime.train.report.run_summary import labels, read_settings, summary_of
 from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import RunFolder
-from tests.runtime.runs import FAILING, STEPS, Place
+from tests.runtime.runs import FAILING, STEPS, Workspace
 
 CPU = ReferenceDevice(ReferenceBackend(), "cpu (as asked)")
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
 
 
 def data_of(page: str) -> dict[str, Any]:
@@ -67,8 +67,8 @@ def step(number: int, **measured: float | None) -> dict[str, object]:
 # --- while a run goes on, and at its end ---------------------------------------------------------
 
 
-def test_the_page_of_a_finished_run_has_all_of_it(place: Place) -> None:
-    folder = place.start("run", options=RunOptions(device=CPU))
+def test_the_page_of_a_finished_run_has_all_of_it(workspace: Workspace) -> None:
+    folder = workspace.start("run", options=RunOptions(device=CPU))
     page = data_of(folder.report.read_text())
     assert page["every"] == 0
     (run,) = page["runs"]
@@ -80,7 +80,7 @@ def test_the_page_of_a_finished_run_has_all_of_it(place: Place) -> None:
         ("x", "f32[4, 6]", "f32[batch, 6]"),
         ("y", "i32[4]", "i32[batch]"),
     ]
-    assert about["memory"] == memory_of(place.job(), CPU)
+    assert about["memory"] == memory_of(workspace.job(), CPU)
     assert about["memory"]["parameters"] == 4 * (8 * 6 + 8 + 8 + 8 + 3 * 8 + 3)
     names = {row[0]: row[1:] for row in run["parameters"]["rows"]}
     assert names["fc1.weight"] == ["f32[8, 6]", "param", 48, True]
@@ -98,8 +98,8 @@ def test_the_page_of_a_finished_run_has_all_of_it(place: Place) -> None:
     assert run["best_step"] == 5 * (1 + int(np.argmin(losses)))
 
 
-def test_it_is_there_while_the_run_goes_on(place: Place) -> None:
-    folder, seen = place.run_folder("run"), []
+def test_it_is_there_while_the_run_goes_on(workspace: Workspace) -> None:
+    folder, seen = workspace.run_folder("run"), []
 
     def watch(event: Event) -> None:
         if isinstance(event, EpochEnded) and not seen:
@@ -108,21 +108,21 @@ def test_it_is_there_while_the_run_goes_on(place: Place) -> None:
                 sleep(0.01)
             seen.append(data_of(folder.report.read_text()))
 
-    train(place.job(), folder, CPU.open, watch, lambda: False, RunOptions(device=CPU))
+    train(workspace.job(), folder, CPU.open, watch, lambda: False, RunOptions(device=CPU))
     (page,) = seen
     assert page["every"] > 0
     assert page["runs"][0]["about"]["status"] == "running"
     assert run_of(folder.path)["about"]["status"] == "finished"
 
 
-def test_a_stopped_run_says_so_and_goes_on_to_the_end(place: Place) -> None:
-    folder = place.start("run", steps=7)
+def test_a_stopped_run_says_so_and_goes_on_to_the_end(workspace: Workspace) -> None:
+    folder = workspace.start("run", steps=7)
     before = run_of(folder.path)
     assert (before["about"]["status"], before["step"]) == ("stopped", 6)
     assert before["about"]["seconds"] > 0
     long = {**json.loads(folder.description.read_text()), "seconds": 3600.0}
     folder.description.write_text(json.dumps(long))
-    place.resume("run")
+    workspace.resume("run")
     after = run_of(folder.path)
     assert (after["about"]["status"], after["step"]) == ("finished", STEPS)
     assert after["about"]["seconds"] > 3600
@@ -132,32 +132,32 @@ def test_a_stopped_run_says_so_and_goes_on_to_the_end(place: Place) -> None:
     assert steps == sorted(set(steps))
 
 
-def test_a_run_that_fails_says_why(place: Place) -> None:
-    place.write(FAILING)
+def test_a_run_that_fails_says_why(workspace: Workspace) -> None:
+    workspace.write(FAILING)
     with pytest.raises(ProblemError, match="E0550"):
-        place.start("run")
-    about = run_of(place.folder / "run")["about"]
+        workspace.start("run")
+    about = run_of(workspace.folder / "run")["about"]
     assert about["status"] == "failed"
     assert "E0550" in about["error"]
 
 
-def test_what_is_raised_by_who_watches_ends_the_run_and_is_told(place: Place) -> None:
+def test_what_is_raised_by_who_watches_ends_the_run_and_is_told(workspace: Workspace) -> None:
     def watch(event: Event) -> None:
         if isinstance(event, EpochEnded):
             raise ZeroDivisionError("by whom")
 
-    folder = place.run_folder("run")
+    folder = workspace.run_folder("run")
     with pytest.raises(ZeroDivisionError):
-        train(place.job(), folder, CPU.open, watch, lambda: False)
+        train(workspace.job(), folder, CPU.open, watch, lambda: False)
     about = run_of(folder.path)["about"]
     assert (about["status"], about["error"]) == ("failed", "ZeroDivisionError: by whom")
 
 
-def test_a_compiler_says_what_a_step_takes(place: Place) -> None:
+def test_a_compiler_says_what_a_step_takes(workspace: Workspace) -> None:
     """Without a second compilation: of a run, and of steps by hand."""
-    program = meganeura.load(str(place.folder / "fit.mgn"))
-    run = program.train(device="xla:cpu", settings={"epochs": 1}, out=place.folder / "run")
-    settings, out = {"steps": 20, "log_every": 1}, place.folder / "by-hand"
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
+    run = program.train(device="xla:cpu", settings={"epochs": 1}, out=workspace.folder / "run")
+    settings, out = {"steps": 20, "log_every": 1}, workspace.folder / "by-hand"
     batch = {"x": np.ones((4, 6), np.float32), "y": [0, 1, 2, 0]}
     with program.trainer(device="xla:cpu", settings=settings, out=out) as trainer:
         trainer.step(batch)
@@ -169,38 +169,38 @@ def test_a_compiler_says_what_a_step_takes(place: Place) -> None:
         assert about.memory["parameters"] == 4 * (8 * 6 + 8 + 2 * 8 + 3 * 8 + 3)
 
 
-def test_ctrl_c_is_no_failure(place: Place) -> None:
-    folder = place.run_folder("run")
-    folder.write_settings(place.job().settings)
-    with pytest.raises(KeyboardInterrupt), reported(place.job(), folder, None, lambda _: None):
+def test_ctrl_c_is_no_failure(workspace: Workspace) -> None:
+    folder = workspace.run_folder("run")
+    folder.write_settings(workspace.job().settings)
+    with pytest.raises(KeyboardInterrupt), reported(workspace.job(), folder, None, lambda _: None):
         raise KeyboardInterrupt
     about = run_of(folder.path)["about"]
     assert (about["status"], about["error"], about["memory"]) == ("stopped", "", None)
 
 
-def test_a_page_that_cannot_be_written_is_no_secret(place: Place) -> None:
-    folder = place.run_folder("run")
+def test_a_page_that_cannot_be_written_is_no_secret(workspace: Workspace) -> None:
+    folder = workspace.run_folder("run")
     folder.report.mkdir()
     with pytest.raises(ProblemError, match="E0534"):
-        place.start("run")
-    place.write(FAILING)
-    folder = place.run_folder("other")
+        workspace.start("run")
+    workspace.write(FAILING)
+    folder = workspace.run_folder("other")
     folder.report.mkdir()
     with pytest.raises(ProblemError, match="E0550"):
-        place.start("other")
+        workspace.start("other")
 
 
-def test_of_several_processes_only_the_first_writes(place: Place) -> None:
-    silent = RunFolder(place.run_folder("run").path, writes=False)
-    with reported(place.job(), silent, None, print) as watch:
+def test_of_several_processes_only_the_first_writes(workspace: Workspace) -> None:
+    silent = RunFolder(workspace.run_folder("run").path, writes=False)
+    with reported(workspace.job(), silent, None, print) as watch:
         assert watch is print
     assert list(silent.path.iterdir()) == []
 
 
-def test_the_writer_takes_a_bounded_share_of_the_time(place: Place) -> None:
-    folder = place.run_folder("run")
-    folder.write_settings(place.job().settings)
-    writer = ReportWriter(place.job(), folder, None)
+def test_the_writer_takes_a_bounded_share_of_the_time(workspace: Workspace) -> None:
+    folder = workspace.run_folder("run")
+    folder.write_settings(workspace.job().settings)
+    writer = ReportWriter(workspace.job(), folder, None)
     assert writer._write() >= PAUSE
     assert writer._write(taken=2.0) >= 2.0 / SHARE
 
@@ -264,8 +264,8 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, missing: str) -> Non
         summary_of(folder)
 
 
-def test_a_run_whose_process_is_gone_is_lost(place: Place) -> None:
-    folder = place.start("run")
+def test_a_run_whose_process_is_gone_is_lost(workspace: Workspace) -> None:
+    folder = workspace.start("run")
     text = folder.description.read_text().replace('"finished"', '"running"')
     folder.description.write_text(text)
     with locked(folder.path):

@@ -14,7 +14,7 @@ from tensorboardX.proto import event_pb2
 import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Logged
-from tests.runtime.runs import Place
+from tests.runtime.runs import Workspace
 
 Record: Any = vars(event_pb2)["Event"]
 """A record of an event file, of a class that is made when its module is loaded."""
@@ -23,8 +23,8 @@ WANDB = 'log=["wandb"]'
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
 
 
 def records(folder: Path) -> list[Any]:
@@ -48,10 +48,10 @@ def scalars(folder: Path) -> dict[tuple[str, int], float]:
     }
 
 
-def test_event_files_have_what_is_measured(place: Place) -> None:
-    folder = place.start("run", TENSORBOARD, "epochs=2")
+def test_event_files_have_what_is_measured(workspace: Workspace) -> None:
+    folder = workspace.start("run", TENSORBOARD, "epochs=2")
     found = scalars(folder.path / "tensorboard")
-    told = {type(event): event for event in place.told}
+    told = {type(event): event for event in workspace.events}
     logged, epoch, held_out = told[Logged], told[EpochEnded], told[Evaluated]
     assert isinstance(logged, Logged)
     assert found["train/loss", 10] == pytest.approx(logged.loss)
@@ -68,11 +68,11 @@ def test_event_files_have_what_is_measured(place: Place) -> None:
     assert "settings/text_summary" in tags
 
 
-def test_steps_by_hand_are_logged_too(place: Place) -> None:
-    out = place.folder / "by-hand"
+def test_steps_by_hand_are_logged_too(workspace: Workspace) -> None:
+    out = workspace.folder / "by-hand"
     settings = {"log": ["tensorboard"], "steps": 20, "log_every": 1}
-    data = load_file(place.folder / "points.safetensors")
-    program = meganeura.load(str(place.folder / "fit.mgn"))
+    data = load_file(workspace.folder / "points.safetensors")
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
     with program.trainer(device="cpu", settings=settings, out=out) as trainer:
         result = trainer.step({"x": data["train.x"][:4], "y": data["train.y"][:4]})
         measured = trainer.evaluate({"x": data["test.x"], "y": data["test.y"]})
@@ -81,9 +81,9 @@ def test_steps_by_hand_are_logged_too(place: Place) -> None:
     assert found["held_out/loss", 1] == pytest.approx(measured["loss"])
 
 
-def test_a_run_that_goes_on_voids_what_came_after_its_checkpoint(place: Place) -> None:
-    place.start("run", TENSORBOARD, steps=7)
-    folder = place.resume("run")
+def test_a_run_that_goes_on_voids_what_came_after_its_checkpoint(workspace: Workspace) -> None:
+    workspace.start("run", TENSORBOARD, steps=7)
+    folder = workspace.resume("run")
     found = records(folder.path / "tensorboard")
     starts = [each.step for each in found if each.HasField("session_log")]
     assert starts == [8]
@@ -91,19 +91,19 @@ def test_a_run_that_goes_on_voids_what_came_after_its_checkpoint(place: Place) -
 
 
 def test_a_missing_library_is_said_before_anything_runs(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(ProblemError, match=r"E0564.*tensorboardX"):
-        place.job(TENSORBOARD)
+        workspace.job(TENSORBOARD)
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(ProblemError, match=r"E0564.*wandb"):
-        place.job(WANDB)
+        workspace.job(WANDB)
 
 
-def test_another_log_is_refused(place: Place) -> None:
+def test_another_log_is_refused(workspace: Workspace) -> None:
     with pytest.raises(ProblemsError, match=r"E0513.*tensorboard or wandb"):
-        place.job('log=["csv"]')
+        workspace.job('log=["csv"]')
 
 
 class RefusedError(Exception):
@@ -133,10 +133,12 @@ class Recorded:
         self.codes.append(exit_code)
 
 
-def test_weights_and_biases_is_told_the_same(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_and_biases_is_told_the_same(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     library = Recorded()
     monkeypatch.setitem(sys.modules, "wandb", library)
-    folder = place.start("run", WANDB, "epochs=1")
+    folder = workspace.start("run", WANDB, "epochs=1")
     assert library.options["name"] == "run"
     assert library.options["dir"] == str(folder.path.resolve())
     assert library.options["config"]["optimizer"]["lr"] == 0.01
@@ -145,23 +147,23 @@ def test_weights_and_biases_is_told_the_same(place: Place, monkeypatch: pytest.M
 
 
 def test_a_run_that_fails_is_failed_there_too(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = Recorded()
     monkeypatch.setitem(sys.modules, "wandb", library)
-    place.run_folder("run").report.mkdir()
+    workspace.run_folder("run").report.mkdir()
     with pytest.raises(ProblemError, match=r"E0534"):
-        place.start("run", WANDB)
+        workspace.start("run", WANDB)
     assert library.codes == [1]
 
 
 def test_what_the_library_refuses_is_a_problem(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def begin() -> None:
         raise RefusedError("no key")
 
     monkeypatch.setitem(sys.modules, "wandb", Recorded(begin))
     with pytest.raises(ProblemError, match=r"E0622"):
-        place.start("run", WANDB)
-    assert not [*(place.folder / "run").iterdir()]
+        workspace.start("run", WANDB)
+    assert not [*(workspace.folder / "run").iterdir()]

@@ -22,7 +22,7 @@ from meganeura_runtime.train.report.run_records import ShownFile
 from meganeura_runtime.train.report.run_summary import summary_of
 from meganeura_runtime.train.report.shown_data import BUDGET, LARGEST, shown_data
 from meganeura_runtime.train.shown import FOLDER, Shown, png, sheet
-from tests.runtime.runs import PROGRAM, Place
+from tests.runtime.runs import PROGRAM, Workspace
 
 SHOWING = PROGRAM.replace(
     "  minimize cross_entropy(h |> fc2: linear(3), y)\n",
@@ -34,16 +34,16 @@ SHOWING = PROGRAM.replace(
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
 
 
-def test_a_run_writes_what_its_program_shows(place: Place) -> None:
-    before = place.job().program_hash
-    place.write(SHOWING)
-    assert place.job().program_hash == before
-    folder = place.start("run", steps=7)
-    folder = place.resume("run")
+def test_a_run_writes_what_its_program_shows(workspace: Workspace) -> None:
+    before = workspace.job().program_hash
+    workspace.write(SHOWING)
+    assert workspace.job().program_hash == before
+    folder = workspace.start("run", steps=7)
+    folder = workspace.resume("run")
     shown = sorted(path.name for path in (folder.path / FOLDER).iterdir())
     assert shown == [
         f"{name}-{step:08}.{kind}"
@@ -57,7 +57,7 @@ def test_a_run_writes_what_its_program_shows(place: Place) -> None:
     counts = np.array(matrix["rows"]) * matrix["examples"]
     assert (matrix["examples"], counts.shape) == (5, (3, 3))
     np.testing.assert_allclose(counts, np.rint(counts), atol=1e-5)
-    labels = load_file(place.folder / "points.safetensors")["test.y"]
+    labels = load_file(workspace.folder / "points.safetensors")["test.y"]
     np.testing.assert_allclose(counts.sum(1), np.bincount(labels, minlength=3), atol=1e-5)
     found = run_data(summary_of(folder.path))["shown"]
     assert isinstance(found, list)
@@ -67,14 +67,14 @@ def test_a_run_writes_what_its_program_shows(place: Place) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "wgpu:0", "xla:cpu"])
-def test_a_classifier_shows_its_confusion_by_itself(place: Place, device: str) -> None:
+def test_a_classifier_shows_its_confusion_by_itself(workspace: Workspace, device: str) -> None:
     """As the block of the standard library has it, also over batches of two sizes."""
     accuracy = "  metric accuracy = mean(y == argmax(logits, 1))\n"
     own = "  show own = confusion_matrix(logits, y)\n"
     text = SHOWING[: SHOWING.index("  show")] + accuracy + own + SHOWING[SHOWING.index("  run:") :]
-    place.write(text)
-    program = meganeura.load(str(place.folder / "fit.mgn"))
-    run = program.train(device=device, settings={"epochs": 1}, out=place.folder / "run")
+    workspace.write(text)
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
+    run = program.train(device=device, settings={"epochs": 1}, out=workspace.folder / "run")
     files = {path.name.split("-")[0]: path for path in (run.folder / FOLDER).iterdir()}
     assert files.keys() == {"confusion", "own"}
     itself, asked = (json.loads(files[name].read_text()) for name in ("confusion", "own"))
@@ -83,13 +83,13 @@ def test_a_classifier_shows_its_confusion_by_itself(place: Place, device: str) -
     assert trace == pytest.approx(run.held_out[-1]["accuracy"], abs=1e-6)
 
 
-def test_what_is_no_classifier_shows_nothing(place: Place) -> None:
+def test_what_is_no_classifier_shows_nothing(workspace: Workspace) -> None:
     for metric in ("mean(argmax(logits, 1) == argmax(x, 1))", "mean(argmax(logits, 0) == iota(3))"):
         at = SHOWING.index("  show")
         text = f"{SHOWING[:at]}  metric m = {metric}\n{SHOWING[SHOWING.index('  run:') :]}"
-        place.write(text)
-        place.start(metric[13:21], "epochs=1")
-        assert not (place.folder / metric[13:21] / FOLDER).exists()
+        workspace.write(text)
+        workspace.start(metric[13:21], "epochs=1")
+        assert not (workspace.folder / metric[13:21] / FOLDER).exists()
     wide = np.zeros((2, 60), np.float32)
     for classes, shown in ((50, {"accuracy", NAME}), (51, {"accuracy"})):
         build = Builder()
@@ -104,10 +104,10 @@ def test_what_is_no_classifier_shows_nothing(place: Place) -> None:
             assert (matrix.sum(), matrix[3, 0]) == (0.5, 0.5)
 
 
-def test_what_is_shown_is_nothing_a_schedule_follows(place: Place) -> None:
-    place.write(SHOWING)
+def test_what_is_shown_is_nothing_a_schedule_follows(workspace: Workspace) -> None:
+    workspace.write(SHOWING)
     with pytest.raises(ProblemError) as error:
-        place.job('schedule=plateau(metric="show points")')
+        workspace.job('schedule=plateau(metric="show points")')
     assert isinstance(error.value.problem, NothingToFollow)
     assert error.value.problem.known == ("loss",)
 

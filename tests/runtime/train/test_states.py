@@ -13,7 +13,7 @@ from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.train.events import Logged
-from tests.runtime.runs import STEPS, Place
+from tests.runtime.runs import STEPS, Workspace
 
 ROTATING = """\
 block Rotate()(x: [n, 6]) -> [n, 6], [6]:
@@ -42,14 +42,14 @@ train fit(x: [batch, 6]):
 """
 
 
-def assert_rotated(place: Place, open_session: OpenSession, optimize: str) -> None:
-    place.write(ROTATING)
+def assert_rotated(workspace: Workspace, open_session: OpenSession, optimize: str) -> None:
+    workspace.write(ROTATING)
     rotated = np.roll([1.0, 5.0, 7.0], -7)
-    folder = place.start("run", optimize, steps=7, open_session=open_session)
+    folder = workspace.start("run", optimize, steps=7, open_session=open_session)
     assert states(folder.checkpoint) == list(rotated)
-    folder = place.resume("run", steps=None, open_session=open_session)
+    folder = workspace.resume("run", steps=None, open_session=open_session)
     assert states(folder.weights) == list(np.roll(rotated, 7 - STEPS))
-    logged = [event for event in place.told if isinstance(event, Logged)]
+    logged = [event for event in workspace.events if isinstance(event, Logged)]
     assert [each.step for each in logged] == list(range(1, STEPS + 1))
     for each in logged:
         before = (1.0, 5.0, 7.0)[(each.step - 1) % 3]
@@ -63,19 +63,19 @@ def states(path: Path) -> list[float]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
 
 
 @pytest.mark.parametrize("optimize", ["optimize=true", "optimize=false"])
-def test_states_rotate(place: Place, optimize: str) -> None:
-    assert_rotated(place, ReferenceSession, optimize)
+def test_states_rotate(workspace: Workspace, optimize: str) -> None:
+    assert_rotated(workspace, ReferenceSession, optimize)
 
 
 @pytest.mark.adapter
 @pytest.mark.parametrize("optimize", ["optimize=true", "optimize=false"])
-def test_states_rotate_on_an_adapter(place: Place, device: Device, optimize: str) -> None:
+def test_states_rotate_on_an_adapter(workspace: Workspace, device: Device, optimize: str) -> None:
     def on_adapter(graph: Graph) -> Session:
         return WebGpuSession(plan_graph(graph, device.limits, device.style), device)
 
-    assert_rotated(place, on_adapter, optimize)
+    assert_rotated(workspace, on_adapter, optimize)

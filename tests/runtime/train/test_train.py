@@ -58,7 +58,7 @@ from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.recipe import SizedStep, training_settings
 from meganeura_runtime.train.run_folder import RunFolder, named_folder, new_folder
 from meganeura_runtime.train.training_problems import LossNotFinite
-from tests.runtime.runs import Place
+from tests.runtime.runs import Workspace
 
 EXAMPLES = 10
 X = np.arange(1, EXAMPLES + 1, dtype=np.float32).reshape(EXAMPLES, 1) / EXAMPLES
@@ -490,8 +490,8 @@ def test_a_line_of_the_metrics_speaks_of_a_step_or_is_left_out() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_hosts_train_together_on_so_many_devices_as_is_said(count: int, tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    job = prepare(pipeline.load(str(place.folder / "fit.mgn")), "fit", place.folder)
+    workspace = Workspace(tmp_path)
+    job = prepare(pipeline.load(str(workspace.folder / "fit.mgn")), "fit", workspace.folder)
     device = cast("OpenDevice", SimpleNamespace(hosts=SimpleNamespace(count=count)))
     if count == 1:
         assert job.spread_over(device) is device

@@ -28,7 +28,7 @@ from meganeura_runtime.train.events import (
     Stepped,
     StoppedEarly,
 )
-from tests.runtime.runs import Place, contents
+from tests.runtime.runs import Workspace, contents
 
 DEVICES = ("cpu", "wgpu:0", "xla:cpu")
 LINEAR = """\
@@ -55,8 +55,8 @@ train fit(x: [batch, 6]):
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
 
 
 def points(examples: int, seed: int = 0) -> dict[str, Array]:
@@ -66,10 +66,10 @@ def points(examples: int, seed: int = 0) -> dict[str, Array]:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_accumulation_on_a_device(place: Place, device: str) -> None:
+def test_accumulation_on_a_device(workspace: Workspace, device: str) -> None:
     """Four small batches are the large one; in the middle of them a run is saved and goes on."""
-    place.write(LINEAR)
-    program = meganeura.load(str(place.folder / "fit.mgn"))
+    workspace.write(LINEAR)
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
     schedule = {"schedule": "cosine()"}
     several = {"batch": 2, "accumulate": 4, "steps": 12, "ema": 0.5, **schedule}
     with program.trainer(
@@ -84,7 +84,7 @@ def test_accumulation_on_a_device(place: Place, device: str) -> None:
             data = points(8, step // 4)
             at = slice(2 * (step % 4), 2 * (step % 4) + 2)
             if step == 6:
-                parts.save(place.folder / "middle")
+                parts.save(workspace.folder / "middle")
             rates.append(parts.step({name: each[at] for name, each in data.items()}).learning_rate)
         found = {**parts.weights, **parts.states}
     assert len(set(rates)) == 3
@@ -96,7 +96,7 @@ def test_accumulation_on_a_device(place: Place, device: str) -> None:
             atol=2e-5,
             err_msg=name,
         )
-    with program.trainer(device=device, resume=place.folder / "middle") as again:
+    with program.trainer(device=device, resume=workspace.folder / "middle") as again:
         for step in range(6, 12):
             data = points(8, step // 4)
             at = slice(2 * (step % 4), 2 * (step % 4) + 2)
@@ -112,10 +112,10 @@ def steps_of(trainer: meganeura.Trainer) -> list[Session]:
     return sorted((each.innermost for each in session.opened), key=lambda one: -len(one.inputs))
 
 
-def test_batches_before_an_update_compute_none(place: Place) -> None:
+def test_batches_before_an_update_compute_none(workspace: Workspace) -> None:
     """Their kernels are those of the gradients, and no memory is taken besides that of the step."""
-    place.write(LINEAR)
-    program = meganeura.load(str(place.folder / "fit.mgn"))
+    workspace.write(LINEAR)
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
     settings = {"batch": 2, "accumulate": 4, "ema": 0.9, "clip_norm": 1.0}
     with program.trainer(device="wgpu:0", settings=settings) as trainer:
         trainer.step(points(2))
@@ -137,9 +137,9 @@ def test_batches_before_an_update_compute_none(place: Place) -> None:
         assert len(alone.plan.dispatches) == 13
 
 
-def test_batches_before_an_update_compute_none_elsewhere(place: Place) -> None:
-    place.write(LINEAR)
-    program = meganeura.load(str(place.folder / "fit.mgn"))
+def test_batches_before_an_update_compute_none_elsewhere(workspace: Workspace) -> None:
+    workspace.write(LINEAR)
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
     with program.trainer(device="cpu", settings={"batch": 2, "accumulate": 4}) as trainer:
         trainer.step(points(2))
         graphs = [
@@ -164,9 +164,9 @@ def is_xla(session: Session) -> TypeGuard[XlaSession]:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_an_update_that_is_not_finite_is_left_out(place: Place, device: str) -> None:
-    place.write(RISKY)
-    program = meganeura.load(str(place.folder / "fit.mgn"))
+def test_an_update_that_is_not_finite_is_left_out(workspace: Workspace, device: str) -> None:
+    workspace.write(RISKY)
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
     good = {"x": points(4)["x"]}
     nan, inf = good["x"].copy(), good["x"].copy()
     nan[0, 0], inf[1, 2] = -100, np.inf
@@ -183,62 +183,64 @@ def test_an_update_that_is_not_finite_is_left_out(place: Place, device: str) -> 
         assert int(trainer.states["optimizer.step"]) == 2
 
 
-def test_a_run_skips_or_goes_on(place: Place) -> None:
+def test_a_run_skips_or_goes_on(workspace: Workspace) -> None:
     data = {f"{split}.x": points(8)["x"] for split in ("train", "test")}
     data["train.x"][3, 0] = -100
-    save_file(data, place.folder / "points.safetensors")
-    place.write(RISKY.replace("run:\n", 'run:\n    data = "points.safetensors"\n    epochs = 2\n'))
+    save_file(data, workspace.folder / "points.safetensors")
+    workspace.write(
+        RISKY.replace("run:\n", 'run:\n    data = "points.safetensors"\n    epochs = 2\n')
+    )
     with pytest.raises(ProblemError, match="E0550"):
-        place.start("stops")
-    place.told.clear()
-    skips = place.start("skips", "not_finite=skip")
-    found = [event for event in place.told if isinstance(event, NotFinite)]
+        workspace.start("stops")
+    workspace.events.clear()
+    skips = workspace.start("skips", "not_finite=skip")
+    found = [event for event in workspace.events if isinstance(event, NotFinite)]
     assert len(found) == 2
     assert all(event.is_skipped for event in found)
     assert all(np.isfinite(each).all() for each in load_file(skips.weights).values())
-    place.told.clear()
-    ignores = place.start("ignores", "not_finite=ignore")
-    assert not any(event.is_skipped for event in place.told if isinstance(event, NotFinite))
+    workspace.events.clear()
+    ignores = workspace.start("ignores", "not_finite=ignore")
+    assert not any(event.is_skipped for event in workspace.events if isinstance(event, NotFinite))
     assert not all(np.isfinite(each).all() for each in load_file(ignores.weights).values())
 
 
-def test_averages_are_what_is_evaluated_and_saved(place: Place) -> None:
-    place.write(LINEAR)
-    run = place.start("run", "ema=0.8")
+def test_averages_are_what_is_evaluated_and_saved(workspace: Workspace) -> None:
+    workspace.write(LINEAR)
+    run = workspace.start("run", "ema=0.8")
     kept, weights = load_file(run.checkpoint), load_file(run.weights)
     np.testing.assert_array_equal(weights["fc2.bias"], kept["optimizer.fc2.bias.average"])
     assert (kept["fc2.bias"] != weights["fc2.bias"]).any()
     with safe_open(run.weights, "np") as file:
         assert file.metadata()["weights"] == "exponential moving average, decay 0.8"
-    program = meganeura.load(str(place.folder / "fit.mgn"))
-    data = load_file(place.folder / "points.safetensors")
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
+    data = load_file(workspace.folder / "points.safetensors")
     held_out = {"x": data["test.x"], "y": data["test.y"]}
     with program.trainer(device="cpu", resume=run.path) as trainer:
         measured = trainer.evaluate(held_out)["loss"]
     with program.trainer(device="cpu", weights=run.weights) as trainer:
         assert trainer.evaluate(held_out)["loss"] == measured
-    last = [event for event in place.told if isinstance(event, Evaluated)][-1]
+    last = [event for event in workspace.events if isinstance(event, Evaluated)][-1]
     assert last.loss == measured
 
 
 @pytest.mark.parametrize("steps", [7, 11])
-def test_all_of_it_resumed_is_uninterrupted(place: Place, steps: int) -> None:
-    place.write(LINEAR)
+def test_all_of_it_resumed_is_uninterrupted(workspace: Workspace, steps: int) -> None:
+    workspace.write(LINEAR)
     options = ("accumulate=3", "ema=0.9", "not_finite=skip", "best=highest accuracy")
-    whole = place.start("whole", *options)
-    place.start("part", *options, steps=steps)
-    part = place.resume("part")
+    whole = workspace.start("whole", *options)
+    workspace.start("part", *options, steps=steps)
+    part = workspace.resume("part")
     for file in ("checkpoint", "weights", "best"):
         assert contents(getattr(part, file)) == contents(getattr(whole, file))
 
 
-def test_the_best_is_that_of_its_metric(place: Place) -> None:
-    place.write(LINEAR)
+def test_the_best_is_that_of_its_metric(workspace: Workspace) -> None:
+    workspace.write(LINEAR)
     for best, better in (("highest accuracy", max), ("lowest accuracy", min)):
-        place.told.clear()
-        run = place.start(best.split()[0], f"best={best}", "optimizer=adam(lr=0.2)")
+        workspace.events.clear()
+        run = workspace.start(best.split()[0], f"best={best}", "optimizer=adam(lr=0.2)")
         values: list[float] = []
-        for event in place.told:
+        for event in workspace.events:
             if isinstance(event, Evaluated):
                 value = event.metrics["accuracy"]
                 assert event.best == (not values or better([*values, value]) != better(values))
@@ -246,52 +248,54 @@ def test_the_best_is_that_of_its_metric(place: Place) -> None:
         assert run.best.is_file()
 
 
-def test_a_run_ends_when_nothing_gets_better(place: Place) -> None:
-    place.write(LINEAR)
+def test_a_run_ends_when_nothing_gets_better(workspace: Workspace) -> None:
+    workspace.write(LINEAR)
     still = ("optimizer=sgd(lr=1e-12)", "stop_after=2", "epochs=9")
-    run = place.start("run", *still)
-    (early,) = [event for event in place.told if isinstance(event, StoppedEarly)]
+    run = workspace.start("run", *still)
+    (early,) = [event for event in workspace.events if isinstance(event, StoppedEarly)]
     assert (early.step, early.evaluations, early.metric) == (15, 2, "loss")
-    finished = place.told[-1]
+    finished = workspace.events[-1]
     assert isinstance(finished, Finished)
     assert (finished.steps, finished.interrupted) == (15, False)
     assert run.weights.is_file()
-    place.told.clear()
-    place.resume("run")
-    assert not [event for event in place.told if isinstance(event, Stepped)]
-    place.resume("run", "stop_after=3")
-    assert len([event for event in place.told if isinstance(event, Stepped)]) == 5
+    workspace.events.clear()
+    workspace.resume("run")
+    assert not [event for event in workspace.events if isinstance(event, Stepped)]
+    workspace.resume("run", "stop_after=3")
+    assert len([event for event in workspace.events if isinstance(event, Stepped)]) == 5
 
 
-def test_what_cannot_be_is_refused(place: Place) -> None:
-    place.write(LINEAR)
+def test_what_cannot_be_is_refused(workspace: Workspace) -> None:
+    workspace.write(LINEAR)
     with pytest.raises(ProblemError, match="E0549"):
-        place.job("best=highest acuracy")
+        workspace.job("best=highest acuracy")
     for wrong in ("best=accuracy", "not_finite=panic", "ema=1.0", "accumulate=0", "stop_after=0"):
         with pytest.raises(ProblemsError, match="E0513"):
-            place.job(wrong)
-    data = load_file(place.folder / "points.safetensors")
-    save_file({"x": data["train.x"], "y": data["train.y"]}, place.folder / "points.safetensors")
+            workspace.job(wrong)
+    data = load_file(workspace.folder / "points.safetensors")
+    save_file({"x": data["train.x"], "y": data["train.y"]}, workspace.folder / "points.safetensors")
     with pytest.raises(ProblemError, match="E0573"):
-        place.job("stop_after=2")
+        workspace.job("stop_after=2")
 
 
 @pytest.mark.parametrize("kind", [Logged, Evaluated])
-def test_an_observer_ends_a_run_and_leaves_it_whole(place: Place, kind: type[Event]) -> None:
-    place.write(LINEAR)
+def test_an_observer_ends_a_run_and_leaves_it_whole(
+    workspace: Workspace, kind: type[Event]
+) -> None:
+    workspace.write(LINEAR)
     seen: list[Event] = []
 
     def stop(event: Event) -> None:
         if isinstance(event, kind):
             raise StopTraining
 
-    program = meganeura.load(str(place.folder / "fit.mgn"))
-    run = program.train(device="cpu", out=place.folder / "run", watch=[stop, seen.append])
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
+    run = program.train(device="cpu", out=workspace.folder / "run", watch=[stop, seen.append])
     assert run.steps == (1 if kind is Logged else 5)
     assert isinstance(seen[-1], Finished)
     assert seen[-1].interrupted
     with run.trainer(device="cpu") as trainer:
         assert trainer.steps == run.steps
-    place.resume("run")
-    whole = place.start("whole")
-    assert contents(place.folder / "run" / "weights.safetensors") == contents(whole.weights)
+    workspace.resume("run")
+    whole = workspace.start("whole")
+    assert contents(workspace.folder / "run" / "weights.safetensors") == contents(whole.weights)

@@ -150,7 +150,7 @@ class Region:
         if self._time is not None:
             making.of[self._time.id] = self._counted(making.build, round_number, backward=backward)
         roots = [*(each.next for each in carries), *(one.value for one in collected)]
-        making.capture([*inside, *(root for root in roots if not self.depends(root))])
+        making.capture(inside, [root for root in roots if not self.depends(root)])
         if not (carries or slices or making.captured):
             # A value without operands is a leaf, so that a loop has at least one.
             making.captured.append(self.build.add(Constant(0, DType.I32)))
@@ -189,18 +189,18 @@ class _Making:
         """A leaf of the body."""
         return self.build.add(Input(name, of.dtype, of.shape))
 
-    def capture(self, values: Sequence[Value]) -> None:
-        """Declare what is read from outside.
+    def capture(self, inside: Sequence[Value], outside: Sequence[Value]) -> None:
+        """Declare what values of the body read from outside, and what it gives as it is.
 
         Numbers, and what merely repeats a smaller tensor, are made in the body.
         """
-        inside = {value.id for value in values if value.operands}
+        made = {value.id for value in inside if value.operands}
         wanted: list[Value] = []
-        for value in values:
+        for value in inside:
             wanted += () if value.id in self.of else (*value.operands, value)
-        for value in wanted:
+        for value in (*wanted, *outside):
             source = _repeated(value)
-            known = source.id in self.of or source.id in inside
+            known = source.id in self.of or source.id in made
             if known or isinstance(source.op, Constant | Iota):
                 continue
             name = f"{CAPTURED}{len(self.captured)}"

@@ -8,8 +8,8 @@ XLA decides by a model of one kernel and its readers. It does not see that
   new value takes its memory. So the two products of a cotangent dy, dw = x^T dy and dx = dy w^T,
   are computed before either is read;
 - updates of small parameters take no time but that of their launches. Kernels of one shape that
-  read an array which is not a scalar become one kernel: so a scalar that all of them read is spread
-  to such an array first.
+  read an array which is not a scalar become one kernel: so scalars that all of them read are spread
+  to such arrays first.
 """
 
 from collections import defaultdict
@@ -77,19 +77,19 @@ def _reads_updated(value: Value, graph: Graph) -> bool:
 
 
 def _shared(graph: Graph) -> Iterator[tuple[int, int]]:
-    """For each shape of small parameters the spread scalar that most of their updates read."""
+    """For each shape of small parameters the spread scalars that most of their updates read."""
     reads: defaultdict[tuple[TensorType, Hashable], list[Value]] = defaultdict(list)
     for value in _in_small_updates(graph):
         for each in filter(_is_spread, value.operands):
             reads[each.type, _scalar(each)].append(each)
-    most: dict[TensorType, list[Value]] = {}
+    most: defaultdict[TensorType, int] = defaultdict(lambda: FEW)
     for (of, _), some in reads.items():
-        if len(some) >= FEW:
-            most[of] = max(most.get(of, []), some, key=len)
+        most[of] = max(most[of], len(some))
     positions = {value.id: position for position, value in enumerate(graph.values)}
-    for some in most.values():
-        first = min(some, key=lambda each: positions[each.id])
-        yield from ((each.id, first.id) for each in some)
+    for (of, _), some in reads.items():
+        if len(some) == most[of]:
+            first = min(some, key=lambda each: positions[each.id])
+            yield from ((each.id, first.id) for each in some)
 
 
 def _in_small_updates(graph: Graph) -> Iterator[Value]:

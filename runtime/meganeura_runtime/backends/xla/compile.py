@@ -29,11 +29,12 @@ from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention,
 from meganeura_runtime.backends.xla.layouts import layout_of
 from meganeura_runtime.backends.xla.lowering.table import IN_BFLOAT16, ON_ONE_GPU, Lowering
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
-from meganeura_runtime.backends.xla.one_reading import in_one_reading
+from meganeura_runtime.backends.xla.one_pass_variance import with_one_pass_variances
 from meganeura_runtime.backends.xla.partial_sums import PartialSums
 from meganeura_runtime.backends.xla.placement import OneDevice, Placement
 from meganeura_runtime.backends.xla.relu_masks import with_masks_of_results
 from meganeura_runtime.backends.xla.step import copy_of, step_function
+from meganeura_runtime.backends.xla.step_counters import counters_of, without_updates
 from meganeura_runtime.backends.xla.support import SUPPORT
 
 Arguments = dict[str, jax.ShapeDtypeStruct]
@@ -55,7 +56,7 @@ class Program:
             graph = fuse_attention(graph, CUDNN, is_taken)
         graph = _lowered(graph)
         if precision is ComputePrecision.BF16:
-            graph = in_one_reading(graph, _rounded(graph))
+            graph = with_one_pass_variances(graph, _rounded(graph))
             graph = with_masks_of_results(graph, _rounded(graph))
         return Program(graph, precision, placement)
 
@@ -112,9 +113,16 @@ class Program:
         formats = {name: self.formats[name] for name in self.copies}
         return jax.jit(_in_bfloat16, out_shardings=formats)
 
+    @cached_property
+    def counters(self) -> Mapping[str, int]:
+        """What a step that is run, not exported, leaves to the host to add to some states."""
+        return counters_of(self.graph)
+
     def compiled(self) -> Compiled:
-        """The step as a program of the devices; raises `DeviceError`."""
-        jitted, arguments = self._traceable(self.formats)
+        """The step as a program of the devices, but for counters; raises `DeviceError`."""
+        jitted, arguments = self._traceable(
+            without_updates(self.graph, self.counters), self.formats
+        )
         options = compiler_options(self.graph, self.precision, self.placement)
         with explained():
             if self.placement.platform == "gpu" and count_convolutions(self.graph):
@@ -123,7 +131,7 @@ class Program:
 
     def exported(self) -> str:
         """The step in StableHLO, which has no layouts."""
-        jitted, arguments = self._traceable(self.persistent)
+        jitted, arguments = self._traceable(self.graph, self.persistent)
         return export.export(jitted)(*arguments).mlir_module()
 
     @property
@@ -146,13 +154,12 @@ class Program:
         return isinstance(self.placement, OneDevice) and self.placement.platform == "gpu"
 
     def _traceable(
-        self, places: Mapping[str, Format] | Mapping[str, Sharding]
+        self, graph: Graph, places: Mapping[str, Format] | Mapping[str, Sharding]
     ) -> tuple[Wrapped, tuple[Arguments, Arguments, Arguments]]:
         """The function (updated, constant, fed) to outputs and updates, and its arguments.
 
         What it updates is donated: the new values take the memory of the old ones.
         """
-        graph = self.graph
         persistent, fed = leaf_types(graph)
         arguments = _arguments(persistent, places)
         updated = {name: each for name, each in arguments.items() if name in graph.updates}

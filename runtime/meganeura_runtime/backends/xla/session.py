@@ -54,8 +54,11 @@ class XlaSession(Session):
         self.program = program
         self._arrays: DeviceArrays = {}
         """What is kept; sessions that share it have one dictionary."""
-        self._updated = [name for name in persistent if name in program.graph.updates]
-        self._constant = [name for name in persistent if name not in program.graph.updates]
+        updated = program.graph.updates.keys() - program.counters.keys()
+        self._updated = [name for name in persistent if name in updated]
+        self._constant = [name for name in persistent if name not in updated]
+        self._counted: dict[str, int] = {}
+        """What is to be added to states; sessions that share arrays have one dictionary."""
         self._copies: dict[str, tuple[jax.Array, jax.Array]] = {}
         """Of a parameter the array that was copied, and its copy in bfloat16."""
         self._running: deque[list[jax.Array]] = deque()
@@ -118,22 +121,27 @@ class XlaSession(Session):
         if not isinstance(other, XlaSession) or other.program.formats != self.program.formats:
             raise SessionError(NOT_ALIKE)
         self._arrays, self._copies = other._arrays, other._copies  # noqa: SLF001 - of this class
+        self._counted = other._counted  # noqa: SLF001
 
     @property
     def arrays(self) -> Mapping[str, jax.Array]:
         """The parameters and states where they lie; the next step overwrites those it updates."""
+        self._add_counted()
         return self._arrays
 
     def _put(self, name: str, array: Array) -> None:
         with explained():
             # Without `may_alias` the caller's own memory could become the parameter's.
             self._arrays[name] = placed_whole(array, self.program.formats[name])
+        self._counted.pop(name, None)
 
     def _get(self, name: str) -> Array:
+        self._add_counted()
         return on_host(self._arrays[name])
 
     def persistent(self) -> dict[str, Array]:
         """Read all parameters and states, all copies under way at once."""
+        self._add_counted()
         for array in self._arrays.values():
             if array.is_fully_addressable:
                 array.copy_to_host_async()
@@ -160,6 +168,8 @@ class XlaSession(Session):
         try:
             with explained():
                 self._make_room()
+                if self._counted.keys() - self.program.counters.keys():
+                    self._add_counted()
                 arrays, copies = self._arrays, self._copied()
                 updated = {name: arrays[name] for name in self._updated}
                 constant = {name: arrays[name] for name in self._constant}
@@ -169,6 +179,8 @@ class XlaSession(Session):
                 arrays.update({name: new[name] for name in self._updated})
                 for name in copies.keys() & {*self._updated}:
                     self._copies[name] = arrays[name], new[copy_of(name)]
+                for name, added in self.program.counters.items():
+                    self._counted[name] = self._counted.get(name, 0) + added
         except OutOfMemoryError as error:
             need = step_memory(self.program.graph, self.compiled)
             raise MemoryExceededError(need, None) from error
@@ -196,6 +208,14 @@ class XlaSession(Session):
             copies = self.program.rounded(sources)
             known |= {name: (each, copies[name]) for name, each in sources.items()}
         return {name: known[name][1] for name in sources}
+
+    def _add_counted(self) -> None:
+        """Add to states what the steps so far count."""
+        for name, count in [*self._counted.items()]:
+            array = on_host(self._arrays[name])
+            # Only arrays of an axis wrap around without a warning.
+            total = array.reshape(1) + np.array([count]).astype(array.dtype)
+            self._put(name, total.reshape(()))
 
     def _make_room(self) -> None:
         """Wait for the step before the last few."""

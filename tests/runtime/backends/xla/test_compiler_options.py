@@ -112,6 +112,18 @@ def test_small_collectives_are_launched_by_cuda_graphs(
     assert "CONVOLUTION" in types
 
 
+@pytest.mark.parametrize(("size", "combined"), [(8, 30 << 20), (8192, 64 << 20)])
+def test_a_few_collectives_sum_large_gradients(size: int, combined: int) -> None:
+    mesh = Mesh([named("xla:cpu")], (AXIS,))
+    name = "xla_gpu_all_reduce_combine_threshold_bytes"
+    data, fsdp = (
+        compiler_options(step(size), F32, Gpus(mesh, each, {})) for each in DeviceSharding
+    )
+    assert data[name] == combined
+    assert name not in fsdp
+    assert name not in compiler_options(step(size), F32, gpu())
+
+
 @pytest.mark.parametrize("precision", [BF16, F32])
 def test_convolutions_are_launched_by_cuda_graphs(precision: ComputePrecision) -> None:
     found = compiler_options(convolution(), precision, gpu())

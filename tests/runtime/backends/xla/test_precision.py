@@ -32,7 +32,7 @@ from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.device import XlaDevice
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
-from tests.runtime.runs import Place
+from tests.runtime.runs import Workspace
 from tests.samples import SAMPLES
 
 BF16, F32, TF32 = ComputePrecision.BF16, ComputePrecision.F32, ComputePrecision.TF32
@@ -200,7 +200,7 @@ def test_contractions_are_within_the_rounding_of_their_operands() -> None:
     feeds: dict[str, Array] = {}
     outputs: dict[str, Value] = {}
     for number, sample in enumerate(CONTRACTIONS.values()):
-        names = [f"x{number}.{place}" for place in range(len(sample.operands))]
+        names = [f"x{number}.{workspace}" for workspace in range(len(sample.operands))]
         leaves = [
             build.add(Input(name, each.dtype, each.shape))
             for name, each in zip(names, sample.types, strict=True)
@@ -239,10 +239,10 @@ def test_a_training_in_bf16_learns_what_one_in_f32_does(tmp_path: Path) -> None:
 
 
 def test_a_run_goes_on_in_another_precision(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+    workspace = Workspace(tmp_path)
     device = choose_device("xla:cpu", precision=ComputePrecision.BF16)
-    place.start("run", "precision=bf16", "epochs=2", steps=7, open_session=device.open)
-    folder = place.resume("run", "precision=f32")
+    workspace.start("run", "precision=bf16", "epochs=2", steps=7, open_session=device.open)
+    folder = workspace.resume("run", "precision=f32")
     assert json.loads(folder.settings.read_text())["precision"] == "f32"
 
 

@@ -152,7 +152,7 @@ def statistics(axes: tuple[int, ...], *, trains: bool) -> Graph:
 
 
 @pytest.mark.parametrize(
-    ("axes", "precision", "trains", "is_one_reading"),
+    ("axes", "precision", "trains", "is_one_pass"),
     [
         ((0,), BF16, False, True),
         ((1,), BF16, False, False),
@@ -161,11 +161,11 @@ def statistics(axes: tuple[int, ...], *, trains: bool) -> Graph:
     ],
 )
 def test_a_variance_is_read_with_its_mean(
-    axes: tuple[int, ...], precision: ComputePrecision, *, trains: bool, is_one_reading: bool
+    axes: tuple[int, ...], precision: ComputePrecision, *, trains: bool, is_one_pass: bool
 ) -> None:
     graph = statistics(axes, trains=trains)
     lowered = device(precision).program(graph).graph
-    assert any(isinstance(value.op, Maximum) for value in lowered.values) == is_one_reading
+    assert any(isinstance(value.op, Maximum) for value in lowered.values) == is_one_pass
     # Means of ten standard deviations.
     feeds = {"x": numbers(64, 64), "a": numbers(64, 64, seed=1), "b": np.eye(64, dtype=np.float32)}
     feeds["x"][:, 0], feeds["a"][0] = 8, 10

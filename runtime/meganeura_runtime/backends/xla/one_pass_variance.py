@@ -1,4 +1,4 @@
-"""Sums of squared deviations from sums of squares, where both take one reading of the values.
+"""Sums of squared deviations from sums of squares, where both take one pass over the values.
 
 The variance of a batch is the mean of (x - m)^2, which can only be read once the mean m is known.
 As sum(x^2) - sum(x) m it needs the same reading as the mean, of which XLA makes one kernel; on
@@ -28,7 +28,7 @@ class Deviations:
     mean: Value
 
 
-def in_one_reading(graph: Graph, rounded: Container[int]) -> Graph:
+def with_one_pass_variances(graph: Graph, rounded: Container[int]) -> Graph:
     """The same step, where the deviations of what `rounded` names need no second reading.
 
     In an inference those of batches only.
