@@ -25,7 +25,7 @@ from onnx import ModelProto, numpy_helper
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
-from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_runtime.export.onnx.differences import distance
 from meganeura_runtime.export.onnx.export import Elaborate, export_onnx
 from meganeura_runtime.export.onnx.options import OnnxOptions
@@ -36,6 +36,8 @@ from tests.kinds import KINDS
 
 CLOSE = 1e-5
 """The largest difference of an output, in units of its largest element or of 1."""
+LEAST = 1e-3
+"""What the outputs for two inputs differ by, without which there would be little to compare."""
 
 
 def main() -> int:
@@ -86,6 +88,8 @@ def _there_and_back(name: str, folder: Path) -> str:
         allowed = max(CLOSE, 2 * rounding)
     if made.difference > allowed or len(made.sizes) < 1 + is_open:
         said += " WRONG"
+    if _variation(elaborate(made.sizes[0]).graph, values) < LEAST:
+        said += ", WRONG its outputs hardly depend on its inputs"
     back = import_onnx(path, path.with_suffix(".mgn"))
     parameters = pipeline.elaborate_model(pipeline.load(str(back.program))).parameters
     found = {each.name: each.type for each in parameters if not CONSTANT.match(each.name)}
@@ -99,6 +103,14 @@ def _there_and_back(name: str, folder: Path) -> str:
     for name_ in sorted({*wanted.items()} ^ {*found.items()}, key=str)[:3]:
         said += f", WRONG parameter {name_}"
     return said
+
+
+def _variation(graph: Graph, values: Mapping[str, Array]) -> float:
+    """How much the outputs for two random inputs differ, in units of the largest element."""
+    one, other = (reference_run(graph, values, random_inputs(graph, seed)) for seed in (0, 1))
+    return min(
+        float(np.abs(one[name] - other[name]).max() / np.abs(one[name]).max()) for name in one
+    )
 
 
 def _rounding(elaborate: Elaborate, values: Mapping[str, Array], sizes: Mapping[str, int]) -> float:
@@ -115,14 +127,22 @@ NUMBERS = {"logit_scale"}
 CONSTANT = re.compile(r"constant\d+$")
 
 
+GAIN = 1.8
+"""Variance of a kernel's elements, times how many make one output: 2 where all ends in a relu."""
+
+
 def _weights(model: Elaboration) -> dict[str, Array]:
-    """Weights as they start, with statistics as if something had been learned."""
+    """Statistics as of a trained model, and kernels by which signals neither fade nor grow much."""
     generator = np.random.default_rng(0)
     values = dict(initial_values(model.parameters, seed=0))
     for name, array in values.items():
         if array.ndim == 1 and array.dtype == np.float32:
             drawn = generator.normal(scale=0.2, size=array.shape)
             values[name] = (array + np.abs(drawn)).astype(np.float32)
+        if array.ndim > 2 and array.dtype == np.float32:
+            scale = np.sqrt(GAIN / np.prod(array.shape[1:]))
+            drawn = generator.normal(scale=scale, size=array.shape)
+            values[name] = drawn.astype(np.float32)
     return values
 
 

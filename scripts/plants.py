@@ -1803,6 +1803,20 @@ PLANTS: tuple[Plant, ...] = (
         ("tests/dsl/elaborate/test_summaries.py",),
     ),
     Plant(
+        "a parameter is as large as the data says, where its layer was of other sizes before",
+        "meganeura_dsl/elaborate/body/general_applications.py",
+        'if not all(info.kind == "cache" or _may_be_sized(info, inner) for _, info in parameters):',
+        "if False:",
+        ("tests/dsl/elaborate/test_summaries.py",),
+    ),
+    Plant(
+        "what a layer in symbols needs of its sizes is not asked where they are known",
+        "meganeura_dsl/elaborate/body/general_applications.py",
+        "if unproved and not inner.state.generalized:",
+        "if False:",
+        ("tests/dsl/elaborate/test_summaries.py",),
+    ),
+    Plant(
         "the values of a summarized layer count for nothing",
         "meganeura_dsl/elaborate/body/layer_summaries.py",
         "    build.skip(summary.values)",

@@ -55,7 +55,7 @@ def write_model(folder: Path, name: str) -> None:
     model = meganeura.load(name).model(seed=0, config=config)
     ((feed, of),) = model.inputs.items()
     shape = [cast("int", sizes.get(str(size), size)) for size in of.shape]
-    image = (np.arange(np.prod(shape)) % 17 / 17).astype(np.float32).reshape(shape)
+    image = (np.arange(np.prod(shape)) % 17).astype(np.float32).reshape(shape)
     wanted = model.run({feed: image}, device="cpu")["output"]
     folder.mkdir(parents=True, exist_ok=True)
     weights = folder / "model.safetensors"

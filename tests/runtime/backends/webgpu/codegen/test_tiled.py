@@ -5,6 +5,7 @@ import pytest
 
 from meganeura_dsl.ir.graph import Array, Op
 from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, MatMul
+from meganeura_runtime.backends.webgpu.codegen.matmul import tile_sizes
 from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import CONTRACTIONS
 from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import (
     FLAT,
@@ -57,6 +58,23 @@ def test_matrices(rows: int, terms: int, columns: int, tile: Tile, device: Devic
     a, b = numbers(rows, terms), numbers(terms, columns)
     assert tile_for(MatMul(), a, b) == tile
     assert_as_reference(*graph_of(MatMul(), a, b), device, Style.GPU)
+
+
+@pytest.mark.parametrize("sizes", [(17, 33, 41), (127, 129, 31), (16, 16, 16)])
+def test_many_products_are_written_out(
+    sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch, device: Device
+) -> None:
+    """A loop of few terms a round is for kernels that take longer to compile than to run."""
+    rows, terms, columns = sizes
+    graph, feeds = graph_of(MatMul(), numbers(rows, terms), numbers(terms, columns))
+
+    def in_rounds() -> bool:
+        return any("k++" in each for each in plan_graph(graph, DeviceLimits()).kernels)
+
+    assert in_rounds()
+    monkeypatch.setattr(tile_sizes, "FEW_PRODUCTS", 0)
+    assert not in_rounds()
+    assert_as_reference(graph, feeds, device, Style.GPU)
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,8 @@ class KvLoop:
                 start = "begins"
                 words = product.tile.terms * product.left.pitch
                 emitter.line(f"let begins = down + {step.name} * {words}u;")
-            multiply(emitter, product.tile, product.left, product.right, product.sums, start)
+            starts = start, "across"
+            multiply(emitter, product.tile, product.left, product.right, product.sums, starts)
             emitter.line("workgroupBarrier();")
 
     def _fetch_next(self, product: Product, step: Axis, portion: int) -> None:

@@ -5,7 +5,7 @@ long before they put them into the memory of the workgroup.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import is_vec4
@@ -226,16 +226,27 @@ def multiply(
     left: SharedMemoryBank,
     right: SharedMemoryBank,
     sums: str = "c",
-    start: str = "down",
+    starts: tuple[str, str] = ("down", "across"),
 ) -> None:
     """All products of the terms in the workgroup's memory, written out term by term."""
     down, across = tile.rows // tile.rows_each, tile.columns // tile.columns_each
     for k in range(tile.terms):
         for i in range(tile.rows_each // 4):
-            emitter.line(f"let x{k}_{i} = {left.four(start, k * left.pitch + 4 * i * down)};")
+            emitter.line(f"let x{k}_{i} = {left.four(starts[0], k * left.pitch + 4 * i * down)};")
         for j in range(tile.columns_each // 4):
             position = k * right.pitch + 4 * j * across
-            emitter.line(f"let y{k}_{j} = {right.four('across', position)};")
+            emitter.line(f"let y{k}_{j} = {right.four(starts[1], position)};")
         for i in range(tile.rows_each):
             for j in range(tile.columns_each // 4):
                 emitter.line(f"{sums}{i}_{j} += x{k}_{i // 4}.{'xyzw'[i % 4]} * y{k}_{j};")
+
+
+def multiply_in_rounds(
+    emitter: WgslEmitter, tile: Tile, left: SharedMemoryBank, right: SharedMemoryBank
+) -> None:
+    """The same products in the same order, of which each round of a loop has a few terms."""
+    terms = next(count for count in (4, 2, 1) if tile.terms % count == 0)
+    with emitter.block(f"for (var k = 0u; k < {tile.terms // terms}u; k++)"):
+        emitter.line(f"let x = down + k * {terms * left.pitch}u;")
+        emitter.line(f"let y = across + k * {terms * right.pitch}u;")
+        multiply(emitter, replace(tile, terms=terms), left, right, starts=("x", "y"))

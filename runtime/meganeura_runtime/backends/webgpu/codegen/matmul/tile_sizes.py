@@ -12,6 +12,8 @@ MANY_TERMS = 1 << 10
 """Terms that lanes without a common tile would read again for every row and column."""
 ENOUGH_WORKGROUPS = 1024
 """Workgroups that keep a large GPU busy to the end; half as many do if there are `MANY_TERMS`."""
+FEW_PRODUCTS = 1 << 21
+"""Products that a GPU computes in less time than its driver takes to compile them written out."""
 SHORT = 256
 """Terms of a product of matrices that is over before a large tile is worth its registers."""
 
@@ -51,6 +53,12 @@ def workgroup_count(tile: Tile, contraction: Contraction) -> int:
     rows = -(-prod(contraction.rows) // tile.rows)
     columns = -(-prod(contraction.columns) // tile.columns)
     return prod(contraction.batch) * rows * columns
+
+
+def is_short(contraction: Contraction) -> bool:
+    """Whether the time to compile its kernel is most of what it costs."""
+    sums = prod(contraction.batch) * prod(contraction.rows) * prod(contraction.columns)
+    return sums * contraction.count <= FEW_PRODUCTS
 
 
 def _is_wide(contraction: Contraction) -> bool:

@@ -5,7 +5,7 @@ tile's rows and columns from memory into registers, put what the step before fet
 can read it, and multiply. Each lane keeps `rows_each` x `columns_each` sums, columns four by four.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
@@ -26,12 +26,14 @@ from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import E
 from meganeura_runtime.backends.webgpu.codegen.matmul.output_tile import LaneResults, shared_out
 from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import (
     Operand,
+    SharedMemoryBank,
     SharedMemoryTile,
     Steps,
     multiply,
+    multiply_in_rounds,
     staged,
 )
-from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile, is_short
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     Affine,
     Axis,
@@ -95,7 +97,8 @@ def tiled_kernel(
     emitter.vec4s = vec4s_of(reads, memory, results)
     step = Axis("step", steps.count)
     reached = _reached(contraction, steps, batch, variable(step))
-    _sum_products(emitter, tile, steps, sides, (down, across), reached)
+    products = multiply_in_rounds if is_short(contraction) else multiply
+    _sum_products(emitter, tile, steps, sides, (down, across), reached, products)
     for result in results:
         write_result(emitter, memory, result)
     shared = [
@@ -123,6 +126,7 @@ def _sum_products(
     sides: Sequence[SharedMemoryTile],
     lanes: tuple[Affine, Affine],
     reached: Sequence[BoundsCheck],
+    products: Callable[[WgslEmitter, Tile, SharedMemoryBank, SharedMemoryBank], None],
 ) -> None:
     slots = [[emitter.index(slot) for slot in side.slots] for side in sides]
     first = [[emitter.value(one) for one in side.fetch(steps.at(Affine(0)))] for side in sides]
@@ -146,9 +150,9 @@ def _sum_products(
         banks = sides[0].side.bank, sides[1].side.bank
         if reached:
             with emitter.condition(" && ".join(emitter.guard(guard) for guard in reached)):
-                multiply(emitter, tile, *banks)
+                products(emitter, tile, *banks)
         else:
-            multiply(emitter, tile, *banks)
+            products(emitter, tile, *banks)
         emitter.line("workgroupBarrier();")
 
 
