@@ -47,7 +47,7 @@ from meganeura_dsl.syntax import ast
 _Result = TypeVar("_Result")
 MOST_ATTEMPTS = 2
 """A block that no symbols fit so often depends on its numbers."""
-MOST_OF_LIBRARY = 4096
+MOST_OF_LIBRARY = 1024
 """Applications of standard blocks in symbols that a process remembers; then it begins anew."""
 
 

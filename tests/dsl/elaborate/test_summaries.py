@@ -216,6 +216,20 @@ REFUSED = {
         model wider = Net(48)
         model none = Net(24)
         """,
+    "a parameter that the data sizes, where others did not": """\
+        block Near()(x: [n, c]) -> [n, c]:
+          return x |> norm: rms_norm
+
+        block Net(c)(x: [n, c]) -> [n, c]:
+          return x |> near: Near()
+
+        block Open()(x: [n, c]) -> [n, c]:
+          return x |> near: Near()
+
+        model wide = Net(16)
+        model wider = Net(24)
+        model none = Open()
+        """,
     "a number that is too small for one of the sizes": """\
         block Net(c)(x: [n, c]) -> [n, c]:
           return x |> Near(24)
@@ -248,6 +262,24 @@ def test_a_refusal_is_the_same(program: str, monkeypatch: pytest.MonkeyPatch) ->
     text = BODIES + dedent(program)
     quick, slow = checked(text), walked(text, monkeypatch)
     assert [each.severity.value for each in slow.problems].count("error") > 0
+    assert texts(quick) == texts(slow)
+
+
+def test_a_note_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A norm may be over one element in one application of a layer, and over many in another."""
+    text = """\
+        block Rows(c)(x: [n, c]) -> [n, c]:
+          return x |> fc: linear(c) |> norm: batch_norm()
+
+        train fit(x: [batch, 16]):
+          y = x |> a: Rows(16) |> b: Rows(16)
+          z = rearrange(y, [batch, 4 * c] -> [4 * batch, c])
+          minimize mean(z |> c: Rows(4) |> d: Rows(4))
+          run:
+            data = "digits"
+        """
+    quick, slow = checked(text), walked(text, monkeypatch)
+    assert [each.code for each in slow.reports].count("N0002")
     assert texts(quick) == texts(slow)
 
 
