@@ -40,6 +40,8 @@ PIECES = {
     "refuted": "block Wrong(c)(x: [n, d]) -> [n, d] = x |> fc: linear(c)",
     "wrong model": "block Few(c)(x: [n, 3]) -> [n, c] = x |> fc: linear(c)\n"
     "model few = Few(more=2)",
+    "too many": "model many = Good(2, 3, 4)",
+    "twice": "model twice = Good(2, c=3)",
     "undecided": "block Lists(widths: list)(x: [n, d]) -> [n, 8]:\n"
     "  for i in 0..len(widths):\n    x = x |> fc[i]: linear(widths[i])\n  return x",
     "decides": "model lists = Lists(widths=[4, 8])",

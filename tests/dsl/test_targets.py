@@ -179,3 +179,66 @@ def test_blocks_of_other_files_are_proved_innermost_first() -> None:
     inner, outer = [each.report().headline for each in result.problems]
     assert inner.startswith("`linear` owns weights")
     assert outer.endswith("needs `n > 5`")
+
+
+def test_a_name_that_is_asked_for_goes_before_that_of_the_target(file: Path) -> None:
+    file.write_text(f"{BLOCK}model small = f(2)\nmodel large = f(3)\n{TRAIN}")
+    program = pipeline.load(f"{file}:small")
+    assert program.model("large") == "large"
+    with pytest.raises(ProblemError, match="no model called `huge`"):
+        program.model("huge")
+
+
+def test_a_file_may_have_any_name(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(file.parent)
+    Path("net").write_text(f"{BLOCK}model small = f(2)\n")
+    assert pipeline.load("net").models == ("small",)
+    assert refused("nothing").headline == "there is no file or standard model called `nothing`"
+    headline = refused("nothing:small").headline
+    assert headline == "there is no file or standard model called `nothing:small`"
+
+
+def test_of_a_file_of_ones_own_all_is_checked_and_of_a_standard_one_what_is_chosen(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[object] = []
+    monkeypatch.setattr(pipeline, "store_notes", lambda texts, _: kept.append(texts))
+    file.write_text(f"{BLOCK}model small = f(2)\nmodel wrong = f(2, d=3)\n")
+    assert not pipeline.check_file(f"{file}:small").fine
+    assert not kept
+    file.write_text(f"{BLOCK}model small = f(2)\n")
+    assert pipeline.check_file(f"{file}:small").fine
+    assert len(kept) == 1
+    assert pipeline.check_file("resnet18").fine
+    assert len(kept) == 1
+    report = pipeline.check_file(f"{file}:larger").reports[0]
+    assert report.help is not None
+    assert f"{file}" in report.headline
+
+
+@pytest.mark.parametrize(
+    ("call", "fault"),
+    [
+        ("f(2, 3)", "`f` got 1 argument too many"),
+        ("f(2, 3, 4)", "`f` got 2 arguments too many"),
+        ("f(2, c=2)", "`f` got `c` twice"),
+        ("small(3, 4)", "`small` got 1 argument too many"),
+        ("small(3, c=4)", "`small` got `c` twice"),
+    ],
+)
+def test_what_a_model_gives_its_block_is_taken_or_refused(
+    call: str, fault: str, file: Path
+) -> None:
+    file.write_text(f"{BLOCK}model small = f(2)\nmodel wrong = {call}\n")
+    report = pipeline.check_file(str(file)).reports[0]
+    assert (report.code, report.headline) == ("E0202", fault)
+    with pytest.raises(ProblemsError):
+        pipeline.load(f"{file}:wrong")
+
+
+def test_a_model_of_a_model_changes_what_it_says(file: Path) -> None:
+    file.write_text(
+        "block g(c, d=1)(x: [n]) -> [n] = c * x + d\n"
+        "model one = g(2, d=5)\nmodel two = one(3)\nmodel three = two(4, 6)\n"
+    )
+    assert pipeline.check_file(str(file)).fine

@@ -8,6 +8,7 @@ with its checksum and how many dispatches it has, or the limit that is exceeded.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from zlib import crc32
@@ -15,11 +16,14 @@ from zlib import crc32
 from meganeura_dsl.ir.graph import Builder, Graph, Value
 from meganeura_dsl.ir.ops import (
     Add,
+    ArgMax,
     Broadcast,
     Cast,
     Concat,
+    Constant,
     Conv,
     Cumulative,
+    DynamicUpdate,
     Exp,
     Gather,
     Input,
@@ -27,6 +31,7 @@ from meganeura_dsl.ir.ops import (
     Mul,
     Neg,
     Parameter,
+    Reshape,
     Sub,
     Sum,
 )
@@ -52,6 +57,10 @@ ABOUT: Mapping[str, Sequence[int]] = {
 }  # fmt: skip
 
 FEW: Mapping[str, Mapping[str, Sequence[int]]] = {
+    **{
+        f"{count} rows along {axis}": {"workgroup_bytes": (4 << 10, 1 << 14)}
+        for count, axis in ((511, 1), (512, 1), (2047, 0), (2048, 0), (64, 0))
+    },
     "loops": {"storage_buffers": (2, 5, 8), "workgroups": (1, 8), "binding_bytes": (16, 1 << 10)},
     "attention": {"workgroup_bytes": (8 << 10, 16 << 10), "invocations": (127, 128)},
     "attention of many keys": {"workgroup_bytes": (16 << 10,)},
@@ -150,7 +159,43 @@ def _attention(keys: int, *, trains: bool) -> Graph:
     return build.graph(outputs)
 
 
+def _parts() -> Graph:
+    """Parts of caches, some of one shape and place, others not."""
+    build = Builder()
+    x = _input(build, "x", 1, 8)
+    at, other = (build.add(Input(name, DType.I32, ())) for name in ("at", "other"))
+    zero = build.add(Constant(0, DType.I32))
+    updates: dict[str, Value] = {}
+    for number, (rows, place) in enumerate(((1, at), (1, at), (2, at), (1, other), (2, other))):
+        cache = build.add(Parameter(f"c{number}", DType.F32, (16, 8), "cache"))
+        part = build.add(Broadcast((rows, 8), (1,)), build.add(Reshape((8,)), x))
+        updates[f"c{number}"] = build.add(
+            DynamicUpdate(), cache, build.add(Exp(), part), place, zero
+        )
+    return build.graph({"y": build.add(Sum((1,)), x)}, updates)
+
+
+def _rows_of(count: int, terms: int, axis: int) -> Graph:
+    build = Builder()
+    shape = (count, terms) if axis else (terms, count)
+    x = _input(build, "x", *shape)
+    largest = build.add(ArgMax(axis), x)
+    return build.graph({"y": build.add(Sum((axis,)), build.add(Exp(), x)), "at": largest})
+
+
 GRAPHS: Mapping[str, Callable[[], Graph]] = {
+    "parts": _parts,
+    **{
+        f"{count} rows along {axis}": partial(_rows_of, count, terms, axis)
+        for count, terms, axis in (
+            (511, 999, 1),
+            (512, 999, 1),
+            (512, 1000, 1),
+            (2047, 300, 0),
+            (2048, 300, 0),
+            (64, 4097, 0),
+        )
+    },
     "many operands": _many_operands,
     "joined": _joined,
     "deep": _deep,

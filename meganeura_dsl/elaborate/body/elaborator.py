@@ -49,6 +49,7 @@ from meganeura_dsl.elaborate.typecheck.signatures import (
     declared_types,
     fill_inputs,
     match_inputs,
+    require_once,
 )
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.values import (
@@ -247,7 +248,9 @@ class Elaborator(Layers):
             raise self.unknown(model.call, inner)
         named, mode = split_mode(own.named)
         own = replace(own, named=named)
-        merged = overrides.over(own, configuration(found[0], found[1]))
+        parameters = configuration(found[0], found[1])
+        require_once(inner, model.call.callee, parameters, own, model.call.span)
+        merged = overrides.over(own, parameters)
         if isinstance(found[1], ast.Model):
             built = self.model_application(found[0], found[1], merged, path, span, inner)
             return replace(built, mode={**mode, **built.mode})

@@ -163,6 +163,22 @@ def bind_config(
         raise ProblemError(WrongArguments(given_at, name, fault, form, unknown, known))
 
 
+def require_once(
+    inner: Frame, name: str, parameters: Sequence[ast.Parameter], arguments: Arguments, span: Span
+) -> None:
+    """Raise `ProblemError` for an argument that is given twice, and for one too many."""
+    names = [parameter.name for parameter in parameters]
+    count = sum(not is_tensor(value) for value in arguments.positional)
+    twice = next((each for each in names[:count] if each in arguments.named), None)
+    if twice is None and count <= len(names):
+        return
+    over = counted(max(0, count - len(names)), "argument")
+    fault = f"got {over} too many" if twice is None else f"got `{twice}` twice"
+    raise ProblemError(
+        WrongArguments(inner.location(span), name, fault, signature(name, parameters))
+    )
+
+
 def caller_location(inner: Frame, span: Span) -> Location:
     """Where a block was applied, in the frame that applied it."""
     return inner.location(span) if inner.parent is None else inner.parent.location(span)

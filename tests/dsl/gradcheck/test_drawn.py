@@ -3,8 +3,12 @@
 import pytest
 
 from meganeura_dsl.gradcheck.finite_differences import Slope
+from meganeura_dsl.gradcheck.locate_fault import FaultyValue
 from meganeura_dsl.gradcheck.verdict_text import describe, describe_fault
 from meganeura_dsl.gradcheck.verdicts import Passed, Skipped, Verdict, WrongGradient, WrongOnDevice
+from meganeura_dsl.ir.graph import Builder, Origin
+from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.types import DType
 from tests.dsl.gradcheck.drawn import FILE, described
 
 SLOPE = Slope("x", reverse=1.5, differences=1.0, scale=2.0, allowed=1e-6)
@@ -40,3 +44,15 @@ def test_a_fault_says_by_how_much() -> None:
 def test_an_error_is_relative_to_the_terms(allowed: float, error: float) -> None:
     slope = Slope("x", reverse=1.5, differences=1.0, scale=2.0, allowed=allowed)
     assert slope.error == pytest.approx(error)
+
+
+@pytest.mark.parametrize(("path", "shown"), [("", ""), ("head.fc", ", layer `head.fc`")])
+def test_a_fault_says_where_it_is(path: str, shown: str) -> None:
+    build = Builder()
+    with build.at(Origin(path=path)):
+        value = build.add(Input("x", DType.F32, (2,)))
+    words = describe_fault(WrongGradient(SLOPE, FaultyValue(value, SLOPE))).splitlines()
+    assert words[1:] == [
+        f"  first wrong: `Input`, which gives f32[2]{shown}",
+        "    along x is 1; reverse mode says 1.5",
+    ]

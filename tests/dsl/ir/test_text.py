@@ -180,6 +180,14 @@ def test_empty_lines_and_comments_are_skipped() -> None:
         ),
         ("Add(%1, %1)", "Add(%1, %1, axis=0)", r"line 5: `Add` has the attributes \(none\)"),
         ("f32[n, 3, h]\n", "f31[n, 3, h]\n", "line 1: 'f31' is not a valid DType"),
+        *(
+            ("f32[n, 3, h]\n", f"f32[n, {size}, h]\n", f"line 1: {words} for a graph")
+            for size, words in (
+                ("9999999999 * 9999999999", "a number is too large"),
+                ("9999999999 * 9999999999 // 9999999999", "a number is too large"),
+                (" * ".join("n" * 500), "a size is too long"),
+            )
+        ),
         ("f32[n, 3, h]\n", "f32[n, 3, h\n", "line 1: `,` is expected before `the end`"),
         ("f32[n, 3, h]\n", "f32[n, 3, h] h\n", "line 1: a end is expected, not `h`"),
         ("axes=[0, 1, 2]", "axes=[0; 1, 2]", "line 4: `; 1, 2.* cannot be read"),

@@ -23,7 +23,11 @@ from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.initializers import Zeros
 from meganeura_dsl.ir.ops.primitive.leaf import Kind
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.settings.parameter_groups import group_problems, parameter_groups
+from meganeura_dsl.settings.parameter_groups import (
+    group_problems,
+    parameter_groups,
+    scheduled_parameters,
+)
 from meganeura_dsl.settings.run_settings import resolve_settings
 from meganeura_dsl.settings.setting_values import RawSettings, with_overrides
 from meganeura_dsl.transforms.optimizers.schedules import RunLength
@@ -37,7 +41,11 @@ TEXTS = (
     'data=images("i", "j")', 'data=text("t.txt", crop=0.5)', 'data=file(x="a")',
     'data=images("i", crop=7)', 'data=images("i", mean="x")', 'data=file("x.npz", x=1)',
     'data=table("t.csv", x=[1])', "data=", "x=digits", "validation=0.25", "validation=held.npz",
-    "validation=1", "batch=4",
+    "validation=1", 'validation=table("v.csv", x="a")', 'device=file("x")', "device=0.5",
+    "best=0.5",
+    'data=table("t.csv", x=["a", 1])', 'optimizer["*.weight"]=sgd(lr=-1)',
+    'schedule["*"]=linear(warmup=-1)', 'schedule["*"]=linear', 'schedule["head.*"]=cosine',
+    "batch=4",
     "batch=0", "steps=9", "steps=0", "epochs=3", "epochs=0", "steps_per_epoch=4",
     "optimizer=sgd(momentum=0.5)", "optimizer=adamw(decay=0.1)", "optimizer=adam(lr=0.25)",
     "optimizer.lr=0.5", "optimizer.beta1=0.5", "optimizer.momentum=0.25", "optimizer=none",
@@ -110,6 +118,10 @@ def _settings(
     groups = [
         f"{each.key}: {[one.name for one in each.parameters]}"
         for each in parameter_groups(settings, PARAMETERS)
+    ]
+    groups += [
+        f"{glob}: {[one.name for one in found]}"
+        for glob, found in scheduled_parameters(settings, PARAMETERS).items()
     ]
     best = settings.best_metric
     return [str(changed), str(best), " ".join(f"{rate:.6g}" for rate in rates), *groups]

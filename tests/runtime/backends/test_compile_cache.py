@@ -316,13 +316,18 @@ def test_an_inference_form_is_found_with_what_it_derives(
     assert len(list(kept.paths())) == 1
 
 
-def test_a_form_for_training_is_not_found_as_that_for_inference(kept: DiskCache) -> None:
+def test_a_form_for_training_is_not_found_as_that_for_inference(
+    kept: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Batch norms with fixed statistics are folded into weights for inference alone."""
     sizes = {"n": 1, "h": 8, "w": 8}
     graph = pipeline.elaborate_model(loaded("digits_cnn"), sizes=sizes).graph
     forms = [cached_inference(graph, RULES, mode).load.outputs for mode in ("infer", "train")]
     assert [len(each) > 0 for each in forms] == [True, False]
     assert len(list(kept.paths())) == 2
+    forbid(monkeypatch)
+    for mode, form in zip(("infer", "train"), forms, strict=True):
+        assert cached_inference(graph, RULES, mode).load.outputs.keys() == form.keys()
 
 
 @pytest.mark.adapter

@@ -58,7 +58,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "a share held out": ("validation=0.3", "shuffle=false", "ema=0.9", "save_every=2"),
     "so many steps": ("steps=7", "log_every=0", "seed=3", "schedule=step(every=1, gamma=0.5)"),
     "groups": ('optimizer["*.bias"]=sgd(lr=0.1)', 'optimizer["fc2.*"]=none', "gradient_norm=true"),
-    "a group": ('optimizer["*.bias"]=none', "accumulate=2", "drop_last=false", "epochs=3"),
+    "a group": ('optimizer["*.bias"]=none', "accumulate=4", "drop_last=false", "epochs=3"),
     "classes in balance": ("balance=y", "log_every=3", "optimize=false"),
 }
 ON_THE_PAGE = ("step", "parameters", "measures", "best_step", "curves")

@@ -19,12 +19,13 @@ from meganeura_runtime.backends.reference.device import ReferenceDevice
 from meganeura_runtime.train.events import EpochEnded, Event
 from meganeura_runtime.train.folder_lock import locked
 from meganeura_runtime.train.loop import train
+from meganeura_runtime.train.report import run_summary
 from meganeura_runtime.train.report.page import comparison_page, run_page
 from meganeura_runtime.train.report.page_data import FEWEST, MOST, POINTS, thinned
 from meganeura_runtime.train.report.report_writer import PAUSE, SHARE, ReportWriter, reported
 from meganeura_runtime.train.report.run_description import Status, memory_of
 from meganeura_runtime.train.report.run_records import Curve, RunRecords
-from meganeura_runtime.train.report.run_summary import labels, summary_of
+from meganeura_runtime.train.report.run_summary import labels, read_settings, summary_of
 from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import RunFolder
 from tests.runtime.runs import FAILING, STEPS, Workspace
@@ -370,3 +371,21 @@ def test_a_curve_is_thinned_where_it_has_more_points_than_are_drawn(count: int) 
     assert found["y"] == pytest.approx([np.mean([n * n for n in part]) for part in parts], rel=1e-5)
     assert found["low"] == [part[0] ** 2 for part in parts]
     assert found["high"] == [part[-1] ** 2 for part in parts]
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"1", b"{", b"\xff", b'{"a":' * 100_000])
+def test_settings_that_are_damaged_are_told(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_bytes(content)
+    with pytest.raises(ProblemError, match=r"settings\.json"):
+        read_settings(tmp_path / "settings.json")
+
+
+def test_settings_that_are_enormous_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "settings.json").write_bytes(b" " * ((1 << 20) + 1))
+    monkeypatch.setattr(run_summary, "LARGEST", 1)
+    with pytest.raises(ProblemError, match=r"settings\.json"):
+        read_settings(tmp_path / "settings.json")
+    with pytest.raises(ProblemError, match=r"none\.json"):
+        read_settings(tmp_path / "none.json")

@@ -80,6 +80,7 @@ def _npy() -> Iterator[tuple[str, bytes]]:
         for order in ("C", "F"):
             array = np.asarray(_array(shape, "<f4"), order=order)
             yield f"{order}-{'x'.join(map(str, shape))}.npy", _saved(array)
+    yield "of[1].npy", _saved(_array((3,), "<f4"))
     for version in ((1, 0), (2, 0), (3, 0)):
         yield f"version-{version[0]}.npy", _saved(_array((2, 3), "<f4"), version)
     whole = _saved(_array((2, 3), "<f4"))
@@ -88,8 +89,7 @@ def _npy() -> Iterator[tuple[str, bytes]]:
     yield "longer.npy", whole + b"\0"
     described = "{'descr': '<f4', 'fortran_order': False, 'shape': %s}"
     for shape in ("(6,)", "(2, 3)", "(-6,)", "(True, 6)", "(6.0,)", "6", "()", "(1 << 62,)",
-                  "(4611686018427387904, 4)", "(" * 3000 + ")" * 3000, "(2, 3", "(0, -1)",
-                  "-" * 3000 + "1"):  # fmt: skip
+                  "(4611686018427387904, 4)", "(2, 3", "(0, -1)"):  # fmt: skip
         yield f"shape-{shape[:9]}.npy", _headed(described % shape)
     yield "no-order.npy", _headed("{'descr': '<f4', 'shape': (6,)}")
     yield "no-dict.npy", _headed("[1]")

@@ -233,3 +233,32 @@ def test_two_folders_that_could_be_held_out_are_refused(
         class_folder(tmp_path)
     assert isinstance(caught.value.problem, NoClasses)
     assert all(f"`{name}`" in caught.value.problem.reason for name in pair)
+
+
+@pytest.mark.parametrize(
+    ("painted", "missing"),
+    [
+        ("train/a train/b test/a test/b", ""),
+        ("train/a train/b test/a", ""),
+        ("train/a test/a test/b", "b"),
+        ("train/a", "b"),
+        ("a b", ""),
+        ("a", "b"),
+    ],
+)
+def test_a_class_without_examples_is_refused_where_it_is_trained_on(
+    painted: str, missing: str, tmp_path: Path
+) -> None:
+    is_split = "train" in painted
+    for folder in ("train/a", "train/b", "test/a", "test/b") if is_split else ("a", "b"):
+        (tmp_path / folder).mkdir(parents=True)
+    for folder in painted.split():
+        paint(tmp_path / folder / "1.PNG", 50)
+    if missing:
+        with pytest.raises(ProblemError) as refusal:
+            class_folder(tmp_path)
+        problem = refusal.value.problem
+        assert isinstance(problem, NoClasses)
+        assert f"{missing}` has no images" in problem.reason
+    else:
+        assert class_folder(tmp_path).classes == ("a", "b")

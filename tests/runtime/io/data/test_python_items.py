@@ -90,6 +90,8 @@ def test_a_stream_gives_what_is_asked_for_or_says_why_not() -> None:
         assert split.take(np.array(examples))["x"].tolist() == [*examples]
         assert split.take_again(np.array(examples))["x"].tolist() == [*examples]
     assert stream_of(4, 4).take(np.arange(4, 8))["x"].tolist() == [4, 5, 6, 7]
+    after = stream_of(4, 2, 4, drop_last=False)
+    assert after.take(np.arange(6, 10))["x"].tolist() == [6, 7, 8, 9]
     assert stream_of(1, 1, batch=1).take(np.arange(1, 2))["x"].tolist() == [1]
     for take in split.take, split.take_again:
         with pytest.raises(ProblemError) as caught:

@@ -70,6 +70,9 @@ def test_a_file_gives_the_tokens_that_its_library_gives(tmp_path: Path) -> None:
         ({"config.json": {"eos_token_id": 7}}, (7,)),
         ({"config.json": {"eos_token_id": 7}, CONFIG: {"eos_token_id": [2, 3]}}, (2, 3)),
         ({"config.json": {"eos_token_id": None}}, ()),
+        ({"config.json": {"eos_token_id": 7}, CONFIG: {"eos_token_id": None}}, (7,)),
+        ({"config.json": {"eos_token_id": 7}, CONFIG: {"eos_token_id": ["a", True]}}, (7,)),
+        ({"config.json": {"eos_token_id": 7}, CONFIG: {"eos_token_id": ["a", 4]}}, (4,)),
     ],
 )  # fmt: skip
 def test_a_checkpoint_says_which_tokens_end_a_text(

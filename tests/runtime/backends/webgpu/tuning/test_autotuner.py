@@ -463,3 +463,21 @@ def test_a_step_is_planned_another_way_where_that_gains_enough(
     better = {told[0].subject.whole.name: told[0].best}
     for choices, wanted in zip(planned_with[1:], fusings, strict=True):
         assert (choices.configs, choices.fusing_of(graph)) == (better, wanted)
+
+
+@pytest.mark.parametrize(
+    ("fusing", "text"),
+    [
+        (DEFAULT_FUSION, "epilogues of 60, launches x 1"),
+        (
+            FusionConfig(3, 0.5, fuse_attention=True),
+            "epilogues of 3, launches x 0.5, attention in one",
+        ),
+        (
+            FusionConfig(fuse_attention=False),
+            "epilogues of 60, launches x 1, attention spelled out",
+        ),
+    ],
+)
+def test_how_values_share_kernels_is_said(fusing: FusionConfig, text: str) -> None:
+    assert str(fusing) == text

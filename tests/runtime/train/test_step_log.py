@@ -1,0 +1,96 @@
+"""What a run by hand logs: steps that a device is done with, and evaluations behind them."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from meganeura_dsl.transforms.training_step import GRADIENT, SKIPPED
+from meganeura_runtime.train.events import Evaluated, Event, Logged
+from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.shown import Shown
+from meganeura_runtime.train.step_log import StepLog
+
+
+class _Outputs(dict[str, float]):
+    """Results that come when they are asked for."""
+
+    requested = 0
+
+    def request(self) -> None:
+        self.requested += 1
+
+
+class _Folder:
+    """A folder that keeps what is written to it."""
+
+    def __init__(self, told: list[str]) -> None:
+        self.told, self.writes = told, False
+
+    def add_metrics(self, record: dict[str, object]) -> None:
+        timeless = {name: value for name, value in record.items() if "per_second" not in name}
+        self.told.append(f"{timeless.pop('kind')} {timeless}")
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def log(told: list[str]) -> StepLog:
+    def watch(event: Event) -> None:
+        match event:
+            case Logged(step=step, loss=loss, metrics=metrics, learning_rate=rate):
+                told.append(f"logged {step} {loss} {dict(metrics)} {rate}")
+            case Evaluated(step=step, loss=loss, metrics=metrics, best=best, learning_rate=rate):
+                told.append(f"evaluated {step} {loss} {dict(metrics)} {best} {rate}")
+            case _:
+                told.append(str(event))
+
+    settings = SimpleNamespace(log_every=2, steps=7, schedules={}, all_schedules=[None])
+    made = StepLog(
+        cast("Any", SimpleNamespace(settings=settings)),
+        cast("RunFolder", _Folder(told)),
+        watch,
+        lambda: told.append("page"),
+    )
+    made.start(0)
+    return made
+
+
+def step(log: StepLog, number: int, ahead: int = 0) -> _Outputs:
+    outputs = _Outputs(loss=number / 8, accuracy=0.5, **{f"{GRADIENT}w": 1.0, SKIPPED: 0.0})
+    log.stepped(number, 4, (0.25,), cast("Any", outputs), ahead)
+    return outputs
+
+
+def of_step(number: int) -> list[str]:
+    place = {"step": number, "epoch": 0, "loss": number / 8, "accuracy": 0.5, "learning_rate": 0.25}
+    return [f"step {place}", f"logged {number} {number / 8} {{'accuracy': 0.5}} 0.25"]
+
+
+def test_the_first_step_each_second_and_the_last_are_logged(log: StepLog, told: list[str]) -> None:
+    requested = [step(log, number).requested for number in range(1, 9)]
+    assert requested == [1, 1, 0, 1, 0, 1, 1, 1]
+    assert told == [line for number in (1, 2, 4, 6, 7, 8) for line in (*of_step(number), "page")]
+
+
+def test_what_is_under_way_is_logged_once_it_is_done(log: StepLog, told: list[str]) -> None:
+    for number in (1, 2, 3, 4):
+        step(log, number, ahead=3)
+    assert told == [*of_step(1), "page"]
+    log.read(1 << 62)
+    assert told[3:] == [*of_step(2), *of_step(4), "page"]
+
+
+def test_an_evaluation_stands_behind_the_steps_before_it(log: StepLog, told: list[str]) -> None:
+    step(log, 2, ahead=9)
+    log.evaluated(2, {"loss": 0.5, "accuracy": 0.75}, Shown(), best=True, rate=0.125)
+    assert told == [
+        *of_step(2),
+        "page",
+        "held_out {'step': 2, 'epoch': 0, 'loss': 0.5, 'accuracy': 0.75}",
+        "evaluated 2 0.5 {'accuracy': 0.75} True 0.125",
+        "page",
+    ]
