@@ -390,6 +390,8 @@ class Checker:
 
     def _imported_blocks(self) -> list[tuple[LinkedModule, ast.Block]]:
         """The blocks of other files that this one uses, also through others, innermost first."""
+        if not self.module.imported:
+            return []
         found: dict[ast.Node, LinkedModule | None] = {}
 
         def visit(module: LinkedModule, node: ast.Node) -> None:

@@ -146,8 +146,8 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "nothing runs",
         "runtime/meganeura_runtime/backends/webgpu/session.py",
-        "number = self.device.submit(launches, self._copies, before)",
-        "number = self.device.submit([], self._copies, before)",
+        "number = self.device.submit(launches, self._copies, before, in_parts=not has_loops)",
+        "number = self.device.submit([], self._copies, before, in_parts=not has_loops)",
         (GRAPHS,),
     ),
     Plant(
@@ -1505,8 +1505,9 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "a process takes its part of a full batch of the last one",
         "runtime/meganeura_runtime/train/feeder.py",
-        "taken = self._job.dataset.train.take_own(batch, self._own(len(batch)))",
-        "taken = self._job.dataset.train.take_own(batch, self._own(self._job.batch))",
+        "taken = self._job.dataset.train.take_own(batch, own, is_again=is_again)",
+        "taken = self._job.dataset.train.take_own("
+        "batch, self._own(self._job.batch), is_again=is_again)",
         (
             "tests/runtime/train/test_last_batch.py::test_processes_feed_each_batch_in_parts_that_make_it_up",
         ),
@@ -1826,8 +1827,8 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "a gradient reaches no weight of a summarized layer",
         "meganeura_dsl/elaborate/body/layer_summaries.py",
-        "operands = (*(inputs[number] for number in each.inputs), *leaves)",
-        "operands = tuple(inputs[number] for number in each.inputs)",
+        "operands = (*[tensor for tensor in tensors if tensor is not None], *leaves)",
+        "operands = tuple(tensor for tensor in tensors if tensor is not None)",
         ("tests/dsl/elaborate/test_summaries.py",),
     ),
     Plant(

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
@@ -92,6 +93,14 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert summary in found[scope]
     found[summary].add(scope)
     assert {scope, summary} <= {*circle(found)}
+
+
+def test_every_known_mistake_can_be_planted() -> None:
+    """The text that one of `scripts/plants.py` replaces is in its file, once."""
+    plants = run_path(str(ROOT / "scripts" / "plants.py"))["PLANTS"]
+    texts = {plant.file: (ROOT / plant.file).read_text() for plant in plants}
+    assert len(plants) > 100
+    assert [each.name for each in plants if texts[each.file].count(each.right) != 1] == []
 
 
 def test_every_test_is_in_a_file_that_is_collected() -> None:

@@ -115,8 +115,8 @@ def _outside(error: Exception) -> Report | None:
 
     if not isinstance(error, OutsideError):
         return None
-    place = "".join(error.__notes__[:1]).removeprefix("in ")
-    return ComputedIndexOutside(error.id, error.size, place).report()
+    location = "".join(error.__notes__[:1]).removeprefix("in ")
+    return ComputedIndexOutside(error.id, error.size, location).report()
 
 
 def _refuse(reports: tuple[Report, ...]) -> int:

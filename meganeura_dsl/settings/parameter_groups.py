@@ -86,8 +86,8 @@ def group_problems(
         unfit = tuple(each for each in group.parameters if demands[each.name])
         if unfit:
             shown = tuple((each.name, str(each.type)) for each in unfit)
-            place = _span_of(written, group.key, optimizer.word)
-            yield UnfitParameters(place, optimizer.word, demands[unfit[0].name], shown)
+            span = _span_of(written, group.key, optimizer.word)
+            yield UnfitParameters(span, optimizer.word, demands[unfit[0].name], shown)
 
 
 def _span_of(written: RawSettings, key: str, word: str) -> Span:

@@ -309,8 +309,8 @@ def resolve_settings(
     written = _of_one_length(with_overrides(raw, overrides), free_dims)
     problems = [*_name_problems(written, free_dims), *_data_problems(written)]
     if needs_data and "data" not in written:
-        place = _first(written)
-        problems.append(MissingSetting("data", MEANINGS["data"], 'data = "digits"', place))
+        span = _first(written)
+        problems.append(MissingSetting("data", MEANINGS["data"], 'data = "digits"', span))
     if "steps" in written and "epochs" in written and "steps" not in free_dims:
         problems.append(TwoLengths(written["steps"].span))
     if _data_problems(written):
@@ -343,7 +343,7 @@ def _of_one_length(written: RawSettings, free_dims: Sequence[str]) -> RawSetting
 def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Problem]:
     """Names that are unknown, missing or taken."""
     known = (*free_dims, *MEANINGS)
-    place = next(iter(written.values())).span if written else None
+    span = next(iter(written.values())).span if written else None
     keys = [(*paths_of(key), setting.span) for key, setting in written.items()]
     return [
         *(
@@ -357,7 +357,7 @@ def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Probl
             if glob is not None and name in known and name not in BY_PATH
         ),
         *(
-            MissingSetting(name, "a size that the inputs leave open", f"{name} = 64", place)
+            MissingSetting(name, "a size that the inputs leave open", f"{name} = 64", span)
             for name in free_dims
             if name not in written
         ),

@@ -214,9 +214,9 @@ class _RunOptions:
         """A session on the device, which is told."""
         from meganeura_runtime.backends.inference_session import open_inference
 
-        place = device_option(self.device, no_tuned=self.no_tuned, precision=self.precision)
+        chosen_device = device_option(self.device, no_tuned=self.no_tuned, precision=self.precision)
         with (
-            tracing(self.profile, place) as traced,
+            tracing(self.profile, chosen_device) as traced,
             open_inference(graph, traced.open, self.rules) as session,
         ):
             yield session

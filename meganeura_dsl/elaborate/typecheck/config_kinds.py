@@ -317,7 +317,7 @@ def require_known_texts(block: ast.Block, frame: Frame) -> None:
         for each in block.parameters
         if isinstance(each.kind, ast.TextKind)
     }
-    for node in walk(block):
+    for node in walk(block) if known else ():
         match node:
             case (
                 ast.Binary(

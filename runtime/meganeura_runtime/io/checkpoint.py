@@ -119,6 +119,6 @@ def read_checkpoint(path: Path) -> tuple[dict[str, StoredTensor], Progress]:
         return tensors, Progress.model_validate_json(metadata[KEY])
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        reason = f"its progress cannot be read: {place}: {first['msg']}"
+        location = ".".join(map(str, first["loc"]))
+        reason = f"its progress cannot be read: {location}: {first['msg']}"
         raise ProblemError(UnreadableFile(path, reason)) from None

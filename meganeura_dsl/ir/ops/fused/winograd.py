@@ -2,7 +2,7 @@
 
 An image is cut into tiles of m x m outputs, each of which sees (m + 2) x (m + 2) inputs. With the
 matrices of `winograd_matrices` along both axes, the sum over nine taps becomes one product for each
-of (m + 2)**2 places, which all tiles and channels share as matrices:
+of (m + 2)**2 elements, which all tiles and channels share as matrices:
 
     conv(x, w) = output(kernel(w) @ input(x))
 
@@ -66,7 +66,7 @@ class Winograd(Fused, abstract=True):
         return self.outputs + TAPS - 1
 
     @property
-    def places(self) -> int:
+    def elements(self) -> int:
         """Places of a tile, each of which has a product of its own."""
         return self.size * self.size
 
@@ -94,7 +94,7 @@ class Winograd(Fused, abstract=True):
 
 @dataclass(frozen=True)
 class WinogradInput(Winograd):
-    """The tiles of x [n, c, h, w] with zeros around it, transformed: [places, c, tiles]."""
+    """The tiles of x [n, c, h, w] with zeros around it, transformed: [elements, c, tiles]."""
 
     operands = Operands(("x",))
     padding: Shape
@@ -109,14 +109,14 @@ class WinogradInput(Winograd):
             fits = Compare(">=", length + 2 * around, TAPS)
             facts.require(fits, f"the kernel of {title(self)} fits its input")
             tiles = tiles * self._tiles(length + 2 * around - TAPS + 1)
-        return x.with_shape((self.places, c, tiles))
+        return x.with_shape((self.elements, c, tiles))
 
     def evaluate(self, x: Array) -> Array:
         m, window = self.outputs, (self.size, self.size)
         padded = np.pad(x, ((0, 0), (0, 0), *self._ends(x.shape[2:])))
         tiles = np.lib.stride_tricks.sliding_window_view(padded, window, (2, 3))[:, :, ::m, ::m]
-        rows = tiles.transpose(4, 5, 1, 0, 2, 3).reshape(self.places, -1)
-        return (_twice(self.matrices.input, x) @ rows).reshape(self.places, x.shape[1], -1)
+        rows = tiles.transpose(4, 5, 1, 0, 2, 3).reshape(self.elements, -1)
+        return (_twice(self.matrices.input, x) @ rows).reshape(self.elements, x.shape[1], -1)
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         (x,) = operands
@@ -127,7 +127,7 @@ class WinogradInput(Winograd):
             tiles = _along(build, self._cut(build, tiles, axis), axis + 1, self.matrices.input)
         n, c, down, _, across, _ = concrete_shape(tiles.type.shape)
         moved = build.add(Transpose((3, 5, 1, 0, 2, 4)), tiles)
-        return build.add(Reshape((self.places, c, n * down * across)), moved)
+        return build.add(Reshape((self.elements, c, n * down * across)), moved)
 
     def _ends(self, spatial: Sequence[int]) -> list[tuple[int, int]]:
         """Zeros before and behind each axis, so that whole tiles cover it."""
@@ -136,7 +136,7 @@ class WinogradInput(Winograd):
         return [(p, p - length % -self.outputs) for p, length in zip(around, outputs, strict=True)]
 
     def _cut(self, build: Builder, x: Value, axis: int) -> Value:
-        """The axis as tiles, and their places behind it."""
+        """The axis as tiles, and their elements behind it."""
         shape = concrete_shape(x.type.shape)
         count = (shape[axis] - TAPS + 1) // self.outputs
         rows: list[Value] = []
@@ -152,7 +152,7 @@ class WinogradInput(Winograd):
 
 @dataclass(frozen=True)
 class WinogradKernel(Winograd):
-    """The kernel w [k, c, 3, 3], or its mirror image, transformed: [places, k, c]."""
+    """The kernel w [k, c, 3, 3], or its mirror image, transformed: [elements, k, c]."""
 
     operands = Operands(("w",))
     mirrored: bool
@@ -160,11 +160,11 @@ class WinogradKernel(Winograd):
     def infer(self, facts: Facts, w: TensorType) -> TensorType:
         self._require(w, 4)
         facts.require_same_shape(w.shape[2:], (TAPS, TAPS), f"{title(self)} has nine taps")
-        return w.with_shape((self.places, *w.shape[:2]))
+        return w.with_shape((self.elements, *w.shape[:2]))
 
     def evaluate(self, w: Array) -> Array:
         taps = (w[:, :, ::-1, ::-1] if self.mirrored else w).reshape(-1, TAPS * TAPS)
-        return (_twice(self.matrices.kernel, w) @ taps.T).reshape(self.places, *w.shape[:2])
+        return (_twice(self.matrices.kernel, w) @ taps.T).reshape(self.elements, *w.shape[:2])
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         (w,) = operands
@@ -172,37 +172,37 @@ class WinogradKernel(Winograd):
         w = build.add(Reverse((2, 3)), w) if self.mirrored else w
         for axis in (2, 3):
             w = _along(build, w, axis, self.matrices.kernel)
-        return build.add(Reshape((self.places, *shape)), build.add(Transpose((2, 3, 0, 1)), w))
+        return build.add(Reshape((self.elements, *shape)), build.add(Transpose((2, 3, 0, 1)), w))
 
 
 @dataclass(frozen=True)
 class WinogradKernelGradient(Winograd):
-    """The adjoint of `WinogradKernel`, not mirrored: from [places, k, c] to [k, c, 3, 3]."""
+    """The adjoint of `WinogradKernel`, not mirrored: from [elements, k, c] to [k, c, 3, 3]."""
 
     operands = Operands(("products",))
 
     def infer(self, facts: Facts, products: TensorType) -> TensorType:
         self._require(products, 3)
-        facts.require_equal(products.shape[0], self.places, f"{title(self)} has all places")
+        facts.require_equal(products.shape[0], self.elements, f"{title(self)} has all elements")
         return products.with_shape((*products.shape[1:], TAPS, TAPS))
 
     def evaluate(self, products: Array) -> Array:
-        rows = products.reshape(self.places, -1)
+        rows = products.reshape(self.elements, -1)
         taps = _twice(self.matrices.kernel.T, products) @ rows
         return taps.T.reshape(*products.shape[1:], TAPS, TAPS)
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         (products,) = operands
         shape = (self.size, self.size, *products.type.shape[1:])
-        places = build.add(Transpose((2, 3, 0, 1)), build.add(Reshape(shape), products))
+        elements = build.add(Transpose((2, 3, 0, 1)), build.add(Reshape(shape), products))
         for axis in (2, 3):
-            places = _along(build, places, axis, self.matrices.kernel.T)
-        return places
+            elements = _along(build, elements, axis, self.matrices.kernel.T)
+        return elements
 
 
 @dataclass(frozen=True)
 class WinogradImages(Winograd, abstract=True):
-    """Products [places, k, tiles] as images [n, k, *spatial]; what a tile has beyond is cut."""
+    """Products [elements, k, tiles] as images [n, k, *spatial]; what a tile has beyond is cut."""
 
     images: int
     spatial: Shape
@@ -220,8 +220,8 @@ class WinogradImages(Winograd, abstract=True):
         down, across = map(self._tiles, self.spatial)
         facts.require_same_shape(
             (products.shape[0], products.shape[2]),
-            (self.places, self.images * down * across),
-            f"{title(self)} has the products of all places and tiles",
+            (self.elements, self.images * down * across),
+            f"{title(self)} has the products of all elements and tiles",
         )
         return products.with_shape((self.images, products.shape[1], *self.spatial))
 
@@ -229,7 +229,7 @@ class WinogradImages(Winograd, abstract=True):
         """The images of products."""
         (height, width), k, m = concrete_shape(self.spatial), products.shape[1], self.outputs
         down, across = -(-height // m), -(-width // m)
-        rows = _twice(self.matrices.output, products) @ products.reshape(self.places, -1)
+        rows = _twice(self.matrices.output, products) @ products.reshape(self.elements, -1)
         tiles = rows.reshape(m, m, k, self.images, down, across).transpose(3, 2, 4, 0, 5, 1)
         pixels = tiles.reshape(self.images, k, down * m, across * m)
         return pixels[:, :, :height, :width]
@@ -294,7 +294,7 @@ class FusedWinogradOutput(WinogradImages):
 
 @dataclass(frozen=True)
 class WinogradOutputGradient(Winograd):
-    """The adjoint of `WinogradOutput`: from dy [n, k, h, w] to products [places, k, tiles]."""
+    """The adjoint of `WinogradOutput`: from dy [n, k, h, w] to products [elements, k, tiles]."""
 
     operands = Operands(("dy",))
 
@@ -302,7 +302,7 @@ class WinogradOutputGradient(Winograd):
         self._require(dy, 4)
         n, k, *spatial = dy.shape
         down, across = map(self._tiles, spatial)
-        return dy.with_shape((self.places, k, n * down * across))
+        return dy.with_shape((self.elements, k, n * down * across))
 
     def evaluate(self, dy: Array) -> Array:
         m = self.outputs
@@ -310,7 +310,7 @@ class WinogradOutputGradient(Winograd):
         n, k, height, width = padded.shape
         tiles = padded.reshape(n, k, height // m, m, width // m, m).transpose(3, 5, 1, 0, 2, 4)
         rows = _twice(self.matrices.output.T, dy) @ tiles.reshape(m * m, -1)
-        return rows.reshape(self.places, k, -1)
+        return rows.reshape(self.elements, k, -1)
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         (dy,) = operands
@@ -322,7 +322,7 @@ class WinogradOutputGradient(Winograd):
         for axis in (3, 5):
             tiles = _along(build, tiles, axis, self.matrices.output.T)
         moved = build.add(Transpose((3, 5, 1, 0, 2, 4)), tiles)
-        return build.add(Reshape((self.places, k, n * down * across)), moved)
+        return build.add(Reshape((self.elements, k, n * down * across)), moved)
 
 
 OPS: tuple[type[Op], ...] = (
@@ -374,9 +374,9 @@ def in_tiles(build: Builder, op: Convolution, operands: Sequence[Value], outputs
                 WinogradOutput(outputs, concrete(b.type.shape[0]), op.spatial), products
             )
         case ConvWeightGradient():
-            places = build.add(WinogradOutputGradient(outputs), b)
+            elements = build.add(WinogradOutputGradient(outputs), b)
             tiles = build.add(WinogradInput(outputs, padding), a)
-            products = build.add(MatMul(transpose_right=True), places, tiles)
+            products = build.add(MatMul(transpose_right=True), elements, tiles)
             return build.add(WinogradKernelGradient(outputs), products)
         case _:
             raise TypeError(f"{op} is no convolution")

@@ -78,7 +78,7 @@ class Region:
 
     @property
     def round_index(self) -> Value:
-        """The place of the slices along their axes, an i32: of the last round where it is first."""
+        """The index of the slices along their axes, an i32: of the last round where it is first."""
         if self._round_index is None:
             self._round_index = self.leaf(TensorType(DType.I32, ()))
         return self._round_index
@@ -194,13 +194,13 @@ class _Making:
 
         Numbers, and what merely repeats a smaller tensor, are made in the body.
         """
-        made = {value.id for value in inside if value.operands}
+        computed = {value.id for value in inside if value.operands}
         wanted: list[Value] = []
         for value in inside:
             wanted += () if value.id in self.of else (*value.operands, value)
         for value in (*wanted, *outside):
             source = _repeated(value)
-            known = source.id in self.of or source.id in made
+            known = source.id in self.of or source.id in computed
             if known or isinstance(source.op, Constant | Iota):
                 continue
             name = f"{CAPTURED}{len(self.captured)}"

@@ -154,14 +154,14 @@ class Program:
         return isinstance(self.placement, OneDevice) and self.placement.platform == "gpu"
 
     def _traceable(
-        self, graph: Graph, places: Mapping[str, Format] | Mapping[str, Sharding]
+        self, graph: Graph, formats: Mapping[str, Format] | Mapping[str, Sharding]
     ) -> tuple[Wrapped, tuple[Arguments, Arguments, Arguments]]:
         """The function (updated, constant, fed) to outputs and updates, and its arguments.
 
         What it updates is donated: the new values take the memory of the old ones.
         """
         persistent, fed = leaf_types(graph)
-        arguments = _arguments(persistent, places)
+        arguments = _arguments(persistent, formats)
         updated = {name: each for name, each in arguments.items() if name in graph.updates}
         constant = {name: each for name, each in arguments.items() if name not in graph.updates}
         for name, each in self.copies.items():
@@ -169,8 +169,8 @@ class Program:
         outputs = {
             name: self.placement.given(name, value.type) for name, value in graph.outputs.items()
         }
-        updates = {name: places[name] for name in graph.updates}
-        updates |= {copy_of(name): places[name] for name in graph.updates if name in self.copies}
+        updates = {name: formats[name] for name in graph.updates}
+        updates |= {copy_of(name): formats[name] for name in graph.updates if name in self.copies}
         gathered = {
             name: where
             for name, each in persistent.items()
@@ -183,11 +183,11 @@ class Program:
 
 
 def _arguments(
-    types: Mapping[str, TensorType], places: Mapping[str, Format] | Mapping[str, Sharding]
+    types: Mapping[str, TensorType], formats: Mapping[str, Format] | Mapping[str, Sharding]
 ) -> Arguments:
     return {
         name: jax.ShapeDtypeStruct(
-            concrete_shape(each.shape), jax_type(each.dtype), sharding=places[name]
+            concrete_shape(each.shape), jax_type(each.dtype), sharding=formats[name]
         )
         for name, each in types.items()
     }

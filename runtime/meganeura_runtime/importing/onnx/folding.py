@@ -364,11 +364,11 @@ def _slice(node: Node, arrays: list[Array]) -> Array | None:
         raise ValueError("it has no bounds")
     axes = range(len(starts)) if axes is None else axes
     steps = steps or [1] * len(starts)
-    places = [slice(None)] * arrays[0].ndim
+    slices = [slice(None)] * arrays[0].ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         is_whole = step < 0 and end < -arrays[0].shape[axis]
-        places[axis] = slice(start, None if is_whole else end, step)
-    return arrays[0][tuple(places)]
+        slices[axis] = slice(start, None if is_whole else end, step)
+    return arrays[0][tuple(slices)]
 
 
 def _row(node: Node, index: int) -> list[int] | None:

@@ -184,8 +184,8 @@ def _read(path: Path, kind: type[C]) -> C:
         config = kind.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ProblemError(UnreadableFile(path, f"`{place}`: {first['msg']}")) from None
+        location = ".".join(map(str, first["loc"]))
+        raise ProblemError(UnreadableFile(path, f"`{location}`: {first['msg']}")) from None
     except TooLongError as error:
         raise ProblemError(UnreadableFile(path, str(error))) from None
     except OSError as error:

@@ -80,8 +80,8 @@ def _tokens(path: Path) -> SpeechTokens:
         config = _Config.model_validate(read_json(path))
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ProblemError(UnreadableFile(path, f"`{place}`: {first['msg']}")) from None
+        location = ".".join(map(str, first["loc"]))
+        raise ProblemError(UnreadableFile(path, f"`{location}`: {first['msg']}")) from None
     ends = config.eos_token_id
     return SpeechTokens(
         config.decoder_start_token_id,

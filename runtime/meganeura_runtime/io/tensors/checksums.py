@@ -212,8 +212,8 @@ def _behind(count: int) -> Callable[[Sums], Sums]:
         tables[number // 8, np.arange(256) >> number % 8 & 1 == 1] ^= np.uint32(of_bit)
 
     def changed(sums: Sums) -> Sums:
-        places = np.ascontiguousarray(sums, "<u4").view(np.uint8).reshape(-1, 4)
-        return np.bitwise_xor.reduce([tables[byte][places[:, byte]] for byte in range(4)])
+        bytes_of_sums = np.ascontiguousarray(sums, "<u4").view(np.uint8).reshape(-1, 4)
+        return np.bitwise_xor.reduce([tables[byte][bytes_of_sums[:, byte]] for byte in range(4)])
 
     return changed
 

@@ -66,7 +66,7 @@ def open_tensors(
         file = OpenFile(path)
         header, start = _header(file)
         metadata = _metadata(header.pop(METADATA, {}))
-        places = _places(file, start, header)
+        ranges = _ranges(file, start, header)
     except FileNotFoundError:
         raise ProblemError(NoSuchFile(path)) from None
     except OSError as error:
@@ -75,7 +75,7 @@ def open_tensors(
         raise ProblemError(UnreadableFile(path, str(distrust))) from None
     tensors = {
         name: StoredTensor(path, name, stored, content)
-        for name, (stored, content) in places.items()
+        for name, (stored, content) in ranges.items()
     }
     compared = _compared(path, metadata, tensors, piecewise=piecewise)
     for key in (checksums.KEY, checksums.PIECES):
@@ -214,12 +214,12 @@ def _metadata(value: object) -> dict[str, str]:
     return texts
 
 
-def _places(
+def _ranges(
     file: OpenFile, start: int, header: Mapping[str, object]
 ) -> dict[str, tuple[str, InFile]]:
     """The type of each tensor, and where it lies."""
     found: dict[str, tuple[str, InFile]] = {}
-    places: list[tuple[int, int, str]] = []
+    ranges: list[tuple[int, int, str]] = []
     length = file.size - start
     for name, value in header.items():
         stored, shape, begin, end = _entry(name, _record(value, f"the entry of `{name}`"))
@@ -228,8 +228,8 @@ def _places(
                 f"`{name}` ends {end - length:,} bytes after the file: it was cut short"
             )
         found[name] = stored, InFile(file, start + begin, BITS[stored], BITS[stored], shape)
-        places.append((begin, end, name))
-    _without_gaps(sorted(places), length)
+        ranges.append((begin, end, name))
+    _without_gaps(sorted(ranges), length)
     return found
 
 
@@ -271,10 +271,10 @@ def _sizes(name: str, value: object) -> tuple[int, ...]:
     return sizes
 
 
-def _without_gaps(places: Iterable[tuple[int, int, str]], length: int) -> None:
+def _without_gaps(ranges: Iterable[tuple[int, int, str]], length: int) -> None:
     """Tensors are contiguous: none shares bytes, and no bytes are left over."""
     reached = 0
-    for begin, end, name in places:
+    for begin, end, name in ranges:
         if begin < reached:
             raise InvalidTensorFileError(
                 f"`{name}` overlaps the tensor before it by {reached - begin:,} bytes"

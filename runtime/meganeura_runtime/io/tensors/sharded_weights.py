@@ -80,11 +80,11 @@ def _weight_map(index: Path) -> dict[str, str]:
     if not isinstance(entries, dict):
         raise ProblemError(UnreadableFile(index, "it has no `weight_map`"))
     files = cast("dict[str, object]", entries)
-    places = {name: file for name, file in files.items() if _is_file_name(file)}
-    if len(places) < len(files):
+    safe = {name: file for name, file in files.items() if _is_file_name(file)}
+    if len(safe) < len(files):
         reason = "its `weight_map` names something that is not a file beside it"
         raise ProblemError(UnreadableFile(index, reason))
-    return cast("dict[str, str]", places)
+    return cast("dict[str, str]", safe)
 
 
 def _is_file_name(value: object) -> bool:

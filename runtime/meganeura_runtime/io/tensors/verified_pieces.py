@@ -193,11 +193,11 @@ class VerifiedPieces:
         if self._is_verified[number]:
             return
         if crc32(content) != int(self.sums[number]):
-            place = self._place(number * self.piece, len(content))
-            raise ProblemError(DamagedFile(self.file.path, place))
+            location = self._location(number * self.piece, len(content))
+            raise ProblemError(DamagedFile(self.file.path, location))
         self._is_verified[number] = True
 
-    def _place(self, start: int, size: int) -> str:
+    def _location(self, start: int, size: int) -> str:
         """A piece in words."""
         if len(self.sums) == 1:
             return f"`{self.name}`"
