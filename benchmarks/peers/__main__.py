@@ -75,6 +75,7 @@ class Comparison:
         ours = frozenset(name for name, job in columns.items() if job.mode.is_ours)
         self.table = Table(ours, list(columns))
         self.table.expect(case.name for case in chosen)
+        self.written = self.text()
 
     def _column(self, job: Job, way: str = "") -> str:
         return column_of(job, way, precisions=len(self._options.precision))
@@ -220,8 +221,9 @@ class Comparison:
 
     def write(self) -> None:
         """The tables so far, to where they were asked for."""
+        self.written = self.text()
         if self._options.output:
-            self._options.output.write_text(self.text())
+            self._options.output.write_text(self.written)
         if self._options.json:
             content = {"machines": self._machines, **self.table.document()}
             self._options.json.write_text(json.dumps(content, indent=1))
@@ -261,7 +263,7 @@ def main(words: Sequence[str] | None = None) -> None:
     with TemporaryDirectory() as folder:
         comparison = Comparison(options, chosen, Path(folder))
         comparison.run()
-    print(f"\n{comparison.text()}")
+    print(f"\n{comparison.written}")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.ops.fused import Attention
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.errors import LimitError
+from meganeura_runtime.backends.webgpu.codegen.attention.kernel_choice import TILE
 from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, DeviceLimits, Style
 from meganeura_runtime.backends.webgpu.config.tuned_configs import TunedConfigs, step_name
@@ -56,13 +57,24 @@ ABOUT: Mapping[str, Sequence[int]] = {
     "lanes": (0, 4, 8, 32),
 }  # fmt: skip
 
+JUST = 4 * TILE.words(16, 16)
+"""The memory that a kernel of attention takes."""
 FEW: Mapping[str, Mapping[str, Sequence[int]]] = {
     **{
-        f"{count} rows along {axis}": {"workgroup_bytes": (4 << 10, 1 << 14)}
+        f"{count} rows along {axis}": {
+            "workgroup_bytes": (4 << 10, 1 << 14),
+            "invocations": (256, 1024),
+        }
         for count, axis in ((511, 1), (512, 1), (2047, 0), (2048, 0), (64, 0))
     },
+    "rounded": {"half_floats": (0, 1)},
+    "loops of halves": {"half_floats": (0, 1)},
+    "large loops": {"workgroups": (2, 8)},
     "loops": {"storage_buffers": (2, 5, 8), "workgroups": (1, 8), "binding_bytes": (16, 1 << 10)},
-    "attention": {"workgroup_bytes": (8 << 10, 16 << 10), "invocations": (127, 128)},
+    "attention": {
+        "workgroup_bytes": (8 << 10, JUST - 4, JUST, 16 << 10),
+        "invocations": (127, 128),
+    },
     "attention of many keys": {"workgroup_bytes": (16 << 10,)},
     "attention and its gradients": {"workgroup_bytes": (16 << 10, 20 << 10)},
 }
@@ -132,6 +144,25 @@ def _halves() -> Graph:
     return build.graph({"y": y, "z": build.add(Sum((1,)), x)})
 
 
+def _rounded() -> Graph:
+    """Halves within a kernel whose tensors are all of single precision."""
+    build = Builder()
+    x = _input(build, "x", 50)
+    half = build.add(Cast(DType.F16), x)
+    return build.graph({"y": build.add(Cast(DType.F32), build.add(Mul(), half, half))})
+
+
+HALVES = """\
+block Net()(x: f16[n, s]) -> f16[n, s]:
+  h = x[:, 0]
+  scan t in 0..s:
+    h = maximum(h, x[:, t])
+    y[:, t] = h
+  return y
+model net = Net()
+"""
+
+
 def _updates() -> Graph:
     build = Builder()
     x = _input(build, "x", 8, 64)
@@ -188,8 +219,8 @@ GRAPHS: Mapping[str, Callable[[], Graph]] = {
     **{
         f"{count} rows along {axis}": partial(_rows_of, count, terms, axis)
         for count, terms, axis in (
-            (511, 999, 1),
-            (512, 999, 1),
+            (511, 9000, 1),
+            (512, 9000, 1),
             (512, 1000, 1),
             (2047, 300, 0),
             (2048, 300, 0),
@@ -207,6 +238,9 @@ GRAPHS: Mapping[str, Callable[[], Graph]] = {
     "updates": _updates,
     "table": _table,
     "loops": lambda: forward(NESTED),
+    "large loops": lambda: forward(NESTED, n=60, s=5),
+    "loops of halves": lambda: forward(HALVES),
+    "rounded": _rounded,
     "attention": lambda: _attention(40, trains=False),
     "attention of many keys": lambda: _attention(4000, trains=False),
     "attention and its gradients": lambda: _attention(40, trains=True),

@@ -240,12 +240,16 @@ def number(text: str) -> str | None:
 # --- words ---------------------------------------------------------------------------------------
 
 
+NUMBERED_LAYERS = frozenset({"relu6"})
+"""The layers of the library whose names end in a number."""
+
+
 def is_label(source: Source, label: str) -> bool:
-    """Whether a path can only be a label: it has parts, or ends in a number as no layer does."""
+    """Whether a path can only be a label: it has parts, or ends in a number as few layers do."""
     if "." in label or "[" in label:
         return True
     is_numbered = re.fullmatch(r"[a-z_]+\d+", label) is not None
-    return is_numbered and label not in _declared(source)
+    return is_numbered and label not in NUMBERED_LAYERS and label not in _declared(source)
 
 
 @lru_cache(maxsize=1)

@@ -7,6 +7,7 @@ from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import library
 from meganeura_dsl.syntax.parser.parser import parse
+from meganeura_dsl.syntax.problems.certainty import NUMBERED_LAYERS
 
 BLOCK = "block Net(deep=1)(x: [n, d], y: [n, d]) -> [n, d]:\n"
 
@@ -143,11 +144,13 @@ def test_a_numbered_label_that_is_a_block_is_none() -> None:
     assert fixed(imported + lost) == imported + lost
 
 
-def test_no_layer_of_the_library_ends_in_a_number() -> None:
+def test_a_layer_of_the_library_that_ends_in_a_number_is_no_label() -> None:
     blocks = [block for module in library() for block in module.blocks.values()]
     layers = [block.name.text for block in blocks if len(block.inputs) == 1]
-    assert layers
-    assert not [name for name in layers if name[-1].isdigit()]
+    assert {name for name in layers if name[-1].isdigit()} == NUMBERED_LAYERS
+    for name in NUMBERED_LAYERS:
+        lost = f"{BLOCK}  return x |> {name} conv2d(3, 3)\n"
+        assert fixed(lost) == lost
 
 
 def test_all_that_can_be_fixed_at_once_is() -> None:
