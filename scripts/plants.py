@@ -2419,4 +2419,31 @@ PLANTS: tuple[Plant, ...] = (
         '_OF_SCORES = "(= ti (T _ s))"',
         (MISSES,),
     ),
+    Plant(
+        "the sign of x is read off any choice by it",
+        "runtime/meganeura_runtime/backends/webgpu/passes/relu_backward_from_output.py",
+        "condition.operands == (if_false, if_true)",
+        "is_zero(condition.operands[1])",
+        (
+            "tests/runtime/backends/webgpu/passes/test_relu_backward_from_output.py::test_another_choice_by_the_sign_of_x_is_no_relu",
+        ),
+    ),
+    Plant(
+        "large data are known by their first rows",
+        "runtime/meganeura_runtime/train/data_fingerprint.py",
+        "np.unique(np.linspace(0, len(content) - 1, SAMPLED_ROWS).astype(np.int64))",
+        "np.arange(min(len(content), SAMPLED_ROWS))",
+        (
+            "tests/runtime/train/test_data_fingerprint.py::test_the_first_and_the_last_row_are_sampled",
+        ),
+    ),
+    Plant(
+        "a seed of 0 is no seed",
+        "meganeura/cli/commands/train.py",
+        'given += [] if seed is None else [f"seed={seed}"]',
+        'given += [f"seed={seed}"] if seed else []',
+        (
+            "tests/cli/test_train_command.py::test_a_seed_of_zero_takes_the_place_of_the_one_in_the_program",
+        ),
+    ),
 )

@@ -108,6 +108,16 @@ def test_a_seed_decides_the_whole_run(meganeura: Command, tmp_path: Path) -> Non
     assert not np.array_equal(first, weights("c", "2"))
 
 
+def test_a_seed_of_zero_takes_the_place_of_the_one_in_the_program(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    program = written(tmp_path, PROGRAM + "    seed      = 7\n")
+    for name, options, seed in (("as-written", (), 7), ("as-asked", ("--seed", "0"), 0)):
+        meganeura("train", program, "--device", "cpu", "--out", name, *options)
+        settings = json.loads((tmp_path / name / "settings.json").read_text())
+        assert settings["seed"] == seed
+
+
 def test_a_run_starts_from_weights(meganeura: Command, tmp_path: Path) -> None:
     meganeura("train", "digits_mlp", *SHORT, "--out", "first")
     still = ("--set", "optimizer=sgd(lr=1e-30)", "--seed", "9", "--out", "second")

@@ -7,7 +7,7 @@ import pytest
 
 from meganeura_dsl.ir.graph import Builder, Graph
 from meganeura_dsl.ir.interpreter import evaluate
-from meganeura_dsl.ir.ops import Compare, Input, Where
+from meganeura_dsl.ir.ops import Compare, Input, Log, Where
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
@@ -52,3 +52,17 @@ def test_nothing_else_is_a_relu(kind: Kind, level: float) -> None:
     assert readers_of_x(relu_backward_from_output(graph, TARGET)) == readers_of_x(graph)
     back = relu_backward_from_output(graph, TARGET).outputs["back"]
     assert back.operands[0].operands[0].op == Input("x", DType.F32, (7,))
+
+
+def test_another_choice_by_the_sign_of_x_is_no_relu() -> None:
+    """Of a choice between 0 and log(x) nobody reads the sign of x: it is not that of log(x)."""
+    build = Builder()
+    x, slope = (build.add(Input(name, DType.F32, (7,))) for name in ("x", "slope"))
+    zero = full(build, x.type, 0)
+    for chosen in (build.add(Log(), x), slope):
+        condition = build.add(Compare("le"), x, zero)
+        y = build.add(Where(), condition, zero, chosen)
+        back = build.add(Where(), condition, zero, slope)
+        graph = build.graph({"y": y, "back": back})
+        rewritten = relu_backward_from_output(graph, TARGET)
+        assert rewritten.outputs["back"].operands[0].operands[0].op == x.op
