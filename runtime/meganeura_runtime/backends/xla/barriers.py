@@ -60,6 +60,7 @@ def _of_one_cotangent(graph: Graph, numerics: Numerics) -> Iterator[tuple[int, .
             for source in map(_source, value.operands):
                 if source.id in found:
                     found[source.id].append(value.id)
+                    break  # a product is computed with those of one cotangent
     return map(tuple, found.values())
 
 

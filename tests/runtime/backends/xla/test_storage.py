@@ -135,14 +135,14 @@ def test_long_axes_are_aligned_and_nothing_is_added() -> None:
     assert "4104" not in device(F32).program(training).exported()
 
 
-def statistics(axes: tuple[int, ...], *, trains: bool) -> Graph:
+def statistics(axes: tuple[int, ...], *, trains: bool, divisor: int = 64) -> Graph:
     """The mean of squared deviations of a product that another product reads."""
     build = Builder()
     first, second = products(build)
     kept = tuple(axis for axis in range(2) if axis not in axes)
     mean = build.add(Sum(axes), first)
     count = full(build, mean.type, 64)
-    mean = build.add(Div(), mean, count)
+    mean = build.add(Div(), mean, full(build, mean.type, divisor))
     deviation = build.add(Sub(), first, build.add(Broadcast((64, 64), kept), mean))
     squares = build.add(Sum(axes), build.add(Mul(), deviation, deviation))
     outputs = {"variance": build.add(Div(), squares, count), "second": second}
@@ -176,6 +176,19 @@ def test_a_variance_is_read_with_its_mean(
         else rounded(rounded(feeds["x"]) @ rounded(feeds["a"]))
     )
     np.testing.assert_allclose(found, product.astype(np.float64).var(axes), rtol=1e-2)
+
+
+def test_what_is_no_mean_is_no_mean() -> None:
+    """Deviations from sum(x) / (n - 1) are not sums of squares less the product of two sums."""
+    graph = statistics((0,), trains=True, divisor=63)
+    lowered = device(BF16).program(graph).graph
+    assert not any(isinstance(value.op, Maximum) for value in lowered.values)
+    feeds = {"x": numbers(64, 64), "a": numbers(64, 64, seed=1), "b": np.eye(64, dtype=np.float32)}
+    feeds["x"][:, 0], feeds["a"][0] = 8, 10
+    found = outputs(graph, feeds, BF16)["variance"]
+    product = rounded(rounded(feeds["x"]) @ rounded(feeds["a"])).astype(np.float64)
+    expected = np.square(product - product.sum(0) / 63).mean(0)
+    np.testing.assert_allclose(found, expected, rtol=1e-2)
 
 
 def relu_step() -> Graph:
