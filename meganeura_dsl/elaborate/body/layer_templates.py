@@ -49,7 +49,7 @@ def application_key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) ->
     # An input that is the same number everywhere is left out of what it changes nothing in.
     neutral = _hashable(tuple(state.neutral.get(value.id) for value in inputs))
     initials = frozenset(inner.initials.items())
-    mode = (state.training, state.frozen)
+    mode = (state.training, state.frozen, state.generalized, state.numbers)
     configured = _hashable(config)
     if configured is None:
         return None

@@ -81,12 +81,19 @@ class LinkedModule:
             known += [name for module in library() for name in module.own]
         return tuple(known)
 
-    def sources(self) -> frozenset[tuple[str, Source]]:
-        """The texts that names here lead to, each under the name that is imported."""
-        found = {("", self.source)}
-        for name, module in self.imported.items():
-            found |= {(f"{name}.{below}", source) for below, source in module.sources()}
-        return frozenset(found)
+    def sources(self) -> tuple[tuple[Source, tuple[tuple[str, int], ...]], ...]:
+        """This text and those that names here lead to, with what each name leads to by position."""
+        modules: list[LinkedModule] = [self]
+        positions = {id(self): 0}
+        for module in modules:
+            for other in module.imported.values():
+                if id(other) not in positions:
+                    positions[id(other)] = len(modules)
+                    modules.append(other)
+        return tuple(
+            (each.source, tuple((name, positions[id(to)]) for name, to in each.imported.items()))
+            for each in modules
+        )
 
     @property
     def models(self) -> dict[str, ast.Model]:
