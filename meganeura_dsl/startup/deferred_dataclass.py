@@ -10,8 +10,8 @@ from typing import Self, dataclass_transform
 
 from meganeura_dsl.startup.tricks import Trick, is_enabled
 
-_COMPILED = "__dataclass_params__"
-"""What `dataclass` leaves in a class."""
+_COMPILED = "__is_compiled__"
+"""What a class has when all of its methods are there, which another thread may ask for."""
 _compiling = RLock()
 
 
@@ -46,3 +46,4 @@ def compile_dataclass(cls: type[DeferredDataclass]) -> None:
                 and _COMPILED not in vars(each)
             ):
                 dataclass(frozen=True)(each)
+                setattr(each, _COMPILED, True)

@@ -1,14 +1,16 @@
 """A deferred dataclass is compiled with its first object, and is like any other from then on."""
 
-from dataclasses import FrozenInstanceError, field, fields, replace
+from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
+from threading import Thread
 from typing import Any
 
 import pytest
 
+from meganeura_dsl.startup import deferred_dataclass
 from meganeura_dsl.startup.deferred_dataclass import DeferredDataclass
 from meganeura_dsl.startup.tricks import VARIABLE
 
-COMPILED = "__dataclass_params__"
+COMPILED = "__is_compiled__"
 
 
 class Base(DeferredDataclass):
@@ -65,3 +67,26 @@ def test_without_the_trick_a_class_is_compiled_at_once(monkeypatch: pytest.Monke
 
     assert COMPILED in vars(Kind)
     assert Kind(1, 2).y == 2
+
+
+def test_another_thread_waits_until_a_class_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Kind(Deferred, is_deferred=True):
+        last: int = 0
+
+    found: list[Kind] = []
+    other = Thread(target=lambda: found.append(Kind(1, last=3)))
+
+    def compiled(*, frozen: bool) -> object:
+        def compile_(cls: type) -> type:
+            setattr(cls, "__dataclass_params__", None)  # noqa: B010  as `dataclass` begins
+            other.start()
+            other.join(0.05)
+            return dataclass(frozen=frozen)(cls)
+
+        return compile_
+
+    Deferred(1)
+    monkeypatch.setattr(deferred_dataclass, "dataclass", compiled)
+    assert Kind(1, last=2).last == 2
+    other.join()
+    assert [each.last for each in found] == [3]

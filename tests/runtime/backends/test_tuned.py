@@ -98,6 +98,13 @@ def test_a_file_that_is_cut_short_is_refused(cut: int, tmp_path: Path) -> None:
         read_tuning_record(path, HERE)
 
 
+def test_a_file_of_before_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "gpu.json", {"a": KernelConfig(2)})
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({"place": content.pop("key"), **content}))
+    assert read_tuning_record(path, HERE).configs["a"].config == KernelConfig(2)
+
+
 def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "gpu.json", {"a": KernelConfig(2)})
     content = json.loads(path.read_text())

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AliasChoices, Field, TypeAdapter, ValidationError
 
 from meganeura_dsl import __version__
 from meganeura_dsl.ir.graph import Graph
@@ -96,7 +96,8 @@ class TuningDatabase:
 class TunedConfigsFile:
     """A file, as data."""
 
-    key: TuningKey
+    key: Annotated[TuningKey, Field(validation_alias=AliasChoices("key", "place"))]
+    """Older files say `place`."""
     found: dict[str, TuningRecord]
     fusings: dict[str, FusionConfig] = field(default_factory=dict[str, FusionConfig])
     version: Literal[2] = VERSION
