@@ -7,13 +7,13 @@ from functools import cache
 from itertools import product as every
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
-from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.problems.layer_problems import ReservedParameter
 from meganeura_dsl.elaborate.problems.location import FIRST, Clause, LocatedProblem, Location
 from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, TooMuchWork
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
-from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
+from meganeura_dsl.elaborate.scope.linker import LinkedModule, Sources, library
 from meganeura_dsl.elaborate.scope.scope import (
     MODES,
     Binding,
@@ -50,9 +50,7 @@ IsProved = Callable[[LinkedModule, ast.Block], bool]
 MOST_IMPORTED = 1024
 """Proofs of imported blocks that a process remembers."""
 
-_imported: dict[
-    tuple[ast.Block, frozenset[tuple[str, Source]]], tuple[Problem | None, frozenset[ast.Block]]
-] = {}
+_imported: dict[tuple[ast.Block, Sources], tuple[Problem | None, frozenset[ast.Block]]] = {}
 """What became of the proof of a block in the files it is linked with, and the blocks it ran."""
 
 

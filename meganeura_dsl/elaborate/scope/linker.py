@@ -22,6 +22,8 @@ Loader = Callable[[tuple[str, ...]], Source | None]
 """Finds the source of an imported module by its dotted name, or None."""
 
 Named = ast.Def | ast.Block | ast.Model
+Sources = tuple[tuple[Source, tuple[tuple[str, int], ...]], ...]
+"""Texts, each with the names it imports and the positions of the texts that these lead to."""
 LIBRARY = ("nn", "loss")
 """The modules whose names are known everywhere."""
 
@@ -81,8 +83,8 @@ class LinkedModule:
             known += [name for module in library() for name in module.own]
         return tuple(known)
 
-    def sources(self) -> tuple[tuple[Source, tuple[tuple[str, int], ...]], ...]:
-        """This text and those that names here lead to, with what each name leads to by position."""
+    def sources(self) -> Sources:
+        """This text, and all that names here lead to."""
         modules: list[LinkedModule] = [self]
         positions = {id(self): 0}
         for module in modules:
