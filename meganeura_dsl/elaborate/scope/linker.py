@@ -22,8 +22,10 @@ Loader = Callable[[tuple[str, ...]], Source | None]
 """Finds the source of an imported module by its dotted name, or None."""
 
 Named = ast.Def | ast.Block | ast.Model
+
 Sources = tuple[tuple[Source, tuple[tuple[str, int], ...]], ...]
 """Texts, each with the names it imports and the positions of the texts that these lead to."""
+
 LIBRARY = ("nn", "loss")
 """The modules whose names are known everywhere."""
 
