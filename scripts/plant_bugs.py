@@ -2,7 +2,7 @@
 
     python scripts/plant_bugs.py [NAME ...]
 
-The mistakes are those of `scripts/plants.py`. A planted one that no test notices is an error of the
+The mistakes are those of `scripts/plants`. A planted one that no test notices is an error of the
 tests; one whose text is no longer in the source has to be planted again. `docs/testing.md` has the
 table, which is printed at the end.
 """

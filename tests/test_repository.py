@@ -103,6 +103,14 @@ def test_every_known_mistake_can_be_planted() -> None:
     assert [each.name for each in plants if texts[each.file].count(each.right) != 1] == []
 
 
+def test_every_known_mistake_is_in_the_table() -> None:
+    """`docs/testing.md` has one row for each of `scripts/plants.py`."""
+    plants = run_path(str(ROOT / "scripts" / "plants.py"))["PLANTS"]
+    page = (ROOT / "docs" / "testing.md").read_text()
+    table = re.findall(r"^\| (.+) \| `(.+)` \| `tests/.+` \|$", page, re.MULTILINE)
+    assert sorted(table) == sorted((each.name, each.file) for each in plants)
+
+
 def test_every_test_is_in_a_file_that_is_collected() -> None:
     tests = [path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith("test_")]
     defined = re.compile(r"^def test_", re.MULTILINE)
