@@ -199,7 +199,7 @@ def _is_repeated(value: Value) -> bool:
 
 def _beyond_limits(graph: Graph, stored: Collection[int], target: Target) -> set[int]:
     """What else to store, from the leaves on, where kernels would read or nest too much."""
-    most = target.limits.storage_buffers - 1
+    most = max(0, target.limits.storage_buffers - 1)  # none is left deep in loops that stop
     more: set[int] = set()
     tensors: dict[int, frozenset[int]] = {}
     depths: dict[int, int] = {}

@@ -370,8 +370,10 @@ class _Assembly:
         words: Mapping[int, str],
         flags: Sequence[int],
     ) -> None:
-        """Dispatch what moves tensors, and then sets words, so many at once as can be."""
-        most = (self._target.limits.storage_buffers - max(1, len(words)) - len(flags)) // 2
+        """Dispatch what moves tensors, and then sets words, as many at once as can be."""
+        beside = max(1, len(words)) + len(flags)
+        self._require_buffers(loop.value, 2 * bool(moves) + beside)
+        most = (self._target.limits.storage_buffers - beside) // 2
         groups = [moves[at : at + most] for at in range(0, len(moves), most)] or [moves]
         for group in groups:
             setting = words if group is groups[-1] else dict[int, str]()
@@ -407,7 +409,7 @@ class _Assembly:
         """The dispatches of a launch: as few as the kernels' workgroups allow."""
         memory = self._memory([one.work for one in together], tensors)
         limits = with_buffers(self._target, -len(flags)).limits
-        single = [self._one(one, memory, updates, limits) for one in together]
+        single = [self._one(one, memory, updates, flags) for one in together]
         groups = merged_kernels([kernel for kernel, _ in single], limits)
         for group in groups:
             kernel, first = single[group[0]]
@@ -425,17 +427,14 @@ class _Assembly:
             )
 
     def _one(
-        self, one: FusedKernel, memory: Memory, updates: Collection[int], limits: DeviceLimits
+        self, one: FusedKernel, memory: Memory, updates: Collection[int], flags: Sequence[int]
     ) -> tuple[Kernel, Dispatch]:
-        """A kernel by itself, and what there is to say of its dispatch."""
+        """A kernel by itself, before it reads flags, and what there is to say of its dispatch."""
         work, computed = one.work, computed_values(one)
         kernel = self._kernels.kernel(work, computed, memory)
         in_parts = writes_parts(work, memory)
         stored = (*work.anchors, *work.stores)
-        if len(kernel.tensors) > limits.storage_buffers:
-            limit = str(limits.storage_buffers)
-            needed = f"{len(kernel.tensors)} tensors in one kernel"
-            raise LimitError(stored[0], "max-storage-buffers-per-shader-stage", needed, limit)
+        self._require_buffers(stored[0], len(kernel.tensors) + len(flags))
         title = kernel_name(work, computed, updates)
         return kernel, Dispatch(
             name=str(title),
@@ -447,6 +446,13 @@ class _Assembly:
             flops=kernel_flops(computed),
             bytes=2 * part_bytes(work) if in_parts else bytes_accessed(one, computed),
         )
+
+    def _require_buffers(self, value: Value, needed: int) -> None:
+        """Refuse a kernel that has to bind more tensors than the adapter allows."""
+        allowed = self._target.limits.storage_buffers
+        if needed > allowed:
+            limit = "max-storage-buffers-per-shader-stage"
+            raise LimitError(value, limit, f"{needed} tensors in one kernel", str(allowed))
 
     def _memory(self, works: Sequence[Work], tensors: Mapping[int, int]) -> Memory:
         """Where values lie for the kernels of a launch, which write only to what is bound so."""

@@ -1,5 +1,6 @@
 """Loops on an adapter: one submission, whatever the number of rounds, and the right numbers."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from meganeura_dsl.transforms.training_step import (
     optimized_training_step,
     training_step,
 )
+from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, DeviceLimits, Style
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.plan import Loop, Plan, Role
@@ -252,3 +254,28 @@ def test_more_is_carried_than_a_kernel_binds() -> None:
     plan = plan_graph(forward(text, n=2, s=3), DeviceLimits(storage_buffers=8))
     assert [one.name for one in plan.dispatches].count("scan end") == 3
     verify_plan(plan, DeviceLimits(storage_buffers=8))
+
+
+def stopping_within(depth: int) -> str:
+    """So many loops that stop, one inside of the other."""
+    loops = [f"{'  ' * (k + 1)}scan t{k} in 0..s while max(h) < 9:" for k in range(depth)]
+    body = f"{'  ' * (depth + 1)}h = tanh(h)"
+    head = ["block Net()(x: [n, s, 4]) -> [n, 4]:", "  h = zeros([n, 4])"]
+    return "\n".join([*head, *loops, body, "  return h", "", "model net = Net()", ""])
+
+
+@pytest.mark.parametrize("buffers", [4, 5, 8])
+def test_loops_that_stop_too_deep_for_an_adapter_are_refused(buffers: int) -> None:
+    """Every kernel of a round reads whether each loop around it goes on."""
+    limits = DeviceLimits(storage_buffers=buffers)
+    refused = list[int]()
+    for depth in range(1, 9):
+        graph = forward(stopping_within(depth), n=2, s=3)
+        try:
+            verify_plan(plan_graph(graph, limits), limits)
+        except LimitError as error:
+            refused.append(depth)
+            bound = re.search(r"needs (\d+) tensors .* is (\d+)$", str(error))
+            assert bound is not None
+            assert int(bound[1]) > int(bound[2]) == buffers
+    assert refused == [*range({4: 2, 5: 2, 8: 5}[buffers], 9)]
