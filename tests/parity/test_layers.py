@@ -378,6 +378,12 @@ LAYERS += [
         partial(F.smooth_l1_loss, beta=0.7),
         "x: [3, 5], y: [3, 5]",
     ),
+    Layer(
+        "smooth_l1-of-no-width",
+        "smooth_l1(0.0)(x, y)",
+        partial(F.smooth_l1_loss, beta=0.0),
+        "x: [3, 5], y: [3, 5]",
+    ),
     Layer("l1", "l1(x, y)", F.l1_loss, "x: [3, 5], y: [3, 5]"),
     Layer(
         "bce",

@@ -27,6 +27,7 @@ from meganeura_dsl.pipeline import (
     loader_beside,
 )
 from meganeura_dsl.transforms.autodiff import differentiate
+from meganeura_runtime.backends.registry import choose_device
 
 
 def program(text: str) -> Program:
@@ -231,7 +232,9 @@ def test_a_variance_beside_a_large_mean_keeps_its_digits() -> None:
 # --- losses --------------------------------------------------------------------------------------
 
 
-def loss_and_slope(expression: str, logits: Array, labels: Array) -> tuple[float, Array]:
+def loss_and_slope(
+    expression: str, logits: Array, labels: Array, device: str = "cpu"
+) -> tuple[float, Array]:
     kind = "i32[n]" if labels.dtype == np.int32 else "[n, c]"
     elaboration = model(
         block(f"x: [n, c], y: {kind}", expression), n=len(logits), c=logits.shape[1]
@@ -240,8 +243,9 @@ def loss_and_slope(expression: str, logits: Array, labels: Array) -> tuple[float
     (x,) = (value for value in graph.values if isinstance(value.op, Input) and value.op.name == "x")
     (slope,) = differentiate(build, graph.outputs["output"], (x,))
     wanted = build.graph({"loss": graph.outputs["output"], "slope": slope})
-    found = Interpreter(wanted).run({"x": logits.astype(np.float32), "y": labels}).outputs
-    return float(found["loss"]), found["slope"]
+    with choose_device(device).open(wanted) as session:
+        found = session.step({"x": logits.astype(np.float32), "y": labels})
+        return float(found["loss"]), np.asarray(found["slope"])
 
 
 @pytest.mark.parametrize("size", [1e4, -1e4])
@@ -264,6 +268,16 @@ def test_a_loss_without_a_label_is_zero() -> None:
     loss, slope = loss_and_slope("masked_cross_entropy(x, y)", logits, nobody)
     assert loss == 0
     np.testing.assert_array_equal(slope, np.zeros((3, 4)))
+
+
+@pytest.mark.parametrize(
+    "device", ["cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter)]
+)
+def test_a_smooth_l1_of_no_width_is_the_absolute_difference(device: str) -> None:
+    x, y = np.array([[3.0, -1.0], [0.5, 2.0]]), np.array([[1.0, -1.0], [1.0, 2.5]], np.float32)
+    loss, slope = loss_and_slope("smooth_l1(0.0)(x, y)", x, y, device)
+    assert loss == 0.75
+    np.testing.assert_array_equal(slope, [[0.25, 0], [-0.25, -0.25]])
 
 
 # --- dropout -------------------------------------------------------------------------------------
