@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO
 
 import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 from meganeura_dsl.support.regular_files import opened
 from meganeura_dsl.symbolic.size import evaluate
 from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.data.folder_problems import WrongReader
 from meganeura_runtime.io.data.numpy_files import LARGEST_UNPACKED
 from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
+from meganeura_runtime.io.preprocess.tokens import LibraryTokenizer, load_tokenizer
 from meganeura_runtime.io.tensors.open_file import OpenFile
 from meganeura_runtime.io.tensors.stored_tensor import (
     Array,
@@ -22,30 +22,13 @@ from meganeura_runtime.io.tensors.stored_tensor import (
     stored_array,
     stored_in_file,
 )
-from meganeura_runtime.support.optional_imports import load
 
 SUFFIXES = (".txt",)
 
-LONGEST_TOKENIZER = 64
-"""Mebibytes of a tokenizer."""
 PIECE = 1 << 20
 """Bytes of a text that are tokenized at a time; a piece ends with a line."""
 LONGEST_LINE = 1 << 24
 """Bytes of a line."""
-
-
-class Encoding(Protocol):
-    """The part of `tokenizers.Encoding` that is used here."""
-
-    ids: list[int]
-
-
-class Tokenizer(Protocol):
-    """The part of `tokenizers.Tokenizer` that is used here."""
-
-    def encode(self, sequence: str, *, add_special_tokens: bool) -> Encoding:
-        """The tokens of a text."""
-        ...
 
 
 def read_text(
@@ -61,7 +44,7 @@ def read_text(
             file = OpenFile(path)
             shape = file.size // length, length
             return {name: stored_in_file(file, name, np.dtype(np.uint8), shape, 0)}
-        tokens = _tokens(path, _tokenizer(tokenizer))
+        tokens = _tokens(path, load_tokenizer(tokenizer))
     except FileNotFoundError:
         raise ProblemError(NoSuchFile(path)) from None
     except OSError as error:
@@ -82,22 +65,7 @@ def _sequences(path: Path, demand: Demand, span: Span | None) -> tuple[str, int]
     raise ProblemError(WrongReader(span, path, reason))
 
 
-def _tokenizer(path: Path) -> Tokenizer:
-    """The tokenizer of a file of the library `tokenizers`; raises `ProblemError`."""
-    library = load("tokenizers", "text", "tokenize texts")
-    try:
-        content = read_bytes(path, LONGEST_TOKENIZER).decode()
-        return cast("Tokenizer", library.Tokenizer.from_str(content))
-    except TooLongError as error:
-        raise ProblemError(UnreadableFile(path, str(error))) from None
-    except OSError as error:
-        raise ProblemError(UnreadableFile(path, error.strerror or str(error))) from None
-    except Exception as error:  # noqa: BLE001 - the library raises nothing narrower
-        reason = f"it is no tokenizer: {str(error).partition(chr(10))[0]}"
-        raise ProblemError(UnreadableFile(path, reason)) from None
-
-
-def _tokens(path: Path, tokenizer: Tokenizer) -> Array:
+def _tokens(path: Path, tokenizer: LibraryTokenizer) -> Array:
     """The tokens of a whole text; raises `ProblemError` for one that is not UTF-8, or too long."""
     found: list[Array] = []
     with opened(path) as file:

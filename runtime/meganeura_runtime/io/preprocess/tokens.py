@@ -88,16 +88,26 @@ class _ByteStream(TextStream):
         return self._decoder.decode(b"", final=True)
 
 
-class _Encoded(Protocol):
+class Encoding(Protocol):
+    """The part of `tokenizers.Encoding` that is used here."""
+
     ids: Sequence[int]
 
 
-class _HuggingFace(Protocol):
-    def encode(self, sequence: str) -> _Encoded: ...
+class LibraryTokenizer(Protocol):
+    """The part of `tokenizers.Tokenizer` that is used here."""
 
-    def decode(self, ids: Sequence[int]) -> str: ...
+    def encode(self, sequence: str, *, add_special_tokens: bool = True) -> Encoding:
+        """The tokens of a text."""
+        ...
 
-    def get_vocab_size(self) -> int: ...
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of tokens, special ones left out."""
+        ...
+
+    def get_vocab_size(self) -> int:
+        """How many tokens there are, with those added to the vocabulary."""
+        ...
 
 
 class FileTokenizer(Tokenizer):
@@ -105,12 +115,7 @@ class FileTokenizer(Tokenizer):
 
     def __init__(self, path: Path) -> None:
         """Raises `ProblemError` for a file that is none, and where the library is not installed."""
-        library = load("tokenizers", "text", "read a tokenizer.json")
-        content = read_tokenizer(path)
-        try:
-            self._tokenizer = cast("_HuggingFace", library.Tokenizer.from_buffer(content))
-        except ValueError as error:
-            raise ProblemError(UnreadableFile(path, f"it is no tokenizer: {error}")) from None
+        self._tokenizer = load_tokenizer(path)
         self.ends = numbers_beside(path.parent, "eos_token_id")
         self.start = (*numbers_beside(path.parent, "decoder_start_token_id"), 0)[0]
 
@@ -131,7 +136,7 @@ class FileTokenizer(Tokenizer):
 class _FileStream(TextStream):
     """Text as the difference of what the last tokens give with and without the newest."""
 
-    def __init__(self, tokenizer: _HuggingFace) -> None:
+    def __init__(self, tokenizer: LibraryTokenizer) -> None:
         self._tokenizer = tokenizer
         self._context: list[int] = []
         self._pending: list[int] = []
@@ -165,6 +170,19 @@ def tokenizer_file(weights: Sequence[Path], chosen: Path | None = None) -> Path 
         return chosen
     folders = [path if path.is_dir() else path.parent for path in weights]
     return next((file for folder in folders if (file := folder / NAME).is_file()), None)
+
+
+def load_tokenizer(path: Path) -> LibraryTokenizer:
+    """A tokenizer.json, read by the library `tokenizers`.
+
+    Raises `ProblemError` for a file that is none, and where the library is not installed.
+    """
+    library = load("tokenizers", "text", "read a tokenizer.json")
+    content = read_tokenizer(path)
+    try:
+        return cast("LibraryTokenizer", library.Tokenizer.from_buffer(content))
+    except ValueError as error:
+        raise ProblemError(UnreadableFile(path, f"it is no tokenizer: {error}")) from None
 
 
 def require_vocabulary(tokenizer: Tokenizer, vocabulary: int) -> None:
