@@ -17,7 +17,7 @@ from meganeura_runtime.io.data.decode_pool import DecodePool
 from meganeura_runtime.io.data.decoders import Decoder
 from meganeura_runtime.io.data.folder_problems import NoClasses
 from meganeura_runtime.io.preprocess import audio, images
-from meganeura_runtime.io.tensors.file_array import Rows
+from meganeura_runtime.io.tensors.file_array import Rows, RowSource
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor
 
 TRAIN = "train"
@@ -28,33 +28,25 @@ KINDS: Mapping[str, Sequence[str]] = {"image": images.SUFFIXES, "sound": audio.S
 
 
 @dataclass(frozen=True, eq=False)
-class DecodedFiles:
-    """An array with a row for each file."""
+class DecodedFiles(RowSource):
+    """An array with a row for each file, which is decoded when it is fed.
+
+    Bytes of images are finite, and of sounds none is read that is not.
+    """
+
+    is_read_at_once = False
+    is_checked = True
+    is_slow = True
 
     paths: Sequence[Path]
     decoder: Decoder
     pool: DecodePool
+    shape: tuple[int, ...] = field(init=False)
+    dtype: np.dtype[np.generic] = field(init=False, default=np.dtype(np.float32))
     _digest: list[str] = field(default_factory=list[str])
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """How many files there are, and the shape of each array."""
-        return (len(self.paths), *self.decoder.shape)
-
-    @property
-    def ndim(self) -> int:
-        """How many axes there are."""
-        return len(self.shape)
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """What decoders make."""
-        return np.dtype(np.float32)
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return self.dtype.itemsize
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", (len(self.paths), *self.decoder.shape))
 
     @property
     def digest(self) -> str:
@@ -66,28 +58,6 @@ class DecodedFiles:
                 state.update(entry.encode("utf-8", "surrogateescape"))
             self._digest.append(state.hexdigest())
         return self._digest[0]
-
-    @property
-    def is_read_at_once(self) -> bool:
-        """A file is decoded when it is fed."""
-        return False
-
-    @property
-    def is_checked(self) -> bool:
-        """Bytes of images are finite, and of sounds none is read that is not."""
-        return True
-
-    @property
-    def is_slow(self) -> bool:
-        """Decoding takes longer than reading."""
-        return True
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def all(self) -> Array:
-        """All files."""
-        return self[slice(None)]
 
     def __getitem__(self, rows: Rows) -> Array:
         """Some files, decoded; raises `ProblemError`."""

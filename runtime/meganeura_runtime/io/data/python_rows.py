@@ -12,7 +12,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.data.python_items import FROM_PYTHON, as_tensor, named_arrays
 from meganeura_runtime.io.data.source_problems import UnlikeExamples
-from meganeura_runtime.io.tensors.file_array import Rows
+from meganeura_runtime.io.tensors.file_array import Rows, RowSource
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor
 
 LOOKED_AT = 32
@@ -74,24 +74,20 @@ class RowFetcher:
 
 
 @dataclass(frozen=True, eq=False)
-class FetchedRows:
-    """One input of all examples."""
+class FetchedRows(RowSource):
+    """One input of all examples.
+
+    One may take long to make, so each is checked when it is fed; and a data set of a user need not
+    bear several threads, so that none ask ahead.
+    """
+
+    is_read_at_once = False
 
     fetcher: RowFetcher
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
     _digest: list[str] = field(default_factory=list[str])
-
-    @property
-    def ndim(self) -> int:
-        """How many axes there are."""
-        return len(self.shape)
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return self.dtype.itemsize
 
     @property
     def digest(self) -> str:
@@ -101,28 +97,6 @@ class FetchedRows:
             content = np.ascontiguousarray(self[numbers]).tobytes()
             self._digest.append(blake2b(content, digest_size=16).hexdigest())
         return self._digest[0]
-
-    @property
-    def is_read_at_once(self) -> bool:
-        """An example may take long to make, so each is checked when it is fed."""
-        return False
-
-    @property
-    def is_checked(self) -> bool:
-        """An example may hold anything."""
-        return False
-
-    @property
-    def is_slow(self) -> bool:
-        """The data set of a user need not bear several threads."""
-        return False
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def all(self) -> Array:
-        """All examples."""
-        return self[slice(None)]
 
     def __getitem__(self, rows: Rows) -> Array:
         """Some examples; raises `ProblemError`."""

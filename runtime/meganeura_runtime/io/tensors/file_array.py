@@ -1,10 +1,11 @@
 """Arrays that stay in their files: rows are read on demand."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,58 +20,45 @@ HELD = 256 << 20
 """Bytes of the largest array that is cached in memory once scattered rows of it are read."""
 
 
-class RowSource(Protocol):
+class RowSource(ABC):
     """An array whose rows are read, decoded or fetched when they are asked for, by any thread."""
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The sizes; the first counts rows."""
-        ...
-
-    @property
-    def ndim(self) -> int:
-        """How many axes there are."""
-        ...
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """The type of an element."""
-        ...
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        ...
+    shape: tuple[int, ...]
+    """The sizes; the first counts rows."""
+    dtype: np.dtype[np.generic]
+    """The type of an element."""
+    is_read_at_once: ClassVar[bool] = True
+    """Whether all of it can be looked at before a run, rather than each row when it is used."""
+    is_checked: ClassVar[bool] = False
+    """Whether all values are known to be finite."""
+    is_slow: ClassVar[bool] = False
+    """Whether rows take computation, so that several threads should ask for them ahead."""
 
     @property
     def digest(self) -> str | None:
         """A text that changes with what it is made of; `None` if only all elements tell."""
-        ...
+        return None
 
     @property
-    def is_read_at_once(self) -> bool:
-        """Whether all of it can be looked at before a run, rather than each row when it is used."""
-        ...
+    def ndim(self) -> int:
+        """How many axes there are."""
+        return len(self.shape)
 
     @property
-    def is_checked(self) -> bool:
-        """Whether all values are known to be finite."""
-        ...
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
 
-    @property
-    def is_slow(self) -> bool:
-        """Whether rows take computation, so that several threads should ask for them ahead."""
-        ...
+    def __len__(self) -> int:
+        return self.shape[0]
 
-    def __len__(self) -> int: ...
-
+    @abstractmethod
     def __getitem__(self, rows: Rows) -> Array:
-        """Some rows, as memory of their own."""
-        ...
+        """Some rows, as memory of their own; raises `ProblemError` if they cannot be had."""
 
     def all(self) -> Array:
-        """All rows, as memory of their own."""
-        ...
+        """All rows, as memory of their own; raises `ProblemError` as well."""
+        return self[slice(None)]
 
 
 def bytes_of(array: Array) -> memoryview:
@@ -79,7 +67,7 @@ def bytes_of(array: Array) -> memoryview:
 
 
 @dataclass(frozen=True, eq=False)
-class InFile:
+class InFile(RowSource):
     """An array in row-major order, from some byte of a file on."""
 
     file: OpenFile
@@ -94,39 +82,6 @@ class InFile:
     pieces: VerifiedPieces | None = None
     """Checksums with which what is read is compared."""
     _held: list[Array] = field(default_factory=list[Array])
-
-    @property
-    def digest(self) -> None:
-        """Only its elements tell."""
-        return
-
-    @property
-    def is_read_at_once(self) -> bool:
-        """A file is read quickly from its beginning to its end."""
-        return True
-
-    @property
-    def is_checked(self) -> bool:
-        """A file may hold anything."""
-        return False
-
-    @property
-    def is_slow(self) -> bool:
-        """Rows are as they lie in the file."""
-        return False
-
-    @property
-    def ndim(self) -> int:
-        """How many axes there are."""
-        return len(self.shape)
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return self.dtype.itemsize
-
-    def __len__(self) -> int:
-        return self.shape[0]
 
     def verified(self, name: str, piece: int, sums: Sums) -> "InFile":
         """The same, which compares each piece, of so many bytes, when it is first read."""

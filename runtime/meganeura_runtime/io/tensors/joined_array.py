@@ -13,13 +13,14 @@ from meganeura_runtime.io.tensors.verified_pieces import LastPiece
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
+class Joined(RowSource):
     """Parts of one type, whose shapes differ in the first size alone, one after the other."""
 
     parts: tuple[Array | RowSource, ...]
     files: tuple[Path, ...]
     """Where each part lies."""
     shape: tuple[int, ...] = field(init=False)
+    dtype: np.dtype[np.generic] = field(init=False)
     starts: NDArray[np.int64] = field(init=False)
     """The number of the first row of each part, and at last that of all rows."""
 
@@ -27,53 +28,12 @@ class Joined:
         starts = np.cumsum([0, *(len(part) for part in self.parts)], dtype=np.int64)
         object.__setattr__(self, "starts", starts)
         object.__setattr__(self, "shape", (int(starts[-1]), *self.parts[0].shape[1:]))
+        object.__setattr__(self, "dtype", self.parts[0].dtype)
 
     @property
     def lengths(self) -> tuple[int, ...]:
         """How many rows each part has."""
         return tuple(len(part) for part in self.parts)
-
-    @property
-    def ndim(self) -> int:
-        """How many axes there are."""
-        return len(self.shape)
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """The type of an element."""
-        return self.parts[0].dtype
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return self.dtype.itemsize
-
-    @property
-    def digest(self) -> None:
-        """Only its elements tell."""
-        return
-
-    @property
-    def is_read_at_once(self) -> bool:
-        """Files are read quickly from their beginning to their end."""
-        return True
-
-    @property
-    def is_checked(self) -> bool:
-        """Files may hold anything."""
-        return False
-
-    @property
-    def is_slow(self) -> bool:
-        """Rows are as they lie in the files."""
-        return False
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def all(self) -> Array:
-        """All rows, as memory of their own."""
-        return self[slice(0, len(self))]
 
     def __getitem__(self, rows: Rows) -> Array:
         """Some rows, as memory of their own; raises `ProblemError` if a file has changed."""
