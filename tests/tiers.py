@@ -55,6 +55,7 @@ FULL = (
     "dsl/symbolic/test_dim.py::test_what_show_writes_reads_back_as_the_same_size",
     "dsl/symbolic/test_domain.py::test_what_is_chosen_satisfies_the_facts",
     "dsl/symbolic/test_fuzz.py",
+    "dsl/symbolic/test_learned.py",
     "dsl/symbolic/test_verdicts.py",
     "dsl/syntax/test_format.py::test_any_layout",
     "dsl/syntax/test_format.py::test_any_tree",

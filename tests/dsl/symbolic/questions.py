@@ -103,19 +103,20 @@ def condition_of(clause: Clause) -> Condition:
 # --- at random -----------------------------------------------------------------------------------
 
 
-def _tree(random: Random, depth: int) -> Tree:
+def tree(random: Random, depth: int) -> Tree:
+    """A random tree of at most a depth."""
     if depth == 0 or random.random() < 0.2:
         return random.choice(NAMES) if random.random() < 0.7 else random.randint(1, 6)
     operator = random.choice(("+", "+", "-", "-", "*", "//", "//", "%"))
-    left = _tree(random, depth - 1)
+    left = tree(random, depth - 1)
     if operator not in ("//", "%"):
-        return operator, left, _tree(random, depth - 1)
+        return operator, left, tree(random, depth - 1)
     divisors = [2, 3, 4, *NAMES, ("+", random.choice(NAMES), 1), ("-", random.choice(NAMES), 2)]
     return operator, left, random.choice(divisors)
 
 
 def _relation(random: Random, depth: int) -> Clause:
-    return random.choice(list(RELATIONS)), _tree(random, depth), _tree(random, depth)
+    return random.choice(list(RELATIONS)), tree(random, depth), tree(random, depth)
 
 
 def _clause(random: Random, parts: int, depth: int) -> Clause:
@@ -134,17 +135,17 @@ def _fact(random: Random) -> Clause:
     match random.randrange(7):
         case 0:
             divisor = random.choice((2, 3, 4, *NAMES))
-            return "==", ("%", _tree(random, 1), divisor), random.choice((0, 0, 1))
+            return "==", ("%", tree(random, 1), divisor), random.choice((0, 0, 1))
         case 6:
             divisor = _difference(random)  # which may be negative
             operator = random.choice(("%", "//"))
             return (
                 "==",
-                (operator, _tree(random, 1), divisor),
+                (operator, tree(random, 1), divisor),
                 random.choice((0, 0, 2, ("-", 0, 2))),
             )
         case 1:
-            return "==", random.choice(NAMES), _tree(random, 2)
+            return "==", random.choice(NAMES), tree(random, 2)
         case 2:
             return "flag", random.choice(FLAGS)
         case 3:
@@ -160,7 +161,7 @@ def _difference(random: Random) -> Tree:
 
 def _identity(random: Random) -> Clause:
     """A law of integers, at times off by a little, so that much is proved."""
-    a, b, q = _tree(random, 1), _tree(random, 1), random.choice((2, 3, *NAMES))
+    a, b, q = tree(random, 1), tree(random, 1), random.choice((2, 3, *NAMES))
     laws: list[Clause] = [
         ("==", ("+", ("*", q, ("//", a, q)), ("%", a, q)), a),
         ("<", ("%", a, q), q),
