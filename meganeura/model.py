@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from operator import index
 from pathlib import Path
-from typing import SupportsIndex
+from typing import SupportsIndex, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,9 +36,26 @@ from meganeura_runtime.infer.size_binding import bind_sizes
 from meganeura_runtime.infer.text_task import TextTask
 from meganeura_runtime.infer.transcription import Speech, SpeechTask, Transcriber
 from meganeura_runtime.io.preprocess.speech_tokens import speech_tokens
-from meganeura_runtime.io.preprocess.tokens import require_vocabulary, tokenizer_of
+from meganeura_runtime.io.preprocess.tokens import Tokenizer, require_vocabulary, tokenizer_of
 from meganeura_runtime.io.weights import initial_values, write_weights
 from meganeura_runtime.train.recipe import Start
+
+
+class WritingOptions(TypedDict, total=False):
+    """How `Model.generate` and `Model.transcribe` write, each by its name."""
+
+    steps: int | None
+    """The most tokens, of a sound those of a window, such as 30 s; see there what None is."""
+    temperature: float
+    """0 takes the likeliest token; others draw it from softmax(logits / temperature)."""
+    top_k: int
+    """From how many of the likeliest it is drawn, from all if that is 0, as it is by default."""
+    seed: int
+    """Of the tokens drawn at random: 0 by default, and less than 2**32."""
+    tokenizer: Path | str | None
+    """A tokenizer.json; by default the one beside the weights, or the bytes of a text."""
+    device: str
+    """A name that `meganeura devices` lists, or `auto`, as it is by default."""
 
 
 class Model:
@@ -166,31 +183,17 @@ class Model:
             chosen = choose_device(device, precision=floats)
             return Generator(self._token_step, self.values, chosen.open, rules, step)
 
-    def generate(
-        self,
-        prompt: str,
-        *,
-        steps: int | None = None,
-        temperature: float = 0.0,
-        top_k: int = 0,
-        seed: int = 0,
-        tokenizer: Path | str | None = None,
-        device: str = "auto",
-    ) -> Iterator[str]:
+    def generate(self, prompt: str, **options: Unpack[WritingOptions]) -> Iterator[str]:
         """The text that follows a prompt, a piece for each token that finishes a character.
 
-        A model that takes a text beside its tokens, as T5 does, answers the prompt. Of at most
-        `steps` tokens: 128, or as many as fit, where that is not given. `tokenizer` is a
-        tokenizer.json; without one, the one beside the weights is taken, or the bytes of the text.
-        Tokens are the likeliest at temperature 0, otherwise drawn from
-        softmax(logits / temperature), from the `top_k` likeliest if that is not 0. The text ends
-        with a token that the checkpoint says ends it. To generate often, keep a `generator`.
+        A model that takes a text beside its tokens, as T5 does, answers the prompt. `options` are
+        those of `WritingOptions`; `steps` is 128, or as many as fit, if it is not given. The text
+        ends with a token that the checkpoint says ends it. To generate often, keep a `generator`.
         Raises `ProblemError` for a prompt that is empty or too long, a setting that is out of
         range, a tokenizer that does not fit, and as `generator` does.
         """
-        words = tokenizer_of(self._files, None if tokenizer is None else Path(tokenizer))
-        sampling = Sampling(temperature, top_k, seed)
-        task = TextTask.of(self._token_step, words, prompt, steps, sampling)
+        words, sampling, device = self._writing(options)
+        task = TextTask.of(self._token_step, words, prompt, options.get("steps"), sampling)
         generator = self._generator(task.step, device)
         require_vocabulary(words, generator.vocabulary)
 
@@ -210,30 +213,25 @@ class Model:
         language: str | None = None,
         task: str | None = None,
         timestamps: bool = False,
-        steps: int | None = None,
-        temperature: float = 0.0,
-        top_k: int = 0,
-        seed: int = 0,
-        tokenizer: Path | str | None = None,
-        device: str = "auto",
+        **options: Unpack[WritingOptions],
     ) -> Iterator[str]:
         """What is said in a sound file, piece by piece; with `timestamps` a line for each part.
 
         `language` is a code such as `en`, the one that is heard if it is not given; `task` is
         `transcribe` or `translate`. What there is of these is said by the `generation_config.json`
-        beside the weights. `steps` is the most tokens of a window, 30 s for Whisper; the others
-        are those of `generate`. Raises `ProblemError` for a model that takes no sound, for what it
-        cannot do, for a file that is no sound, and as `generator` does.
+        beside the weights. `options` are those of `WritingOptions`; `steps` is as many as fit, if
+        it is not given. Raises `ProblemError` for a model that takes no sound, for what it cannot
+        do, for a file that is no sound, and as `generator` does.
         """
-        words = tokenizer_of(self._files, None if tokenizer is None else Path(tokenizer))
-        sampling = Sampling(temperature, top_k, seed)
+        words, sampling, device = self._writing(options)
         speech_task = SpeechTask.of(self._token_step, self._files)
         with ExitStack() as stack:
             generator = stack.enter_context(self._generator(speech_task.step, device))
             require_vocabulary(words, generator.vocabulary)
             known = speech_tokens(self._files, words, generator.vocabulary)
             transcriber = Transcriber(generator, speech_task, words, known)
-            pieces = transcriber(Path(sound), Speech(language, task, timestamps), steps, sampling)
+            speech = Speech(language, task, timestamps)
+            pieces = transcriber(Path(sound), speech, options.get("steps"), sampling)
             opened = stack.pop_all()
 
         def closing_pieces() -> Iterator[str]:
@@ -241,6 +239,16 @@ class Model:
                 yield from pieces
 
         return closing_pieces()
+
+    def _writing(self, options: WritingOptions) -> tuple[Tokenizer, Sampling, str]:
+        """What the options say, with what they leave out."""
+        if unknown := options.keys() - WritingOptions.__annotations__.keys():
+            raise TypeError(f"there is no option `{min(unknown)}`")
+        chosen = options.get("tokenizer")
+        words = tokenizer_of(self._files, None if chosen is None else Path(chosen))
+        temperature, top_k = options.get("temperature", 0.0), options.get("top_k", 0)
+        sampling = Sampling(temperature, top_k, options.get("seed", 0))
+        return words, sampling, options.get("device", "auto")
 
     def _token_step(self, step: TokenStep) -> TokenGraph:
         return pipeline.elaborate_tokens(self._program, self._name, self._config, step)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -315,6 +316,9 @@ def test_text_is_streamed_from_python() -> None:
     with model.generator(64, device="cpu") as generator:
         tokens = [int(token[0]) for token in generator.tokens(list(b"Once"), 12)]
     assert "".join(pieces) == bytes(tokens).decode(errors="replace")
+    misspelt: dict[str, Any] = {"top_n": 4}
+    with pytest.raises(TypeError, match="no option `top_n`"):
+        model.generate("Once", **misspelt)
 
 
 def test_the_models_that_generate_have_no_state_of_it_in_training() -> None:
