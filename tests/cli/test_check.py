@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from meganeura_dsl import pipeline
 from tests.cli.command import Command
 
 FINE = """\
@@ -231,7 +230,7 @@ def test_a_standard_model_is_never_written(
     meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "own.mgn").write_text("model a: A()\n")
-    monkeypatch.setattr(pipeline, "standard_models", lambda: tmp_path)
+    monkeypatch.setattr("meganeura_dsl.program.standard_models", lambda: tmp_path)
     shown = meganeura("check", "--fix", "own")
     assert shown.code == 1
     assert "fixed" not in shown.out

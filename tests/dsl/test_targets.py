@@ -121,8 +121,8 @@ def test_a_standard_name_of_several_files_is_said_with_its_file(
     holders: int, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ("one", "two", "three", "four")
-    monkeypatch.setattr(pipeline, "standard_models", lambda: file.parent)
-    monkeypatch.setattr(pipeline, "standard_model_names", lambda: names)
+    monkeypatch.setattr("meganeura_dsl.program.standard_models", lambda: file.parent)
+    monkeypatch.setattr("meganeura_dsl.program.standard_model_names", lambda: names)
     for number, name in enumerate(names):
         other = "mine" if number < holders else "other"
         (file.parent / f"{name}.mgn").write_text(f"{BLOCK}model {other} = f({number + 2})\n")

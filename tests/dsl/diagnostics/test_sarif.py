@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from meganeura.cli.error_catalogue import problems
-from meganeura_dsl import pipeline
+from meganeura_dsl import checker
 from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Remark, Report, Severity
 from meganeura_dsl.diagnostics.sarif import as_sarif
 from meganeura_dsl.diagnostics.source import Source, Span
@@ -101,7 +101,7 @@ def assert_valid_region(region: dict[str, int]) -> None:
 
 
 def test_every_message_of_the_specification_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "CHECK", pipeline.CHECK // 10)  # E0330 takes all there are
+    monkeypatch.setattr(checker, "CHECK", checker.CHECK // 10)  # E0330 takes all there are
     reports = [
         report
         for page in map(read, pages())

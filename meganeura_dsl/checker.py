@@ -1,0 +1,301 @@
+"""One check of one file: everything it declares is proved, each problem kept, none fatal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from meganeura_dsl.diagnostics.problem import (
+    Problem,
+    ProblemError,
+    Report,
+    Severity,
+    Sink,
+)
+from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.elaborate.body.layer_summaries import with_summaries
+from meganeura_dsl.elaborate.declarations import models, training_blocks
+from meganeura_dsl.elaborate.declarations.block_proofs import Prover
+from meganeura_dsl.elaborate.declarations.example_expectation import example_expectation
+from meganeura_dsl.elaborate.declarations.expectations import Expectations
+from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, TooMuchWork
+from meganeura_dsl.elaborate.problems.training_problems import NoModelHolds, NothingChecks
+from meganeura_dsl.elaborate.scope.binding import Binding
+from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, Loader, library
+from meganeura_dsl.elaborate.scope.summary import Summaries
+from meganeura_dsl.elaborate.scope.unused_values import unused_values, walk
+from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.limits.language_limits import CHECK, CHECK_CHARACTER
+from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, within
+from meganeura_dsl.program import Program
+from meganeura_dsl.syntax import ast
+from meganeura_dsl.target_problems import UnknownTarget
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What a check found: all problems, what was proved, and every visible value's type."""
+
+    program: Program
+    problems: tuple[Problem, ...]
+    types: Mapping[tuple[int, str], TensorType]
+    proved: tuple[str, ...]
+    holds: int
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """What is said about each problem."""
+        return tuple(problem.report() for problem in self.problems)
+
+    @property
+    def bindings(self) -> Mapping[tuple[int, str], str]:
+        """Every visible value's type as text, by its line and name."""
+        return {location: str(type_) for location, type_ in self.types.items()}
+
+    @property
+    def fine(self) -> bool:
+        """Whether nothing is wrong; notes are not wrong."""
+        return all(problem.severity is not Severity.ERROR for problem in self.problems)
+
+
+def check(source: Source, loader: Loader) -> CheckResult:
+    """Prove everything a file declares: its blocks, models, expectations and trainings."""
+    return Checker(source, loader).run()
+
+
+class Checker:
+    """One check of one file: a declaration at a time, each problem kept, none fatal."""
+
+    def __init__(
+        self, source: Source, loader: Loader, chosen: str | None = None, prefix: str = ""
+    ) -> None:
+        self.sink = Sink()
+        self._linker = Linker(loader, self.sink)
+        self.module = self._linker.link(source)
+        self.chosen = chosen
+        self.only: str | None = None
+        """The one model or `train` that is checked beside all blocks; all, if it is None."""
+        self.prefix = prefix
+        self.proved: list[str] = []
+        self.types: dict[tuple[int, str], TensorType] = {}
+        self.holds = 0
+        self._budget = Budget(CHECK + CHECK_CHARACTER * len(source.text))
+        self._locations: set[tuple[str, int, int]] = set()
+        self._summaries = Summaries()
+        self._elaborated: dict[tuple[str, str], Elaboration] = {}
+        self._undecided: list[tuple[Problem, ast.Block]] = []
+        self._used: set[ast.Block] = set()
+        """The blocks that a model, an expectation, a training or another block's proof ran."""
+        self._failed = False
+        """Whether a model, an expectation or a training was refused."""
+
+    @property
+    def texts(self) -> list[tuple[str, Source]]:
+        """All that the outcome depends on."""
+        return [
+            ("", self.module.source),
+            *((".".join(words), each.source) for words, each in self._linker.imports.items()),
+            *((each.source.name, each.source) for each in library()),
+        ]
+
+    def run(self) -> CheckResult:
+        """Check every declaration and gather what was found."""
+        if self.chosen is not None and self.chosen not in self.names:
+            self.sink.add(self.unknown(self.chosen))
+        self._blocks()
+        self._declarations()
+        problems = tuple(map(self._judged, self.sink))
+        program = Program(self.module, self.chosen, self.prefix)
+        return CheckResult(program, problems, self.types, tuple(self.proved), self.holds)
+
+    def _declarations(self) -> None:
+        for name, model in self.module.models.items():
+            if self._is_asked(name):
+                self._attempt(
+                    model.name.span, lambda m=model: self._keep(self._elaborate(self.module, m, {}))
+                )
+        expectations = Expectations(self.module, self._elaborate, self._summaries)
+        for expectation in self.module.expectations:
+            if self._is_asked(expectation.call.callee):
+                self.holds += self._attempt(
+                    expectation.call.span,
+                    lambda e=expectation: self._used.update(expectations.check(e).blocks),
+                )
+        for name, train in self.module.trains.items():
+            if self._is_asked(name):
+                self._attempt(train.name.span, lambda t=train: self._train(t))
+
+    def _is_asked(self, name: str) -> bool:
+        return self.only in (None, name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a target can choose."""
+        return (*self.module.models, *self.module.trains)
+
+    def unknown(self, chosen: str) -> UnknownTarget:
+        """That a target chooses what is not there."""
+        return UnknownTarget(self.module.source.name, "model", chosen, self.names)
+
+    def _judged(self, problem: Problem) -> Problem:
+        """The problem itself; of a block that is left to others, an error if there are none.
+
+        There may be some among what was not asked for, or behind what was refused.
+        """
+        block = next((block for each, block in self._undecided if each is problem), None)
+        if block is None or block in self._used or self.only is not None or self._failed:
+            return problem
+        assert isinstance(problem, CheckedPerModel)
+        example = example_expectation(self.module, block, problem.reason)
+        return NothingChecks(problem.location, problem.block, problem.reason, example)
+
+    def _elaborate(
+        self, module: LinkedModule, model: ast.Model, config: Mapping[str, Static]
+    ) -> Elaboration:
+        key = (model.name.text, repr(sorted(config.items())))
+        if key not in self._elaborated:
+            self._elaborated[key] = with_summaries(
+                self._summaries,
+                lambda summaries: models.elaborate_model(
+                    module, model, config=config, sizes=None, training=False, summaries=summaries
+                ),
+            )
+        return self._elaborated[key]
+
+    def _blocks(self) -> None:
+        """Prove every block, leaving out those a syntax problem has cut short."""
+        cut = self._cut_short()
+        prover = Prover(self._summaries.facts)
+        for node in (*self.module.own.values(), *self.module.trains.values()):
+            if not isinstance(node, ast.Model) and node not in cut:
+                for problem in unused_values(node):
+                    self._add(problem)
+        for module, block in self._imported_blocks():
+            problem = prover.prove_imported(module, block)
+            if problem is not None and problem.severity is Severity.ERROR:
+                self._add(problem)
+        for name, block in self.module.blocks.items():
+            if block in cut or self._budget.is_spent:
+                continue
+            with within(self._budget):
+                problem = prover.prove(self.module, block)
+            if problem is None:
+                self.proved.append(name)
+                continue
+            self._add(problem)
+            if isinstance(problem, CheckedPerModel):
+                self._undecided.append((problem, block))
+        self._used |= prover.blocks
+        self._bind(prover.bindings)
+
+    def _imported_blocks(self) -> list[tuple[LinkedModule, ast.Block]]:
+        """The blocks of other files that this one uses, also through others, innermost first."""
+        if not self.module.imported:
+            return []
+        found: dict[ast.Node, LinkedModule | None] = {}
+
+        def visit(module: LinkedModule, node: ast.Node) -> None:
+            for each in walk(node):
+                match each:
+                    case ast.Call(callee=name) | ast.Name(text=name):
+                        declared = module.find(name)
+                    case _:
+                        continue
+                if declared is None or declared[0].is_library or declared[1] in found:
+                    continue
+                owner, declaration = declared
+                found[declaration] = None
+                visit(owner, declaration)
+                del found[declaration]
+                found[declaration] = owner
+
+        own = (*self.module.own.values(), *self.module.trains.values(), *self.module.expectations)
+        for node in own:
+            visit(self.module, node)
+        return [
+            (module, block)
+            for block, module in found.items()
+            if isinstance(block, ast.Block) and module is not None and module is not self.module
+        ]
+
+    def _cut_short(self) -> set[ast.Node]:
+        """The declarations that stand right before text that could not be read."""
+        nodes = (*self.module.own.values(), *self.module.trains.values())
+        ends = {node.span.end: node for node in nodes}
+        broken = [report.label.span.start for report in self.sink.reports if report.label]
+        return {
+            ends[max(end for end in ends if end <= start)]
+            for start in broken
+            if any(end <= start for end in ends)
+        }
+
+    def _train(self, train: ast.Train) -> None:
+        training_blocks.train_settings(self.module, train)
+        elaboration = self._elaborate_train(train, training=True)
+        self._keep(elaboration)
+        if any(isinstance(each, ast.Show) for each in train.body):
+            self._elaborate_train(train, training=False)
+        if elaboration.own:
+            self._compare_with_models(train, elaboration.own)
+
+    def _elaborate_train(self, train: ast.Train, *, training: bool) -> Elaboration:
+        return with_summaries(
+            self._summaries,
+            lambda summaries: training_blocks.elaborate_train(
+                self.module, train, sizes={}, training=training, summaries=summaries
+            ),
+        )
+
+    def _compare_with_models(self, train: ast.Train, own: tuple[str, ...]) -> None:
+        """Note what a `train` block trains that could not be run afterwards."""
+        held: set[str] = set()
+        for model in self.module.models.values():
+            try:
+                found = self._elaborate(self.module, model, {})
+            except ProblemError:
+                return  # of which models hold what, nothing is known until this is mended
+            held |= {info.name for info in found.parameters}
+        alone = tuple(name for name in own if name not in held)
+        if alone:
+            self._add(NoModelHolds(Location(train.name.span), train.name.text, alone))
+
+    def _keep(self, elaboration: Elaboration) -> None:
+        self._used |= elaboration.blocks
+        for note in elaboration.notes:
+            self._add(note)
+        self._bind(elaboration.bindings)
+
+    def _bind(self, bindings: Iterable[Binding]) -> None:
+        for binding in bindings:
+            if binding.span.source is self.module.source:
+                self.types.setdefault((binding.span.line, binding.name), binding.type)
+
+    def _attempt(self, span: Span, action: Callable[[], None]) -> bool:
+        if self._budget.is_spent:
+            self._failed = True
+            return False
+        try:
+            with within(self._budget):
+                action()
+        except ProblemError as error:
+            self._add(error.problem)
+            self._failed = True
+            return False
+        except OutOfWorkError as error:
+            self._add(TooMuchWork(Location(span), error.reason, span.text))
+            self._failed = True
+            return False
+        return True
+
+    def _add(self, problem: Problem) -> None:
+        """Keep a problem unless one of its kind was found at its place before."""
+        report = problem.report()
+        if report.label is not None:
+            location = (report.code, id(report.label.span.source), report.label.span.start)
+            if location in self._locations:
+                return
+            self._locations.add(location)
+        self.sink.add(problem)
