@@ -17,7 +17,7 @@ from meganeura_dsl.elaborate.declarations.training_blocks import Setting
 from meganeura_dsl.ir.ops import OPS
 from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
 from meganeura_dsl.ir.verify import GraphError, verify
-from meganeura_dsl.settings.run_settings import resolve_settings
+from meganeura_dsl.settings.resolve_settings import resolve_settings
 from meganeura_dsl.settings.setting_values import with_overrides
 from meganeura_dsl.support.disk_cache import DiskCache
 from meganeura_dsl.syntax.formatter.formatter import find_comments, format_module

@@ -12,7 +12,8 @@ from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.reference.lookup import look_up, pages
 from meganeura_dsl.reference.written import plain
 from meganeura_dsl.resources import grammar, standard_models
-from meganeura_dsl.settings.run_settings import CHOICES, MEANINGS
+from meganeura_dsl.settings.choices import CHOICES
+from meganeura_dsl.settings.run_settings import MEANINGS
 from tests.cli.command import Command
 
 

@@ -50,7 +50,7 @@ def _settings_reports(program: "Program") -> tuple[Report, ...]:
         raw = pipeline.train_settings(program, train)
         if not raw:
             continue
-        from meganeura_dsl.settings.run_settings import resolve_settings
+        from meganeura_dsl.settings.resolve_settings import resolve_settings
         from meganeura_runtime.backends.registry import DEVICE_NAMES
 
         try:

@@ -9,7 +9,8 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.values import Static
-from meganeura_dsl.settings.run_settings import RunSettings, data_of
+from meganeura_dsl.settings.resolve_settings import data_of
+from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import FILE, OVERRIDE, RawSettings, whole
 from meganeura_dsl.settings.settings_problems import UnknownSetting
 from meganeura_runtime.io.data.batches import held_out_of, require_batch

@@ -26,7 +26,8 @@ from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.settings.parameter_groups import SCHEDULE, group_problems
-from meganeura_dsl.settings.run_settings import RunSettings, resolve_settings
+from meganeura_dsl.settings.resolve_settings import resolve_settings
+from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings, whole
 from meganeura_dsl.settings.settings_problems import MetricTaken, NothingToFollow
 from meganeura_dsl.transforms import training_step as training

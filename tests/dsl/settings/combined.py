@@ -28,7 +28,7 @@ from meganeura_dsl.settings.parameter_groups import (
     parameter_groups,
     scheduled_parameters,
 )
-from meganeura_dsl.settings.run_settings import resolve_settings
+from meganeura_dsl.settings.resolve_settings import resolve_settings
 from meganeura_dsl.settings.setting_values import RawSettings, with_overrides
 from meganeura_dsl.transforms.optimizers.schedules import RunLength
 from meganeura_runtime.backends.registry import DEVICE_NAMES

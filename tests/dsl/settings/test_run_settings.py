@@ -8,7 +8,8 @@ from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Repor
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.declarations.training_blocks import Setting
 from meganeura_dsl.elaborate.values import Invocation, Static
-from meganeura_dsl.settings.run_settings import RunSettings, resolve_settings
+from meganeura_dsl.settings.resolve_settings import resolve_settings
+from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings
 from meganeura_dsl.transforms.optimizers.optimizers import OPTIMIZERS, Adam, Sgd
 from meganeura_dsl.transforms.optimizers.schedules import Constant, Cosine

@@ -9,7 +9,8 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemsError
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_dsl.settings.run_settings import MEANINGS, RunSettings, resolve_settings
+from meganeura_dsl.settings.resolve_settings import resolve_settings
+from meganeura_dsl.settings.run_settings import MEANINGS, RunSettings
 from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from meganeura_dsl.transforms.optimizers.schedules import (
     Constant,

@@ -1,0 +1,315 @@
+"""From what is written under `run:` to the settings of a run, or to all that is wrong with it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from meganeura_dsl.diagnostics.problem import Problem, ProblemsError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.declarations.training_blocks import FROZEN, Setting, setting_key
+from meganeura_dsl.elaborate.values import Invocation, Static
+from meganeura_dsl.settings.choices import CHOICES
+from meganeura_dsl.settings.device_names import DeviceNames
+from meganeura_dsl.settings.run_settings import EXAMPLES, MEANINGS, RunSettings
+from meganeura_dsl.settings.setting_values import (
+    DEFAULT_CHOICES,
+    FILE,
+    OVERRIDE,
+    READERS,
+    TABLE,
+    RawSettings,
+    paths_of,
+    shown_value,
+    with_overrides,
+)
+from meganeura_dsl.settings.settings_problems import (
+    ImpossibleSetting,
+    MissingSetting,
+    NoPaths,
+    ReservedSize,
+    TwoLengths,
+    UnknownChoice,
+    UnknownSetting,
+    UnnamedArgument,
+    WrongSettingType,
+)
+
+EVERY = "every"
+"""The setting of how many steps parameters wait, which is always for some paths."""
+FIELDS_BY_PATH = {"optimizers": "optimizer", "intervals": EVERY, "schedules": "schedule"}
+"""The fields of settings for paths, and how these are written."""
+BY_PATH = tuple(FIELDS_BY_PATH.values())
+
+
+def resolve_settings(
+    raw: RawSettings,
+    overrides: Sequence[str],
+    free_dims: Sequence[str],
+    devices: DeviceNames,
+    *,
+    needs_data: bool = True,
+) -> RunSettings:
+    """The settings of a run; raises `ProblemsError` with everything that is wrong at once."""
+    written = _of_one_length(with_overrides(raw, overrides), free_dims)
+    problems = [*_name_problems(written, free_dims), *_data_problems(written)]
+    if needs_data and "data" not in written:
+        span = _first(written)
+        problems.append(MissingSetting("data", MEANINGS["data"], 'data = "digits"', span))
+    if "steps" in written and "epochs" in written and "steps" not in free_dims:
+        problems.append(TwoLengths(written["steps"].span))
+    if _data_problems(written):
+        raise ProblemsError(tuple(problems))
+    known = {
+        name: each
+        for name, each in written.items()
+        if name in {*MEANINGS, *free_dims}
+        or (paths_of(name)[0] in BY_PATH and paths_of(name)[1] is not None)
+    }
+    try:
+        settings = RunSettings.model_validate(_as_fields(known, free_dims), context=devices)
+    except ValidationError as error:
+        problems += [_problem(each, written) for each in error.errors(include_url=False)]
+        raise ProblemsError(tuple(problems)) from None
+    if problems:
+        raise ProblemsError(tuple(problems))
+    return settings
+
+
+def _of_one_length(written: RawSettings, free_dims: Sequence[str]) -> RawSettings:
+    """The settings where a length from the command line replaces the one of the program."""
+    both = [name for name in ("epochs", "steps") if name in written and name not in free_dims]
+    given = [name for name in both if written[name].span.source.name == OVERRIDE]
+    if len(both) == 2 and len(given) == 1:
+        return {name: each for name, each in written.items() if name in given or name not in both}
+    return written
+
+
+def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Problem]:
+    """Names that are unknown, missing or taken."""
+    known = (*free_dims, *MEANINGS)
+    span = next(iter(written.values())).span if written else None
+    keys = [(*paths_of(key), setting.span) for key, setting in written.items()]
+    return [
+        *(
+            UnknownSetting(span, name, "", known, tuple(written))
+            for name, glob, span in keys
+            if name not in known and (glob is None or name not in BY_PATH)
+        ),
+        *(
+            NoPaths(span, name)
+            for name, glob, span in keys
+            if glob is not None and name in known and name not in BY_PATH
+        ),
+        *(
+            MissingSetting(name, "a size that the inputs leave open", f"{name} = 64", span)
+            for name in free_dims
+            if name not in written
+        ),
+        *(
+            ReservedSize(written[name].span, name)
+            for name in free_dims
+            if name in written and name in MEANINGS
+        ),
+        *(
+            UnnamedArgument(setting.span)
+            for setting in written.values()
+            if isinstance(setting.value, Invocation)
+            and setting.value.positional
+            and setting.value.name not in READERS
+        ),
+    ]
+
+
+def _data_problems(written: RawSettings) -> list[Problem]:
+    """A call that names data by anything but one text without a name, or has wrong arguments."""
+    setting = written.get("data")
+    if setting is None or not isinstance(setting.value, Invocation):
+        return []
+    word, (path, arguments) = setting.value.name, data_of(setting.value)
+    if word not in READERS:
+        return [UnknownChoice(setting.span, "way to read data", word, tuple(READERS))]
+    known = READERS[word]
+    if known is not None:
+        unknown = [name for name in arguments if name not in known]
+        return [
+            *(UnknownSetting(setting.span, name, word, known) for name in unknown),
+            *([] if isinstance(path, str) else [_wrong_call(setting)]),
+        ]
+    texts = [text for each in arguments.values() for text in _listed(each, word)]
+    if isinstance(path, str) and all(isinstance(each, str) for each in texts):
+        return []
+    return [_wrong_call(setting)]
+
+
+def _wrong_call(setting: Setting) -> WrongSettingType:
+    expected = 'a file and names of its tensors, such as file("x.npz", image="images")'
+    if isinstance(setting.value, Invocation) and setting.value.name != FILE:
+        expected = f"""a path in quotes, and more by name, such as {EXAMPLES[setting.value.name]}"""
+    return WrongSettingType(setting.span, "data", expected, setting.span.text.partition("=")[2])
+
+
+def _listed(value: Static, word: str) -> Sequence[Static]:
+    """The columns of a table, of which one need not be in a list."""
+    return value if isinstance(value, list) and word == TABLE else [value]
+
+
+def data_of(value: Static) -> tuple[Static | None, Mapping[str, Static]]:
+    """The path that a `data` setting names, if it is one text, and what else the call says."""
+    if not isinstance(value, Invocation):
+        return value, {}
+    return (value.positional[0] if len(value.positional) == 1 else None), value.arguments
+
+
+def _data_fields(value: Static) -> dict[str, object]:
+    """What `data` says, in the shape of `RunSettings`."""
+    if not isinstance(value, Invocation):
+        return {"data": value}
+    path, arguments = data_of(value)
+    match value.name:
+        case "file":
+            return {"data": path, "tensors": dict(arguments)}
+        case "table":
+            columns = {name: _listed(each, TABLE) for name, each in arguments.items()}
+            return {"data": path, "reading": {"columns": columns}}
+        case _:
+            return {"data": path, "reading": dict(arguments)}
+
+
+def _as_fields(known: RawSettings, free_dims: Sequence[str]) -> dict[str, object]:
+    """The settings in the shape of `RunSettings`: free sizes together, choices as records."""
+    given = {
+        name: _plain(setting.value) for name, setting in known.items() if paths_of(name)[1] is None
+    }
+    if "data" in known and "data" not in free_dims:
+        given |= _data_fields(known["data"].value)
+    choices = {name: {"kind": choice} for name, choice in DEFAULT_CHOICES.items()}
+    sizes = {name: given.pop(name) for name in free_dims if name in given}
+    return {**choices, **given, "sizes": sizes, **_by_path(known)}
+
+
+def _by_path(known: RawSettings) -> dict[str, object]:
+    """The settings that are for paths, by their globs."""
+    intervals = {
+        glob: _plain(setting.value)
+        for key, setting in known.items()
+        for name, glob in [paths_of(key)]
+        if glob is not None and name == EVERY
+    }
+    return {
+        "optimizers": _choices(known, "optimizer"),
+        "intervals": intervals,
+        "schedules": _choices(known, "schedule"),
+    }
+
+
+def _choices(known: RawSettings, choice: str) -> dict[str, object]:
+    """The choices for paths; what one leaves out is as in that of all, for the same word."""
+    whole = known[choice].value if choice in known else None
+    common = whole if isinstance(whole, Invocation) else Invocation(DEFAULT_CHOICES[choice], {})
+    found: dict[str, object] = {}
+    for name, setting in known.items():
+        setting_name, glob = paths_of(name)
+        if glob is None or setting_name != choice:
+            continue
+        value = setting.value
+        if choice == "optimizer" and value == Invocation(FROZEN, {}):
+            found[glob] = None
+        elif isinstance(value, Invocation) and value.name == common.name:
+            found[glob] = _plain(Invocation(value.name, {**common.arguments, **value.arguments}))
+        else:
+            found[glob] = _plain(value)
+    return found
+
+
+def _plain(value: Static) -> object:
+    match value:
+        case Invocation(name="none") if not value.arguments:
+            return None
+        case Invocation(name=name, arguments=arguments):
+            return {**{key: _plain(each) for key, each in arguments.items()}, "kind": name}
+        case list():
+            return [_plain(item) for item in value]
+        case _:
+            return value
+
+
+# --- what pydantic found, in our words -----------------------------------------------------------
+
+EXPECTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "string_type": "a text",
+    "bool_type": "true or false",
+    "no_validation": "a file in quotes, or a share such as 0.1",
+    "list_type": "a list",
+    "tuple_type": "a list",
+}
+"""Kinds of values, by pydantic's name for the error of not being one."""
+
+RULES = {
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be below {lt}",
+    "less_than_equal": "must be at most {le}",
+    "finite_number": "must be finite",
+    "string_too_short": "must not be empty",
+    "too_short": "must have at least {min_length} numbers",
+    "too_long": "must have at most {max_length} numbers",
+    "value_error": "{error}",
+}
+"""Rules a value can break, by pydantic's name for the error."""
+
+
+def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
+    """One of pydantic's errors as a problem with its place."""
+    kind, given = error["type"], error["input"]
+    path = [str(part) for part in error["loc"]]
+    setting = {"sizes": path[-1], "reading": "data"}.get(path[0], path[0])
+    if setting in FIELDS_BY_PATH:
+        setting = FIELDS_BY_PATH[setting]
+        path = [setting_key(setting, path[1]), *path[2:]]
+    key = path[0] if path[0] in written else setting
+    if kind == "missing":
+        return MissingSetting(setting, MEANINGS[setting], f'{setting} = "digits"', _first(written))
+    span = written[key].span
+    name = _shown_name(path)
+    context = error.get("ctx", {})
+    match kind:
+        case "extra_forbidden":
+            choice = _word(setting, key, written)
+            arguments = tuple(each.name for each in fields(CHOICES[setting][choice]))
+            return UnknownSetting(span, path[-1], choice, arguments)
+        case "unknown_choice":
+            return UnknownChoice(span, setting, str(context["word"]), tuple(CHOICES[setting]))
+        case "no_choice":
+            expected = f"one of {', '.join(CHOICES[setting])}"
+            return WrongSettingType(span, name, expected, shown_value(given))
+        case "enum" | "literal_error":
+            choices = str(context["expected"]).replace("'", "" if kind == "enum" else '"')
+            return ImpossibleSetting(span, name, f"must be {choices}", shown_value(given))
+        case _ if kind in EXPECTED:
+            return WrongSettingType(span, name, EXPECTED[kind], shown_value(given))
+        case _:
+            rule = RULES[kind].format(**{key: shown_value(each) for key, each in context.items()})
+            return ImpossibleSetting(span, name, rule, shown_value(given))
+
+
+def _first(written: RawSettings) -> Span | None:
+    return next((setting.span for setting in written.values()), None)
+
+
+def _shown_name(path: Sequence[str]) -> str:
+    """`optimizer.lr` for the path `optimizer lr`, `batch` for `sizes batch`."""
+    return ".".join(path[1:] if path[0] in ("sizes", "reading") else path)
+
+
+def _word(setting: str, key: str, written: RawSettings) -> str:
+    """The word that a setting was given, or has by default."""
+    match written[key].value:
+        case Invocation(name=word):
+            return word
+        case _:
+            return DEFAULT_CHOICES[setting]
