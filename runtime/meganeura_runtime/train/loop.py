@@ -8,7 +8,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
@@ -47,12 +47,14 @@ from meganeura_runtime.train.events import (
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job
 from meganeura_runtime.train.prefetcher import Prefetcher, is_worthwhile
+from meganeura_runtime.train.readings import Losses, Reading
 from meganeura_runtime.train.report.report_writer import reported
 from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions, origins_of
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.run_logs import LogStart, logged
 from meganeura_runtime.train.session_inputs import named_rates
 from meganeura_runtime.train.shown import Shown
+from meganeura_runtime.train.speed import Clock, Speed
 from meganeura_runtime.train.start_event import start_event
 from meganeura_runtime.train.training_problems import LossNotFinite
 from meganeura_runtime.train.training_session import TrainingSession
@@ -88,28 +90,6 @@ def train(
             elif options.resumption is not None:
                 loop.go_on(options.resumption)
             return loop.run()
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The outputs of a step, to be read and reported; the step is counted from 1."""
-
-    step: int
-    epoch: int
-    examples: int
-    rates: tuple[float, ...]
-    outputs: Outputs
-    lasted: tuple[float, float]
-    """When the loop began with it and when it was handed to the device, by the host's clock."""
-    speed: "Speed | None" = None
-    """That at that time, if the step is to be logged."""
-
-    def due(self, behind: int) -> int:
-        """The step after which it is read without waiting, on a device so many steps behind.
-
-        The outputs of a step that is logged were requested; others come with the step after it.
-        """
-        return self.step + (behind if self.speed is not None or behind == 0 else behind + 1)
 
 
 class Loop:
@@ -353,7 +333,7 @@ class Loop:
         if is_whole:
             self.losses = Losses()
 
-    def _log(self, reading: Reading, speed: "Speed") -> None:
+    def _log(self, reading: Reading, speed: Speed) -> None:
         """Record and report the loss and the metrics of a step."""
         metrics = {name: float(value) for name, value in reading.outputs.items()}
         loss = metrics.pop(LOSS)
@@ -499,61 +479,3 @@ def _not_finite(step: int, loss: float, anomaly: Anomaly | None) -> LossNotFinit
     what = f"`{op.name}`" if isinstance(op, Leaf) else f"`{type(op).__name__}`"
     first = f"{what}, {anomaly.value.type}, of step {anomaly.step:,}"
     return LossNotFinite(step, shown, first, origin.span, origin.path)
-
-
-class Losses:
-    """The losses of an epoch so far, summed in the order of its steps."""
-
-    def __init__(self, already: float = 0.0, examples: int = 0) -> None:
-        self.sum = already
-        self.examples = examples
-        self._since: float | None = None
-
-    @property
-    def mean(self) -> float:
-        """The mean over all examples; not a number where no loss was finite."""
-        return self.sum / self.examples if self.examples else math.nan
-
-    def add(self, reading: Reading, loss: float) -> None:
-        """Count the loss of a step as often as it has examples."""
-        if self._since is None:
-            self._since = reading.lasted[0]
-        self.sum += loss * reading.examples
-        self.examples += reading.examples
-
-    def seconds(self, last: Reading) -> float:
-        """From the beginning of the first step that was added to the end of the last."""
-        return last.lasted[1] - (last.lasted[0] if self._since is None else self._since)
-
-
-@dataclass(frozen=True)
-class Speed:
-    """Steps and examples per second, of all devices together."""
-
-    steps: float
-    examples: float
-
-
-class Clock:
-    """The speed between two log points, evaluations and checkpoints left out."""
-
-    def __init__(self) -> None:
-        self._since = perf_counter()
-        self._step = 0
-        self.examples = 0
-        """Those of the steps since then."""
-
-    def start(self, step: int) -> None:
-        """Count from this step and this moment."""
-        self._since, self._step, self.examples = perf_counter(), step, 0
-
-    def leave_out(self, seconds: float) -> None:
-        """Do not count this time."""
-        self._since += seconds
-
-    def speed(self, step: int) -> Speed:
-        """The speed since the last time this was asked."""
-        seconds = max(perf_counter() - self._since, 1e-9)
-        found = Speed((step - self._step) / seconds, self.examples / seconds)
-        self.start(step)
-        return found

@@ -10,13 +10,13 @@ from meganeura_dsl.transforms.training_step import GRADIENT, LOSS, SKIPPED
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Outputs
 from meganeura_runtime.train.events import Evaluated, Event, Logged, Watch
-from meganeura_runtime.train.loop import Clock, Speed
 from meganeura_runtime.train.recipe import Recipe
 from meganeura_runtime.train.report.report_writer import reported_by_hand
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.run_logs import LogStart, logged
 from meganeura_runtime.train.session_inputs import named_rates
 from meganeura_runtime.train.shown import Shown
+from meganeura_runtime.train.speed import Clock, Speed
 from meganeura_runtime.train.training_session import TrainingSession
 
 
