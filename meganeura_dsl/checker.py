@@ -19,8 +19,9 @@ from meganeura_dsl.elaborate.declarations.block_proofs import Prover
 from meganeura_dsl.elaborate.declarations.example_expectation import example_expectation
 from meganeura_dsl.elaborate.declarations.expectations import Expectations
 from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, TooMuchWork
+from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel
 from meganeura_dsl.elaborate.problems.training_problems import NoModelHolds, NothingChecks
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, Loader, library

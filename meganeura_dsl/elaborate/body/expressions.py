@@ -16,9 +16,9 @@ from meganeura_dsl.elaborate.body.round_parts import (
 )
 from meganeura_dsl.elaborate.body.tensor_parts import Part, entries_of_axes, take_part
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
+from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.name_problems import (
     EndedWithScan,
-    TooMuchWork,
     UndecidedChoice,
     UnfitLabel,
     UnknownName,

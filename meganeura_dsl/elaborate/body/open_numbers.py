@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.builtins.initial_values import as_initializer
-from meganeura_dsl.elaborate.problems.name_problems import MissingInitial
+from meganeura_dsl.elaborate.problems.parameter_problems import MissingInitial
 from meganeura_dsl.elaborate.scope.postponed import Postponed
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk

@@ -8,7 +8,8 @@ from meganeura_dsl.elaborate.body.layer_copies import update_layer
 from meganeura_dsl.elaborate.body.open_numbers import postpone
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS, as_initializer
 from meganeura_dsl.elaborate.problems.cache_problems import CacheNotCleared
-from meganeura_dsl.elaborate.problems.name_problems import MissingInitial, UnfitInitial, UnknownName
+from meganeura_dsl.elaborate.problems.name_problems import UnknownName
+from meganeura_dsl.elaborate.problems.parameter_problems import MissingInitial, UnfitInitial
 from meganeura_dsl.elaborate.problems.proof_failures import refusal
 from meganeura_dsl.elaborate.problems.shape_problems import ElementTypeMismatch
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo

@@ -10,8 +10,9 @@ from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.problems.layer_problems import ReservedParameter
+from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import FIRST, Clause, LocatedProblem, Location
-from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, TooMuchWork
+from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Sources, library
 from meganeura_dsl.elaborate.scope.scope import (

@@ -8,8 +8,8 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator, Results
 from meganeura_dsl.elaborate.body.layer_copies import copied
 from meganeura_dsl.elaborate.builtins.initial_values import take_initials
+from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import Location, counted
-from meganeura_dsl.elaborate.problems.name_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule

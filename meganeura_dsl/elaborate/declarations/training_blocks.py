@@ -9,8 +9,9 @@ from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.declarations.example_axis import USUAL, counting_size, unclear_inputs
 from meganeura_dsl.elaborate.declarations.models import Elaboration, finish, opened
 from meganeura_dsl.elaborate.problems.cache_problems import CacheInTraining
+from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere, TooMuchWork, WrongKind
+from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere, WrongKind
 from meganeura_dsl.elaborate.problems.objective_problems import (
     MovedTwice,
     NothingOver,

@@ -4,7 +4,6 @@ from meganeura_dsl.diagnostics.problem import Help, Remark, Report, Severity
 from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location, did_you_mean
-from meganeura_dsl.limits.language_limits import MOST_AXES
 
 
 class UnknownName(LocatedProblem, code="E0201", topic="naming"):
@@ -167,28 +166,6 @@ class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
         )
 
 
-class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
-    """The shape of a weight depends on a size of the data.
-
-    Weights may depend on configuration and on channels only, so that the parameters of a model are
-    known before any data is.
-
-        block Bad()(x: [n, d]) -> [n, d]:
-          param scale: [n] = ones  # E0206: a batch size cannot be the size of a weight
-    """
-
-    name: str
-    shape: str
-    dims: tuple[str, ...]
-
-    def report(self) -> Report:
-        return self.words(
-            f"the shape of `{self.name}` depends on the data",
-            f"{self.shape}: {quoted(self.dims, 'and')} would have to be known before any input is",
-            cure=Help("fix the size in the configuration or in the input type"),
-        )
-
-
 class UnusedValue(LocatedProblem, code="E0207", topic="unused"):
     """A value is computed or declared and never used.
 
@@ -218,31 +195,6 @@ class RecursiveBlock(LocatedProblem, code="E0208", topic="recursion"):
     def report(self) -> Report:
         return self.words(
             f"`{self.chain[-1]}` applies itself", " applies ".join(f"`{n}`" for n in self.chain)
-        )
-
-
-class MissingInitial(LocatedProblem, code="E0209", topic="parameters"):
-    """A trainable parameter does not say what it starts as.
-
-        param weight: [c] = ones
-        param weight: [out, in] = kaiming_uniform()
-
-    The initial values are: zeros, ones, a number, uniform(bound), normal(std),
-    kaiming_uniform() and sinusoids().
-    """
-
-    name: str
-    found: str
-
-    def report(self) -> Report:
-        headline = (
-            f"`{self.found}` is not an initial value"
-            if self.found
-            else f"`{self.name}` has no initial value"
-        )
-        return self.words(
-            headline,
-            cure=Help("say what it starts as", f"param {self.name}: ... = kaiming_uniform()"),
         )
 
 
@@ -374,86 +326,6 @@ class UnknownParameter(LocatedProblem, code="E0230", topic="arguments"):
         )
         cure = corrected(self.location.span, self.name, self.known, advice)
         return self.words(f"`{self.block}` has no parameter `{self.name}`", cure=cure)
-
-
-class UnfitInitial(LocatedProblem, code="E0231", topic="parameters"):
-    """A parameter cannot begin as it is said to, because of its shape.
-
-    `sinusoids()` is a table of positions: it has two axes, the second of an even size from 4.
-    """
-
-    name: str
-    type: str
-    initial: str
-
-    def report(self) -> Report:
-        return self.words(
-            f"`{self.name}` cannot begin as `{self.initial}`",
-            f"this is {self.type}, and not a table of an even number of channels from 4",
-        )
-
-
-class TooMuchWork(LocatedProblem, code="E0330", topic="limits"):
-    """Checking the program takes more work than any program may ask for.
-
-    Work is counted in steps, never in seconds, so that a program is refused everywhere or nowhere.
-    The limits are far beyond what the standard models take. What usually exceeds them doubles at
-    every level: a block that applies the block before it twice, a `def` that calls another twice,
-    or many `where` clauses that speak of each other's sizes.
-
-        block B1()(x: [n, 4]) -> [n, 4] = x |> B0() |> B0()
-        block B2()(x: [n, 4]) -> [n, 4] = x |> B1() |> B1()      # and so on: B30 is 2**30 layers
-
-    Where all steps of a file are taken, what comes after the place is not checked. Make the model
-    smaller, or say what doubles once: bind it to a name, give a block fewer sizes, split a file.
-    """
-
-    reason: str
-    declaration: str
-
-    def report(self) -> Report:
-        cure = Help("use fewer or smaller parts: what doubles at every level gets too large")
-        headline = f"checking `{self.declaration}` takes too much work"
-        return self.words(headline, self.reason, cure=cure)
-
-
-class TooManyAxes(LocatedProblem, code="E0331", topic="limits"):
-    """A tensor has more axes than a tensor may have, 32.
-
-    Neither the reference nor kernels for a GPU have names for more.
-
-        for i in 0..500:
-          x = insert_axis(x, 0, 2)      # E0331: the 31st round gives 33 axes
-    """
-
-    axes: int
-
-    def report(self) -> Report:
-        cure = Help("merge axes: rearrange([a, b, c] -> [a * b, c])")
-        return self.words(
-            f"a tensor of {self.axes} axes, and {MOST_AXES} are the most",
-            f"this has {self.axes} axes",
-            cure=cure,
-        )
-
-
-class TooManyElements(LocatedProblem, code="E0332", topic="limits"):
-    """A tensor has more elements than a 64-bit number counts, even where its sizes are smallest.
-
-    No device holds it. What fits a certain device is another question, which
-    `meganeura check --limits` answers.
-
-        repeat(x, 0, 10 ** 20)          # E0332
-    """
-
-    sizes: str
-
-    def report(self) -> Report:
-        return self.words(
-            "a tensor with more elements than any device can hold",
-            f"2**63 or more: {self.sizes}",
-            cure=Help("make it smaller, by a factor that is a number if a size is not at fault"),
-        )
 
 
 class CheckedPerModel(LocatedProblem, code="N0001", topic="proof", severity=Severity.NOTE):

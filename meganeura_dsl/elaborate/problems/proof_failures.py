@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
+from meganeura_dsl.elaborate.problems.limit_problems import TooManyAxes, TooManyElements
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.name_problems import TooManyAxes, TooManyElements
 from meganeura_dsl.elaborate.problems.shape_problems import (
     Example,
     MissingFact,

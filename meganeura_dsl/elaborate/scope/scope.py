@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.name_problems import (
-    DuplicatePath,
-    InputSizedParameter,
-    NotAllowedHere,
-)
+from meganeura_dsl.elaborate.problems.name_problems import DuplicatePath, NotAllowedHere
+from meganeura_dsl.elaborate.problems.parameter_problems import InputSizedParameter
 from meganeura_dsl.elaborate.problems.proof_failures import (
     is_countable,
     refusal,

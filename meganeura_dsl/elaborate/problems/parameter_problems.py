@@ -1,0 +1,69 @@
+"""Problems of the weights that a block declares: their shapes and what they start as."""
+
+from meganeura_dsl.diagnostics.problem import Help, Report
+from meganeura_dsl.diagnostics.wording import quoted
+from meganeura_dsl.elaborate.problems.location import LocatedProblem
+
+
+class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
+    """The shape of a weight depends on a size of the data.
+
+    Weights may depend on configuration and on channels only, so that the parameters of a model are
+    known before any data is.
+
+        block Bad()(x: [n, d]) -> [n, d]:
+          param scale: [n] = ones  # E0206: a batch size cannot be the size of a weight
+    """
+
+    name: str
+    shape: str
+    dims: tuple[str, ...]
+
+    def report(self) -> Report:
+        return self.words(
+            f"the shape of `{self.name}` depends on the data",
+            f"{self.shape}: {quoted(self.dims, 'and')} would have to be known before any input is",
+            cure=Help("fix the size in the configuration or in the input type"),
+        )
+
+
+class MissingInitial(LocatedProblem, code="E0209", topic="parameters"):
+    """A trainable parameter does not say what it starts as.
+
+        param weight: [c] = ones
+        param weight: [out, in] = kaiming_uniform()
+
+    The initial values are: zeros, ones, a number, uniform(bound), normal(std),
+    kaiming_uniform() and sinusoids().
+    """
+
+    name: str
+    found: str
+
+    def report(self) -> Report:
+        headline = (
+            f"`{self.found}` is not an initial value"
+            if self.found
+            else f"`{self.name}` has no initial value"
+        )
+        return self.words(
+            headline,
+            cure=Help("say what it starts as", f"param {self.name}: ... = kaiming_uniform()"),
+        )
+
+
+class UnfitInitial(LocatedProblem, code="E0231", topic="parameters"):
+    """A parameter cannot begin as it is said to, because of its shape.
+
+    `sinusoids()` is a table of positions: it has two axes, the second of an even size from 4.
+    """
+
+    name: str
+    type: str
+    initial: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.name}` cannot begin as `{self.initial}`",
+            f"this is {self.type}, and not a table of an even number of channels from 4",
+        )
