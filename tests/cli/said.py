@@ -1,0 +1,234 @@
+"""What commands say about one small program, by their options.
+
+`said.sums` has of each command its exit code, how many lines it says on each stream, and a checksum
+of these and of the files it writes. Times and speeds are left out. The options of a command are
+given alone and two together, so that one that is passed over, or lost beside another, is seen.
+
+`python -m tests.cli.said` writes the file anew, and with `--text` prints all that is said; read the
+difference before you keep it.
+"""
+
+import io
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from itertools import combinations
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from meganeura.cli.app import run
+
+FILE = Path(__file__).with_suffix(".sums")
+PROGRAM = """\
+block Net(hidden, classes, slope=0.5)(x: [n, 6]) -> [n, classes]:
+  h = x |> fc1: linear(hidden) |> norm: batch_norm |> relu
+  return slope * h |> fc2: linear(classes)
+
+model net = Net(hidden=4, classes=3)
+model wide = Net(hidden=8, classes=3)
+
+train fit(x: [batch, 6], y: i32[batch]):
+  logits = x |> net
+  minimize cross_entropy(logits, y)
+  metric accuracy = mean(argmax(logits, 1) == y)
+  run:
+    data      = "points.safetensors"
+    batch     = 4
+    epochs    = 2
+    optimizer = sgd(lr=0.1)
+    log_every = 1
+
+train small(x: [batch, 6]):
+  minimize mean(x |> fc: linear(2))
+  run:
+    batch     = 2
+    steps     = 1
+    optimizer = sgd(lr=0.1)
+"""
+WRONG = "block Net(d)(x: [n, d]) -> [n, d]:\n  h =  x +\n  return y\n"
+REFUTED = "block Net(d)(x: [n, d]) -> [n, 2]:\n  unused = x\n  return x\n"
+COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
+    ("check",): (
+        *(("wrong.mgn",), ("refuted.mgn",), ("none.mgn",), ("--json",), ("--short",)),
+        *(("--format", each) for each in ("sarif", "github", "text", "yaml")),
+        *(("--limits", each) for each in ("webgpu", "nothing")),
+    ),
+    ("shapes",): (("p.mgn:wide",), ("p.mgn:fit",), ("p.mgn:other",), ("refuted.mgn",)),
+    ("abi",): (("p.mgn:net",), ("p.mgn:wide",), ("--json",), ("p.mgn",)),
+    ("fmt", "--check"): (("p.mgn",), ("wrong.mgn",), ("loose.mgn",), ("none.mgn",)),
+    ("build", "p.mgn:net"): (
+        *(("--mode", each) for each in ("infer", "train", "generate")),
+        *(("--size", each) for each in ("n=2", "m=2", "n=0")),
+        *(("--emit", each) for each in ("ast", "graph", "optimized", "nothing", "after:fold")),
+        *(("--set", each) for each in ("slope=2", "hidden=5", "batch=2", "n=3")),
+        *(("--report",), ("--json",), ("--no-opt",), ("--disable-rule", "none")),
+        *(("--split",), ("--with-data",), ("--white", "255"), ("--precision", "bf16")),
+    ),
+    ("build", "p.mgn:fit"): (
+        *(("--mode", "infer"), ("--size", "batch=3"), ("--emit", "graph"), ("--json",)),
+        *(("--set", "batch=2"), ("--set", "optimizer=adam(lr=0.1)"), ("--no-opt",)),
+    ),
+    ("explain-opt", "p.mgn:net"): (
+        *(("--json",), ("--no-opt",), ("--set", "n=4"), ("--set", "hidden=2")),
+        *(("--svg", "x.svg"), ("--svg", "x.html"), ("--svg", "x.png"), ("--device", "none")),
+    ),
+    ("explain-opt", "p.mgn:fit", "--mode", "train"): (("--json",), ("--set", "batch=2")),
+    ("fit", "p.mgn:fit", "--device", "cpu"): (
+        *(("--memory", "1MiB"), ("--memory", "1"), ("--memory", "much"), ("--json",)),
+        *(("--set", "batch=9"), ("--set", "devices=2"), ("--no-opt",)),
+    ),
+    ("weights", "check", "p.mgn:net"): (
+        *((each,) for each in ("w.safetensors", "other.safetensors", "named.safetensors")),
+        *(("--allow-missing", "fc2.*"), ("--allow-unexpected", "more*"), ("--json",)),
+        *(("--rename", r"t\.(.*)=\1"), ("--prefix", "t."), ("--set", "hidden=3")),
+    ),
+    ("run", "p.mgn:net", "--device", "cpu"): (
+        *(("--weights", "w.safetensors"), ("--random-weights", "1"), ("--seed", "2")),
+        *(("--input", "x.npy"), ("--input", "x=wide.npy"), ("--input", "y=x.npy")),
+        *(("--top", "2"), ("--labels", "labels.txt"), ("-o", "y.npy"), ("-o", "y.safetensors")),
+        *(("--no-opt",), ("--set", "hidden=5"), ("--set", "n=2"), ("--mean", "1,2")),
+    ),
+    ("export", "p.mgn:net", "-o", "net.onnx"): (
+        *(("--weights", "w.safetensors"), ("--random-weights", "1"), ("--fold-batch-norm",)),
+        *(("--opset", "18"), ("--opset", "3"), ("--set", "hidden=5")),
+    ),
+    ("train", "p.mgn:fit", "--device", "cpu", "--out", "run"): (
+        *(("--set", "epochs=1"), ("--set", "batch=0"), ("--seed", "0"), ("--no-opt",)),
+        *(("--weights", "w.safetensors"), ("--allow-missing", "fc1.*"), ("--detect-anomaly",)),
+        *(("--log", "csv"), ("--log", "none"), ("--resume", "run")),
+    ),
+    ("gradcheck", "p.mgn", "--examples", "2"): (
+        *(("--block", "Net"), ("--block", "No"), ("--seed", "1"), ("--kinks",)),
+    ),
+    ("docs",): (("training",), ("e0301",), ("relu",), ("batch",), ("convolve",)),
+    ("explain",): (("E0301",), ("e0301",), ("E9999",), ("norm",)),
+    ("cache",): (("--clear",),),
+    ("report",): (("run0",), ("run0", "--terminal"), ("run0", "-o", "r.html"), ("nowhere",)),
+    ("compare",): (("run0",), ("run0", "run1"), ("run0", "run1", "-o", "c.html")),
+}
+"""The words a command begins with, and what may follow them."""
+WITH = {
+    "check": ("p.mgn",),
+    "run": ("--input", "x.npy", "--random-weights", "1"),
+    "train": ("--set", "epochs=1"),
+    "build": ("--mode", "infer", "--size", "n=2", "--emit", "optimized"),
+    "export": ("--random-weights", "1"),
+}
+"""What else is said where an option is given alone, so that the command gets as far as to it."""
+PAIRED = {"check", "weights", "run", "build", "explain-opt"}
+"""Commands whose options are given two together as well, one pair of so many."""
+EACH = 4
+UNTIMED = re.compile(
+    r"\d[\d.,]*\s*(ms|µs|us|s|ns|examples/s|steps/s|MB|kB|GB)\b|\d+:\d\d(:\d\d)?"
+    r'|"(encode|saturate|read|extract|decode)": [\d.e-]+'
+)
+TIMED_LINE = re.compile(r".*(busy for|per second|[▁▂▃▄▅▆▇█]).*\n")
+"""Lines of speeds, and curves, of which one is of speeds."""
+WRITTEN = (".npy", ".onnx", ".svg", ".csv", ".safetensors")
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    """All that is called."""
+    for words, options in COMMANDS.items():
+        yield words
+        further = WITH.get(words[0], ())
+        for option in options:
+            yield (*words, *option)
+            if further:
+                yield (*words, *further, *option)
+        if words[0] in PAIRED:
+            for one, other in [*combinations(options, 2)][::EACH]:
+                yield (*words, *further, *one, *other)
+
+
+def described(*, whole: bool = False) -> Iterator[str]:
+    """All lines of the file, or all that is said."""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setenv("NO_COLOR", "1")
+        patch.setenv("COLUMNS", "100")
+        patch.setenv("MEGANEURA_CACHE", str(Path(folder) / "cache"))
+        patch.delenv("MEGANEURA_TRACEBACK", raising=False)
+        place = Path(folder).resolve() / "work"
+        place.mkdir()
+        with chdir(place):
+            _prepare(place)
+            for words in commands():
+                patch.setattr("meganeura_runtime.backends.registry._begun", dict[str, object]())
+                before = _written(place)
+                code, *said = _called(words, str(place.parent))
+                new = sorted(_written(place) - before)
+                text = "\n".join((*said, *(f"{name} {sum_}" for name, sum_ in new)))
+                if whole:
+                    yield f"$ {' '.join(words)}\n{code}\n{text}\n"
+                    continue
+                lines = " and ".join(str(len(each.splitlines())) for each in said)
+                yield f"{crc32(text.encode()):08x} {code} {lines}: {' '.join(words)}"
+
+
+def _called(words: Sequence[str], folder: str) -> tuple[int, str, str]:
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run(words)
+    for each in (out, err):
+        each.seek(0)
+    said = (each.read().replace(folder, "") for each in (out, err))
+    first, second = (UNTIMED.sub("T", TIMED_LINE.sub("", each)) for each in said)
+    return code, first, second
+
+
+def _written(place: Path) -> set[tuple[str, str]]:
+    """The files in the folder, those that are the same in every run with what they hold."""
+    found = (path for path in place.rglob("*") if path.is_file())
+    return {
+        (
+            path.relative_to(place).as_posix(),
+            f"{crc32(path.read_bytes()):08x}" if path.suffix in WRITTEN else "",
+        )
+        for path in found
+    }
+
+
+def _prepare(place: Path) -> None:
+    """The program with its data, weights, inputs and two runs."""
+    (place / "p.mgn").write_text(PROGRAM)
+    (place / "wrong.mgn").write_text(WRONG)
+    (place / "refuted.mgn").write_text(REFUTED)
+    (place / "loose.mgn").write_text("block  A()(x:[n])->[n]:\n    return   x\n")
+    (place / "labels.txt").write_text("cat\ndog\nhorse\n")
+    random = np.random.default_rng(0)
+    x = random.normal(size=(9, 6)).astype(np.float32)
+    data = {"train.x": x, "train.y": np.arange(9, dtype=np.int32) % 3}
+    save_file(data | {name.replace("train", "test"): each for name, each in data.items()},
+              place / "points.safetensors")  # fmt: skip
+    np.save(place / "x.npy", x[:2])
+    np.save(place / "wide.npy", np.ones((2, 7), np.float32))
+    for name in ("run0", "run1"):
+        _called(("train", "p.mgn:fit", "--device", "cpu", "--out", name), "")
+    weights = {
+        "fc1.weight": (4, 6), "fc1.bias": (4,), "fc2.weight": (3, 4), "fc2.bias": (3,),
+        "norm.weight": (4,), "norm.bias": (4,), "norm.running_mean": (4,),
+        "norm.running_var": (4,),
+    }  # fmt: skip
+    arrays = {
+        name: random.uniform(size=shape).astype(np.float32) for name, shape in weights.items()
+    }
+    counter = {"norm.num_batches_tracked": np.zeros((), np.int64)}
+    save_file(arrays | counter, place / "w.safetensors")
+    less = {name: each for name, each in arrays.items() if "fc2" not in name}
+    save_file({**less, "more.one": np.zeros(2, np.float32)}, place / "other.safetensors")
+    save_file({f"t.{name}": each for name, each in arrays.items()}, place / "named.safetensors")
+
+
+if __name__ == "__main__":
+    os.environ["MEGANEURA_VERIFY"] = "1"
+    if "--text" in sys.argv:
+        sys.stdout.writelines(described(whole=True))
+    else:
+        FILE.write_text("\n".join(described()) + "\n")
