@@ -24,6 +24,7 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     UnknownName,
     WrongKind,
 )
+from meganeura_dsl.elaborate.problems.proof_failures import require_divisor
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound, LabelOfRound
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.linker import nearest
@@ -258,7 +259,7 @@ class Expressions(ABC):
             and left is (node.operator == "or")
         ):
             return left
-        right = self._operand(node.right, frame)
+        right = self._right(node, left, frame)
         for side, value in ((node.left, left), (node.right, right)):
             if isinstance(value, BlockValue):
                 raise _wrong_kind(frame, side.span, "a tensor or a number", value)
@@ -275,11 +276,24 @@ class Expressions(ABC):
                 return tensor_arithmetic.elementwise(
                     frame, node.operator_span, node.operator, left, right, names
                 )
-            if node.operator in ("//", "%") and not _may_divide(right, frame):
-                raise UndecidableError("a divisor depends on a number that a symbol stands for")
+            if node.operator in ("//", "%"):
+                _require_divisor(node, right, frame)
             return static_arithmetic.combine(node.operator, left, right)
         except KindError as error:
             raise _wrong_kind(frame, node.operator_span, error.wanted, error.value) from error
+
+    def _right(self, node: ast.Binary, left: Evaluated, frame: Frame) -> Evaluated:
+        """The right side; that of `and` and `or` where the left side does not decide."""
+        if node.operator not in ("and", "or") or not is_condition(left):
+            return self._operand(node.right, frame)
+        before, count = frame.facts, len(frame.choices.assumed)
+        frame.build.facts = before.assume(left if node.operator == "and" else negate(left))
+        try:
+            return self._operand(node.right, frame)
+        finally:
+            for chosen in frame.choices.assumed[count:]:
+                before = before.assume(chosen)
+            frame.build.facts = before
 
     def _postpone_scale(
         self, node: ast.Binary, left: Evaluated, right: Evaluated, frame: Frame
@@ -502,13 +516,19 @@ def _is_negative(bound: Size, frame: Frame) -> bool:
     return is_open and frame.facts.proves(Compare("<", bound, 0))
 
 
-def _may_divide(divisor: Evaluated, frame: Frame) -> bool:
-    """Whether a divisor is no number of a symbol, or is 1 or more for all of them."""
-    if not frame.state.is_general(divisor):
-        return True
-    sizes = divisor if isinstance(divisor, Axes) else (divisor,)
-    least = (Compare(">=", size, 1) for size in sizes if isinstance(size, Dim))
-    return all(map(frame.facts.proves, least))
+def _require_divisor(node: ast.Binary, right: Evaluated, frame: Frame) -> None:
+    """Raise `ProblemError` unless no size of a divisor is ever zero.
+
+    Raises `UndecidableError` unless one that depends on the number of a symbol is 1 or more.
+    """
+    sizes = [each for each in (right if isinstance(right, Axes) else (right,)) if is_size(each)]
+    if frame.state.is_general(right):
+        if not all(frame.facts.proves(Compare(">=", size, 1)) for size in sizes):
+            raise UndecidableError("a divisor depends on a number that a symbol stands for")
+        return
+    for size in sizes:
+        location = frame.location(node.operator_span)
+        require_divisor(size, location, frame.facts, frame.state.indices)
 
 
 def _wrong_kind(frame: Frame, span: Span, wanted: str, value: Evaluated) -> ProblemError:

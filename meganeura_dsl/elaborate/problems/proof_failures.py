@@ -1,6 +1,7 @@
 """From a failed proof or a refused operand to the problem a reader sees."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.elaborate.problems.limit_problems import TooManyAxes, TooManyElements
@@ -10,6 +11,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     MissingFact,
     TooSmall,
     TypeRuleBroken,
+    ZeroDivisor,
 )
 from meganeura_dsl.elaborate.values import Tensor, show_shape
 from meganeura_dsl.ir.graph import TypeRuleError
@@ -74,6 +76,23 @@ def is_countable(shape: Shape, facts: Facts) -> bool:
         if least > 1:
             count *= least
     return count <= MOST_ELEMENTS
+
+
+def require_divisor(
+    size: Size, location: Location, facts: Facts, indices: AbstractSet[str]
+) -> None:
+    """Raise `ProblemError` for a size that may be zero, and by which another is divided.
+
+    No `where` can speak of the indices of loops.
+    """
+    needed = Compare("!=", size, 0)
+    if isinstance(size, int) or facts.proves(needed):
+        return
+    verdict = facts.decide(needed)
+    zero = isinstance(verdict, Refuted)
+    example = Example(tuple(verdict.example.items()), "a divisor of 0") if zero else None
+    fact = "" if size.variables() & indices else deciding_fact(facts, Compare(">=", size, 1))
+    raise ProblemError(ZeroDivisor(location, show_condition(needed), example, fact))
 
 
 def refusal(

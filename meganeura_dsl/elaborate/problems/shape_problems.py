@@ -339,6 +339,27 @@ class NormMayDegenerate(
         )
 
 
+class ZeroDivisor(LocatedProblem, code="E0322", topic="division by zero"):
+    """A size is divided, by `//` or `%`, by one that is zero for some sizes.
+
+    A proof for every size has to see that the divisor is not zero.
+
+        c // (c - 3)                   # E0322: state `where c >= 4`
+    """
+
+    condition: str
+    example: Example | None
+    fact: str
+
+    def report(self) -> Report:
+        return self.words(
+            "cannot show for every size that this divisor is not zero",
+            f"needs {self.condition}",
+            remarks=example_remarks(self.example),
+            cure=self.stated(self.fact),
+        )
+
+
 class PartOutside(LocatedProblem, code="E0315", topic="index range"):
     """A part of a tensor may lie outside of it.
 

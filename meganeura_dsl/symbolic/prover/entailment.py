@@ -63,7 +63,8 @@ def is_plain(condition: Condition, known: SolverState) -> bool:
         return False
     if isinstance(size, int):
         return {"==": size == 0, "!=": size != 0, ">=": size >= 0}[sign]
-    return sign == ">=" and is_plainly_nonnegative(known.raised(size))
+    least = 1 if sign == "!=" else 0
+    return sign != "==" and is_plainly_nonnegative(known.raised(size) - least)
 
 
 def reduced(condition: Compare, known: SolverState) -> tuple[Sign, Size]:

@@ -10,6 +10,7 @@ from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.declarations.block_proofs import prove_block
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import require_countable
+from meganeura_dsl.elaborate.problems.shape_problems import ZeroDivisor
 from meganeura_dsl.elaborate.scope.linker import library
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Mismatch, spread
 from meganeura_dsl.elaborate.values import Axes
@@ -463,6 +464,52 @@ def test_what_holds_at_the_edges(signature: str, body: str, codes: list[str]) ->
     result = check(Source("net.mgn", text), lambda _: None)
     assert [each.code for each in result.problems] == codes
     assert result.proved == (() if codes else ("F",))
+
+
+@pytest.mark.parametrize(
+    ("where", "size", "example"),
+    [
+        ("", "c // k", ()),
+        ("", "c // (c - 3)", (("c", 3),)),
+        ("where c >= 4", "c // (c - 3)", ()),
+        ("where c <= 2", "c % (c - 3)", ()),
+        ("", "n % (2 * c - 1)", ()),
+        ("", "n // (10 - c)", (("c", 10),)),
+        ("", "1 if c > 3 and n % (c - 3) == 0 else 2", ()),
+        ("", "1 if c <= 3 or n % (c - 3) == 0 else 2", ()),
+        ("", "1 if c <= 3 and n % (c - 3) == 0 else 2", (("c", 3),)),
+        ("where c > 3 or k == 1", "1 if k == 1 or (c > 3 and n % (c - 3) == 0) else 2", ()),
+    ],
+)
+def test_no_size_is_divided_by_zero(
+    where: str, size: str, example: tuple[tuple[str, int], ...]
+) -> None:
+    text = f"block F(k)(x: [n, c])\n    {where}:\n  return x + k + ({size})\n"
+    text = text.replace("\n    :", ":")
+    result = check(Source("net.mgn", text), lambda _: None)
+    problems = [each for each in result.problems if isinstance(each, ZeroDivisor)]
+    assert [each.example and each.example.sizes for each in problems] == [example] * bool(example)
+    assert len(problems) == len(result.problems)
+    assert result.proved == (() if example else ("F",))
+
+
+@pytest.mark.parametrize(
+    ("header", "divisor", "code"),
+    [
+        ("0..depth", "i", "E0322"),
+        ("1..depth", "i", None),
+        ("0..depth", "(i + 1)", None),
+        ("0..depth", "(depth - i)", None),
+        ("0..depth", "(i - 2)", "E0322"),
+    ],
+)
+def test_no_round_divides_by_zero(header: str, divisor: str, code: str | None) -> None:
+    """A label is computed too: the first round of `x |> norm{1 % i}: batch_norm` has none."""
+    for body in (f"x + c // {divisor}", f"x |> fc{{1 % {divisor}}}: linear(c)"):
+        text = f"block F(depth=2)(x: [n, c]):\n  for i in {header}:\n    x = {body}\n  return x\n"
+        result = check(Source("net.mgn", text), lambda _: None)
+        assert {each.code for each in result.problems} <= {code}
+        assert result.fine == (code is None)
 
 
 @pytest.mark.parametrize("first", [0, 1, 3])
