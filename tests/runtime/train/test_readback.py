@@ -3,7 +3,6 @@
 import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
 import pytest
 
@@ -86,11 +85,6 @@ class Sessions:
     def __call__(self, graph: Graph) -> Behind:
         self.opened.append(Behind(graph))
         return self.opened[-1]
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    return Workspace(tmp_path)
 
 
 def measured(folder: RunFolder) -> list[Mapping[str, object]]:

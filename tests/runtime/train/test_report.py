@@ -33,11 +33,6 @@ from tests.runtime.runs import FAILING, STEPS, Workspace
 CPU = ReferenceDevice(ReferenceBackend(), "cpu (as asked)")
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    return Workspace(tmp_path)
-
-
 def data_of(page: str) -> dict[str, Any]:
     """What a page draws."""
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)

@@ -22,11 +22,6 @@ TENSORBOARD = 'log=["tensorboard"]'
 WANDB = 'log=["wandb"]'
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    return Workspace(tmp_path)
-
-
 def records(folder: Path) -> list[Any]:
     """What the event files of a folder hold: each record after its length and a checksum."""
     found: list[Any] = []

@@ -33,11 +33,6 @@ SHOWING = PROGRAM.replace(
 )
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    return Workspace(tmp_path)
-
-
 def test_a_run_writes_what_its_program_shows(workspace: Workspace) -> None:
     before = workspace.job().program_hash
     workspace.write(SHOWING)

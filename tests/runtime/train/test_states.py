@@ -62,11 +62,6 @@ def states(path: Path) -> list[float]:
     return [float(tensors[f"m.{name}"].min()) for name in "abc"]
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    return Workspace(tmp_path)
-
-
 @pytest.mark.parametrize("optimize", ["optimize=true", "optimize=false"])
 def test_states_rotate(workspace: Workspace, optimize: str) -> None:
     assert_rotated(workspace, ReferenceSession, optimize)

@@ -1,6 +1,5 @@
 """Accumulation, averages of weights, the best by a metric, early ends, what is not finite."""
 
-from pathlib import Path
 from typing import TypeGuard
 
 import numpy as np
@@ -52,11 +51,6 @@ train fit(x: [batch, 6]):
     batch     = 4
     optimizer = adam(lr=0.1)
 """
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    return Workspace(tmp_path)
 
 
 def points(examples: int, seed: int = 0) -> dict[str, Array]:

@@ -1,0 +1,226 @@
+"""What a run that goes on depends on: other data, another program, other settings are refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.io.checkpoint import read_checkpoint
+from meganeura_runtime.io.data.data_problems import ForeignData
+from meganeura_runtime.io.tensors.safetensors_file import write_tensors
+from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.training_problems import DataChanged
+from tests.runtime.runs import Workspace, contents
+from tests.runtime.train.resumed import assert_same_run, refused
+
+
+def points(workspace: Workspace) -> dict[str, Array]:
+    return {**load_file(workspace.folder / "points.safetensors")}
+
+
+def rewritten(workspace: Workspace, **changes: Array | None) -> None:
+    """Replace tensors of the data; two underscores stand for a dot."""
+    named = {name.replace("__", "."): each for name, each in changes.items()}
+    kept = {**points(workspace), **named}
+    save_file(
+        {name: each for name, each in kept.items() if each is not None},
+        workspace.folder / "points.safetensors",
+    )
+
+
+def data_changed(workspace: Workspace) -> DataChanged:
+    with pytest.raises(ProblemError) as caught:
+        workspace.resume("run")
+    assert isinstance(caught.value.problem, DataChanged)
+    caught.value.problem.report()
+    return caught.value.problem
+
+
+def test_one_other_number_is_other_data(workspace: Workspace) -> None:
+    folder = workspace.start("run", steps=7)
+    before = {path: path.read_bytes() for path in folder.path.iterdir()}
+    x = points(workspace)["train.x"]
+    x[-1, -1] += 1
+    rewritten(workspace, train__x=x)
+    [(name, then, now)] = data_changed(workspace).changed
+    assert name == "train.x"
+    assert then[:-12] == now[:-12] == "f32[22, 6], 22 examples, "
+    assert then != now
+    assert {path: path.read_bytes() for path in folder.path.iterdir()} == before
+
+
+def test_more_examples_are_other_data(workspace: Workspace) -> None:
+    """An epoch would have more steps than the checkpoint counted."""
+    workspace.start("run", "epochs=1")
+    more = points(workspace)
+    x, y = (np.concatenate([more[f"train.{name}"]] * 3) for name in ("x", "y"))
+    rewritten(workspace, train__x=x, train__y=y)
+    told = data_changed(workspace).changed
+    assert [name for name, _, _ in told] == ["train.x", "train.y"]
+    assert "66 examples" in told[0][2]
+
+
+def test_held_out_examples_are_data_too(workspace: Workspace) -> None:
+    workspace.start("run", steps=7)
+    rewritten(workspace, test__x=None, test__y=None)
+    assert [(name, now) for name, _, now in data_changed(workspace).changed] == [
+        ("test.x", ""), ("test.y", ""),
+    ]  # fmt: skip
+
+
+def test_examples_held_out_that_were_not_there_are_other_data(workspace: Workspace) -> None:
+    held_out = {f"test__{name}": points(workspace)[f"test.{name}"] for name in ("x", "y")}
+    rewritten(workspace, test__x=None, test__y=None)
+    workspace.start("run", steps=7)
+    rewritten(workspace, **held_out)
+    assert [(name, then) for name, then, _ in data_changed(workspace).changed] == [
+        ("test.x", ""), ("test.y", ""),
+    ]  # fmt: skip
+
+
+def test_a_type_is_part_of_the_data(workspace: Workspace) -> None:
+    workspace.start("run", steps=7)
+    rewritten(workspace, train__y=points(workspace)["train.y"].astype(np.int64))
+    [(_, then, now)] = data_changed(workspace).changed
+    assert (then[:3], now[:3]) == ("i32", "i64")
+
+
+def test_data_may_be_elsewhere_and_in_another_format(workspace: Workspace) -> None:
+    whole = workspace.start("whole", f"data={workspace.folder / 'points.safetensors'}")
+    workspace.start("run", steps=7)
+    moved = workspace.folder / "moved.npz"
+    arrays = {name: np.asfortranarray(each) for name, each in points(workspace).items()}
+    np.savez(moved, allow_pickle=False, **arrays)
+    (workspace.folder / "points.safetensors").unlink()
+    with pytest.raises(ProblemError, match="E0520"):
+        workspace.resume("run")
+    folder = workspace.resume("run", f"data={moved}")
+    for name in ("weights", "best", "checkpoint"):
+        assert contents(getattr(folder, name)) == contents(getattr(whole, name)), name
+
+
+def test_a_tensor_longer_than_a_chunk_is_seen_whole(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = workspace.job().fingerprints
+    monkeypatch.setattr("meganeura_runtime.io.tensors.stored_tensor.CHUNK_BYTES", 50)
+    assert workspace.job().fingerprints == told
+
+
+@pytest.mark.parametrize("change", [{"data": ()}, {"position": 4}, {"epoch": 3}, {"step": 2}])
+def test_a_checkpoint_that_contradicts_itself_is_refused(
+    workspace: Workspace, change: dict[str, object]
+) -> None:
+    folder = workspace.start("run", steps=7)
+    tensors, progress = read_checkpoint(folder.checkpoint)
+    arrays = {name: each.bits.copy() for name, each in tensors.items()}
+    wrong = progress.model_copy(update=change)
+    write_tensors(folder.checkpoint, arrays, {"meganeura": wrong.model_dump_json()})
+    refused(workspace)
+
+
+def test_what_a_step_depends_on_was_decided_when_the_run_began(workspace: Workspace) -> None:
+    workspace.start("run", steps=3)
+    problem = refused(workspace, "batch=2")
+    assert "`batch`" in problem.reason
+    assert "epochs" in problem.changeable
+
+
+def test_the_settings_of_the_command_line_stay(workspace: Workspace) -> None:
+    whole = workspace.start("whole", "optimizer=sgd(lr=0.1, momentum=0.5)", "seed=3")
+    workspace.start("run", "optimizer=sgd(lr=0.1, momentum=0.5)", "seed=3", steps=6)
+    assert_same_run(workspace.resume("run"), whole)
+
+
+def test_data_of_the_command_line_is_found_again(workspace: Workspace) -> None:
+    data = f"data={workspace.folder / 'points.safetensors'}"
+    whole = workspace.start("whole", data)
+    workspace.start("run", data, steps=6)
+    assert_same_run(workspace.resume("run"), whole)
+
+
+def elsewhere(workspace: Workspace) -> Path:
+    """The data, outside of the program's folder and of all runs."""
+    path = workspace.folder.parent / f"{workspace.folder.name}.safetensors"
+    path.write_bytes((workspace.folder / "points.safetensors").read_bytes())
+    return path
+
+
+def test_a_checkpoint_names_no_data_elsewhere_unless_the_command_line_does(
+    workspace: Workspace,
+) -> None:
+    data = elsewhere(workspace)
+    whole = workspace.start("whole", f"data={data}")
+    workspace.start("run", f"data={data}", steps=6)
+    with pytest.raises(ProblemError) as caught:
+        workspace.resume("run")
+    assert isinstance(caught.value.problem, ForeignData)
+    assert str(data) in str(caught.value.problem.report())
+    assert_same_run(workspace.resume("run", f"data={data}"), whole)
+
+
+def test_data_of_another_length_is_another_run(workspace: Workspace) -> None:
+    workspace.start("run", steps=6)
+    x, y = np.zeros((9, 6), np.float32), np.zeros(9, np.int32)
+    save_file({"train.x": x, "train.y": y}, workspace.folder / "points.safetensors")
+    told = data_changed(workspace).changed
+    assert [name for name, _, _ in told] == ["train.x", "train.y", "test.x", "test.y"]
+    assert ["9 examples" in now for _, _, now in told] == [True, True, False, False]
+
+
+def test_names_of_tensors_are_kept(workspace: Workspace) -> None:
+    tensors = load_file(workspace.folder / "points.safetensors")
+    renamed = {name.replace("x", "points"): each for name, each in tensors.items()}
+    save_file(renamed, workspace.folder / "renamed.safetensors")
+    data = f'data=file("{workspace.folder / "renamed.safetensors"}", x="points")'
+    whole = workspace.start("whole", data)
+    assert whole.settings.read_text().count('"x": "points"') == 1
+    workspace.start("run", data, steps=6)
+    workspace.start("moved", data, steps=6)
+    assert_same_run(workspace.resume("run"), whole)
+    moved = (workspace.folder / "renamed.safetensors").rename(
+        workspace.folder / "elsewhere.safetensors"
+    )
+    folder = workspace.resume("moved", f"data={moved}")
+    assert contents(folder.weights) == contents(whole.weights)
+
+
+def test_data_that_was_moved_may_have_other_names(workspace: Workspace, whole: RunFolder) -> None:
+    workspace.start("run", steps=6)
+    tensors = load_file(workspace.folder / "points.safetensors")
+    renamed = {name.replace("x", "points"): each for name, each in tensors.items()}
+    save_file(renamed, workspace.folder / "renamed.safetensors")
+    data = f'data=file("{workspace.folder / "renamed.safetensors"}", x="points")'
+    folder = workspace.resume("run", data)
+    for name in ("weights", "best"):
+        assert contents(getattr(folder, name)) == contents(getattr(whole, name)), name
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("gelu", "relu"), ("dropout(0.25)", "dropout(0.3)"), ("fc2", "fc3")]
+)
+def test_another_program_is_another_run(workspace: Workspace, old: str, new: str) -> None:
+    workspace.start("run", steps=3)
+    workspace.write((workspace.folder / "fit.mgn").read_text().replace(old, new))
+    assert "has changed" in refused(workspace).reason
+
+
+def test_a_folder_without_a_checkpoint_is_told(workspace: Workspace) -> None:
+    workspace.run_folder("run")
+    assert "no checkpoint" in refused(workspace).reason
+
+
+@pytest.mark.parametrize("change", ["missing", "shape"])
+def test_a_checkpoint_of_other_tensors_is_refused(workspace: Workspace, change: str) -> None:
+    folder = workspace.start("run", steps=3)
+    tensors, progress = read_checkpoint(folder.checkpoint)
+    arrays = {name: each.bits.copy() for name, each in tensors.items()}
+    if change == "missing":
+        del arrays["fc1.bias"]
+    else:
+        arrays["fc1.bias"] = arrays["fc1.bias"][:3]
+    write_tensors(folder.checkpoint, arrays, {"meganeura": progress.model_dump_json()})
+    refused(workspace)
