@@ -17,7 +17,6 @@ from os import fspath
 from typing import TYPE_CHECKING
 
 from meganeura_dsl import __version__
-from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from meganeura.program import Program, Run, Weights
     from meganeura.trainer import Trainer
     from meganeura.trainer_results import StepResult
+    from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
     from meganeura_dsl.ir.interpreter import FeedError
     from meganeura_dsl.pipeline import CheckResult
     from meganeura_runtime.backends.base import Session, SessionError
@@ -67,6 +67,8 @@ _LOADED_WHEN_USED = {
     "Imported": "meganeura_runtime.importing.onnx.importing",
     "Model": "meganeura.model",
     "OutOfMemoryError": "meganeura_runtime.backends.errors",
+    "ProblemError": "meganeura_dsl.diagnostics.problem",
+    "ProblemsError": "meganeura_dsl.diagnostics.problem",
     "Program": "meganeura.program",
     "Run": "meganeura.program",
     "Session": "meganeura_runtime.backends.base",
@@ -76,7 +78,7 @@ _LOADED_WHEN_USED = {
     "Trainer": "meganeura.trainer",
     "Weights": "meganeura.program",
 }
-"""Public names of modules that load NumPy."""
+"""Public names, and the modules that they are loaded from when they are asked for."""
 
 
 def __getattr__(name: str) -> object:

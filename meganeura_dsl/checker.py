@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import (
     Problem,
@@ -32,6 +31,7 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.limits.language_limits import CHECK, CHECK_CHARACTER
 from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, within
 from meganeura_dsl.program import Program
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.target_problems import UnknownTarget
 

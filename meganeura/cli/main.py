@@ -6,7 +6,6 @@ from itertools import pairwise
 
 from meganeura_dsl.startup.process import prepare_process
 from meganeura_dsl.startup.tricks import StartupError, Trick, is_enabled
-from meganeura_runtime.backends.registry import begin_to_open
 
 
 def main() -> None:
@@ -19,6 +18,8 @@ def main() -> None:
     is_training = arguments[:1] == ["train"] and "--help" not in arguments
     is_alone = not any(each.startswith("--coordinator") for each in arguments)
     if is_training and is_alone and is_enabled(Trick.PREFETCH):
+        from meganeura_runtime.backends.registry import begin_to_open
+
         begin_to_open(asked_device(arguments))
 
     from meganeura.cli.app import run

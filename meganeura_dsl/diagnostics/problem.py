@@ -2,14 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from inspect import cleandoc
 from types import ModuleType
-from typing import ClassVar
+from typing import ClassVar, dataclass_transform
 
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.startup.deferred_dataclass import DeferredDataclass
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 class Severity(Enum):
@@ -73,7 +73,9 @@ class Report:
     """Parameter path of the layer concerned, such as `layer2.0.conv1`, or empty."""
 
 
-class Problem(DeferredDataclass, ABC):
+@dataclass_transform(frozen_default=True)
+@dataclass(frozen=True)
+class Problem(ABC):
     """One kind of mistake, a frozen dataclass.
 
     The docstring of a kind is the page that `meganeura explain CODE` prints.
@@ -86,8 +88,9 @@ class Problem(DeferredDataclass, ABC):
     def __init_subclass__(
         cls, *, code: str = "", topic: str = "", severity: Severity | None = None
     ) -> None:
-        """What is left out is that of the base class; a class without a code is a base itself."""
-        super().__init_subclass__(is_deferred=bool(code))
+        """What is left out is that of the base class."""
+        super().__init_subclass__()
+        dataclass(frozen=True)(cls)
         if code:
             cls.code = code
         if topic:

@@ -1,6 +1,6 @@
 """The search for a case whose gradient is wrong, and for the smallest such case."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import hypothesis
@@ -31,6 +31,7 @@ from meganeura_dsl.gradcheck.verdicts import (
     WrongGradient,
 )
 from meganeura_dsl.ir.graph import Graph, NotDifferentiableError
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 UNNEEDED = (
     HealthCheck.data_too_large,

@@ -1,6 +1,6 @@
 """A page of the reference as data, and the parts of it that can be asked for."""
 
-from dataclasses import dataclass
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True)

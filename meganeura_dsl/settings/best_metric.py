@@ -1,7 +1,8 @@
 """The metric that the best weights of a run are chosen by."""
 
-from dataclasses import dataclass
 from math import inf
+
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 SYNTAX = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+)*")
 """What every name of a device looks like."""

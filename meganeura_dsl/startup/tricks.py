@@ -18,7 +18,7 @@ class Trick(StrEnum):
     CFFI = "cffi"
     """Declarations of wgpu's library come as cached tables instead of a parsed header."""
     DATACLASSES = "dataclasses"
-    """The class of a problem is compiled with the first problem of that kind."""
+    """A dataclass is compiled with its first object, and its methods with their first call."""
     EGGLOG = "egglog"
     """The native module of egglog is loaded without its package."""
     GC = "gc"

@@ -5,7 +5,6 @@ optimized, planned and run as one graph. The moments are parameters of kind `sta
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import reduce
 
@@ -29,6 +28,7 @@ from meganeura_dsl.ir.ops import (
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.phases import phase
 from meganeura_dsl.transforms.autodiff import gradients
 from meganeura_dsl.transforms.checkpoint_loops import checkpoint_loops

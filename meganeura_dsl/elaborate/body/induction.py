@@ -9,7 +9,6 @@ width: then it is elaborated by itself, if it is known that there is one.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -18,6 +17,7 @@ from meganeura_dsl.elaborate.scope.scope import BoundBlock, DeclaredPath, Frame,
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, is_size, is_tensor
 from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import (
     Compare,
     Condition,

@@ -1,7 +1,6 @@
 """A call of a built-in function, and how its arguments are read."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -13,6 +12,7 @@ from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, describe, is_size, is_tensor
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.types import Shape
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Dim, Size
 
 

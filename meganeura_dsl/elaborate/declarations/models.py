@@ -1,7 +1,7 @@
 """Models as graphs, their free sizes symbolic or given."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -33,6 +33,7 @@ from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.ir.types import Shape, TensorType
 from meganeura_dsl.limits.language_limits import CHECK
 from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Compare, Condition, Facts, show_condition
 from meganeura_dsl.symbolic.conditions import with_sizes
 from meganeura_dsl.symbolic.size import Dim, dim

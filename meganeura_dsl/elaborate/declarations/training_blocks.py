@@ -1,7 +1,6 @@
 """`train` blocks as graphs, and the settings of their runs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -48,6 +47,7 @@ from meganeura_dsl.ir.objectives import Objective, reached
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.limits.language_limits import CHECK
 from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Dim, dim, show
 from meganeura_dsl.syntax import ast
 

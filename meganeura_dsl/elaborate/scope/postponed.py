@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 if TYPE_CHECKING:
     from meganeura_dsl.elaborate.values import Evaluated

@@ -6,7 +6,6 @@ or is refused where it is given; in a proof it stands for all of them.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product as every
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -35,6 +34,7 @@ from meganeura_dsl.elaborate.values import (
     is_size,
 )
 from meganeura_dsl.limits.language_limits import LONGEST_LIST, MOST_PATHS
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Compare, Flag, Proved, Refuted, show_condition
 from meganeura_dsl.symbolic.size import Dim, dim, show
 from meganeura_dsl.syntax import ast

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -47,6 +47,7 @@ from meganeura_dsl.elaborate.values import (
     show_shape,
 )
 from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import (
     And,
     Compare,

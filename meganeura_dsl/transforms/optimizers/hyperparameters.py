@@ -1,9 +1,11 @@
 """Intervals of hyperparameters, and the lines that describe a choice's hyperparameters."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Annotated, ClassVar
 
 from pydantic import Field
+
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]

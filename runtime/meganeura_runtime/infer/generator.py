@@ -9,7 +9,7 @@ such as all of an encoder, is computed once, and every step of a token reads it.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.index_checks import leaf_bounds
 from meganeura_dsl.ir.interpreter import FeedError
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.hoist import Hoisted, hoist
 from meganeura_runtime.backends.base import (

@@ -2,11 +2,11 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from meganeura_dsl.elaborate.declarations.training_blocks import SHOWN
 from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session
 from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.io.data.batches import even_batch, runs

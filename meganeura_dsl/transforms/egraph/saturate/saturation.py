@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.encoding.egglog_engine import Engine, Progress
 from meganeura_dsl.transforms.egraph.rules.rule import Rule
 

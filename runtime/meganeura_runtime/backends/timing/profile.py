@@ -1,7 +1,8 @@
 """What a profile is: the time of each kernel of a step, beside what the device could do."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 RUNS = 5
 """Profiled steps; each time is the median of so many."""

@@ -6,8 +6,9 @@ The format is the "Trace Event Format" of Chrome: complete events `X` with micro
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.phases import Phase
 
 HOST, DEVICE = 1, 2

@@ -14,12 +14,13 @@ XLA decides by a model of one kernel and its readers. It does not see that
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Broadcast, Constant
 from meganeura_dsl.ir.traits import PRODUCTS, Trait
 from meganeura_dsl.ir.types import TensorType, size_in_bytes
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.xla.lowering.contraction import is_cut
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
 

@@ -1,7 +1,6 @@
 """A graph compiled for where its arrays lie."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -15,6 +14,7 @@ from meganeura_dsl.ir.graph import Graph, Op
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.loop_bodies import with_bodies
 from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.backends.xla.barriers import Barriers

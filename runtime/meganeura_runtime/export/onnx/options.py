@@ -1,6 +1,6 @@
 """How a model is written as ONNX."""
 
-from dataclasses import dataclass
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 OLDEST_OPSET = 17
 NEWEST_OPSET = 20

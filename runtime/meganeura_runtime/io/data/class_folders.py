@@ -5,7 +5,7 @@ Classes are numbered in the order of their names, as torchvision's `ImageFolder`
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.data.decode_pool import DecodePool
 from meganeura_runtime.io.data.decoders import Decoder
 from meganeura_runtime.io.data.folder_problems import NoClasses

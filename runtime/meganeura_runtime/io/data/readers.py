@@ -1,12 +1,12 @@
 """What a `data` setting names as tensors: files of tensors, folders of classes, tables, texts."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.run_settings import Reading
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import evaluate
 from meganeura_runtime.io.data.class_folders import ClassFolder, class_folder, is_class_folder
 from meganeura_runtime.io.data.data_files import is_glob, join_shards, open_data, shards

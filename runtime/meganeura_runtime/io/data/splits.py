@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.ir.types import DType
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.data.index_problems import check_values
 from meganeura_runtime.io.tensors.file_array import Rows
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor, read, read_verified

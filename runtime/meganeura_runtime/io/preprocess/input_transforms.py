@@ -4,10 +4,11 @@ The command line comes first, then `preprocessor_config.json` beside the weights
 model itself demands, then the habits of ImageNet and of Whisper.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Size
 from meganeura_runtime.io.preprocess import preprocessor_config
 from meganeura_runtime.io.preprocess.images import (

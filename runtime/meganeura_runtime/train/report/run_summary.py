@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
 from statistics import median
 from typing import cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
 from meganeura_runtime.train.folder_lock import is_locked

@@ -15,13 +15,14 @@ what they did in the round before, which changed no carry and collected zeros.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Gather, Input
 from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, SLICE, Loop, stack
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import TensorType, size_in_bytes
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.analysis.materialize import (
     held_as,
     is_loop,

@@ -3,7 +3,6 @@
 The gradients of a convolution are its transposes, which XLA makes the convolutions of cuDNN.
 """
 
-from dataclasses import dataclass
 from math import prod
 
 import jax
@@ -15,6 +14,7 @@ from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, Ma
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.xla.element_types import NARROW
 
 ALIGNMENT, LONG = 8, 4096

@@ -1,7 +1,6 @@
 """How workgroups share out an attention: sizes as data."""
 
-from dataclasses import dataclass
-
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import GAP
 from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Affine
