@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 from fuzz.corpus import fuzzing_corpus
 from fuzz.mutants import mutant
@@ -30,9 +31,13 @@ EVERY = 20.0
 """Seconds between two lines that say how far it is."""
 SHOWN = 400
 """Bytes of an input that failed."""
+MEMORY = 1 << 10
+"""MiB that one input may take beyond what its worker ever had."""
+BOUND = 6 << 30
+"""Bytes that a worker may have: one that asks for more gets none, and the machine lives on."""
 
-Found = tuple[int, float, str, str]
-"""A seed, the seconds it took, what became of it, and what escaped, if something did."""
+Found = tuple[int, float, float, str, str]
+"""A seed, the seconds and the MiB it took, what became of it, and what was wrong with that."""
 
 
 @dataclass
@@ -55,11 +60,14 @@ class Tally:
     failures: int = 0
     slowest: tuple[float, int] = (0.0, -1)
     """Seconds, and the seed."""
+    largest: tuple[float, int] = (0.0, -1)
+    """MiB by which a worker grew, and the seed."""
 
-    def add(self, seed: int, seconds: float, outcome: str) -> None:
+    def add(self, seed: int, seconds: float, outcome: str, memory: float = 0.0) -> None:
         """One more input."""
         self.outcomes[outcome] += 1
         self.slowest = max(self.slowest, (seconds, seed))
+        self.largest = max(self.largest, (memory, seed))
 
 
 def fuzz_blindly(reader: str, options: Sequence[str]) -> int:
@@ -69,22 +77,29 @@ def fuzz_blindly(reader: str, options: Sequence[str]) -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, metavar="SEED")
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="for inputs that fail")
     given = parser.parse_args(options)
     inputs = fuzzing_corpus(reader)
     print(f"{reader}: {len(inputs):,} inputs to start from", flush=True)
     started = time.monotonic()
-    run = Run(reader, inputs, given.first + given.blind, given.workers, started + given.seconds)
+    end = given.first + given.blind
+    run = Run(reader, inputs, end, given.workers, started + given.seconds, given.keep)
     tally = run.all_from(given.first)
     seconds = time.monotonic() - started
     count = tally.outcomes.total()
     print(f"{reader}: {count:,} mutants in {seconds:.0f} s, {count / seconds:.0f} a second")
     for outcome, number in tally.outcomes.most_common():
         print(f"  {outcome}: {number:,} ({number / count:.2%})")
-    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print(f"  the largest process had {memory:.0f} MiB")
+    print(f"  the largest process had {_peak(resource.RUSAGE_CHILDREN):.0f} MiB")
+    print(f"  the largest took {tally.largest[0]:.0f} MiB: seed {tally.largest[1]}")
     print(f"  the slowest took {tally.slowest[0]:.2f} s: seed {tally.slowest[1]}")
     print(f"{tally.failures} ended otherwise than they may")
     return 1 if tally.failures else 0
+
+
+def _peak(who: int) -> float:
+    """MiB that a process, or the largest of the children, had at most."""
+    return resource.getrusage(who).ru_maxrss / 1024
 
 
 @dataclass(frozen=True)
@@ -96,6 +111,8 @@ class Run:
     end: int
     workers: int
     deadline: float
+    kept: Path | None = None
+    """Where inputs that fail are written."""
 
     def all_from(self, first: int) -> Tally:
         """Try all seeds from one on, or as many as there is time for."""
@@ -128,12 +145,13 @@ class Run:
         faulthandler.enable()
         gc.freeze()  # what is there lives on
         warnings.simplefilter("error", RuntimeWarning)  # it would reach the user too
+        resource.setrlimit(resource.RLIMIT_DATA, (BOUND, resource.RLIM_INFINITY))
         read = READERS[self.reader]
         for each in range(seed, self.end, self.workers):
             if time.monotonic() > self.deadline:
                 break
             faulthandler.dump_traceback_later(LIMIT, exit=True)
-            started = time.perf_counter()
+            started, before = time.perf_counter(), _peak(resource.RUSAGE_SELF)
             escaped = ""
             try:
                 data = mutant(self.reader, each, self.inputs)
@@ -142,7 +160,10 @@ class Run:
                 outcome, escaped = type(error).__name__, traceback.format_exc(limit=-6)
             seconds = time.perf_counter() - started
             faulthandler.cancel_dump_traceback_later()
-            reports.send((each, seconds, outcome, escaped))
+            memory = _peak(resource.RUSAGE_SELF) - before
+            if memory > MEMORY and not escaped:
+                escaped = f"it took {memory:.0f} MiB"
+            reports.send((each, seconds, memory, outcome, escaped))
         reports.send(None)
 
     def _heard(self, worker: Worker, tally: Tally) -> bool:
@@ -155,9 +176,9 @@ class Run:
             if found is None:
                 worker.seed = self.end
                 return True
-            seed, seconds, outcome, escaped = found
+            seed, seconds, memory, outcome, escaped = found
             worker.seed, worker.since = seed + self.workers, time.monotonic()
-            tally.add(seed, seconds, outcome)
+            tally.add(seed, seconds, outcome, memory)
             if escaped:
                 self._failed(seed, escaped, tally)
         return False
@@ -176,3 +197,6 @@ class Run:
         tally.failures += 1
         data = mutant(self.reader, seed, self.inputs)
         print(f"seed {seed}: {data[:SHOWN]!r}\n{what}", file=sys.stderr, flush=True)
+        if self.kept:
+            self.kept.mkdir(parents=True, exist_ok=True)
+            (self.kept / f"{self.reader}-{seed}").write_bytes(data)

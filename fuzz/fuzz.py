@@ -1,8 +1,9 @@
 """Fuzz one reader: `python -m fuzz.fuzz READER [libFuzzer options, such as -runs=1000000]`.
 
 With atheris (`pip install atheris`) the search is guided by coverage. Without it,
-`--blind COUNT [--workers N] [--first SEED] [--seconds S]` makes random mutants, each determined by
-its seed. A case that fails belongs into `tests/fuzz/found/READER/` with its cure.
+`--blind COUNT [--workers N] [--first SEED] [--seconds S] [--keep FOLDER]` makes random mutants,
+each determined by its seed; those that fail are written into the folder. A case that fails belongs
+into `tests/fuzz/found/READER/` with its cure.
 """
 
 import sys
