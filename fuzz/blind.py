@@ -31,9 +31,9 @@ EVERY = 20.0
 """Seconds between two lines that say how far it is."""
 SHOWN = 400
 """Bytes of an input that failed."""
-MEMORY = 1 << 10
+MEMORY = 1 << 12
 """MiB that one input may take beyond what its worker ever had."""
-BOUND = 6 << 30
+BOUND = 12 << 30
 """Bytes that a worker may have: one that asks for more gets none, and the machine lives on."""
 
 Found = tuple[int, float, float, str, str]
