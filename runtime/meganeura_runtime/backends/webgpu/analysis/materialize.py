@@ -9,11 +9,13 @@ from meganeura_dsl.ir.graph import Graph, Leaf, Op, Value
 from meganeura_dsl.ir.ops import (
     Add,
     Broadcast,
+    Concat,
     Constant,
     DynamicUpdate,
     Iota,
     MatMul,
     Reshape,
+    Slice,
     StopGradient,
     Sum,
 )
@@ -27,6 +29,7 @@ from meganeura_runtime.backends.webgpu.analysis.recompute_cost import (
 )
 from meganeura_runtime.backends.webgpu.codegen.kernels.reduction_kernel import reduction_of
 from meganeura_runtime.backends.webgpu.config.limits import Style, Target
+from meganeura_runtime.backends.webgpu.ops.lowered import SplitKPartial
 
 DEEPEST = 64
 """Ops computed one inside the other at most."""
@@ -126,26 +129,56 @@ def _small_totals(graph: Graph) -> set[int]:
     """Small values of several uses that add a sum to something, which the sum's kernel can do.
 
     Along the residual connections of a deep network each reader would otherwise add up everything
-    since the first layer.
+    since the first layer, in a kernel of its own; so a bias may stand between, and parts of a sum,
+    where the value is added to again.
     """
     uses = Counter(operand.id for value in graph.values for operand in value.operands)
+    additions = [value for value in graph.values if isinstance(value.op, Add)]
+    added = {operand.id for value in additions for operand in value.operands}
     return {
         value.id
-        for value in graph.values
-        if isinstance(value.op, Add)
-        and uses[value.id] > 1
+        for value in additions
+        if uses[value.id] > 1
         and elements(value) <= SMALL
-        and any(_is_sum_alone(operand, elements(value), uses) for operand in value.operands)
-        and not any(isinstance(operand.op, Broadcast) for operand in value.operands)
+        and any(
+            elements(each) == elements(value) and _is_sum_alone(each, uses, again=value.id in added)
+            for each in value.operands
+        )
+        and not any(map(_is_bias, value.operands))
+        and not _is_sum_of_parts(value)
     }
 
 
-def _is_sum_alone(value: Value, count: int, uses: Mapping[int, int]) -> bool:
-    """Whether a value is a sum, maybe of another shape, that nothing else reads."""
-    while isinstance(value.op, Reshape) and uses[value.id] == 1:
+def _is_sum_alone(value: Value, uses: Mapping[int, int], *, again: bool) -> bool:
+    """Whether a value is a sum that nothing else reads; `again`: also in parts, or with a bias."""
+    if uses[value.id] > 1:
+        return False
+    match value.op:
+        case Sum() | MatMul():
+            return True
+        case Reshape():
+            return _is_sum_alone(value.operands[0], uses, again=again)
+        case Concat():
+            return again
+        case Add() if again and not _is_sum_of_parts(value):
+            rest = [operand for operand in value.operands if not _is_bias(operand)]
+            return len(rest) == 1 and _is_sum_alone(rest[0], uses, again=again)
+        case _:
+            return again and _is_sum_of_parts(value)
+
+
+def _is_bias(value: Value) -> bool:
+    """Whether it repeats a smaller tensor."""
+    return isinstance(value.op, Broadcast) and elements(value.operands[0]) < elements(value)
+
+
+def _is_sum_of_parts(value: Value) -> bool:
+    """Whether it adds up the parts of a product, which any reader does on the way."""
+    if isinstance(value.op, Add):
+        return all(map(_is_sum_of_parts, value.operands))
+    while isinstance(value.op, Reshape | Slice):
         (value,) = value.operands
-    is_sum = isinstance(value.op, Sum | MatMul)
-    return is_sum and uses[value.id] == 1 and elements(value) == count
+    return isinstance(value.op, SplitKPartial)
 
 
 def costs_of(graph: Graph, target: Target) -> Mapping[int, float]:
