@@ -44,7 +44,8 @@ train fit(x: [batch, 6], y: i32[batch]):
     epochs    = 2
     optimizer = sgd(lr=0.1)
     log_every = 1
-
+"""
+SMALL = """\
 train small(x: [batch, 6]):
   minimize mean(x |> fc: linear(2))
   run:
@@ -58,7 +59,8 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("check",): (
         *(("wrong.mgn",), ("refuted.mgn",), ("none.mgn",), ("--json",), ("--short",)),
         *(("--format", each) for each in ("sarif", "github", "text", "yaml")),
-        *(("--limits", each) for each in ("webgpu", "nothing")),
+        *(("--limits", each) for each in ("webgpu-default", "nothing")),
+        *(("small.mgn", "--limits", "webgpu-default"), ("loose.mgn", "--fix")),
     ),
     ("shapes",): (("p.mgn:wide",), ("p.mgn:fit",), ("p.mgn:other",), ("refuted.mgn",)),
     ("abi",): (("p.mgn:net",), ("p.mgn:wide",), ("--json",), ("p.mgn",)),
@@ -70,19 +72,24 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--set", each) for each in ("slope=2", "hidden=5", "batch=2", "n=3")),
         *(("--report",), ("--json",), ("--no-opt",), ("--disable-rule", "none")),
         *(("--split",), ("--with-data",), ("--white", "255"), ("--precision", "bf16")),
+        *(("--set", "n=0"), ("--set", "n=-1"), ("--set", "n=1.5"), ("--weights", "w.safetensors")),
+        *(("--labels", "labels.txt"), ("--tokenizer", "x.json"), ("--no-tuned",)),
+        *(("-o", "net.txt"), ("--device", "none"), ("--device", "webgpu")),
     ),
     ("build", "p.mgn:fit"): (
         *(("--mode", "infer"), ("--size", "batch=3"), ("--emit", "graph"), ("--json",)),
         *(("--set", "batch=2"), ("--set", "optimizer=adam(lr=0.1)"), ("--no-opt",)),
     ),
     ("explain-opt", "p.mgn:net"): (
-        *(("--json",), ("--no-opt",), ("--set", "n=4"), ("--set", "hidden=2")),
+        *(("--json",), ("--no-opt",), ("--set", "n=4"), ("--set", "n=0")),
+        *(("--set", "hidden=2"), ("--disable-rule", "none"), ("--disable-rule", "relu")),
         *(("--svg", "x.svg"), ("--svg", "x.html"), ("--svg", "x.png"), ("--device", "none")),
     ),
     ("explain-opt", "p.mgn:fit", "--mode", "train"): (("--json",), ("--set", "batch=2")),
     ("fit", "p.mgn:fit", "--device", "cpu"): (
         *(("--memory", "1MiB"), ("--memory", "1"), ("--memory", "much"), ("--json",)),
-        *(("--set", "batch=9"), ("--set", "devices=2"), ("--no-opt",)),
+        *(("--set", "batch=9"), ("--set", "devices=2"), ("--no-opt",), ("--no-tuned",)),
+        *(("--set", "batch=0"), ("--disable-rule", "relu")),
     ),
     ("weights", "check", "p.mgn:net"): (
         *((each,) for each in ("w.safetensors", "other.safetensors", "named.safetensors")),
@@ -93,7 +100,12 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--weights", "w.safetensors"), ("--random-weights", "1"), ("--seed", "2")),
         *(("--input", "x.npy"), ("--input", "x=wide.npy"), ("--input", "y=x.npy")),
         *(("--top", "2"), ("--labels", "labels.txt"), ("-o", "y.npy"), ("-o", "y.safetensors")),
-        *(("--no-opt",), ("--set", "hidden=5"), ("--set", "n=2"), ("--mean", "1,2")),
+        *(("--no-opt",), ("--set", "hidden=5"), ("--set", "n=2"), ("--set", "n=0")),
+        *(("--allow-missing", "fc2.*"), ("--allow-unexpected", "more*"), ("--prefix", "t.")),
+        *(("--rename", r"t\.(.*)=\1"), ("--rename", "t"), ("--disable-rule", "relu")),
+        *(("--precision", "bf16"), ("--no-tuned",), ("--profile", "t.json"), ("--seconds", "2")),
+        *(("--image-size", "8"), ("--crop", "0.5"), ("--mean", "1,2"), ("--std", "0")),
+        *(("--resample", "cubic"), ("--top", "0")),
     ),
     ("export", "p.mgn:net", "-o", "net.onnx"): (
         *(("--weights", "w.safetensors"), ("--random-weights", "1"), ("--fold-batch-norm",)),
@@ -102,13 +114,18 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("train", "p.mgn:fit", "--device", "cpu", "--out", "run"): (
         *(("--set", "epochs=1"), ("--set", "batch=0"), ("--seed", "0"), ("--no-opt",)),
         *(("--weights", "w.safetensors"), ("--allow-missing", "fc1.*"), ("--detect-anomaly",)),
-        *(("--log", "csv"), ("--log", "none"), ("--resume", "run")),
+        *(("--log", "csv"), ("--log", "none"), ("--resume", "run"), ("--no-tuned",)),
+        *(("--allow-unexpected", "more*"), ("--rename", r"t\.(.*)=\1"), ("--prefix", "t.")),
+        *(("--disable-rule", "relu"), ("--profile", "t.json"), ("--set", "batch=1.5")),
+        *(("--coordinator", "here:1"), ("--hosts", "2"), ("--host", "1")),
     ),
     ("gradcheck", "p.mgn", "--examples", "2"): (
         *(("--block", "Net"), ("--block", "No"), ("--seed", "1"), ("--kinks",)),
+        *(("--device", "cpu"), ("--device", "none"), ("--examples", "0")),
     ),
     ("docs",): (("training",), ("e0301",), ("relu",), ("batch",), ("convolve",)),
     ("explain",): (("E0301",), ("e0301",), ("E9999",), ("norm",)),
+    ("import", "net.onnx"): (("-o", "imported.mgn"), ("--set", "hidden=2")),
     ("cache",): (("--clear",),),
     ("report",): (("run0",), ("run0", "--terminal"), ("run0", "-o", "r.html"), ("nowhere",)),
     ("compare",): (("run0",), ("run0", "run1"), ("run0", "run1", "-o", "c.html")),
@@ -122,6 +139,8 @@ WITH = {
     "export": ("--random-weights", "1"),
 }
 """What else is said where an option is given alone, so that the command gets as far as to it."""
+ELSEWHERE = {"deploy", "devices", "generate", "profile", "tune"}
+"""Commands that need an adapter, large weights, or tell of the machine."""
 PAIRED = {"check", "weights", "run", "build", "explain-opt"}
 """Commands whose options are given two together as well, one pair of so many."""
 EACH = 4
@@ -197,10 +216,11 @@ def _written(place: Path) -> set[tuple[str, str]]:
 
 def _prepare(place: Path) -> None:
     """The program with its data, weights, inputs and two runs."""
-    (place / "p.mgn").write_text(PROGRAM)
+    (place / "p.mgn").write_text(f"{PROGRAM}\n{SMALL}")
     (place / "wrong.mgn").write_text(WRONG)
     (place / "refuted.mgn").write_text(REFUTED)
     (place / "loose.mgn").write_text("block  A()(x:[n])->[n]:\n    return   x\n")
+    (place / "small.mgn").write_text(PROGRAM.partition("train fit")[0] + SMALL)
     (place / "labels.txt").write_text("cat\ndog\nhorse\n")
     random = np.random.default_rng(0)
     x = random.normal(size=(9, 6)).astype(np.float32)

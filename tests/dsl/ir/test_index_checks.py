@@ -144,6 +144,46 @@ def test_an_index_of_a_round_is_looked_at_in_all_rounds(
             evaluate(checked, feeds)
 
 
+@pytest.mark.parametrize("start", ["iota(4)", "0 * iota(4)", "k"])
+@pytest.mark.parametrize("next_", ["p + 1", "p - 1", "2 * p + 1"])
+def test_what_a_round_makes_of_a_known_start_is_looked_at(
+    start: str, next_: str, tmp_path: Path
+) -> None:
+    text = ROUNDS.format(picked="p").replace("p = k", f"p = {start}").replace("p + 1", next_)
+    text = text.replace("f32(p)", "f32(p + k)")
+    (tmp_path / "pick.mgn").write_text(text)
+    checked = with_checks(pipeline.elaborate_model(pipeline.load(str(tmp_path / "pick.mgn"))).graph)
+    ((output, _),) = checks_of(checked).items()
+    p, largest = (np.arange(4) if start == "iota(4)" else np.zeros(4, int)), 0
+    for _ in range(5):
+        largest = max(largest, *(p % 2**32))
+        p = {"p + 1": p + 1, "p - 1": p - 1, "2 * p + 1": 2 * p + 1}[next_]
+    feeds = {"table": np.zeros((7, 3), np.float32), "ids": np.zeros((4, 5), np.int32)}
+    feeds["k"] = np.zeros(4, np.int32)
+    if largest < 7:
+        assert int(evaluate(checked, feeds).outputs[output]) == largest
+    else:
+        with pytest.raises(IndexError):
+            evaluate(checked, feeds)
+
+
+def test_every_number_a_label_is_compared_with_is_left_out(tmp_path: Path) -> None:
+    text = "0 * table[:4] + masked_cross_entropy(table[:4], any_ - 1)"
+    also = " + 0 * sum(f32(any_ - 1 == -7)) + 0 * sum(f32(any_ - 1 != -8))"
+    for picked in (text + also, f"0 * (table[:4]{also.replace(' + ', ' + ', 1)})" + text[13:]):
+        checked = with_checks(graph_of(picked, tmp_path))
+        (output,) = checks_of(checked)
+        fed = {"table": np.zeros((7, 3), np.float32), "id": np.zeros(4, np.int32)}
+        fed["mask"] = np.zeros(4, np.bool_)
+        for given, largest in (
+            ([1, -99, 3, 1], 2),
+            ([1, -6, 3, -7], 2),
+            ([1, 0, 3, 1], 2**32 - 1),
+        ):
+            found = evaluate(checked, {**fed, "any_": np.array(given, np.int32)}).outputs[output]
+            assert int(found) == largest
+
+
 def test_a_label_that_a_loss_leaves_out_is_no_mistake(tmp_path: Path) -> None:
     picked = "0 * table[:4] + masked_cross_entropy(table[:4], {})"
     graph = graph_of(picked.format("any_ - 1"), tmp_path)

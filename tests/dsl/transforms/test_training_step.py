@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from meganeura_dsl.transforms.optimizers.optimizers import (
     RmsProp,
     Sgd,
 )
+from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_dsl.transforms.training_step import TrainingError, TrainingSettings, training_step
 
 OPTIMIZERS: tuple[Optimizer, ...] = (
@@ -64,6 +67,47 @@ def feeds_for(graph: Graph, **given: Array) -> dict[str, Array]:
         fill = 0 if name.startswith("optimizer.") else 1
         feeds[name] = np.full(_shape(value.type), fill, _dtype(value))
     return feeds | given
+
+
+CHOICES: tuple[dict[str, Any], ...] = (
+    *({"part": part} for part in StepPart),
+    {"clip_norm": 0.5},
+    {"clip_value": 0.1},
+    {"feed_learning_rate": True},
+    {"feed_learning_rate": True, "schedules": ("*.weight",)},
+    {"groups": (("*.weight", None),)},
+    {"groups": (("*.dead", Adam()),)},
+    {"gradients": True},
+    {"gradient_norm": True},
+    {"every": (("*.weight", 2),)},
+    {"accumulate": 2},
+    {"ema": 0.9},
+    {"skip_not_finite": True},
+)
+PAIRS = [
+    (one, other)
+    for one, other in combinations(CHOICES, 2)
+    # Gradients are either accumulated by the step or given to it.
+    if "accumulate" not in other or one.get("part") in (None, StepPart.WHOLE, StepPart.SUM)
+]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    PAIRS,
+    ids=lambda each: " ".join(map(str, each.values())),
+)
+def test_any_two_settings_make_a_graph_that_is_well_formed(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    graph = training_step(forward(), TrainingSettings(Adam(), **{**one, **other}))
+    verify(graph)
+    parts = {one.get("part"), other.get("part")}
+    fed = {value.op.name for value in graph.values if isinstance(value.op, Input)}
+    if StepPart.UPDATE in parts:
+        assert "x" not in fed
+        moved = (("*.weight", None),) not in (one.get("groups"), other.get("groups"))
+        assert ("learning_rate" in fed) == ("feed_learning_rate" in {**one, **other} and moved)
 
 
 def _shape(of: TensorType) -> tuple[int, ...]:

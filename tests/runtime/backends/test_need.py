@@ -5,13 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.ir.graph import Builder, Graph
+from meganeura_dsl.ir.graph import Builder, Graph, Value
 from meganeura_dsl.ir.ops import Add, Broadcast, Exp, Input, Mul, Parameter, Scan, Sum
 from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Region
+from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType
+from meganeura_dsl.testing import GraphExample, graphs
 from meganeura_runtime.backends import memory_estimate
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.device_problems import TooLittleMemory
@@ -64,6 +67,24 @@ def test_the_rounds_of_a_loop_count() -> None:
     given = 4000 + 20_000
     # The result, which is the last carry, and in a round the exponential and what it becomes.
     assert estimate_memory(graph).bytes == given + 4000 + 8000
+
+
+@given(graphs(most_ops=20))
+@settings(max_examples=60)
+def test_the_fullest_moment_is_that_of_all_moments(example: GraphExample) -> None:
+    """Each value is held from its computation until the last that reads it, or a view of it."""
+    values = example.graph.values
+    shown = dict[Value, Value]()
+    for value in values:
+        shown[value] = shown[value.operands[0]] if Trait.VIEW in value.op.traits else value
+    leaves = {value for value in values if not value.operands}
+    kept = {shown[root] for root in example.graph.roots}
+    moments: list[int] = []
+    for at in range(len(values)):
+        computed = {shown[each] for each in values[: at + 1]}
+        read = {shown[each] for value in values[at:] for each in (value, *value.operands)}
+        moments.append(sum(map(stored_bytes, leaves | computed & (read | kept))))
+    assert estimate_memory(example.graph).bytes == max(moments)
 
 
 def test_the_count_is_what_numpy_allocates() -> None:

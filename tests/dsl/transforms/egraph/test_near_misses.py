@@ -185,6 +185,18 @@ def _group_norm_along_space(net: Net) -> Value:
     return net.affine(net.group_standardized(x, 2), net.x(4), net.x(4), 2)
 
 
+def _group_norm_regrouped(*back: int) -> Make:
+    """Standardized in groups of [2, 2, 2, 4], and reshaped to something else than was grouped."""
+
+    def make(net: Net) -> Value:
+        x = net.do(Reshape((2, 2, 2, 4)), net.x(2, 4, 4))
+        centred = net.centred(x, 2, 3)
+        y = net.do(Reshape(back), net.do(Div(), centred, net.root(centred, 2, 3)))
+        return net.affine(y, net.x(back[1]), net.x(back[1]), 1)
+
+    return make
+
+
 def _bias_along_rows(net: Net) -> Value:
     y = net.do(MatMul(), net.x(3, 3), net.x(3, 3))
     return net.do(Add(), y, net.spread(net.x(3), y, 0))
@@ -332,6 +344,17 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("grow-kernel-1", "infer", _kernels_of_other_places),
     ("reverse-twice", "train", _reversed_along_two_axes),
     ("scaled-group-norm-3", "train", _group_norm_along_space),
+    *(
+        (f"scaled-group-norm-{len(back)}", "train", _group_norm_regrouped(*back))
+        for back in (
+            (2, 2, 8),
+            (2, 8, 2),
+            (4, 2, 4),
+            (2, 4, 2, 2),
+            (2, 2, 2, 4),
+            (2, 4, 4, 1),
+        )
+    ),
     ("matmul-bias", "train", _bias_along_rows),
     ("conv-bias", "train", _bias_along_space),
     ("matmul-right", "train", _transposed_by_another),

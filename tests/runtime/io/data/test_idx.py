@@ -52,6 +52,12 @@ def test_every_type_is_read(tmp_path: Path, dtype: str, pack: type[bytes]) -> No
     [
         ("emnist-letters-train-images-idx3-ubyte.gz", "train.image"),
         ("t10k-labels-idx1-ubyte", "test.label"),
+        ("test-labels.idx1-ubyte", "test.label"),
+        ("my-train-labels-idx1", "train.label"),
+        ("train-images-small-idx3-ubyte", "train-images-small"),
+        ("trainimages-idx3-ubyte", "trainimages"),
+        ("mytrain-images-idx3-ubyte", "mytrain-images"),
+        ("valid-images-idx3-ubyte", "valid-images"),
         ("points.idx2", "points"),
         ("points.idx", "points"),
     ],
