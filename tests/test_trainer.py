@@ -4,38 +4,20 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 import meganeura
-from meganeura import Trainer
-from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends import sized_session
-from meganeura_runtime.io.checkpoint import read_checkpoint
-from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.feeder import Feeder
-from meganeura_runtime.train.report.run_summary import summary_of
-from tests.runtime.runs import STEPS, Workspace, contents
+from tests.runtime.runs import Workspace, contents
 from tests.shared_entries import cache_of_processes
-
-DEVICES = ("cpu", "wgpu:0", "xla:cpu")
-Batch = dict[str, Array]
-PROGRAM = """\
-train fit(x: [batch, 6], y: i32[batch]):
-  h = x |> fc1: linear(8) |> norm: batch_norm |> gelu |> dropout(0.25)
-  logits = h |> fc2: linear(3)
-  minimize cross_entropy(logits, y)
-  metric accuracy = mean(argmax(logits, 1) == y)
-  run:
-    batch     = 4
-    optimizer = adam(lr=0.01)
-"""
+from tests.trainers import DEVICES, PROGRAM, Batch, batch, floats, losses
 
 
 @pytest.fixture
@@ -47,17 +29,6 @@ def workspace(tmp_path: Path) -> Workspace:
 def program(tmp_path: Path) -> meganeura.Program:
     (tmp_path / "own.mgn").write_text(PROGRAM)
     return meganeura.load(str(tmp_path / "own.mgn"))
-
-
-def batch(examples: int = 4, seed: int = 0) -> Batch:
-    generator = np.random.default_rng(seed)
-    points = generator.normal(size=(examples, 6)).astype(np.float32)
-    return {"x": points, "y": generator.integers(0, 3, examples).astype(np.int32)}
-
-
-def losses(trainer: Trainer, seeds: range) -> list[float]:
-    results = [trainer.step(batch(seed=seed)) for seed in seeds]
-    return [result.loss for result in results]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -80,22 +51,6 @@ def test_a_step_is_that_of_the_loop(workspace: Workspace, device: str) -> None:
     )
     assert ours == theirs
     assert measured == run.held_out[-1]
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_resumed_is_uninterrupted(program: meganeura.Program, tmp_path: Path, device: str) -> None:
-    with program.trainer(device=device) as trainer:
-        losses(trainer, range(3))
-        trainer.learning_rate = 0.003
-        losses(trainer, range(3, 5))
-        trainer.save(tmp_path / "run")
-        expected = losses(trainer, range(5, 8))
-        kept = {**trainer.weights, **trainer.states}
-    with program.trainer(device=device, resume=tmp_path / "run") as again:
-        assert (again.steps, again.learning_rate) == (5, 0.003)
-        assert losses(again, range(5, 8)) == expected
-        for name, array in {**again.weights, **again.states}.items():
-            np.testing.assert_array_equal(array, kept[name])
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -137,10 +92,6 @@ def test_gradients_weights_and_states_go_by_name(program: meganeura.Program, dev
             trainer.weights["fc2.bias"] = np.arange(2)
         with pytest.raises(KeyError, match=r"no `fc2\.bias`"):
             trainer.states["fc2.bias"]
-
-
-def floats(tensors: Mapping[str, Array]) -> dict[str, NDArray[np.float64]]:
-    return {name: each.astype(np.float64) for name, each in tensors.items()}
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -202,36 +153,6 @@ def test_paths_move_by_the_rates_of_their_own_schedule(
         needs = {'schedule["fc2.*"]': schedule}
         with pytest.raises(ProblemError, match=code):
             program.trainer(device=device, settings=needs)
-
-
-def test_the_rates_of_paths_follow_evaluations(program: meganeura.Program, tmp_path: Path) -> None:
-    settings = {
-        "optimizer": "sgd(lr=0.5)",
-        'schedule["fc2.*"]': "plateau(factor=0.5, patience=0, threshold=0.9)",
-    }
-
-    def moves(trainer: Trainer) -> dict[str, float]:
-        """By how much of its gradient each weight moves."""
-        before = floats(trainer.weights)
-        gradients = floats(trainer.gradients(batch()).gradients)
-        trainer.apply(gradients)
-        after = floats(trainer.weights)
-        return {
-            name: float(np.sum((before[name] - after[name]) * slope) / np.sum(slope * slope))
-            for name, slope in gradients.items()
-            if name.endswith(".weight") and name != "norm.weight"
-        }
-
-    with program.trainer(device="cpu", settings=settings) as trainer:
-        assert moves(trainer) == pytest.approx({"fc1.weight": 0.5, "fc2.weight": 0.5}, rel=1e-3)
-        for _ in range(3):  # the first is the best, and the others are no better
-            trainer.evaluate([batch()])
-        assert trainer.learning_rate == 0.5
-        reduced = {"fc1.weight": 0.5, "fc2.weight": 0.125}
-        assert moves(trainer) == pytest.approx(reduced, rel=1e-3)
-        trainer.save(tmp_path / "run")
-    with program.trainer(device="cpu", resume=tmp_path / "run") as again:
-        assert moves(again) == pytest.approx(reduced, rel=1e-3)
 
 
 def test_gradients_may_be_any(program: meganeura.Program) -> None:
@@ -354,176 +275,6 @@ def test_several_trainers_do_not_know_each_other(program: meganeura.Program) -> 
     assert [each[1] for each in both] != alone
 
 
-def fed(workspace: Workspace, step: int) -> Batch:
-    """What the loop feeds a step of the program."""
-    data = Feeder(workspace.job()).feeds(step)
-    return {name: data[name] for name in ("x", "y")}
-
-
-def test_a_run_goes_on_with_what_a_trainer_saved(workspace: Workspace) -> None:
-    whole = workspace.start("whole")
-    program = meganeura.load(str(workspace.folder / "fit.mgn"))
-    with program.trainer(device="cpu", settings={"steps": STEPS}) as trainer:
-        for step in range(7):
-            trainer.step(fed(workspace, step))
-        trainer.save(workspace.folder / "own")
-    own = workspace.resume("own")
-    assert contents(own.checkpoint) == contents(whole.checkpoint)
-    assert contents(own.weights) == contents(whole.weights)
-
-
-def test_a_trainer_goes_on_with_a_run(workspace: Workspace) -> None:
-    whole, part = workspace.start("whole"), workspace.start("part", steps=7)
-    program = meganeura.load(str(workspace.folder / "fit.mgn"))
-    with pytest.raises(ProblemError, match="E0548"):
-        program.trainer(device="cpu", resume=part.path)
-    with program.trainer(device="cpu", resume=part.path, settings={"steps": STEPS}) as trainer:
-        assert trainer.steps == 7
-        for step in range(7, STEPS):
-            trainer.step(fed(workspace, step))
-        trainer.save(part.path)
-    assert contents(part.checkpoint) == contents(whole.checkpoint)
-
-
-def test_a_rate_set_by_hand_is_not_the_business_of_a_schedule(workspace: Workspace) -> None:
-    program = meganeura.load(str(workspace.folder / "fit.mgn"))
-    with program.trainer(device="cpu", settings={"steps": STEPS}) as trainer:
-        trainer.step(batch())
-        assert trainer.learning_rate == pytest.approx(0.01 * 2 / 3)
-        trainer.learning_rate = 0.5
-        assert trainer.step(batch()).learning_rate == 0.5
-        for rate in (-1.0, float("nan"), float("inf")):
-            with pytest.raises(ValueError, match="a learning rate"):
-                trainer.learning_rate = rate
-        trainer.save(workspace.folder / "own")
-    with pytest.raises(ProblemError, match="its learning rate was set by hand"):
-        workspace.resume("own")
-    with pytest.raises(ProblemError, match="E0548"):
-        program.trainer(device="cpu")
-
-
-def test_a_plateau_follows_the_evaluations_of_a_trainer(workspace: Workspace) -> None:
-    """The same batches and evaluations give the rates and the weights of a run."""
-    plateau = "plateau(patience=0, factor=0.5, threshold=0.2, warmup=3)"
-    whole = workspace.start("whole", f"schedule={plateau}")
-    data = load_file(workspace.folder / "points.safetensors")
-    held_out = {"x": data["test.x"], "y": data["test.y"]}
-    program = meganeura.load(str(workspace.folder / "fit.mgn"))
-    rates: list[float] = []
-    with program.trainer(device="cpu", settings={"schedule": plateau}) as trainer:
-        for step in range(STEPS):
-            rates.append(trainer.step(fed(workspace, step)).learning_rate)
-            trainer.evaluate(held_out, counts=False)
-            if (step + 1) % 5 == 0:
-                trainer.evaluate(held_out)
-            if step == 9:
-                trainer.save(workspace.folder / "own")
-        trainer.save(workspace.folder / "end")
-    assert len(set(rates[3:])) > 1
-    ours, theirs = (
-        contents(each / "weights.safetensors") for each in (workspace.folder / "end", whole.path)
-    )
-    assert ours == theirs
-    with program.trainer(device="cpu", resume=workspace.folder / "own") as again:
-        assert again.learning_rate == rates[10]
-    with pytest.raises(ProblemError, match="E0545"):
-        program.trainer(device="cpu", settings={"schedule": 'plateau(metric="speed")'})
-    with pytest.raises(ProblemError, match="E0549"):
-        program.trainer(device="cpu", settings={"schedule": plateau, "best": "lowest speed"})
-
-
-@pytest.mark.parametrize("device", ["cpu", "wgpu:0"])
-def test_a_trainer_keeps_a_folder(program: meganeura.Program, tmp_path: Path, device: str) -> None:
-    out, settings = tmp_path / "run", {"log_every": 2, "stop_after": 2}
-    with program.trainer(device=device, settings=settings, out=out, gradients=True) as trainer:
-        results = [trainer.step(batch(seed=seed)) for seed in range(7)]
-        assert trainer.folder == out
-        first = trainer.evaluate(batch(9, 40))
-        assert "running" in (out / "report.html").read_text()
-        trainer.save()
-        assert not trainer.should_stop
-        for _ in range(2):
-            trainer.evaluate(batch(9, 40))
-        assert trainer.should_stop
-        with pytest.raises(ProblemError, match="E0555"):
-            program.trainer(device=device, settings=settings, out=out)
-        trainer.save(tmp_path / "stale")
-    with program.trainer(device=device, resume=tmp_path / "stale") as again:
-        assert again.should_stop
-    found = summary_of(out)
-    assert found.description is not None
-    assert found.description.status == "finished"
-    losses = found.records.curve("step", "loss")
-    assert losses is not None
-    assert [*losses.steps] == [1, 2, 4, 6]
-    assert [*losses.values] == [results[step - 1].loss for step in (1, 2, 4, 6)]
-    held_out = found.records.curve("held_out", "accuracy")
-    assert held_out is not None
-    assert [*held_out.values] == [first["accuracy"]] * 3
-    assert not any("gradient" in each.name for each in found.records.curves)
-    page = (out / "report.html").read_text()
-    assert '"optimizer.lr"' in page
-    assert (
-        load_file(out / "best.safetensors").keys() == load_file(out / "weights.safetensors").keys()
-    )
-    with pytest.raises(ProblemError, match="E0534"):
-        program.trainer(device=device, settings=settings, out=out)
-
-
-def test_a_trainer_goes_on_in_its_folder(program: meganeura.Program, tmp_path: Path) -> None:
-    out, settings = tmp_path / "run", {"log_every": 1}
-    with program.trainer(device="cpu", settings=settings, out=out) as trainer:
-        losses(trainer, range(3))
-        trainer.save()
-        expected = losses(trainer, range(3, 5))
-    with program.trainer(device="cpu", resume=out, out=out) as again:
-        assert losses(again, range(3, 5)) == expected
-        assert again.folder == out
-    curve = summary_of(out).records.curve("step", "loss")
-    assert curve is not None
-    assert [*curve.steps] == [1, 2, 3, 4, 5]
-
-    def failing() -> None:
-        with program.trainer(device="cpu", out=tmp_path / "b") as trainer:
-            trainer.step(batch())
-            raise ZeroDivisionError("of the user")
-
-    with pytest.raises(ZeroDivisionError):
-        failing()
-    about = summary_of(tmp_path / "b").description
-    assert about is not None
-    assert (about.status, about.error) == ("failed", "ZeroDivisionError: of the user")
-    with program.trainer(device="cpu") as alone, pytest.raises(ValueError, match="without `out`"):
-        alone.save()
-
-
-def test_a_session_comes_back_from_training(workspace: Workspace) -> None:
-    program = meganeura.load("digits_mlp")
-    run = program.train("fit", device="cpu", out=workspace.folder / "run", settings={"epochs": 1})
-    image = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8) % 17
-    expected = run.model().run({"image": image}, device="cpu")["output"]
-    with run.trainer(device="cpu") as trainer:
-        assert trainer.steps == run.steps
-        model = trainer.model()
-        np.testing.assert_array_equal(model.run({"image": image}, device="cpu")["output"], expected)
-        trainer.step({"image": image, "label": [3]})
-        np.testing.assert_array_equal(model.run({"image": image}, device="cpu")["output"], expected)
-        assert not np.array_equal(
-            trainer.model("digits_mlp").run({"image": image}, device="cpu")["output"], expected
-        )
-
-
-def test_what_is_not_finite_is_not_saved(program: meganeura.Program, tmp_path: Path) -> None:
-    with program.trainer(device="cpu") as trainer:
-        trainer.step(batch())
-        trainer.save(tmp_path / "run")
-        before = contents(tmp_path / "run" / "checkpoint.safetensors")
-        trainer.step({**batch(), "x": np.full((4, 6), np.nan)})
-        with pytest.raises(ProblemError, match="E0550"):
-            trainer.save(tmp_path / "run")
-    assert contents(tmp_path / "run" / "checkpoint.safetensors") == before
-
-
 def test_a_closed_trainer_says_so(program: meganeura.Program, tmp_path: Path) -> None:
     trainer = program.trainer(device="cpu")
     trainer.close()
@@ -540,28 +291,10 @@ def test_a_closed_trainer_says_so(program: meganeura.Program, tmp_path: Path) ->
             use()
 
 
-def test_another_program_is_not_gone_on_with(program: meganeura.Program, tmp_path: Path) -> None:
-    with program.trainer(device="cpu") as trainer:
-        trainer.save(tmp_path / "run")
-    (tmp_path / "own.mgn").write_text(PROGRAM.replace("gelu", "relu"))
-    other = meganeura.load(str(tmp_path / "own.mgn"))
-    with pytest.raises(ProblemError, match="the program, or what it is built of, has changed"):
-        other.trainer(device="cpu", resume=tmp_path / "run")
-    with pytest.raises(ProblemError, match="holds no checkpoint"):
-        program.trainer(device="cpu", resume=tmp_path)
-    with pytest.raises(ProblemError, match="`seed` was decided"):
-        program.trainer(device="cpu", resume=tmp_path / "run", settings={"seed": 2})
-
-
-def test_a_run_on_a_file_needs_data(program: meganeura.Program) -> None:
-    with pytest.raises(ProblemsError, match="E0511"):
-        program.train(device="cpu")
-
-
 SHARED = """
 import sys
 import meganeura
-from tests.test_trainer import batch
+from tests.trainers import batch
 settings = {"devices": 2, "optimizer": "sgd()"}
 with meganeura.load(sys.argv[1]).trainer(device=sys.argv[2], settings=settings) as trainer:
     for seed, size in enumerate((4, 2, 4)):
@@ -593,19 +326,6 @@ def test_devices_share_a_batch(program: meganeura.Program, tmp_path: Path) -> No
     *numbers, refused = done.stdout.splitlines()
     np.testing.assert_allclose([float(each) for each in numbers], expected, rtol=1e-4)
     assert "E0567" in refused
-
-
-def test_the_best_so_far_is_saved_and_gone_on_with(workspace: Workspace) -> None:
-    program = meganeura.load(str(workspace.folder / "fit.mgn"))
-    held = {"x": np.zeros((4, 6), np.float32), "y": np.zeros(4, np.int32)}
-    settings = {"schedule": "constant()"}
-    with program.trainer(device="cpu", settings=settings) as trainer:
-        trainer.step(batch())
-        loss = trainer.evaluate(held)["loss"]
-        trainer.save(workspace.folder / "run")
-    progress = read_checkpoint(workspace.folder / "run" / "checkpoint.safetensors")[1]
-    assert progress.best_value == pytest.approx(loss)
-    assert progress.stale == 0
 
 
 def test_what_is_skipped_is_no_metric(workspace: Workspace) -> None:
