@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from functools import cached_property
@@ -414,15 +414,18 @@ class Builder:
         return Graph(kept, dict(outputs), updates)
 
 
-def dependencies(roots: Iterable[Value]) -> tuple[Value, ...]:
-    """All values the roots depend on, the roots included, in the order they were made."""
+def dependencies(roots: Iterable[Value], held: Container[int] = ()) -> tuple[Value, ...]:
+    """All values the roots depend on, the roots included, in the order they were made.
+
+    What only values of the ids `held` depend on is left out.
+    """
     seen: dict[int, Value] = {}
     stack = list(roots)
     while stack:
         value = stack.pop()
         if value.id not in seen:
             seen[value.id] = value
-            stack.extend(value.operands)
+            stack.extend(() if value.id in held else value.operands)
     return tuple(seen[number] for number in sorted(seen))
 
 

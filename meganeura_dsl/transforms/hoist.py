@@ -5,9 +5,9 @@ code motion (Allen and Cocke 1971) where the loop is in the host: the encoder of
 runs once, and so do the projections of what it gives.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
-from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value
+from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value, dependencies
 from meganeura_dsl.ir.ops import Input, Parameter
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.startup.deferred_dataclass import dataclass
@@ -70,7 +70,7 @@ def _part(
     """The graph of some values, where those that are held are parameters."""
     build = Builder()
     rebuilt: dict[int, Value] = {}
-    for value in _needed((*outputs.values(), *updates.values()), held):
+    for value in dependencies((*outputs.values(), *updates.values()), held):
         with build.at(value.origin):
             if value.id in held:
                 of = value.type
@@ -83,15 +83,3 @@ def _part(
         {name: rebuilt[value.id] for name, value in outputs.items()},
         {name: rebuilt[value.id] for name, value in updates.items()},
     )
-
-
-def _needed(roots: Iterable[Value], held: Collection[int]) -> list[Value]:
-    """What the roots depend on, in order, without what only held values depend on."""
-    seen: dict[int, Value] = {}
-    stack = list(roots)
-    while stack:
-        value = stack.pop()
-        if value.id not in seen:
-            seen[value.id] = value
-            stack.extend(() if value.id in held else value.operands)
-    return [seen[number] for number in sorted(seen)]

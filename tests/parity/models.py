@@ -25,7 +25,7 @@ from meganeura_dsl.transforms.autodiff import differentiate
 from meganeura_dsl.transforms.optimizers.optimizers import Adam, Optimizer, Sgd
 from meganeura_dsl.transforms.optimizers.update import STATES
 from meganeura_dsl.transforms.training_step import TrainingSettings, trained, training_step
-from meganeura_runtime.io.weights import read_weights, write_weights
+from meganeura_runtime.io.weights import compare, write_weights
 
 VOCABULARY = 11
 """Numbers of tokens are drawn below this."""
@@ -108,7 +108,7 @@ def weights(case: Case, module: nn.Module) -> dict[str, Array]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         save_file(module.state_dict(), path)
-        return read_weights(path, inference(case).parameters)
+        return compare([path], inference(case).parameters).read()
 
 
 def loaded(case: Case, values: Mapping[str, Array]) -> nn.Module:

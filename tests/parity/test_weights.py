@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from meganeura_dsl import pipeline
 from meganeura_dsl.ir.initializers import sample
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_runtime.io.weights import read_weights, write_weights
+from meganeura_runtime.io.weights import compare, write_weights
 from tests.parity.references.images import DigitsNet
 
 PARAMETERS = pipeline.elaborate_model(pipeline.load("digits_cnn")).parameters
@@ -35,7 +35,7 @@ def test_what_is_saved_there_is_loaded_strictly_here(tmp_path: Path) -> None:
     state = DigitsNet().state_dict()
     state["bn1.num_batches_tracked"] += 7
     save_file(state, tmp_path / "model.safetensors")
-    values = read_weights(tmp_path / "model.safetensors", PARAMETERS)
+    values = compare([tmp_path / "model.safetensors"], PARAMETERS).read()
     assert values["bn1.num_batches_tracked"].dtype == np.int32
     for name, value in values.items():
         np.testing.assert_array_equal(value, state[name].numpy())
@@ -46,6 +46,6 @@ def test_halves_of_pytorch_are_read_to_f32(tmp_path: Path) -> None:
     for dtype in (torch.bfloat16, torch.float16, torch.float64):
         halves = {name: each.to(dtype) for name, each in state.items() if each.is_floating_point()}
         save_file({**state, **halves}, tmp_path / "model.safetensors")
-        values = read_weights(tmp_path / "model.safetensors", PARAMETERS)
+        values = compare([tmp_path / "model.safetensors"], PARAMETERS).read()
         for name, half in halves.items():
             np.testing.assert_array_equal(values[name], half.float().numpy())

@@ -8,7 +8,7 @@ from meganeura_dsl.elaborate.problems.proof_failures import example_of
 from meganeura_dsl.elaborate.problems.shape_problems import NormMayDegenerate, NormOverOne
 from meganeura_dsl.elaborate.scope.scope import UndecidableError
 from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
-from meganeura_dsl.elaborate.typecheck.shape_patterns import Mover
+from meganeura_dsl.elaborate.typecheck.shape_patterns import Rearranger
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import STATIC_FUNCTIONS, combine
 from meganeura_dsl.elaborate.values import (
     Axes,
@@ -209,7 +209,7 @@ def reduction(fold: Fold) -> Callable[[BuiltinCall], Evaluated]:
             return _static_reduction(call)
         rest = call.arguments[1:]
         if len(rest) == 1 and isinstance(rest[0], Pattern):
-            mover = Mover(call.frame, call.evaluate, call.span, rest[0])
+            mover = Rearranger(call.frame, call.evaluate, call.span, rest[0])
             return mover.reduce(value, lambda split, axes: fold(call, split, axes))
         axes = [call.axis(part, value.type.rank) for part in rest]
         if len(set(axes)) != len(axes):

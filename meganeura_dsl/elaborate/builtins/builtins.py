@@ -41,7 +41,7 @@ from meganeura_dsl.elaborate.builtins.builtin_math import (
 from meganeura_dsl.elaborate.builtins.initial_values import initial_call
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
-from meganeura_dsl.elaborate.typecheck.shape_patterns import Mover
+from meganeura_dsl.elaborate.typecheck.shape_patterns import Rearranger
 from meganeura_dsl.elaborate.values import (
     Axes,
     Evaluated,
@@ -73,11 +73,11 @@ GEOMETRY = ("stride", "pad", "dilation", "groups")
 # --- movement ------------------------------------------------------------------------------------
 
 
-def _mover(call: BuiltinCall) -> tuple[Mover, Tensor]:
+def _mover(call: BuiltinCall) -> tuple[Rearranger, Tensor]:
     pattern = call.option(1, "pattern")
     if not isinstance(pattern, Pattern):
         raise call.fault("needs a pattern")
-    return Mover(call.frame, call.evaluate, call.span, pattern), call.tensor(0)
+    return Rearranger(call.frame, call.evaluate, call.span, pattern), call.tensor(0)
 
 
 def _rearrange(call: BuiltinCall) -> Evaluated:

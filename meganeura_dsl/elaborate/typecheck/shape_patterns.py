@@ -185,7 +185,7 @@ class Atom:
     """The name it has, if it is written as one."""
 
 
-class Mover:
+class Rearranger:
     """Reads `source -> target` beside a tensor and moves the axes."""
 
     def __init__(self, frame: Frame, evaluate: Evaluate, span: Span, pattern: Pattern) -> None:

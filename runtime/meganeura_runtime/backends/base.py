@@ -15,7 +15,7 @@ from meganeura_dsl.ir.ops import Input, Parameter
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import TensorType
 
-NOT_ALIKE = "the two sessions do not keep the same tensors on one device"
+NOTHING_SHARED = "the two sessions do not keep the same tensors on one device"
 """What is wrong with a session that is to share what another one keeps."""
 
 
@@ -152,7 +152,7 @@ class Session(Closing):
         not so. This one has not been used yet, and the other one has to stay open as long as it is.
         """
         if other.parameters != self.parameters:
-            raise SessionError(NOT_ALIKE)
+            raise SessionError(NOTHING_SHARED)
         self._share(other.innermost)
         self._missing = other._missing  # noqa: SLF001 - what one is given, the other has
 

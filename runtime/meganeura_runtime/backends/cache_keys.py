@@ -23,7 +23,7 @@ ENGINE = "egglog"
 
 
 @dataclass(frozen=True)
-class OptimizedOf:
+class OptimizedKey:
     """What an optimized graph depends on."""
 
     graph: str
@@ -40,19 +40,19 @@ class OptimizedOf:
         return key_of("optimized", asdict(self))
 
 
-def inference_of(graph: Graph, rewriting: RewriteOptions, mode: str = "infer") -> OptimizedOf:
+def inference_of(graph: Graph, rewriting: RewriteOptions, mode: str = "infer") -> OptimizedKey:
     """What the inference form of a graph depends on."""
     return _optimized_of(graph, mode, rewriting)
 
 
-def step_of(forward: Graph, settings: TrainingSettings, rewriting: RewriteOptions) -> OptimizedOf:
+def step_of(forward: Graph, settings: TrainingSettings, rewriting: RewriteOptions) -> OptimizedKey:
     """What the optimized training step of a graph depends on."""
     return _optimized_of(forward, repr(settings), rewriting)
 
 
-def _optimized_of(graph: Graph, mode: str, rewriting: RewriteOptions) -> OptimizedOf:
+def _optimized_of(graph: Graph, mode: str, rewriting: RewriteOptions) -> OptimizedKey:
     device = repr(rewriting.device)
-    return OptimizedOf(format_graph(graph), mode, rewriting.disabled, device, compiler())
+    return OptimizedKey(format_graph(graph), mode, rewriting.disabled, device, compiler())
 
 
 @cache

@@ -8,7 +8,7 @@ import numpy as np
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.interpreter import Results
 from meganeura_runtime.backends.base import (
-    NOT_ALIKE,
+    NOTHING_SHARED,
     Computed,
     Outputs,
     Session,
@@ -52,7 +52,7 @@ class HostSession(Session):
 
     def _share(self, other: Session) -> None:
         if not isinstance(other, HostSession):
-            raise SessionError(NOT_ALIKE)
+            raise SessionError(NOTHING_SHARED)
         self._values = other._values  # noqa: SLF001 - another session of this class
 
     def _put(self, name: str, array: Array) -> None:

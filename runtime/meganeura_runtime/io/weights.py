@@ -329,16 +329,6 @@ def _in_words(difference: Difference) -> str:
 # --- values --------------------------------------------------------------------------------------
 
 
-def read_weights(
-    path: Path, parameters: Sequence[Declared], allowed: Allowed = STRICT
-) -> dict[str, Array]:
-    """The values of all parameters from a file, an index of files or a folder of either.
-
-    Raises `ProblemError` as `Comparison.read` does.
-    """
-    return compare([path], parameters, allowed).read()
-
-
 def initial_values(parameters: Iterable[ParameterInfo], seed: int) -> dict[str, Array]:
     """What the parameters start as before any training."""
     return {

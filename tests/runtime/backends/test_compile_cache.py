@@ -21,7 +21,7 @@ from meganeura_dsl.transforms.optimizers.optimizers import Adam, Sgd
 from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_dsl.transforms.training_step import TrainingSettings, optimized_training_step
 from meganeura_runtime.backends import cache_keys, compile_cache
-from meganeura_runtime.backends.cache_keys import OptimizedOf, inference_of, step_of
+from meganeura_runtime.backends.cache_keys import OptimizedKey, inference_of, step_of
 from meganeura_runtime.backends.compile_cache import cached_inference, cached_training_step
 from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig, KernelConfig
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
@@ -29,7 +29,7 @@ from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, Tune
 from meganeura_runtime.backends.webgpu.device.adapters import DeviceInfo
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.plan_cache import (
-    PlanOf,
+    PlanKey,
     cached_memory,
     cached_plan,
     plan_of,
@@ -229,8 +229,8 @@ def test_every_field_of_an_ingredient_changes_its_key() -> None:
             assert replace(one, **{each.name: changed}).key != one.key, each.name
     same = {"graph": "g", "compiler": "c"}
     assert (
-        OptimizedOf(mode="m", disabled_rules=(), device="", **same).key
-        != PlanOf(adapter="", driver="", limits="", style="", choices="", **same).key
+        OptimizedKey(mode="m", disabled_rules=(), device="", **same).key
+        != PlanKey(adapter="", driver="", limits="", style="", choices="", **same).key
     )
 
 

@@ -16,7 +16,7 @@ from meganeura_runtime.backends.base import Session, SessionError
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.webgpu.device.device import Device
-from meganeura_runtime.backends.webgpu.device.wgpu_native import Mapped
+from meganeura_runtime.backends.webgpu.device.wgpu_native import MappedBuffer
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import AHEAD, WebGpuSession
 
@@ -295,7 +295,7 @@ def test_inputs_take_turns_in_memory(device: Device, monkeypatch: pytest.MonkeyP
     sizes: list[int] = []
     outgoing = Device.outgoing
 
-    def counted(self: Device, size: int) -> Mapped:
+    def counted(self: Device, size: int) -> MappedBuffer:
         sizes.append(size)
         return outgoing(self, size)
 

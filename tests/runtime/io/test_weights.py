@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,11 +26,11 @@ from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.io.weight_names import MalformedRename, Names, Rename
 from meganeura_runtime.io.weights import (
     LISTED,
+    STRICT,
     Allowed,
     NothingToAllow,
     WeightsMismatch,
     compare,
-    read_weights,
     write_weights,
 )
 
@@ -47,6 +47,12 @@ PARAMETERS = (
     Declared("fc.bias", TensorType(DType.F32, (2,)), "f32"),
     Declared("bn.num_batches_tracked", TensorType(DType.I32, ()), "i64"),
 )
+
+
+def read_weights(
+    path: Path, parameters: Sequence[Declared], allowed: Allowed = STRICT
+) -> dict[str, Array]:
+    return compare([path], parameters, allowed).read()
 
 
 def values() -> dict[str, Array]:

@@ -34,7 +34,7 @@ class Extraction:
 
 
 @dataclass(frozen=True)
-class Question:
+class ExtractionQuery:
     """Which nodes to choose, which of them stand for what is stored, and how that is loaded."""
 
     problem: ExtractionProblem
@@ -44,7 +44,7 @@ class Question:
 
 def ask(
     found: EGraphSnapshot, roots: tuple[int, ...], device: DeviceModel, *, apart: bool
-) -> Question:
+) -> ExtractionQuery:
     """What depends on constants alone costs nothing if it is small to read.
 
     An application of an op with several results is a class of its own, beyond those of `found`,
@@ -73,7 +73,7 @@ def ask(
             needs.append(())
         classes[number] = kept
     stored = frozenset(range(known, len(needs)))
-    return Question(ExtractionProblem(classes, needs, costs, roots), stored, load)
+    return ExtractionQuery(ExtractionProblem(classes, needs, costs, roots), stored, load)
 
 
 def extract_graph(

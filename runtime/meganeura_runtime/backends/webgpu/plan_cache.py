@@ -70,7 +70,7 @@ def _plan(content: bytes) -> Plan | None:
 
 
 @dataclass(frozen=True)
-class PlanOf:
+class PlanKey:
     """What a plan depends on."""
 
     graph: str
@@ -87,9 +87,9 @@ class PlanOf:
         return key_of("plan", asdict(self))
 
 
-def plan_of(graph: Graph, device: Device, choices: TunedConfigs) -> PlanOf:
+def plan_of(graph: Graph, device: Device, choices: TunedConfigs) -> PlanKey:
     """What the plan of a graph depends on."""
-    return PlanOf(
+    return PlanKey(
         format_graph(graph),
         device.info.name,
         f"{device.info.backend}, {device.info.driver}",

@@ -9,7 +9,7 @@ import numpy as np
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import TensorType
 from meganeura_runtime.backends.base import (
-    NOT_ALIKE,
+    NOTHING_SHARED,
     Outputs,
     Session,
     SessionError,
@@ -22,8 +22,8 @@ from meganeura_runtime.backends.memory_estimate import MemoryExceededError
 from meganeura_runtime.backends.webgpu.device.device import Buffer, Device, Launch, Range
 from meganeura_runtime.backends.webgpu.device.transfers import (
     Copies,
-    Landings,
     Readback,
+    ReadbackBuffers,
     StagingBuffer,
     StagingBuffers,
     from_bytes,
@@ -71,7 +71,7 @@ class WebGpuSession(Session):
         self._launches: list[Launch] | None = None
         self._copies: Copies = []
         self._stages = StagingBuffers(plan, device)
-        self._landings = Landings(
+        self._readbacks = ReadbackBuffers(
             device, {number: plan.buffers[number].bytes for number in plan.numbers(Role.OUTPUTS)}
         )
         self._running: deque[int] = deque()
@@ -108,7 +108,7 @@ class WebGpuSession(Session):
                 self.device.free(buffer)
         self._allocated = []
         self._stages.free()
-        self._landings.free()
+        self._readbacks.free()
 
     @property
     def _buffers(self) -> list[Buffer]:
@@ -153,7 +153,7 @@ class WebGpuSession(Session):
             or self._allocated is not None
             or other.plan.parameters != self.plan.parameters
         ):
-            raise SessionError(NOT_ALIKE)
+            raise SessionError(NOTHING_SHARED)
         theirs = other._buffers  # noqa: SLF001 - of this class
         self._lent = {number: theirs[number] for number in self.plan.numbers(Role.PARAMETERS)}
         # Steps follow each other, so what holds nothing between them serves both.
@@ -251,7 +251,7 @@ class WebGpuSession(Session):
 
     def arriving(self) -> Readback:
         """Memory of the host for the outputs of the last step, and the copies to it."""
-        return Readback(self._landings, self.whole(Role.OUTPUTS))
+        return Readback(self._readbacks, self.whole(Role.OUTPUTS))
 
     def _make_room(self) -> None:
         """Wait for the step before the last few, and take back what it no longer needs."""

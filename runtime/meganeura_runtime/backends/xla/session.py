@@ -10,7 +10,7 @@ from jax.stages import Compiled
 
 from meganeura_dsl.ir.graph import Array
 from meganeura_runtime.backends.base import (
-    NOT_ALIKE,
+    NOTHING_SHARED,
     Outputs,
     Session,
     SessionError,
@@ -119,7 +119,7 @@ class XlaSession(Session):
 
     def _share(self, other: Session) -> None:
         if not isinstance(other, XlaSession) or other.program.formats != self.program.formats:
-            raise SessionError(NOT_ALIKE)
+            raise SessionError(NOTHING_SHARED)
         self._arrays, self._copies = other._arrays, other._copies  # noqa: SLF001 - of this class
         self._counted = other._counted  # noqa: SLF001
 

@@ -388,10 +388,7 @@ class _Translator:
         graph = next((each.g for each in proto.attribute if each.name == wanted), None)
         if graph is None:
             raise UnsayableError(f"it has no `{wanted}`")
-        inner = _Scope(dict(scope.values), scope.opset, scope.attributes, f"{label}/")
-        self._initializers_inside(graph, inner)
-        self._nodes(graph.node, inner, depth + 1)
-        return [self._input(each.name, inner) for each in graph.output]
+        return self._inside(graph, scope, depth, label, {})
 
     def _loop(
         self,
@@ -413,16 +410,13 @@ class _Translator:
             return known
 
         def body(given: Sequence[Value]) -> list[Tensor]:
-            inner = _Scope(dict(scope.values), scope.opset, scope.attributes, f"{label}/")
-            self._initializers_inside(graph, inner)
             first = (
                 [given[0], Known(np.ones((), bool), DType.BOOL), *given[1:]] if is_loop else given
             )
             if len(first) != len(graph.input):
                 raise UnsayableError("its body has other operands than it says")
-            inner.values.update(zip((each.name for each in graph.input), first, strict=True))
-            self._nodes(graph.node, inner, depth + 1)
-            found = [self._input(each.name, inner) for each in graph.output]
+            names = (each.name for each in graph.input)
+            found = self._inside(graph, scope, depth, label, dict(zip(names, first, strict=True)))
             if is_loop and (found[0] is None or not is_true(found[0])):
                 raise UnsayableError("when it ends depends on data")
             return [
@@ -433,9 +427,21 @@ class _Translator:
 
         return scanned(self.build, rounds, body, counts=is_loop)
 
-    def _initializers_inside(self, graph: GraphProto, scope: _Scope) -> None:
+    def _inside(
+        self,
+        graph: GraphProto,
+        scope: _Scope,
+        depth: int,
+        label: str,
+        given: Mapping[str, Value],
+    ) -> Sequence[Value | None]:
+        """The outputs of a graph of a node, which reads what is around it and what it is given."""
+        inner = _Scope(dict(scope.values), scope.opset, scope.attributes, f"{label}/")
         for tensor in graph.initializer:
-            scope.values[tensor.name] = self._known(tensor, "")
+            inner.values[tensor.name] = self._known(tensor, "")
+        inner.values.update(given)
+        self._nodes(graph.node, inner, depth + 1)
+        return [self._input(each.name, inner) for each in graph.output]
 
     # --- functions -------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ class DamagedHeaderError(Exception):
 
 
 @dataclass(frozen=True)
-class Claims:
+class ChecksumManifest:
     """What a file says of its tensors."""
 
     tensors: Mapping[str, int]
@@ -79,7 +79,7 @@ def checksums(
 
 def claimed(
     metadata: Mapping[str, str], types: Mapping[str, str], contents: Contents
-) -> Claims | None:
+) -> ChecksumManifest | None:
     """What a file says of its tensors, or `None` if it says nothing, as those of other programs.
 
     Raises `DamagedHeaderError`.
@@ -95,7 +95,7 @@ def claimed(
         raise DamagedHeaderError
     try:
         tensors = {name: int(sum_, 16) for name, sum_ in zip(sorted(contents), sums, strict=True)}
-        return Claims(tensors, _pieces(metadata.get(PIECES), tensors, contents))
+        return ChecksumManifest(tensors, _pieces(metadata.get(PIECES), tensors, contents))
     except ValueError:
         raise DamagedHeaderError from None
 

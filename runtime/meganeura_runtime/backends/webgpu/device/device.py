@@ -334,17 +334,17 @@ class Device:
         with explained("running a step"), self.span("wait"):
             wgpu_native.wait(self._device, submission)
 
-    def outgoing(self, size: int) -> wgpu_native.Mapped:
+    def outgoing(self, size: int) -> wgpu_native.MappedBuffer:
         """Memory that the host fills and the device copies from; the host has it first."""
         usage = wgpu_module().BufferUsage
         buffer = self._buffer(size, usage.MAP_WRITE | usage.COPY_SRC, is_mapped=True)
-        return wgpu_native.Mapped(buffer, writes=True, begins_here=True)
+        return wgpu_native.MappedBuffer(buffer, writes=True, begins_here=True)
 
-    def incoming(self, size: int) -> wgpu_native.Mapped:
+    def incoming(self, size: int) -> wgpu_native.MappedBuffer:
         """Memory that the device copies to and the host reads; the device has it first."""
         usage = wgpu_module().BufferUsage
         buffer = self._buffer(size, usage.MAP_READ | usage.COPY_DST)
-        return wgpu_native.Mapped(buffer, writes=False, begins_here=False)
+        return wgpu_native.MappedBuffer(buffer, writes=False, begins_here=False)
 
     def timed(self, launches: Sequence[Launch], before: int = 0) -> list[float]:
         """How many seconds each of some kernels takes; see `stamped`."""

@@ -14,7 +14,7 @@ from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.interpreter import storage_type
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.device.device import Device, Range
-from meganeura_runtime.backends.webgpu.device.wgpu_native import Mapped
+from meganeura_runtime.backends.webgpu.device.wgpu_native import MappedBuffer
 from meganeura_runtime.backends.webgpu.plan import Plan, Role, Tensor
 
 Copies = list[tuple[Range, Range]]
@@ -107,45 +107,45 @@ class StagingBuffers:
         self._there.clear()
 
 
-class Landings:
+class ReadbackBuffers:
     """Memory of the host that outputs are copied to, used again once they are read."""
 
     def __init__(self, device: Device, sizes: Mapping[int, int]) -> None:
         self.device = device
         self._sizes = sizes
-        self._idle: list[dict[int, Mapped]] = []
+        self._idle: list[dict[int, MappedBuffer]] = []
         self._is_open = True
 
-    def take(self) -> dict[int, Mapped]:
+    def take(self) -> dict[int, MappedBuffer]:
         """Memory that nothing is copied to."""
         if self._idle:
             return self._idle.pop()
         return {number: self.device.incoming(size) for number, size in self._sizes.items()}
 
-    def give_back(self, landing: dict[int, Mapped]) -> None:
+    def give_back(self, mapped_buffers: dict[int, MappedBuffer]) -> None:
         """Have memory used again whose content was read."""
         if not self._is_open:
-            _free(self.device, list(landing.values()))
+            _free(self.device, list(mapped_buffers.values()))
             return
-        for mapped in landing.values():
+        for mapped in mapped_buffers.values():
             mapped.give()
-        self._idle.append(landing)
+        self._idle.append(mapped_buffers)
 
     def free(self) -> None:
         """Give the memory back; what outputs are still on their way to follows when they are."""
         self._is_open = False
-        for landing in self._idle:
-            _free(self.device, list(landing.values()))
+        for mapped_buffers in self._idle:
+            _free(self.device, list(mapped_buffers.values()))
         self._idle.clear()
 
 
 class Readback:
     """Outputs on their way to the host."""
 
-    def __init__(self, landings: Landings, buffers: Mapping[int, Range]) -> None:
-        self._device = landings.device
-        self._landings = landings
-        self._mapped = landings.take()
+    def __init__(self, pool: ReadbackBuffers, buffers: Mapping[int, Range]) -> None:
+        self._device = pool.device
+        self._pool = pool
+        self._mapped = pool.take()
         self.copies: Copies = [
             (buffers[number], Range(mapped.buffer, 0, mapped.buffer.size))
             for number, mapped in self._mapped.items()
@@ -171,11 +171,11 @@ class Readback:
             for tensor in tensors
         }
         self._free.detach()
-        self._landings.give_back(self._mapped)
+        self._pool.give_back(self._mapped)
         return found
 
 
-def _free(device: Device, all_mapped: Sequence[Mapped]) -> None:
+def _free(device: Device, all_mapped: Sequence[MappedBuffer]) -> None:
     for mapped in all_mapped:
         device.free(mapped.buffer)
 

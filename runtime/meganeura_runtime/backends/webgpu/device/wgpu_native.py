@@ -98,7 +98,7 @@ def unchecked_module(device: WebGpuDevice, text: str) -> object:
     return library.GPUShaderModule("", created, device)
 
 
-class Mapped:
+class MappedBuffer:
     """A buffer that host and device use in turns; the host asks for it and need not wait.
 
     wgpu's own mapping keeps a thread polling, which stands in the way of the next submission.
@@ -150,7 +150,7 @@ class Mapped:
         self.status = None
 
 
-_asked: dict[int, Mapped] = {}
+_asked: dict[int, MappedBuffer] = {}
 """Buffers that were asked for. The library may answer after nobody else knows of them."""
 
 
