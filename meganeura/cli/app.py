@@ -30,31 +30,6 @@ Set {TRACEBACK}=1 to see where it happened."""
 UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
 """What is raised for wrong arguments, of which typer exports this one kind."""
 
-app = typer.Typer(
-    help="Check, train and inspect neural networks written in .mgn.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-
-
-def _add_commands() -> None:
-    """Add each module of `commands`: a function or a group of the same name as the module.
-
-    A name that Python keeps to itself ends with an underscore there.
-    """
-    for found in iter_modules(commands.__path__):
-        command = getattr(import_module(f"{commands.__name__}.{found.name}"), found.name)
-        name = found.name.rstrip("_").replace("_", "-")
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
-        else:
-            app.command(name)(command)
-
-
-_add_commands()
-
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - the signature typer calls
     if wanted:
@@ -62,7 +37,6 @@ def _show_version(wanted: bool) -> None:  # noqa: FBT001 - the signature typer c
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     *,
     version: Annotated[
@@ -73,9 +47,38 @@ def _options(
     """Options of the command itself."""
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
+def command_line(asked: str = "") -> typer.Typer:
+    """All commands, or the one that is asked for alone: to import the others takes a while.
+
+    A command is a function or a group of the same name as its module. A name that Python keeps to
+    itself ends with an underscore there.
+    """
+    app = typer.Typer(
+        help="Check, train and inspect neural networks written in .mgn.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    modules = {
+        each.name.rstrip("_").replace("_", "-"): each.name
+        for each in iter_modules(commands.__path__)
+    }
+    for name in (asked,) if asked in modules else modules:
+        module = import_module(f"{commands.__name__}.{modules[name]}")
+        command = getattr(module, modules[name])
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+    return app
+
+
+def run(arguments: Sequence[str]) -> int:
     """Run the command line; a user's mistake is reported without a traceback."""
     try:
+        app = command_line(*arguments[:1])
         code: object = app(arguments, prog_name="meganeura", standalone_mode=False)
         return _after_output(code if isinstance(code, int) else 0)
     except SystemExit as done:

@@ -5,24 +5,42 @@ takes 8.
 """
 
 import sys
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec, module_from_spec
+from threading import RLock
+from types import ModuleType
 
 
-def import_in_parts(name: str) -> None:
+def import_in_parts(name: str, functions: Iterable[str] = ()) -> None:
     """Let the modules of a package be imported alone; it runs itself when something of it is used.
 
-    Nothing changes for a package that was imported before, or is not installed.
+    To import one of the `functions` is no use yet, to call it is. Nothing changes for a package
+    that was imported before, or is not installed.
     """
     spec = None if name in sys.modules else find_spec(name)
     loader = spec and spec.loader
     if spec is None or loader is None:
         return
-    package = module_from_spec(spec)
+    package, running = module_from_spec(spec), RLock()
 
-    def run_package(attribute: str) -> object:
-        del package.__dict__["__getattr__"]
-        loader.exec_module(package)
-        return getattr(package, attribute)
+    def run() -> ModuleType:
+        with running:
+            if package.__dict__.pop("__getattr__", None):
+                loader.exec_module(package)
+        return package
 
-    package.__dict__["__getattr__"] = run_package
+    def when_called(function: str) -> Callable[..., object]:
+        def call(*given: object, **named: object) -> object:
+            return getattr(run(), function)(*given, **named)
+
+        return call
+
+    def when_used(attribute: str) -> object:
+        return getattr(run(), attribute)
+
+    package.__dict__.update({each: when_called(each) for each in functions})
+    package.__dict__["__getattr__"] = when_used
     sys.modules[name] = package
+    within, _, last = name.rpartition(".")
+    if within:
+        setattr(sys.modules[within], last, package)

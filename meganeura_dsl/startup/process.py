@@ -3,6 +3,7 @@
 import gc
 import os
 
+from meganeura_dsl.startup.partial_package import import_in_parts
 from meganeura_dsl.startup.tricks import Trick, is_enabled
 
 YOUNG_OBJECTS = 500_000
@@ -18,3 +19,4 @@ def prepare_process() -> None:
         gc.set_threshold(YOUNG_OBJECTS, 50, 50)
     if is_enabled(Trick.PYDANTIC):
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+        import_in_parts("importlib.metadata", ["entry_points"])

@@ -32,7 +32,7 @@ class Trick(StrEnum):
     PRUNING = "pruning"
     """Rewrite rules that cannot match a graph are not compiled."""
     PYDANTIC = "pydantic"
-    """Pydantic does not search installed packages for plugins."""
+    """Pydantic does not search installed packages for plugins, nor load what reads metadata."""
 
 
 class StartupError(ValueError):

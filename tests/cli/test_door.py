@@ -8,7 +8,7 @@ import pytest
 import typer
 
 import meganeura as api
-from meganeura.cli.app import app
+from meganeura.cli.app import command_line
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_dsl.diagnostics.source import Source
@@ -74,8 +74,9 @@ FALSE = SOUND.replace("has 8 params", "has 9 params")
 """An expectation that fails of a model that no command of this page asks for."""
 
 
-def verbs(of: typer.Typer = app, before: str = "") -> Iterator[str]:
+def verbs(of: typer.Typer | None = None, before: str = "") -> Iterator[str]:
     """Every command there is."""
+    of = of or command_line()
     for each in of.registered_commands:
         assert each.callback is not None
         yield before + (each.name or each.callback.__name__.replace("_", "-"))

@@ -89,6 +89,37 @@ def test_results_are_the_same_without_tricks(tmp_path: Path) -> None:
 TRICKS = {"plain": PLAIN, "fast": ""}
 
 
+def loaded(*arguments: str) -> set[str]:
+    """The modules that a command loads in a process of its own, where no proof is kept."""
+    script = """\
+import sys
+from meganeura.cli.main import main
+try:
+    main()
+finally:
+    print(*sys.modules, file=sys.stderr)"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        env={**os.environ, VARIABLE: "", "MEGANEURA_CACHE": "off"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(done.stderr.split())
+
+
+def test_a_check_loads_what_it_needs() -> None:
+    """No other command, no device, no array, and nothing that reads what is installed."""
+    found = loaded("check", "digits_mlp")
+    commands = {each for each in found if each.startswith("meganeura.cli.commands.")}
+    assert commands == {"meganeura.cli.commands.check"}
+    assert not found & {"egglog", "email", "jax", "numpy", "socket", "wgpu", "zipfile"}
+
+
+def test_help_loads_no_program_and_no_pydantic() -> None:
+    found = loaded("--help")
+    assert "meganeura.cli.commands.check" in found
+    assert not found & {"meganeura_dsl.pipeline", "numpy", "pydantic"}
+
+
 def test_names_of_tricks_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "gc, numpy")
     assert [each for each in Trick if not is_enabled(each)] == [Trick.GC, Trick.NUMPY]

@@ -19,7 +19,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     )
     (folder / "other.py").write_text("RUNS = []\n")
     monkeypatch.syspath_prepend(tmp_path)
-    for name in ("in_parts", "in_parts.other"):
+    for name in ("in_parts", "in_parts.other", "in_parts.inner"):
         monkeypatch.setitem(sys.modules, name, sys)
         monkeypatch.delitem(sys.modules, name)
     return "in_parts"
@@ -48,3 +48,19 @@ def test_a_package_that_is_not_installed_stays_so() -> None:
     import_in_parts("not_installed_anywhere")
     with pytest.raises(ModuleNotFoundError):
         import_module("not_installed_anywhere")
+
+
+def test_a_function_may_be_imported_before_its_package_runs(package: str) -> None:
+    other = import_module(f"{package}.other")
+    folder = Path(str(other.__file__)).parent
+    (folder / "inner").mkdir()
+    (folder / "inner" / "__init__.py").write_text(
+        "from in_parts.other import RUNS\nRUNS.append(2)\ndef double(x):\n  return 2 * x\n"
+    )
+    import_in_parts("in_parts.inner", ["double"])
+    inner = import_module(package).inner
+    double = inner.double
+    assert other.RUNS == [1]
+    assert (double(4), double(x=5), inner.double(6)) == (8, 10, 12)
+    assert inner.double is not double
+    assert other.RUNS == [1, 2]
