@@ -20,6 +20,7 @@ from meganeura_dsl.pipeline import Program, elaborate_train
 from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from meganeura_dsl.transforms.optimizers.update import STATES
 from meganeura_dsl.transforms.training_step import LOSS, TrainingSettings, training_step
+from tests.properties.graph_sizes import is_small
 
 RATE = 0.125
 AVERAGE = "slow."
@@ -55,7 +56,7 @@ def follows_slopes(module: LinkedModule, name: str, random: Random) -> int:
             return 0
         raise
     parameters = sorted(_parameters(forward))
-    if len(parameters) > MOST_PARAMETERS:
+    if len(parameters) > MOST_PARAMETERS or not is_small(forward):
         return 0
     still = random.sample(parameters, random.randint(0, 1))
     seldom = random.sample(parameters, random.randint(0, 1))

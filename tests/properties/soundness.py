@@ -5,7 +5,6 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
-from math import prod
 from random import Random
 from unittest.mock import patch
 
@@ -34,7 +33,6 @@ from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, evaluate
 from meganeura_dsl.ir.ops import OPS
 from meganeura_dsl.ir.ops.primitive.gather_scatter import OutsideError
-from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.text import format_graph, parse_graph
 from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.symbolic.size import substitute
@@ -43,10 +41,9 @@ from meganeura_dsl.syntax.formatter.formatter import find_comments, format_modul
 from meganeura_dsl.syntax.parser.parser import parse
 from tests.dsl.syntax.trees import plain
 from tests.properties.decoding import reads_in_parts
+from tests.properties.graph_sizes import is_small
 from tests.properties.objective_slopes import follows_slopes
 
-MOST_NUMBERS = 200_000
-"""A graph with more numbers is elaborated and not run."""
 LARGEST_SIZE = 100_000
 """A case with a larger size is not elaborated: loops may be as long."""
 CASES = 2
@@ -203,7 +200,7 @@ def _runs(elaboration: Elaboration, case: Case, random: Random, tally: Tally) ->
     if random.random() < 0.3:
         with patch.object(elaborator, "apply_template", lambda *arguments: arguments[-1]()):
             assert format_graph(case.elaborate().graph) == text, "a layer is not what it was before"
-    if sum(prod(concrete_shape(v.type.shape)) for v in graph.values) > MOST_NUMBERS:
+    if not is_small(graph):
         return
     feeds = RandomInputs(case.seed).feeds(graph)
     outputs = evaluate(graph, feeds, Precision.DOUBLE)

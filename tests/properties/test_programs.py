@@ -36,3 +36,16 @@ def test_most_programs_are_accepted_and_most_mutants_are_not() -> None:
     assert sum(each.runs for each in programs) > 37
     assert sum(each.slopes for each in programs) > 37
     assert 2 < sum(each.outcome is Outcome.ACCEPTED for each in mutants) < 26
+
+
+def test_a_step_with_more_numbers_than_memory_is_not_made() -> None:
+    """A layer of a metric alone may be as wide as a mutant likes."""
+    text = (
+        "block Deep(hidden)(x: [n, 3]) -> [n, 3]:\n"
+        "  return x |> fc1: linear(hidden) |> fc2: linear(3)\n\n"
+        "train fit(x: [batch, 3]):\n  layer one: Deep(2)\n"
+        "  minimize mean(x |> one)\n  metric wide = mean(x |> other: Deep({}))\n"
+    )
+    small, large = (examine(text.format(hidden), Random(0)) for hidden in (4, 2**32))
+    assert small.slopes > 0
+    assert (large.outcome, large.slopes) == (Outcome.ACCEPTED, 0)
