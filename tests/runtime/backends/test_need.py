@@ -33,6 +33,7 @@ from meganeura_runtime.backends.webgpu.memory.memory_usage import memory_of_plan
 from meganeura_runtime.backends.webgpu.plan import Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph, plan_memory
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
+from meganeura_runtime.backends.webgpu.step_memory import step_memory
 from meganeura_runtime.train.recipe import settings_of, step_of
 
 
@@ -102,6 +103,17 @@ def test_the_count_is_what_numpy_allocates() -> None:
         tracemalloc.stop()
     given = feeds["x"].nbytes + 4000
     assert estimate_memory(graph).bytes - given == pytest.approx(taken, rel=0.01)
+
+
+@pytest.mark.parametrize(("count", "spread"), [(10, 0), (1_000_000, 0), (20_000_000, 1)])
+def test_the_buffers_and_dispatches_of_a_step_are_counted(count: int, spread: int) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (count,)))
+    graph = build.graph({"y": build.add(Exp(), x)})
+    found, plan = step_memory(graph, PORTABLE), plan_graph(graph, PORTABLE)
+    assert found.bytes == sum(buffer.bytes for buffer in plan.buffers) >= 8 * count
+    assert found.largest_binding >= 4 * count
+    assert (found.temporaries, found.spread) == (0, spread)
 
 
 def test_each_byte_has_a_role() -> None:

@@ -143,6 +143,17 @@ def test_a_run_of_the_same_process_is_another_run(tmp_path: Path) -> None:
         assert caught.value.problem == FolderInUse(tmp_path, os.getpid())
 
 
+def test_a_new_folder_leaves_those_before_it_alone(tmp_path: Path) -> None:
+    empty = tmp_path / "fit-1"
+    empty.mkdir()
+    with new_folder(tmp_path, "fit") as first:
+        (first.path / "weights").write_text("")
+    assert first.path.name == "fit-2"
+    with new_folder(tmp_path, "fit") as second, resumed_folder(first.path), named_folder(empty):
+        assert second.path.name == "fit-3"
+    assert {each.name for each in tmp_path.iterdir()} == {"fit-1", "fit-2", "fit-3"}
+
+
 def test_a_numbered_folder_that_somebody_named_is_passed_over(tmp_path: Path) -> None:
     with named_folder(tmp_path / "fit-1"), new_folder(tmp_path, "fit") as folder:
         assert folder.path.name == "fit-2"
