@@ -35,7 +35,7 @@ def process(devices: int, commands: Sequence[Sequence[str]], folder: Path) -> su
         "JAX_NUM_CPU_DEVICES": str(devices),
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
         "MEGANEURA_CACHE": cache_of_processes(),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runtime"))),
         "NO_COLOR": "1",
     }
     module = "tests.runtime.backends.xla.command_lines"
