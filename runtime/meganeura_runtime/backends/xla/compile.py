@@ -89,10 +89,8 @@ class Program:
 
     @cached_property
     def copies(self) -> Arguments:
-        """The copies of parameters in bfloat16, by the names of these; on one device."""
+        """The copies of parameters in bfloat16, by the names of these, which they lie like."""
         types, _ = leaf_types(self.graph)
-        if not isinstance(self.placement, OneDevice):
-            return {}
         return {
             name: jax.ShapeDtypeStruct(
                 concrete_shape(types[name].shape), BFLOAT16, sharding=self.formats[name]
@@ -102,9 +100,12 @@ class Program:
 
     @property
     def copied_bytes(self) -> int:
-        """What the copies take."""
+        """What the copies take on a device."""
         types, _ = leaf_types(self.graph)
-        shapes = (concrete_shape(types[name].shape) for name in self.copies)
+        shapes = (
+            self.persistent[name].shard_shape(concrete_shape(types[name].shape))
+            for name in self.copies
+        )
         return sum(BFLOAT16.itemsize * prod(shape) for shape in shapes)
 
     @cached_property

@@ -132,9 +132,13 @@ class _Trace:
         """Take what a step is given."""
         self.found[leaf.id] = leaves[name]
         if copy_of(name) in leaves:
-            self.copies[leaf.id] = leaves[copy_of(name)]
+            self.copies[leaf.id] = self._gathered(name, leaves[copy_of(name)])
         if name in self.gathered:
-            self.whole[leaf.id] = lax.with_sharding_constraint(leaves[name], self.gathered[name])
+            self.whole[leaf.id] = self._gathered(name, leaves[name])
+
+    def _gathered(self, name: str, array: jax.Array) -> jax.Array:
+        where = self.gathered.get(name)
+        return array if where is None else lax.with_sharding_constraint(array, where)
 
     def compute(self, results: Sequence[Value]) -> None:
         """Compute all results of an application."""
@@ -156,9 +160,8 @@ class _Trace:
     def _operands(self, value: Value) -> list[jax.Array]:
         others: Mapping[int, jax.Array] = {}
         if Trait.ELEMENTWISE not in value.op.traits:
-            # Copies are on one device, where nothing is gathered.
             reads_copy = self.copies and self.numerics.reads_copy(value)
-            others = self.copies if reads_copy else self.whole
+            others = {**self.whole, **self.copies} if reads_copy else self.whole
         return [others.get(each.id, self.found[each.id]) for each in value.operands]
 
     def _lowered(self, value: Value) -> tuple[jax.Array, ...]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jax.sharding import Mesh
 
 import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
@@ -26,12 +27,16 @@ from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, full
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.transforms.optimizers.optimizers import Adam, Sgd
 from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.device import XlaDevice
+from meganeura_runtime.backends.xla.devices import named
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
+from meganeura_runtime.backends.xla.placement import AXIS, SeveralDevices
+from meganeura_runtime.backends.xla.session import XlaSession
 from tests.runtime.runs import Workspace
 from tests.samples import SAMPLES
 
@@ -122,6 +127,43 @@ def test_a_step_rounds_what_it_updates_for_the_next(monkeypatch: pytest.MonkeyPa
     for found, expected in zip(copied, results(), strict=True):
         np.testing.assert_array_equal(found, expected)
     assert len({float(loss) for loss in copied[:3]}) == 3
+
+
+@pytest.mark.parametrize("sharding", [*DeviceSharding])
+def test_on_several_devices_copies_lie_and_are_gathered_as_their_parameters(
+    sharding: DeviceSharding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One device in the place of several: XLA is given the same program.
+    placement = SeveralDevices(Mesh([named("xla:cpu")], (AXIS,)), sharding, {"x": 1})
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (4, 8)))
+    w = build.add(Parameter("w", DType.F32, (8, 8), "param"))
+    y = build.add(MatMul(), build.add(Tanh(), build.add(MatMul(), x, w)), w)
+    loss = build.add(Sum((0, 1)), build.add(Mul(), y, y))
+    graph = training_step(build.graph({"loss": loss}), TrainingSettings(Sgd(lr=0.01)))
+    program = Program.of(graph, BF16, placement)
+    assert program.copies.keys() == {"w"}
+    assert program.copied_bytes == 2 * 64
+    gathered = [
+        line.split(" loc(")[0].split()[-1]
+        for line in program.exported().splitlines()
+        if "sdy.sharding_constraint" in line
+    ]
+    assert gathered == (["tensor<8x8xbf16>"] if sharding is DeviceSharding.FSDP else [])
+    generator = np.random.default_rng(0)
+    values = {"w": generator.standard_normal((8, 8), np.float32)}
+    feeds = {"x": generator.standard_normal((4, 8), np.float32)}
+
+    def results() -> list[Array]:
+        with XlaSession(Program.of(graph, BF16, placement)) as session:
+            session.load(values)
+            losses = [np.array(session.step(feeds)["loss"]) for _ in range(3)]
+            return [*losses, session.read("w")]
+
+    copied = results()
+    monkeypatch.setattr(Program, "copies", {})
+    for found, expected in zip(copied, results(), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def narrow(graph: Graph) -> set[int]:
