@@ -1,6 +1,7 @@
-"""What it takes to add an op: two source files, and a third for the kernel of a fused one.
+"""What it takes to add an op: its class, and a line for each compiled backend and for ONNX.
 
-A process reads these files as if somebody had edited them, and all others as they are.
+A fused op expands where it has no line. A process reads these files as if somebody had edited them,
+and all others as they are.
 """
 
 from pathlib import Path
@@ -11,6 +12,8 @@ from tests.edited import COMMAND, Edits, run
 
 PRIMITIVE = "meganeura_dsl.ir.ops.primitive.elementwise"
 KERNEL = "meganeura_runtime.backends.webgpu.codegen.lowering.elementwise"
+LAX = "meganeura_runtime.backends.xla.lowering.elementwise"
+ONNX = "meganeura_runtime.export.onnx.ops.elementwise"
 SOFTSIGN = '''@dataclass(frozen=True)
 class Softsign(Unary):
     """x / (1 + |x|)."""
@@ -43,6 +46,20 @@ ELEMENTWISE: Edits = {
         ),
         ("    Sqrt,\n", "    Softsign,\n    Sqrt,\n"),
     ],
+    LAX: [
+        (
+            "    Floor: lax.floor,\n",
+            "    Floor: lax.floor,\n    Softsign: lambda x: x / (1 + lax.abs(x)),\n",
+        ),
+        ("    Sqrt,\n", "    Softsign,\n    Sqrt,\n"),
+    ],
+    ONNX: [
+        (
+            '    Floor: elementwise("Floor"),\n',
+            '    Floor: elementwise("Floor"),\n    Softsign: elementwise("Softsign"),\n',
+        ),
+        ("    Sqrt,\n", "    Softsign,\n    Sqrt,\n"),
+    ],
 }
 SQUASH = """
 block Squash(d)(x: [n, d]) -> [n, d]:
@@ -53,13 +70,19 @@ model squash = Squash(d=4)
 
 
 @pytest.mark.adapter
-def test_an_elementwise_op_takes_two_files(tmp_path: Path) -> None:
+def test_an_elementwise_op_takes_four_files(tmp_path: Path) -> None:
+    """Every backend runs it, and ONNX Runtime gives what it gives."""
     file = tmp_path / "squash.mgn"
     file.write_text(SQUASH)
-    assert len(ELEMENTWISE) == 2
+    assert len(ELEMENTWISE) == 4
     gradcheck = ("gradcheck", str(file), "--block", "Squash", "--examples", "1")
-    done = run(ELEMENTWISE, COMMAND, *gradcheck, "--device", "wgpu:0")
-    assert done.returncode == 0, done.stdout + done.stderr
+    for line in (
+        (*gradcheck, "--device", "wgpu:0"),
+        (*gradcheck, "--device", "xla:cpu"),
+        ("export", str(file), "--random-weights", "0", "-o", str(tmp_path / "squash.onnx")),
+    ):
+        done = run(ELEMENTWISE, COMMAND, *line)
+        assert done.returncode == 0, done.stdout + done.stderr
     unknown = run({}, COMMAND, "check", str(file))
     assert "E0" in unknown.stdout + unknown.stderr
     assert unknown.returncode == 1
