@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 
-from meganeura_dsl.startup.process import prepare_process
+from meganeura_dsl.startup.process import end_process, prepare_process
 from meganeura_dsl.startup.tricks import StartupError, Trick, is_enabled
 
 
@@ -24,7 +24,7 @@ def main() -> None:
 
     from meganeura.cli.app import run
 
-    sys.exit(run(arguments))
+    end_process(run(arguments))
 
 
 def asked_device(arguments: Sequence[str]) -> str:

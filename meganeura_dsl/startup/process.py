@@ -2,6 +2,8 @@
 
 import gc
 import os
+import sys
+from typing import NoReturn
 
 from meganeura_dsl.startup.partial_package import import_in_parts
 from meganeura_dsl.startup.tricks import Trick, is_enabled
@@ -20,3 +22,14 @@ def prepare_process() -> None:
     if is_enabled(Trick.PYDANTIC):
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         import_in_parts("importlib.metadata", ["entry_points"])
+
+
+def end_process(code: int) -> NoReturn:
+    """Exit, with a search for cycles only among what is made from here on.
+
+    The interpreter frees memory that goes with the process anyway: it searches all objects for
+    cycles, a third of the time of a short command.
+    """
+    if is_enabled(Trick.GC):
+        gc.freeze()
+    sys.exit(code)

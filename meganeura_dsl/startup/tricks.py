@@ -22,7 +22,7 @@ class Trick(StrEnum):
     EGGLOG = "egglog"
     """The native module of egglog is loaded without its package."""
     GC = "gc"
-    """The garbage collector starts later."""
+    """The garbage collector starts later, and leaves out what is there when the process ends."""
     LARK = "lark"
     """The LALR parser of Lark is imported without the rest of Lark."""
     NUMPY = "numpy"
