@@ -15,6 +15,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from meganeura.cli import main
+from meganeura_runtime.backends import registry
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from tests.cli.command import Command
 
@@ -387,8 +388,9 @@ def test_a_program_that_is_known_loads_no_compiler(tmp_path: Path) -> None:
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The devices that a process begins to open; the one of the test stays as it is."""
     opened: list[str] = []
-    monkeypatch.setattr(main, "begin_to_open", opened.append)
+    monkeypatch.setattr(registry, "begin_to_open", opened.append)
     monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
     monkeypatch.setenv("PYDANTIC_DISABLE_PLUGINS", "__all__")
     return opened
 
