@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from meganeura.cli.app import app
+from meganeura.cli.app import command_line
 from tests.cli.said import ELSEWHERE, FILE, commands, described
 
 
@@ -15,7 +15,7 @@ def test_commands_say_what_they_said() -> None:
 
 def test_every_option_of_a_command_is_given() -> None:
     given = [set(words) for words in commands()]
-    for path, names in _options(typer.main.get_command(app)):
+    for path, names in _options(typer.main.get_command(command_line())):
         if path[0] not in ELSEWHERE:
             called = [words for words in given if words.issuperset(path)]
             assert called, path
