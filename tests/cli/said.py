@@ -75,6 +75,7 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--set", "n=0"), ("--set", "n=-1"), ("--set", "n=1.5"), ("--weights", "w.safetensors")),
         *(("--labels", "labels.txt"), ("--tokenizer", "x.json"), ("--no-tuned",)),
         *(("-o", "net.txt"), ("--device", "none"), ("--device", "webgpu")),
+        *(("--allow-unexpected", "more*"),),
     ),
     ("build", "p.mgn:fit"): (
         *(("--mode", "infer"), ("--size", "batch=3"), ("--emit", "graph"), ("--json",)),
@@ -110,6 +111,7 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("export", "p.mgn:net", "-o", "net.onnx"): (
         *(("--weights", "w.safetensors"), ("--random-weights", "1"), ("--fold-batch-norm",)),
         *(("--opset", "18"), ("--opset", "3"), ("--set", "hidden=5")),
+        *(("--allow-unexpected", "more*"),),
     ),
     ("train", "p.mgn:fit", "--device", "cpu", "--out", "run"): (
         *(("--set", "epochs=1"), ("--set", "batch=0"), ("--seed", "0"), ("--no-opt",)),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+from safetensors.numpy import save_file
 
 from meganeura import load
 from meganeura_runtime.export.mgb import Artefact
@@ -59,6 +60,52 @@ def test_what_it_needs_is_asked_for(meganeura: Command, tmp_path: Path) -> None:
     assert "--weights" in meganeura("build", "digits_cnn", *out).err
     shown = meganeura("build", "digits_cnn", "--mode", "infer", *out, "--weights", "x.safetensors")
     assert "numbers are needed for h, n, w" in shown.err
+
+
+TWO = """
+block Dense(out)(x: [n, 3]) -> [n, out] = x |> fc: linear(out)
+
+model actor  = pi: Dense(2)
+model critic = v: Dense(1)
+"""
+
+
+def test_one_of_the_models_of_a_run_is_taken(meganeura: Command, tmp_path: Path) -> None:
+    """A run of several models writes the weights of all; each is compiled by itself."""
+    source, weights = tmp_path / "two.mgn", tmp_path / "weights.safetensors"
+    source.write_text(TWO)
+    draw = np.random.default_rng(0)
+    shapes = {"pi.fc.weight": (2, 3), "pi.fc.bias": 2, "v.fc.weight": (1, 3), "v.fc.bias": 1}
+    values = {name: draw.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    save_file(values, weights)
+    x = draw.normal(size=(2, 3)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    expected = x @ values["pi.fc.weight"].T + values["pi.fc.bias"]
+    excused = ("--allow-unexpected", "v.*")
+    for command, file in (
+        ("build", "actor.mgb"),
+        ("export", "a.onnx"),
+        ("deploy", "a.safetensors"),
+    ):
+        size = ("--size", "n=2") * (command == "build")
+        given = (f"{source}:actor", "--weights", str(weights), *size, "-o", str(tmp_path / file))
+        refused = meganeura(command, *given)
+        assert (refused.code, "E0540" in refused.err) == (1, True)
+        assert "--allow-unexpected 'v.*'" in refused.err
+        assert meganeura(command, *given, *excused).code == 0
+        other = meganeura(command, *given, "--allow-unexpected", "w.*")
+        assert (other.code, "E0541" in other.err) == (2, True)
+    out = str(tmp_path / "y.npy")
+    run = ("--input", str(tmp_path / "x.npy"), "--device", "cpu", "--output", out)
+    for model in (
+        (str(tmp_path / "actor.mgb"),),
+        (f"{source}:actor", "--weights", str(tmp_path / "a.safetensors")),
+    ):
+        assert meganeura("run", *model, *run).code == 0
+        np.testing.assert_allclose(np.load(out), expected, rtol=1e-5)
+    for command, random in (("build", ()), ("export", ("--random-weights", "0"))):
+        shown = meganeura(command, f"{source}:actor", *random, *excused, "-o", f"{tmp_path}/b.onnx")
+        assert "there are no weights to compare with" in shown.err
 
 
 def test_what_it_was_compiled_with_cannot_be_given_again(

@@ -12,10 +12,12 @@ from meganeura.cli.driver.browser_page import PageOptions, write_page
 from meganeura.cli.driver.stages import Emission, Mode, Stages, emitted, require_numbers, stages_of
 from meganeura.cli.options.device_options import NotTuned, Precision, listed, require_device
 from meganeura.cli.options.model_options import (
+    AllowUnexpected,
     Changes,
     DisabledRules,
     NoOptimizer,
     WeightFiles,
+    allowed,
     rewriting,
 )
 from meganeura.cli.reports.optimizer_report import report_data, report_text
@@ -28,6 +30,7 @@ from meganeura_runtime.backends.registry import BUILT_IN, emitting, stage_forms
 if TYPE_CHECKING:
     from meganeura_dsl.pipeline import Program
     from meganeura_runtime.export.mgb import Artefact
+    from meganeura_runtime.io.weights import Allowed
 
 AFTER = "after:"
 """What the name of a pass follows, to print the graph after it: the same for all devices."""
@@ -84,6 +87,7 @@ def build(
         ),
     ] = None,
     weights: WeightFiles = None,
+    allow_unexpected: AllowUnexpected = None,
     split: Annotated[
         bool, typer.Option("--split", help="Let a page's model lie in a file beside it.")
     ] = False,
@@ -120,12 +124,22 @@ def build(
     if tokenizer is not None and output is None:
         text = "it is about a model that reads or writes texts: -o page.html"
         raise typer.BadParameter(text, param_hint="--tokenizer")
+    if allow_unexpected and not weights:
+        raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
     stages = stages_of(target, wanted, size, changes, rules, precision)
     if output is not None:
         if device is not None:
             text = "a compiled model runs on any device"
             raise typer.BadParameter(text, param_hint="--device")
-        say(_compile(target, stages, output, Files(weights, tokenizer), options))
+        say(
+            _compile(
+                target,
+                stages,
+                output,
+                Files(weights, allowed(None, allow_unexpected), tokenizer),
+                options,
+            )
+        )
         return
     on_device = None if emit.startswith(AFTER) else device
     text = _text(stages, emit, on_device, no_tuned=no_tuned)
@@ -143,6 +157,8 @@ class Files:
     """What is given beside the program."""
 
     weights: list[Path] | None
+    excused: "Allowed"
+    """Which of their tensors may be those of other models."""
     tokenizer: Path | None
 
 
@@ -152,14 +168,16 @@ def _compile(target: str, stages: Stages, output: Path, files: Files, options: P
     from meganeura_runtime.backends.device_failures import explained_failures
 
     weights = files.weights
-    job = training_job(target, stages, weights) if stages.mode is Mode.TRAIN else None
+    job = (
+        training_job(target, stages, weights, files.excused) if stages.mode is Mode.TRAIN else None
+    )
     with explained_failures():
         if job is not None:
             compiled = compiled_training(job, stages)
         elif stages.mode is Mode.GENERATE:
             compiled = _generation(stages, files)
         else:
-            compiled = _inference(stages, weights)
+            compiled = _inference(stages, files)
     plan = compiled.plan
     counts = f"{len(plan.dispatches)} dispatches of {len(plan.kernels)} kernels"
     if output.suffix == PAGE:
@@ -182,19 +200,19 @@ def _generation(stages: Stages, files: Files) -> "Artefact":
     capacity = stages.capacity
     symbolic = pipeline.elaborate_model(stages.program, config=stages.config)
     parameters = [each for each in symbolic.parameters if each.kind != "cache"]
-    values = compare(files.weights, parameters).read()
+    values = compare(files.weights, parameters, files.excused).read()
     return compiled_generation(stages.token_model, values, capacity, tokenizer)
 
 
-def _inference(stages: Stages, files: list[Path] | None) -> "Artefact":
+def _inference(stages: Stages, files: Files) -> "Artefact":
     """The inference form of a model with its weights and kernels."""
     from meganeura.cli.commands.deploy import deployment
     from meganeura_runtime.export.mgb.compile import compiled_model
 
-    if not files:
+    if not files.weights:
         raise typer.BadParameter(NO_WEIGHTS, param_hint="--weights")
     require_numbers(stages.graph)
-    deployed = deployment(stages.elaboration, files, stages.rules)
+    deployed = deployment(stages.elaboration, files.weights, files.excused, stages.rules)
     return compiled_model(stages.program.model(), deployed.graph, deployed.values)
 
 

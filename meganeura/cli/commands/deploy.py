@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from meganeura.cli.options.model_options import (
+    AllowUnexpected,
     Changes,
     ConfiguredModel,
     DisabledRules,
+    allowed,
     configured,
     rewriting,
 )
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.elaborate.declarations.models import Elaboration
     from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
     from meganeura_runtime.export.deployment.inference_form import Deployment
+    from meganeura_runtime.io.weights import Allowed
 
 
 def deploy(
@@ -30,6 +33,7 @@ def deploy(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write them.")
     ],
+    allow_unexpected: AllowUnexpected = None,
     changes: Changes = None,
     disabled: DisabledRules = None,
 ) -> None:
@@ -40,7 +44,7 @@ def deploy(
     chosen = configured(model, changes)
     elaborated = elaborate_example(chosen)
     rules = rewriting(no_opt=False, disabled=disabled)
-    deployed = deployment(elaborated, weights, rules)
+    deployed = deployment(elaborated, weights, allowed(None, allow_unexpected), rules)
     deployed.write(output, elaborated.parameters)
     before = count(len(elaborated.parameters), "tensor")
     say(f"{chosen.name}: {before} become {len(deployed.names):,}")
@@ -57,13 +61,13 @@ def elaborate_example(chosen: ConfiguredModel) -> "Elaboration":
 
 
 def deployment(
-    elaborated: "Elaboration", files: list[Path], rules: "RewriteOptions"
+    elaborated: "Elaboration", files: list[Path], excused: "Allowed", rules: "RewriteOptions"
 ) -> "Deployment":
     """The inference form with the weights of files; a model that saw no data is warned of."""
     from meganeura_runtime.export.deployment.inference_form import deploy, looks_untrained
     from meganeura_runtime.io.weights import compare
 
-    values = compare(files, elaborated.parameters).read()
+    values = compare(files, elaborated.parameters, excused).read()
     if looks_untrained(elaborated.parameters, values):
         text = "warning: all running statistics are what they start as: was this model trained?"
         say(text, err=True)

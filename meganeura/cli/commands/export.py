@@ -5,7 +5,13 @@ from typing import Annotated
 
 import typer
 
-from meganeura.cli.options.model_options import Changes, WeightFiles, configured
+from meganeura.cli.options.model_options import (
+    AllowUnexpected,
+    Changes,
+    WeightFiles,
+    allowed,
+    configured,
+)
 from meganeura.cli.ui.console import count, say
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OLDEST_OPSET, OnnxOptions
 
@@ -22,6 +28,7 @@ def export(
     random_weights: Annotated[
         int | None, typer.Option(metavar="SEED", min=0, help="Untrained weights, to try things.")
     ] = None,
+    allow_unexpected: AllowUnexpected = None,
     opset: Annotated[
         int,
         typer.Option(min=OLDEST_OPSET, max=NEWEST_OPSET, help="The version of ONNX's operators."),
@@ -41,6 +48,8 @@ def export(
     if (weights is None) == (random_weights is None):
         text = "give the one or the other: an ONNX file holds weights"
         raise typer.BadParameter(text, param_hint="--weights or --random-weights")
+    if allow_unexpected and not weights:
+        raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
     from meganeura_runtime.export.onnx.export import export_onnx
     from meganeura_runtime.io.weights import compare, initial_values
 
@@ -49,7 +58,7 @@ def export(
     values = (
         initial_values(parameters, random_weights)
         if random_weights is not None
-        else compare(weights or (), parameters).read()
+        else compare(weights or (), parameters, allowed(None, allow_unexpected)).read()
     )
     options = OnnxOptions(opset, fold_batch_norm)
     exported = export_onnx(chosen.name, chosen.elaborate, values, output, options)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.ir.graph import Array
     from meganeura_runtime.export.mgb import Artefact
     from meganeura_runtime.export.mgb.training_form import Evaluation
+    from meganeura_runtime.io.weights import Allowed
     from meganeura_runtime.train.job import Job
 
 _AS_THEY_ARE = "a page takes the examples as its data has them"
@@ -30,7 +31,9 @@ WITHOUT = {
 """Settings that have to be what they are by default, and why."""
 
 
-def training_job(target: str, stages: Stages, weights: Sequence[Path] | None) -> "Job":
+def training_job(
+    target: str, stages: Stages, weights: Sequence[Path] | None, excused: "Allowed"
+) -> "Job":
     """The run that is compiled; raises `ProblemError` for what a compiled one does not do."""
     from meganeura_dsl import pipeline
     from meganeura_runtime.train.job import prepare
@@ -39,7 +42,7 @@ def training_job(target: str, stages: Stages, weights: Sequence[Path] | None) ->
     program = stages.program
     sizes = [f"{name}={number}" for name, number in stages.sizes.items()]
     overrides = [*sizes, *stages.changes, *rewriting_settings(stages.rules), "device=cpu"]
-    start = Start(tuple(weights)) if weights else None
+    start = Start(tuple(weights), excused) if weights else None
     folder = pipeline.find(target).path.parent
     job = prepare(program, program.train(), folder, overrides, start)
     _require_one_plan(job)

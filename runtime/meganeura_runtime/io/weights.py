@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -120,8 +121,16 @@ class WeightsMismatch(Problem, code="E0540", topic="weights"):
         return self.message(
             f"`{self.file}` is not of this model: {summary}",
             *remarks,
-            cure=Help("see what the model declares with", "meganeura abi MODEL"),
+            cure=self._cure(),
         )
+
+    def _cure(self) -> Help:
+        if self.missing or self.shapes or self.types:
+            return Help("see what the model declares with", "meganeura abi MODEL")
+        tops = (name.partition(".") for name in self.unexpected)
+        globs = dict.fromkeys(f"{top}.*" if dot else top for top, dot, _ in tops)
+        options = [f"--allow-unexpected '{glob}'" for glob in islice(globs, LISTED)]
+        return Help("leave what belongs to other models unused with", " ".join(options))
 
     def nearest(self, name: str) -> str | None:
         """The unexpected name most like a missing one, if one is like it at all."""
