@@ -21,6 +21,9 @@ class Precision(Enum):
     HIGH = 1
     HIGHEST = 2
 
+class DotAlgorithmPreset(Enum):
+    BF16_BF16_F32 = 1
+
 class GatherScatterMode(Enum):
     FILL_OR_DROP = 1
 
@@ -83,7 +86,7 @@ def dot(
     rhs: Array,
     *,
     dimension_numbers: tuple[tuple[_Axes, _Axes], tuple[_Axes, _Axes]],
-    precision: Precision,
+    precision: Precision | DotAlgorithmPreset,
     preferred_element_type: _Type,
 ) -> Array: ...
 def gather(

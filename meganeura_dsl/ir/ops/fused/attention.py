@@ -71,13 +71,17 @@ class Attention(ScaledProduct):
     def expand(self, build: Builder, operands: Sequence[Value]) -> tuple[Value, Value]:
         q, k, v, *mask = operands
         scores = self.scores_value(build, q, k, *mask)
+        weights = self.weights_value(build, scores)
         last = scores.type.rank - 1
-        weights = Softmax(last).expand(build, (scores,))
         mean = build.add(MatMul(), self.joined_value(build, weights), v)
         largest = build.add(StopGradient(), build.add(ReduceMax((last,)), scores))
         powers = build.add(Exp(), build.add(Sub(), scores, over_keys(build, largest, scores)))
         rows = build.add(Add(), largest, build.add(Log(), build.add(Sum((last,)), powers)))
         return self.parted_value(build, mean, q), rows
+
+    def weights_value(self, build: Builder, scores: Value) -> Value:
+        """What values are weighted by, of the scores in primitives."""
+        return Softmax(scores.type.rank - 1).expand(build, (scores,))
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
         q, k, v, *_ = operands
@@ -118,9 +122,16 @@ class AttentionGradient(ScaledProduct):
         )
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> tuple[Value, ...]:
-        q, k, v, dy, rows, level, *mask = operands
+        q, k, _, _, rows, _, *mask = operands
         scores = self.scores_value(build, q, k, *mask)
         weights = build.add(Exp(), build.add(Sub(), scores, over_keys(build, rows, scores)))
+        return self.expand_by(build, operands, weights)
+
+    def expand_by(
+        self, build: Builder, operands: Sequence[Value], weights: Value
+    ) -> tuple[Value, ...]:
+        """The expansion by weights that are there."""
+        q, k, v, dy, _, level, *mask = operands
         inner = build.add(MatMul(transpose_right=True), self.joined_value(build, dy), v)
         inner = self.parted_value(build, inner, q)
         inner = build.add(Sub(), inner, over_keys(build, level, inner))

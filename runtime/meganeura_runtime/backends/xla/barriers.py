@@ -9,7 +9,9 @@ XLA decides by a model of one kernel and its readers. It does not see that
   are computed before either is read;
 - updates of small parameters take no time but that of their launches. Kernels of one shape that
   read an array which is not a scalar become one kernel: so scalars that all of them read are spread
-  to such arrays first.
+  to such arrays first;
+- a residual which is read behind its norm, in an inference, can be stored by the kernel of that: it
+  would be added up anew by each of its readers, or by a kernel of its own.
 """
 
 from collections import defaultdict
@@ -17,12 +19,11 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import field
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value
-from meganeura_dsl.ir.ops import Broadcast, Constant
+from meganeura_dsl.ir.ops import Add, Broadcast, Constant, Sum
 from meganeura_dsl.ir.traits import PRODUCTS, Trait
 from meganeura_dsl.ir.types import TensorType, size_in_bytes
 from meganeura_dsl.startup.deferred_dataclass import dataclass
-from meganeura_runtime.backends.xla.lowering.contraction import is_cut
-from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
+from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics, upstream
 
 SMALL = 1 << 15
 """Bytes of a parameter up to which its update takes no longer than its launch."""
@@ -41,8 +42,9 @@ class Barriers:
 
     @staticmethod
     def of(graph: Graph, numerics: Numerics) -> "Barriers":
-        """Those of a training step on one GPU."""
-        together = {each: group for group in _of_one_cotangent(graph, numerics) for each in group}
+        """Those of a step on one GPU."""
+        groups = _of_one_cotangent(graph, numerics) if graph.updates else _of_rows(graph, numerics)
+        together = {each: group for group in groups for each in group}
         return Barriers(together, dict(_shared(graph)))
 
 
@@ -51,18 +53,73 @@ def _of_one_cotangent(graph: Graph, numerics: Numerics) -> Iterator[tuple[int, .
     positions = {value.id: position for position, value in enumerate(graph.values)}
     products = [value for value in graph.values if value.op.traits & PRODUCTS]
     found: defaultdict[int, list[int]] = defaultdict(list)
+    passed_on = upstream(graph)
     for value in products:
-        if numerics.stored[value.id] != BFLOAT16 and not is_cut(value.type):
+        if value.id not in passed_on and not numerics.is_cut(value):
             # Of x and dy the latter is computed from the former.
             cotangent = max(map(_source, value.operands), key=lambda each: positions[each.id])
             found[cotangent.id].append(value.id)
     for value in products:
-        if numerics.stored[value.id] == BFLOAT16 and _reads_updated(value, graph):
+        if value.id in passed_on and _reads_updated(value, graph):
             for source in map(_source, value.operands):
                 if source.id in found:
                     found[source.id].append(value.id)
                     break  # a product is computed with those of one cotangent
     return map(tuple, found.values())
+
+
+def _of_rows(graph: Graph, numerics: Numerics) -> Iterator[tuple[int, int]]:
+    """Each residual that is read behind it too, with the norm of its rows that products read."""
+    readers: defaultdict[int, list[Value]] = defaultdict(list)
+    for value in graph.values:
+        for operand in value.operands:
+            readers[operand.id].append(value)
+    for value in graph.values:
+        if not _is_stored(value, numerics) or value.op.traits & PRODUCTS:
+            continue
+        if not any(each.op.traits & PRODUCTS for each in _reading(value, readers)):
+            continue
+        sources, between = _computed_from(value, numerics)
+        if len(sources) != 1 or not any(map(_is_of_rows, between)):
+            continue
+        (source,) = sources
+        if isinstance(source.op, Add) and {*readers[source.id]} - {*between, value}:
+            yield source.id, value.id
+
+
+def _is_stored(value: Value, numerics: Numerics) -> bool:
+    return numerics.stored[value.id] == BFLOAT16
+
+
+def _reading(value: Value, readers: Mapping[int, list[Value]]) -> Iterator[Value]:
+    """What reads a value, as it is or viewed."""
+    for each in readers[value.id]:
+        if Trait.VIEW in each.op.traits:
+            yield from _reading(each, readers)
+        else:
+            yield each
+
+
+def _computed_from(value: Value, numerics: Numerics) -> tuple[set[Value], set[Value]]:
+    """The values in bfloat16 that a value is computed from, and what lies between."""
+    sources: set[Value] = set()
+    between: set[Value] = set()
+    left = [*value.operands]
+    while left:
+        each = left.pop()
+        if each in between or isinstance(each.op, Leaf):
+            continue
+        if _is_stored(each, numerics):
+            sources.add(each)
+        else:
+            between.add(each)
+            left += each.operands
+    return sources, between
+
+
+def _is_of_rows(value: Value) -> bool:
+    """Whether a value is the sums of rows."""
+    return isinstance(value.op, Sum) and value.op.axes == (value.operands[0].type.rank - 1,)
 
 
 def _source(value: Value) -> Value:

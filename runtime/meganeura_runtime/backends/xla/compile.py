@@ -1,6 +1,7 @@
 """A graph compiled for where its arrays lie."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 
@@ -17,6 +18,7 @@ from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.loop_bodies import with_bodies
 from meganeura_runtime.backends.base import leaf_types
+from meganeura_runtime.backends.xla.attention_weights import with_kept_weights
 from meganeura_runtime.backends.xla.barriers import Barriers
 from meganeura_runtime.backends.xla.compiler_options import (
     compiler_options,
@@ -26,7 +28,8 @@ from meganeura_runtime.backends.xla.cudnn import create_handles
 from meganeura_runtime.backends.xla.element_types import jax_type
 from meganeura_runtime.backends.xla.failures import explained
 from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention, is_taken
-from meganeura_runtime.backends.xla.layouts import layout_of
+from meganeura_runtime.backends.xla.layouts import columns_first, layout_of
+from meganeura_runtime.backends.xla.lowering.contraction import has_even_columns
 from meganeura_runtime.backends.xla.lowering.table import IN_BFLOAT16, ON_ONE_GPU, Lowering
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
 from meganeura_runtime.backends.xla.one_pass_variance import with_one_pass_variances
@@ -54,6 +57,8 @@ class Program:
         """The program of any graph; raises `ProblemError` for an op that is not supported."""
         if precision is ComputePrecision.BF16 and placement.platform != "cpu":
             graph = fuse_attention(graph, CUDNN, is_taken)
+        if precision is not ComputePrecision.BF16:
+            graph = with_kept_weights(graph)
         graph = _lowered(graph)
         if precision is ComputePrecision.BF16:
             graph = with_one_pass_variances(graph, _rounded(graph))
@@ -85,7 +90,18 @@ class Program:
     @cached_property
     def numerics(self) -> Numerics:
         """The floats of its values."""
-        return Numerics.of(self.graph, self.precision)
+        found = Numerics.of(self.graph, self.precision)
+        return replace(found, is_on_one_gpu=self._is_on_one_gpu)
+
+    @property
+    def given(self) -> dict[str, Sharding | Format]:
+        """Where each output lies, and in which order of its axes if not in rows."""
+        found: dict[str, Sharding | Format] = {}
+        for name, value in self.graph.outputs.items():
+            sharding = self.placement.given(name, value.type)
+            is_turned = self.numerics.has_odd_rows(value) and has_even_columns(value)
+            found[name] = Format(columns_first(value.type), sharding) if is_turned else sharding
+        return found
 
     @cached_property
     def copies(self) -> Arguments:
@@ -122,7 +138,7 @@ class Program:
     def compiled(self) -> Compiled:
         """The step as a program of the devices, but for counters; raises `DeviceError`."""
         jitted, arguments = self._traceable(
-            without_updates(self.graph, self.counters), self.formats
+            without_updates(self.graph, self.counters), self.formats, self.given
         )
         options = compiler_options(self.graph, self.precision, self.placement)
         with explained():
@@ -132,21 +148,21 @@ class Program:
 
     def exported(self) -> str:
         """The step in StableHLO, which has no layouts."""
-        jitted, arguments = self._traceable(self.graph, self.persistent)
+        jitted, arguments = self._traceable(self.graph, self.persistent, {})
         return export.export(jitted)(*arguments).mlir_module()
 
     @property
     def _lowerings(self) -> Mapping[type[Op], Lowering]:
         """The ops that are lowered otherwise here."""
-        if self.precision is not ComputePrecision.BF16:
-            return {}
-        return {**IN_BFLOAT16, **ON_ONE_GPU} if self._is_on_one_gpu else IN_BFLOAT16
+        is_narrow = self.precision is ComputePrecision.BF16
+        return {
+            **(IN_BFLOAT16 if is_narrow else {}),
+            **(ON_ONE_GPU if self._is_on_one_gpu else {}),
+        }
 
     @property
     def _barriers(self) -> Barriers:
-        is_narrow = self.precision is ComputePrecision.BF16
-        is_training = bool(self.graph.updates)
-        if not (is_narrow and is_training and self._is_on_one_gpu):
+        if not self._is_on_one_gpu:
             return Barriers()
         return Barriers.of(self.graph, self.numerics)
 
@@ -155,7 +171,10 @@ class Program:
         return isinstance(self.placement, OneDevice) and self.placement.platform == "gpu"
 
     def _traceable(
-        self, graph: Graph, formats: Mapping[str, Format] | Mapping[str, Sharding]
+        self,
+        graph: Graph,
+        formats: Mapping[str, Format] | Mapping[str, Sharding],
+        given: Mapping[str, Sharding | Format],
     ) -> tuple[Wrapped, tuple[Arguments, Arguments, Arguments]]:
         """The function (updated, constant, fed) to outputs and updates, and its arguments.
 
@@ -168,7 +187,8 @@ class Program:
         for name, each in self.copies.items():
             (updated if name in graph.updates else constant)[copy_of(name)] = each
         outputs = {
-            name: self.placement.given(name, value.type) for name, value in graph.outputs.items()
+            name: given.get(name, self.placement.given(name, value.type))
+            for name, value in graph.outputs.items()
         }
         updates = {name: formats[name] for name in graph.updates}
         updates |= {copy_of(name): formats[name] for name in graph.updates if name in self.copies}

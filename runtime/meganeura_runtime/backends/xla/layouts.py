@@ -8,6 +8,15 @@ KERNEL = 4
 """Axes of the kernel of a convolution of images: [out, in, h, w]."""
 
 
+def columns_first(of: TensorType) -> Layout:
+    """With the last axis as the slowest.
+
+    The rows of logits seldom begin at multiples of 16 bytes, their columns mostly do: so a product
+    of cuBLAS writes them.
+    """
+    return Layout((of.rank - 1, *range(of.rank - 1)))
+
+
 def layout_of(of: TensorType, platform: str) -> Layout:
     """Row-major, but of kernels on a GPU, which have their input channels last.
 

@@ -30,6 +30,7 @@ from meganeura_dsl.ir.ops import (
     Broadcast,
     Constant,
     Input,
+    MatMul,
     MaxPoolGradient,
     Parameter,
     RandomBits,
@@ -44,7 +45,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.xla.element_types import jax_type
-from meganeura_runtime.backends.xla.lowering.contraction import Arithmetic
+from meganeura_runtime.backends.xla.lowering.contraction import Arithmetic, is_cut
 from meganeura_runtime.backends.xla.lowering.table import MOVES
 
 VIEWS = (Reshape, Slice, Transpose)
@@ -65,6 +66,8 @@ class Numerics:
     """Such parameters with their elements moved, which products alone read."""
     is_aligned: bool = False
     """Whether long axes of products are aligned: in training, where no output is to be cut."""
+    is_on_one_gpu: bool = False
+    """Whether one GPU computes them."""
 
     @staticmethod
     def of(graph: Graph, precision: ComputePrecision) -> "Numerics":
@@ -83,6 +86,24 @@ class Numerics:
         """Whether a value reads the copies of parameters."""
         return _takes_copies(value) or value.id in self.moved
 
+    def has_odd_rows(self, value: Value) -> bool:
+        """Whether a GPU gives long axes of a product that are no multiples as they are.
+
+        XLA pads both factors of such a product, and copies what it gives to where it belongs.
+        """
+        return (
+            self.is_on_one_gpu
+            and self.precision is ComputePrecision.BF16
+            and not self.is_aligned
+            and isinstance(value.op, MatMul)
+            and self.stored[value.id] == FLOAT32
+            and is_cut(value.type)
+        )
+
+    def is_cut(self, value: Value) -> bool:
+        """Whether a product is a part of one whose long axes are aligned."""
+        return self.is_aligned and is_cut(value.type)
+
     def computed_in(self, value: Value) -> str:
         """The floats that a value is computed in, for people."""
         if value.op.traits & PRODUCTS:
@@ -94,6 +115,8 @@ class Numerics:
     def arithmetic(self, value: Value) -> Arithmetic:
         """What a contraction computes in."""
         result = self.stored[value.id]
+        if self.has_odd_rows(value):
+            return Arithmetic(BFLOAT16, FLOAT32, lax.Precision.DEFAULT, has_odd_rows=True)
         sums = result if result == BFLOAT16 else FLOAT32
         if value.type.dtype is DType.F16:
             # cuDNN sums convolutions of halves in float32, and what runs on a CPU does not.
@@ -102,16 +125,17 @@ class Numerics:
             return Arithmetic(operands, sums, lax.Precision.HIGHEST)
         match self.precision:
             case ComputePrecision.F32:
-                return Arithmetic(FLOAT32, sums, lax.Precision.HIGHEST)
+                exactness = lax.Precision.HIGHEST
             case ComputePrecision.TF32:
-                return Arithmetic(FLOAT32, sums, lax.Precision.DEFAULT)
+                exactness = lax.Precision.DEFAULT
             case ComputePrecision.BF16:
                 return Arithmetic(BFLOAT16, sums, lax.Precision.DEFAULT, self.is_aligned)
+        return Arithmetic(FLOAT32, sums, exactness, sums_taps=self.is_on_one_gpu)
 
 
 def _rounded(graph: Graph) -> frozenset[int]:
     """The values of float32 that are stored in bfloat16."""
-    needed = _upstream(graph)
+    needed = upstream(graph)
     varying = _varying(graph)
     readers = _readers(graph)
     wanted = {*_between(graph, needed), *_read(graph, varying)}
@@ -189,7 +213,7 @@ def _is_parameter(value: Value) -> bool:
     return isinstance(value.op, Parameter) and value.type.dtype is DType.F32
 
 
-def _upstream(graph: Graph) -> frozenset[int]:
+def upstream(graph: Graph) -> frozenset[int]:
     """What some contraction depends on."""
     found: set[int] = set()
     for value in reversed(graph.values):

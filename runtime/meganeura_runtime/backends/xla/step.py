@@ -17,7 +17,7 @@ from jax.sharding import Sharding
 from meganeura_dsl.ir.graph import Graph, Leaf, Op, Value, by_application
 from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, Loop, stack
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
-from meganeura_dsl.ir.traits import Trait
+from meganeura_dsl.ir.traits import PRODUCTS, Trait
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.xla.attention_ops import (
@@ -153,7 +153,8 @@ class _Trace:
             if value.id in self.barriers.shared:
                 self._share(value, self.barriers.shared[value.id])
             if value.id in self.barriers.together:
-                self.products[value.id] = arrays[value.index]
+                is_product = bool(value.op.traits & PRODUCTS)
+                self.products[value.id] = arrays[0] if is_product else self.found[value.id]
                 group = self.barriers.together[value.id]
                 self.found.update(_together(group, self.products, self.numerics))
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import jax
 import numpy as np
-from jax.experimental.layout import Format
+from jax.experimental.layout import Format, Layout
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from meganeura_dsl.ir.graph import Array
@@ -50,6 +50,15 @@ def placed_parts(
             shardings[name], np.array(arrays[name])
         )
     return placed
+
+
+def in_rows(array: jax.Array) -> jax.Array:
+    """What one device gave with its last axis as the fastest, put so by the device."""
+    rows = Layout(tuple(range(array.ndim)))
+    if not array.is_fully_addressable or array.format.layout.major_to_minor == rows.major_to_minor:
+        return array
+    with explained():
+        return jax.device_put(array, Format(rows, array.sharding))
 
 
 def on_host(array: jax.Array) -> Array:

@@ -7,7 +7,7 @@ import pytest
 
 from meganeura_dsl.ir.graph import Builder, Graph, Value
 from meganeura_dsl.ir.interpreter import evaluate
-from meganeura_dsl.ir.ops import Add, Input, Mul, Sum
+from meganeura_dsl.ir.ops import Add, Input, Log, Mul, Sum
 from meganeura_dsl.ir.ops.fused.attention import Attention, AttentionGradient
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
@@ -18,6 +18,7 @@ from meganeura_runtime.backends.xla.attention_ops import (
     LibraryAttention,
     LibraryAttentionGradient,
 )
+from meganeura_runtime.backends.xla.attention_weights import with_kept_weights
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.device import XlaDevice
 from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention, is_taken
@@ -106,6 +107,47 @@ def test_what_looks_into_an_attention_keeps_it() -> None:
     mask = build.add(Input("mask", DType.F32, (1, 2, 4, 4)))
     masked = build.graph({"mean": build.add(PLAIN, q, k, v, mask)})
     assert LibraryAttention not in kinds(taken(masked))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_gradients_read_the_weights_of_their_attention(form: str) -> None:
+    graph = step(*FORMS[form])
+    found = with_kept_weights(graph)
+    assert AttentionGradient not in kinds(found)
+    generator = np.random.default_rng(0)
+    feeds = {
+        value.op.name: generator.standard_normal(concrete_shape(value.type.shape), np.float32)
+        for value in graph.values
+        if isinstance(value.op, Input)
+    }
+    expected = evaluate(graph, feeds).outputs
+    for name, value in evaluate(found, feeds).outputs.items():
+        np.testing.assert_allclose(value, expected[name], 1e-5, 1e-6)
+    device = choose_device("xla:cpu")
+    assert isinstance(device, XlaDevice)
+    placement = device.program(graph).placement
+    assert Log not in kinds(Program.of(graph, ComputePrecision.F32, placement).graph)
+    assert Log in kinds(Program.of(graph, ComputePrecision.BF16, placement).graph)
+
+
+def test_a_gradient_of_other_scores_recomputes_its_weights() -> None:
+    build = Builder()
+    q, k, v, dy, mask = (
+        build.add(Input(name, DType.F32, (1, 2, 4, width)))
+        for name, width in (("q", 8), ("k", 8), ("v", 8), ("dy", 8), ("mask", 4))
+    )
+    mean, rows = build.add_all(PLAIN, q, k, v, mask)
+    level = build.add(Sum((3,)), build.add(Mul(), dy, mean))
+
+    def is_kept(op: AttentionGradient, *operands: Value) -> bool:
+        graph = build.graph({"dq": build.add(op, *operands)})
+        return AttentionGradient not in kinds(with_kept_weights(graph))
+
+    assert is_kept(PLAIN.gradient, q, k, v, dy, rows, level, mask)
+    assert not is_kept(PLAIN.gradient, q, k, v, dy, rows, level)
+    assert not is_kept(PLAIN.gradient, q, v, v, dy, rows, level, mask)
+    assert not is_kept(PLAIN.gradient, q, k, v, dy, level, level, mask)
+    assert not is_kept(AttentionGradient(0.4, causal=False), q, k, v, dy, rows, level, mask)
 
 
 def taken(graph: Graph) -> Graph:

@@ -62,6 +62,17 @@ def images() -> Graph:
     return training_step(build.graph({"loss": loss}), TrainingSettings(Sgd(lr=0.01)))
 
 
+def normed() -> Graph:
+    """A residual of a product, what lies between its rows and their sums, and both read again."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (4, 8)))
+    a, b = (build.add(Parameter(name, DType.F32, (8, 8), "param")) for name in "ab")
+    residual = build.add(Add(), x, build.add(MatMul(), build.add(Tanh(), x), a))
+    sums = build.add(Broadcast((4, 8), (0,)), build.add(Sum((1,)), residual))
+    norm = build.add(Mul(), residual, sums)
+    return build.graph({"loss": build.add(Add(), build.add(MatMul(), norm, b), residual)})
+
+
 def groups(graph: Graph) -> list[list[str]]:
     """What is computed together, as kinds and shapes."""
     found = Barriers.of(graph, Numerics.of(graph, BF16)).together
@@ -81,6 +92,13 @@ def test_both_products_of_a_cotangent_are_computed_before_either_is_read() -> No
         ["ConvWeightGradient f32[4, 3, 3, 3]"],
     ]
     assert {ConvInputGradient, ConvWeightGradient} <= {type(each.op) for each in images().values}
+
+
+def test_a_residual_is_stored_beside_the_norm_of_its_rows() -> None:
+    assert groups(normed()) == [["Add f32[4, 8]", "Mul f32[4, 8]"]]
+    text = Program.of(normed(), BF16, gpu()).exported()
+    (barrier,) = [line for line in text.splitlines() if BARRIER in line]
+    assert barrier.count("tensor<4x8xbf16>") == 2
 
 
 def test_what_is_cut_of_an_aligned_product_has_its_own_barrier() -> None:
@@ -115,7 +133,7 @@ def test_updates_of_small_parameters_of_one_shape_read_one_array() -> None:
 
 @pytest.mark.parametrize(
     ("precision", "placement", "count"),
-    [(BF16, gpu(), 7), (F32, gpu(), 0), (BF16, OneDevice(named("xla:cpu")), 0)],
+    [(BF16, gpu(), 7), (F32, gpu(), 7), (F32, OneDevice(named("xla:cpu")), 0)],
 )
 def test_barriers_are_those_of_a_training_on_one_gpu(
     precision: ComputePrecision, placement: OneDevice, count: int
@@ -128,7 +146,9 @@ def test_barriers_are_those_of_a_training_on_one_gpu(
     assert BARRIER not in Program.of(inference, precision, placement).exported()
 
 
-@pytest.mark.parametrize("graph", [layers(), images()], ids=["layers", "images"])
+@pytest.mark.parametrize(
+    "graph", [layers(), images(), normed()], ids=["layers", "images", "normed"]
+)
 def test_barriers_change_no_result(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_module, "create_handles", lambda _: None)
     generator = np.random.default_rng(0)

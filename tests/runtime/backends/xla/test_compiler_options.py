@@ -19,6 +19,7 @@ from meganeura_runtime.backends.xla.compiler_options import (
     CUDA_GRAPHS,
     IN_PLACE,
     LIBRARIES,
+    ROWS_TOGETHER,
     compiler_options,
     count_convolutions,
 )
@@ -26,7 +27,7 @@ from meganeura_runtime.backends.xla.devices import named
 from meganeura_runtime.backends.xla.placement import AXIS, OneDevice, SeveralDevices
 from tests.scans import forward
 
-BF16, F32 = ComputePrecision.BF16, ComputePrecision.F32
+BF16, F32, TF32 = ComputePrecision.BF16, ComputePrecision.F32, ComputePrecision.TF32
 LOOP = """
 block Net()(x: [n, s, 3, 6, 6]) -> [n, 3, 6, 6]:
   h = zeros([n, 3, 6, 6])
@@ -72,16 +73,17 @@ def convolution() -> Graph:
     [
         (64, True, BF16, True),
         (64, False, BF16, True),
-        (4099, True, BF16, True),
-        (4099, False, BF16, False),
-        (4104, False, BF16, True),
-        (64, True, F32, False),
+        (4099, False, BF16, True),
+        (64, True, F32, True),
+        (64, True, TF32, False),
     ],
 )
-def test_products_are_those_of_libraries_but_for_odd_rows_of_an_inference(
+def test_products_are_those_of_libraries_but_for_tf32(
     size: int, precision: ComputePrecision, *, trains: bool, has_libraries: bool
 ) -> None:
     found = compiler_options(step(size, trains=trains), precision, gpu())
+    is_narrow = precision is BF16 and not trains
+    assert (ROWS_TOGETHER.items() <= found.items()) == is_narrow
     assert CUDA_GRAPHS.items() <= found.items()
     assert (LIBRARIES.items() <= found.items()) == has_libraries
     assert not compiler_options(step(size, trains=trains), F32, OneDevice(named("xla:cpu")))
@@ -134,7 +136,7 @@ def test_convolutions_are_launched_by_cuda_graphs(precision: ComputePrecision) -
 
 @pytest.mark.parametrize(
     ("precision", "placement", "is_cut"),
-    [(BF16, gpu(), True), (F32, gpu(), False), (BF16, OneDevice(named("xla:cpu")), False)],
+    [(BF16, gpu(), True), (F32, gpu(), True), (F32, OneDevice(named("xla:cpu")), False)],
 )
 def test_sums_are_cut_on_one_gpu(
     precision: ComputePrecision, placement: OneDevice, *, is_cut: bool

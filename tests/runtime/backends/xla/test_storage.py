@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.layout import Format
+from jax.sharding import Sharding
 
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
 from meganeura_dsl.ir.ops import (
@@ -28,13 +30,19 @@ from meganeura_dsl.ir.ops import (
     Where,
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.xla import compile as compile_module
+from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.device import XlaDevice
+from meganeura_runtime.backends.xla.devices import named
 from meganeura_runtime.backends.xla.layouts import layout_of
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
+from meganeura_runtime.backends.xla.placement import OneDevice
+from meganeura_runtime.backends.xla.session import XlaSession
+from tests.runtime.backends.xla.test_compiler_options import gpu
 
 BF16, F32 = ComputePrecision.BF16, ComputePrecision.F32
 CHANNELS_LAST = (0, 2, 3, 1)
@@ -133,6 +141,86 @@ def test_long_axes_are_aligned_and_nothing_is_added() -> None:
     assert "4104" in device(BF16).program(training).exported()
     assert "4104" not in device(BF16).program(inference).exported()
     assert "4104" not in device(F32).program(training).exported()
+
+
+def test_odd_rows_of_an_inference_lie_in_columns_on_one_gpu() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2, 8, 8)))
+    last = build.add(Input("last", DType.F32, (2, 8, 4099)))
+    table = build.add(Parameter("table", DType.F32, (4099, 8), "param"))
+    logits = build.add(MatMul(transpose_right=True), x, table)
+    graph = build.graph({"logits": logits, "change": build.add(Sub(), logits, last)})
+    kept = {"table": numbers(4099, 8, seed=1)}
+    feeds = {"x": numbers(2, 8, 8), "last": numbers(2, 8, 4099, seed=2)}
+
+    def results(placement: OneDevice) -> tuple[Format | Sharding, list[Array]]:
+        with XlaSession(Program.of(graph, BF16, placement)) as session:
+            session.load(kept)
+            first = [session.step(feeds)[name] for name in ("logits", "change")]
+            second = session.follow({"x": feeds["x"]}, {"last": "logits"})
+            return session.program.given["logits"], [*first, second["change"]]
+
+    given, expected = results(OneDevice(named("xla:cpu")))
+    assert isinstance(given, Sharding)
+    given, found = results(gpu())
+    assert isinstance(given, Format)
+    assert given.layout.major_to_minor == (2, 0, 1)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    assert not found[-1].any()
+    assert "lhs_precision_type = bf16" in Program.of(graph, BF16, gpu()).exported()
+
+
+@pytest.mark.parametrize(
+    ("op", "size"),
+    [
+        (ConvWeightGradient((1, 1), (3, 3), (1, 1), 3, kernel=(7, 7)), 9),
+        (ConvWeightGradient((2, 1), (1, 3), (1, 2), 3, kernel=(6, 5)), 12),
+    ],
+)
+def test_gradients_of_large_depthwise_kernels_are_sums_of_taps_on_one_gpu(
+    op: ConvWeightGradient, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compile_module, "create_handles", lambda _: None)
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2, 3, size, size)))
+    w = build.add(Parameter("w", DType.F32, (3, 1, *op.kernel), "param"))
+    y = build.add(Conv(op.stride, op.padding, op.dilation, 3), x, w)
+    graph = build.graph({"dw": build.add(op, x, build.add(Mul(), y, y))})
+    feeds, kept = (
+        {"x": numbers(2, 3, size, size)},
+        {"w": numbers(*concrete_shape(w.type.shape), seed=1)},
+    )
+
+    def gradient(placement: OneDevice) -> tuple[int, Array]:
+        program = Program.of(graph, F32, placement)
+        with XlaSession(program) as session:
+            session.load(kept)
+            found = np.asarray(session.step(feeds)["dw"])
+        return program.exported().count("stablehlo.convolution"), found
+
+    convolutions, expected = gradient(OneDevice(named("xla:cpu")))
+    assert convolutions == 2
+    convolutions, found = gradient(gpu())
+    assert convolutions == 1
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+
+
+def test_cudnn_has_gradients_of_other_kernels() -> None:
+    for kernel, groups in (((5, 5), 3), ((7, 7), 1)):
+        build = Builder()
+        x = build.add(Input("x", DType.F32, (2, 3, 9, 9)))
+        op = ConvWeightGradient((1, 1), (0, 0), (1, 1), groups, kernel=kernel)
+        dy = build.add(Input("dy", DType.F32, (2, 3, 10 - kernel[0], 10 - kernel[1])))
+        graph = build.graph({"dw": build.add(op, x, dy)})
+        assert "stablehlo.convolution" in Program.of(graph, F32, gpu()).exported()
+    for precision in (F32, BF16):
+        build = Builder()
+        x = build.add(Input("x", DType.F32, (2, 3, 9, 9)))
+        dy = build.add(Input("dy", DType.F32, (2, 3, 3, 3)))
+        op = ConvWeightGradient((1, 1), (0, 0), (1, 1), 3, kernel=(7, 7))
+        text = Program.of(build.graph({"dw": build.add(op, x, dy)}), precision, gpu()).exported()
+        assert ("stablehlo.convolution" in text) == (precision is BF16)
 
 
 def statistics(axes: tuple[int, ...], *, trains: bool, divisor: int = 64) -> Graph:

@@ -120,7 +120,7 @@ FUSED: Mapping[type[Op], Lowering] = {CrossEntropy: reduction.cross_entropy}
 IN_BFLOAT16: Mapping[type[Op], Lowering] = {Tanh: elementwise.tanh_by_exponential}
 """What computes in float32 otherwise where results are stored in bfloat16."""
 ON_ONE_GPU: Mapping[type[Op], Lowering] = {Sum: reduction.sum_by_parts}
-"""What computes otherwise on one GPU where results are stored in bfloat16."""
+"""What computes otherwise on one GPU."""
 
 LOWERED = frozenset((*MOVES, *CONTRACTIONS, *COMPUTES, *FUSED, Scan))
 """Every op that is lowered; the rounds of a `Scan` are a step function of their own."""
