@@ -35,6 +35,8 @@ def _dataclass(cls: type | None = None, /, **options: bool) -> object:
         return _compiled(cls, options)
     setattr(cls, _FIELDS, _Pending(cls, options))
     _defer(cls, "__init__", _init_of_compiled)
+    if not hasattr(cls, "__setstate__"):
+        setattr(cls, "__setstate__", _setstate)  # noqa: B010  as `cls` is any class
     return cls
 
 
@@ -94,6 +96,12 @@ def _defer(cls: type, name: str, write: _Write) -> None:
         return method(self_, *given, **named)
 
     setattr(cls, name, first_call)
+
+
+def _setstate(self: object, state: Mapping[str, object]) -> None:
+    """Give an unpickled object, which may be the first of its class, its fields."""
+    getattr(self, _FIELDS)
+    vars(self).update(state)
 
 
 def _init_of_compiled(cls: type) -> _Method:

@@ -1,6 +1,7 @@
 """A dataclass is compiled with its first object, and is what the standard library makes of it."""
 
 import dataclasses
+import pickle
 import sys
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -204,6 +205,37 @@ def test_objects_are_those_of_the_standard_library(name: str) -> None:
         return [outcome(each) for each in actions]
 
     assert told(dataclass) == told(dataclasses.dataclass)
+
+
+@dataclass(frozen=True)
+class Before:
+    """The base of a class of which an object is unpickled before one is made."""
+
+    x: int
+
+
+@dataclass(frozen=True)
+class Late(Before):
+    """That class."""
+
+    y: list[int] = field(default_factory=list[int])
+
+
+@dataclasses.dataclass(frozen=True)
+class Twin:
+    """Its twin."""
+
+    x: int
+    y: list[int]
+
+
+def test_the_first_object_may_be_unpickled() -> None:
+    pickled = pickle.dumps(Twin(3, [4])).replace(b"Twin", b"Late")
+    assert not is_compiled(Late)
+    one, same = pickle.loads(pickled), pickle.loads(pickled)  # noqa: S301  our own
+    assert one == same
+    assert repr(one) == "Late(x=3, y=[4])"
+    assert pickle.loads(pickle.dumps(one)) == Late(3, [4])  # noqa: S301  our own
 
 
 def test_an_object_in_itself_is_shown() -> None:
