@@ -35,6 +35,9 @@ STARTS_PROCESSES = {
     ROOT / "runtime/meganeura_runtime/importing/onnx/onnx_process.py",
 }
 """The modules that do: our own interpreter, a module of ours, no word from a file."""
+WRITES_METHODS = ROOT / "meganeura_dsl/startup/deferred_dataclass.py"
+"""The module that calls `exec`, once, as `dataclasses` does: the text is our own, with the names of
+the fields of a class that stands in a module; no word of it is from a file."""
 PROGRAM = """\
 train fit(x: [batch, 2]):
   minimize mean(x |> fc: linear(1))
@@ -54,11 +57,12 @@ def nodes() -> Iterator[tuple[Path, ast.AST]]:
 
 def test_nothing_evaluates_text() -> None:
     seen = 0
+    evaluating: list[tuple[Path, str]] = []
     for path, node in nodes():
         seen += 1
         match node:
-            case ast.Call(func=ast.Name(id=name)):
-                assert name not in FORBIDDEN_CALLS, f"{path} calls {name}"
+            case ast.Call(func=ast.Name(id=name)) if name in FORBIDDEN_CALLS:
+                evaluating.append((path, name))
             case ast.Import(names=names):
                 found = {each.name.partition(".")[0] for each in names}
                 if path in STARTS_PROCESSES:
@@ -70,6 +74,7 @@ def test_nothing_evaluates_text() -> None:
                 assert value is False, f"{path} allows pickle"
             case _:
                 pass
+    assert evaluating == [(WRITES_METHODS, "exec")]
     assert seen > 10_000
 
 
