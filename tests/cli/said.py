@@ -119,6 +119,7 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--log", "csv"), ("--log", "none"), ("--resume", "run"), ("--no-tuned",)),
         *(("--allow-unexpected", "more*"), ("--rename", r"t\.(.*)=\1"), ("--prefix", "t.")),
         *(("--disable-rule", "relu"), ("--profile", "t.json"), ("--set", "batch=1.5")),
+        *(("--set", "devices=3"), ("--set", "steps=1"), ("--set", "no=1"), ("--seed", "-1")),
         *(("--coordinator", "here:1"), ("--hosts", "2"), ("--host", "1")),
     ),
     ("gradcheck", "p.mgn", "--examples", "2"): (

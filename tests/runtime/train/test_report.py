@@ -228,6 +228,10 @@ def test_records_are_read_as_they_are_added(tmp_path: Path) -> None:
     records.read()
     assert (len(records.curves[0].steps), records.last_step) == (1, 1)
     assert records.curve("epoch", "loss") is None
+    other.write_text(json.dumps(step(1, loss=3.0)) + "\nno json\n")
+    other.replace(path)
+    with pytest.raises(ProblemError, match=r"E0621.*line 2"):
+        records.read()
 
 
 @pytest.mark.parametrize("line", ["no json", "[]", '{"kind": "step"}', '{"step": 3}', "[" * 9999])

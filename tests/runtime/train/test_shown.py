@@ -10,7 +10,7 @@ from PIL import Image
 from safetensors.numpy import load_file
 
 import meganeura
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import ArgMax, Cast, Compare, Input
@@ -31,6 +31,43 @@ SHOWING = PROGRAM.replace(
     "  show points = x |> rearrange([n, 2 * c] -> [n, 2, c])\n"
     "  show confusion = confusion_matrix(logits, y)\n",
 )
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_shown"),
+    [
+        *(((2, channels, 6, 6), channels in (1, 3)) for channels in (1, 2, 3, 4)),
+        *(((2, 6, 5, channels), channels in (1, 3)) for channels in (1, 2, 3, 4)),
+        *(((2, 5, 6), True), ((5, 6), True), ((2, 6), True), ((6,), False), ((), False)),
+        ((2, 1, 3, 6, 6), False),
+    ],
+)
+def test_pictures_and_matrices_are_shown(
+    shape: tuple[int, ...], *, is_shown: bool, tmp_path: Path
+) -> None:
+    sizes = ", ".join(map(str, shape))
+    text = (
+        "train fit(x: [batch, 3]):\n"
+        "  minimize mean(x |> fc: linear(2))\n"
+        f"  show picture = expand(mean(x), [] -> [{sizes}])\n"
+        "  run:\n    batch = 2\n    steps = 1\n    optimizer = sgd(lr=0.1)\n"
+    )
+    (tmp_path / "fit.mgn").write_text(text)
+    if is_shown:
+        meganeura.load(str(tmp_path / "fit.mgn"))
+    else:
+        with pytest.raises(ProblemsError, match="E0623"):
+            meganeura.load(str(tmp_path / "fit.mgn"))
+
+
+def test_a_matrix_of_the_batch_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "fit.mgn").write_text(
+        "train fit(x: [batch, 3]):\n  minimize mean(x |> fc: linear(2))\n"
+        "  show matrix = 2 * x\n"
+        "  run:\n    batch = 2\n    steps = 1\n    optimizer = sgd(lr=0.1)\n"
+    )
+    with pytest.raises(ProblemsError, match="E0623"):
+        meganeura.load(str(tmp_path / "fit.mgn"))
 
 
 def test_a_run_writes_what_its_program_shows(workspace: Workspace) -> None:
