@@ -2,7 +2,10 @@
 
 `dataclass` of the standard library writes six methods for a class and compiles each, which takes
 0.3 ms or more. A process that checks a program defines some three hundred dataclasses, as a rule
-makes objects of a hundred, and compares those of few.
+makes objects of a hundred, and compares those of few: 0.11 of the 0.34 s of processor time of
+`meganeura check digits_mlp`.
+
+No class has an `InitVar`: `__init__` takes fields.
 """
 
 import dataclasses
