@@ -37,6 +37,7 @@ from meganeura_runtime.export.mgb.container import KEY
 from meganeura_runtime.export.mgb.container_problems import NotAnArtefact
 from meganeura_runtime.export.mgb.seal import is_sealed, seal
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors, write_tensors
+from meganeura_runtime.io.weights import STRICT
 from tests.narrow import NARROW, trained
 
 WITHOUT_THE_COMPILER = """
@@ -389,7 +390,7 @@ def test_missing_tensors_are_refused(tmp_path: Path) -> None:
 def training_step() -> Artefact:
     """A compiled training step, and the run it is of."""
     stages = stages_of("digits_mlp", Mode.TRAIN, (), (), RewriteOptions())
-    return compiled_training(training_job("digits_mlp", stages, None), stages)
+    return compiled_training(training_job("digits_mlp", stages, None, STRICT), stages)
 
 
 def test_a_training_step_comes_back_and_steps(tmp_path: Path) -> None:
