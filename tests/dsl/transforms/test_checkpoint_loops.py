@@ -70,11 +70,28 @@ model net = Net()
 """
 
 
+COUNTING = """
+block Net()(x: [n, s, 3]) -> [n, 3], i32[s]:
+  h = x[:, 0]
+  scan t in 0..s:
+    h = sin(h + x[:, t])
+    rounds[t] = t
+  return h, rounds
+
+model net = Net()
+"""
+"""A round gives its number out, and computes nothing else with it."""
+
+
 def everywhere(graph: Graph, above: int = 0) -> Graph:
     return checkpoint_loops(graph, above, {value.id for value in graph.values})
 
 
-@pytest.mark.parametrize("text", [RECURRENT, NESTED, STOPPING], ids=["layers", "nested", "stops"])
+@pytest.mark.parametrize(
+    "text",
+    [RECURRENT, NESTED, STOPPING, COUNTING],
+    ids=["layers", "nested", "stops", "counts"],
+)
 @pytest.mark.parametrize("rounds", [4, 7, 9])
 def test_segments_are_the_rounds_and_so_are_their_gradients(text: str, rounds: int) -> None:
     """The gradients, and their gradients, of all three texts at night: they take half a minute."""
