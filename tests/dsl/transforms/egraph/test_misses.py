@@ -50,7 +50,7 @@ CASES: tuple[tuple[str, Mode, Make], ...] = (
 
 
 def _examples(make: Make) -> list[tuple[Net, Value]]:
-    """The example, of a few, with the largest leaves, and the one with most axes alike.
+    """The example, of a few, with the largest leaves, and the one with most axes of one size.
 
     Along an axis of 1, mistakes show nothing; along axes of one size they may be taken for others.
     """
@@ -67,13 +67,13 @@ def _examples(make: Make) -> list[tuple[Net, Value]]:
         net, y = example
         leaves = [value.type for value in net.build.values if isinstance(value.op, Leaf)]
         sizes = [size for each in leaves for size in each.shape if size != 1]
-        alike = sum(map(sizes.count, sizes)) - len(sizes)
-        examples.append((sum(map(element_count, leaves)), alike, net, y))
+        equal = sum(map(sizes.count, sizes)) - len(sizes)
+        examples.append((sum(map(element_count, leaves)), equal, net, y))
 
     look()
     largest = max(examples, key=lambda each: each[0])
-    alike = max(examples, key=lambda each: (each[1], each[0]))
-    return [each[2:] for each in ((largest,) if alike is largest else (largest, alike))]
+    equal = max(examples, key=lambda each: (each[1], each[0]))
+    return [each[2:] for each in ((largest,) if equal is largest else (largest, equal))]
 
 
 @pytest.mark.parametrize(("name", "mode", "make"), CASES, ids=[name for name, _, _ in CASES])
