@@ -11,7 +11,9 @@ from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.base import caches_of, leaf_types
 from meganeura_runtime.backends.inference_session import shared_form
+from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE
+from meganeura_runtime.backends.webgpu.config.tuned_configs import TunedConfigs, step_name
 from meganeura_runtime.backends.webgpu.plan import Plan
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.export.mgb.container import Artefact
@@ -19,6 +21,9 @@ from meganeura_runtime.export.mgb.generation_form import DrawPlans, GenerationFo
 from meganeura_runtime.export.mgb.portable_tokenizer import PortableTokenizer
 from meganeura_runtime.export.mgb.training_form import TrainingForm
 from meganeura_runtime.infer.generator import CHUNKS, room_for
+
+QUICK = FusionConfig(quick=True)
+"""A page has compiled nothing before, and its first answer waits for that."""
 
 
 def compiled_model(
@@ -29,8 +34,8 @@ def compiled_model(
 
 
 def portable_plan(graph: Graph) -> Plan:
-    """The plan of a graph for any adapter; raises `LimitError`."""
-    return plan_graph(graph, PORTABLE)
+    """The plan of a graph for any adapter, which compiles its kernels; raises `LimitError`."""
+    return plan_graph(graph, PORTABLE, choices=TunedConfigs(fusings={step_name(graph): QUICK}))
 
 
 @dataclass(frozen=True)

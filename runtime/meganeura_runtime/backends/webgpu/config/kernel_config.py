@@ -67,6 +67,8 @@ class FusionConfig:
     """What one more kernel costs, in units of what the planner takes it for."""
     fuse_attention: bool | None = None
     """Whether attention is one kernel wherever it fits, or never if it need not; or as it pays."""
+    quick: bool = False
+    """Whether the kernels of products that are over soon are such as compile soon."""
 
     @property
     def is_sensible(self) -> bool:
@@ -76,7 +78,8 @@ class FusionConfig:
     def __str__(self) -> str:
         attention = {None: "", True: ", attention in one", False: ", attention spelled out"}
         fused = attention[self.fuse_attention]
-        return f"epilogues of {self.epilogue}, launches x {self.launch:g}{fused}"
+        quick = ", quick kernels" if self.quick else ""
+        return f"epilogues of {self.epilogue}, launches x {self.launch:g}{fused}{quick}"
 
 
 DEFAULT_FUSION = FusionConfig()

@@ -38,10 +38,14 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.row_reduction_kernel impo
 )
 from meganeura_runtime.backends.webgpu.codegen.kernels.winograd_kernel import NAMES
 from meganeura_runtime.backends.webgpu.codegen.lowering.winograd import may_share
+from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import contraction_of
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import is_short
 from meganeura_runtime.backends.webgpu.config.limits import Style, Target
 
 MOST_OPERATIONS = 400
 """Operations of an element in one kernel."""
+QUICK = 8
+"""Operations behind a product whose kernel is to compile soon: each is written out many times."""
 TINY = 1 << 12
 """Elements of kernels that are worth joining even where they have nothing in common."""
 LARGE = 1 << 20
@@ -242,6 +246,9 @@ class Fusion:
         """How large the kernel of a group may grow."""
         if not group.anchors or is_reduction(group.anchors[0]):
             return MOST_OPERATIONS
+        quick = self._target.fusing.quick and is_contraction(group.anchors[0])
+        if quick and is_short(contraction_of(group.anchors[0])):
+            return QUICK
         scattered = self._target.style is Style.GPU and _is_scattered(group.anchors[0])
         return 0 if scattered and group.count >= LARGE else self._target.fusing.epilogue
 

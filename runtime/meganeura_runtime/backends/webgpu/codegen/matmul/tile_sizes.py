@@ -30,12 +30,14 @@ SPEEDS = {WIDE: 1.0, SQUARE: 0.95, FLAT: 0.75, TALL: 0.75, SMALL: 0.6}
 def tile_of(contraction: Contraction, target: Target) -> Tile | None:
     """The tile that was found to be fastest, or else the one that is expected to be.
 
-    None where the result or the sums are too small.
+    None where the result or the sums are too small, or a kernel without tiles compiles sooner.
     """
     config = target.configs.get(contraction.name)
     if config is not None:
         return config.tile
     if target.style is not Style.GPU or not _is_large(contraction):
+        return None
+    if target.fusing.quick and is_short(contraction):
         return None
     limits = target.limits
     fitting = [
