@@ -167,6 +167,24 @@ expect net has 2 params, 12 weights
     assert pipeline.check(Source("net.mgn", text), lambda _: None).fine
 
 
+def test_a_path_that_a_round_takes_goes_on_behind_the_scan() -> None:
+    """Whether `flag` holds is decided in the round, and is no other question behind it."""
+    text = """
+block Net(flag: bool)(x: [n, s, d]) -> [n, d]:
+  h = zeros([n, d])
+  scan t in 0..s:
+    if flag:
+      h = h + (x[:, t] |> fc: linear(d))
+    else:
+      h = h + x[:, t]
+  if not flag:
+    h = h |> fc: linear(d)
+  return h
+"""
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert (result.fine, result.proved) == (True, ("Net",))
+
+
 @pytest.mark.parametrize(
     ("line", "code"),
     [

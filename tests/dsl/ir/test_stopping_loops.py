@@ -113,6 +113,52 @@ def test_gradients_are_those_of_the_rounds_and_finite() -> None:
     assert_same(found, outputs(with_gradients(unroll_loops(graph)), feeds))
 
 
+def test_what_a_round_that_is_left_out_divides_by_is_not_zero() -> None:
+    """Such a round finds what the first one found: `r` is 0 after the last one that counts."""
+    text = """
+block Net()(x: [n, s, 2]) -> [n, 2]
+    where s >= 2:
+  h = zeros([n, 2])
+  r = full([], 2)
+  scan t in 0..s while r > 0:
+    h = h + x[:, t] / r + 0 * log(r)
+    r = r - 1
+  return h
+
+model net = Net()
+"""
+    plain = """
+block Net()(x: [n, s, 2]) -> [n, 2]
+    where s >= 2:
+  return x[:, 0] / 2 + x[:, 1]
+
+model net = Net()
+"""
+    scanned, expected = (with_gradients(forward(each, n=2, s=4)) for each in (text, plain))
+    feeds = numbers(scanned)
+    assert_same(outputs(scanned, feeds), outputs(expected, feeds))
+
+
+def test_a_round_that_is_left_out_updates_no_state() -> None:
+    text = """
+block Net()(x: [n, s]) -> [n]:
+  state seen: [] = zeros
+  h = zeros([n])
+  scan t in 0..s while t < 2:
+    update seen = seen + f32(t + 1)
+    h = h + seen * x[:, t]
+  return h
+
+model net = Net()
+"""
+    graph = forward(text, n=2, s=5)
+    x = np.arange(10, dtype=np.float32).reshape(2, 5)
+    found = evaluate(graph, {"x": x, "seen": np.array(10, np.float32)})
+    assert found.updates["seen"] == 10 + 1 + 2
+    np.testing.assert_array_equal(found.outputs["output"], 11 * x[:, 0] + 13 * x[:, 1])
+    assert evaluate(masked(graph), {"x": x, "seen": np.array(10, np.float32)}).updates["seen"] == 13
+
+
 def test_a_loop_stops_by_a_carry_that_is_true_or_false() -> None:
     text = "block Net()(x: [s, 2]) -> [2]:\n  h = zeros([2])\n  scan t in 0..s:\n    h = h + x[t]\n"
     graph = forward(f"{text}  return h\n\nmodel net = Net()\n", s=3)

@@ -81,6 +81,15 @@ def test_what_a_run_changes_is_not_held(build: Builder) -> None:
     numbers(graph, arrays("sound", "cache", "state"), ["sound"])
 
 
+def test_a_cache_that_is_only_read_is_left_to_the_run_that_clears_it(build: Builder) -> None:
+    sound, cache = fed(build, "sound"), kept(build, "cache", "cache")
+    graph = build.graph({"y": build.add(Add(), build.add(Exp(), sound), cache)})
+    parts = hoist(graph, ["sound"])
+    assert leaves(parts.first) == {"sound"}
+    assert leaves(parts.rest) == {"held.0", "cache"}
+    numbers(graph, arrays("sound", "cache"), ["sound"])
+
+
 def test_an_output_of_the_context_alone_is_held(build: Builder) -> None:
     sound, token = fed(build, "sound"), fed(build, "token")
     loud = build.add(Exp(), sound)

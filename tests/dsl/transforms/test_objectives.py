@@ -10,7 +10,7 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.ir.graph import Array, Graph, Leaf
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
-from meganeura_dsl.ir.objectives import Moved
+from meganeura_dsl.ir.objectives import Moved, reached
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.pipeline import Program, elaborate_train
@@ -64,6 +64,13 @@ def step(body: str, settings: TrainingSettings = SGD, **more: float) -> dict[str
     optimized = optimized_training_step(graph, settings, RewriteOptions()).graph
     assert taken(optimized, **more) == pytest.approx(found)
     return found
+
+
+@pytest.mark.parametrize("stopped", ["round(a)", "floor(a)", "stop_gradient(a)", "f32(i32(a))"])
+def test_a_gradient_reaches_nothing_behind_what_has_no_slope(stopped: str) -> None:
+    for body, names in ((f"{stopped} * b * x", {"b"}), (f"({stopped} + a) * b", {"a", "b"})):
+        (loss,) = forward(f"minimize {body}").outputs.values()
+        assert reached(loss) == names
 
 
 def test_what_follows_sees_the_moved_parameter() -> None:

@@ -171,6 +171,14 @@ def test_what_is_drawn_at_a_place_depends_on_the_seed_and_on_the_place() -> None
             assert [int(each[0]) for each in rest] == drawn[count:]
 
 
+def test_each_place_and_each_seed_draws_for_itself() -> None:
+    """So hot that all 256 tokens are about as likely."""
+    with lively("lm_tiny").generator(64, device="cpu") as generator:
+        drawn = [written(generator, 30, 3, Sampling(1000, 0, seed)) for seed in (0, 1)]
+    assert min(len({*tokens}) for tokens in drawn) > 20
+    assert sum(one == other for one, other in zip(*drawn, strict=True)) < 5
+
+
 def test_several_sequences_go_on_at_once() -> None:
     model = lively("lm_tiny")
     prompts = np.random.default_rng(3).integers(0, 256, (3, 4))
