@@ -396,7 +396,7 @@ BUILTINS: dict[str, Builtin] = {
     ),
     "concat": Builtin(
         "concat(a, b, ..., axis=1)",
-        "The tensors, or those of a list, joined along an axis.",
+        "The tensors, or those of a list, joined along an axis, which has to be named.",
         _concat,
         ("axis",),
     ),
