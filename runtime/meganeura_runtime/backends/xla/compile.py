@@ -28,6 +28,7 @@ from meganeura_runtime.backends.xla.cudnn import create_handles
 from meganeura_runtime.backends.xla.element_types import jax_type
 from meganeura_runtime.backends.xla.failures import explained
 from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention, is_taken
+from meganeura_runtime.backends.xla.joined_rows import with_joined_rows
 from meganeura_runtime.backends.xla.layouts import columns_first, layout_of
 from meganeura_runtime.backends.xla.lowering.contraction import has_even_columns
 from meganeura_runtime.backends.xla.lowering.table import IN_BFLOAT16, ON_ONE_GPU, Lowering
@@ -63,6 +64,8 @@ class Program:
         if precision is ComputePrecision.BF16:
             graph = with_one_pass_variances(graph, _rounded(graph))
             graph = with_masks_of_results(graph, _rounded(graph))
+            if placement.platform == "gpu" and not graph.updates:
+                graph = with_joined_rows(graph)
         return Program(graph, precision, placement)
 
     @cached_property
@@ -77,7 +80,7 @@ class Program:
         types, _ = leaf_types(self.graph)
         platform = self.placement.platform
         return {
-            name: Format(layout_of(each, platform), self.persistent[name])
+            name: Format(layout_of(each, platform, self.precision), self.persistent[name])
             for name, each in types.items()
         }
 

@@ -34,6 +34,12 @@ ROWS_TOGETHER: Options = {"xla_gpu_unsupported_enable_triton_multi_output_fusion
 
 An inference of GPT-2 takes 1.37 ms on an H200 instead of 1.38.
 """
+CHANNELS_FIRST: Options = {"xla_gpu_force_conv_nchw": True}
+"""Images lie with their channels first, for a model of many convolutions in float32.
+
+cuDNN has kernels for channels last where there are matrix units or groups, and puts others in this
+order: a training step of ResNet-18, 32 images, takes 11.1 ms on an H200, and 12.2 so.
+"""
 CUDA_GRAPHS: Options = {
     "xla_gpu_enable_command_buffer": (
         "FUSION,CUBLAS,CUBLASLT,CUDNN,CONVOLUTION,CUSTOM_CALL,DYNAMIC_SLICE_FUSION"
@@ -85,8 +91,10 @@ def compiler_options(graph: Graph, precision: ComputePrecision, placement: Place
             options |= IN_PLACE
             options |= COLLECTIVES if is_divided else {}
             options |= {"xla_gpu_all_reduce_combine_threshold_bytes": _combined(graph)}
-    if is_gpu and precision is not ComputePrecision.TF32:
-        options |= LIBRARIES
+        if precision is not ComputePrecision.TF32:
+            options |= LIBRARIES
+        if precision is ComputePrecision.F32 and is_divided and not _has_groups(graph):
+            options |= CHANNELS_FIRST
     if is_gpu and precision is ComputePrecision.BF16 and not graph.updates:
         options |= ROWS_TOGETHER
     return options
@@ -107,6 +115,12 @@ def _combined(graph: Graph) -> int:
         and value.op.name in graph.updates
     )
     return max(COMBINED, sum(map(size_in_bytes, trained)) // SHARES)
+
+
+def _has_groups(graph: Graph) -> bool:
+    """Whether a convolution has groups, as those of channels for themselves are."""
+    ops = [value.op for value in graph.values]
+    return any(isinstance(op, Convolution) and op.groups != 1 for op in ops)
 
 
 def count_convolutions(graph: Graph) -> int:

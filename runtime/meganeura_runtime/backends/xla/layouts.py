@@ -3,6 +3,7 @@
 from jax.experimental.layout import Layout
 
 from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 
 KERNEL = 4
 """Axes of the kernel of a convolution of images: [out, in, h, w]."""
@@ -17,12 +18,14 @@ def columns_first(of: TensorType) -> Layout:
     return Layout((of.rank - 1, *range(of.rank - 1)))
 
 
-def layout_of(of: TensorType, platform: str) -> Layout:
-    """Row-major, but of kernels on a GPU, which have their input channels last.
+def layout_of(of: TensorType, platform: str, precision: ComputePrecision) -> Layout:
+    """Row-major, but of kernels of matrix units on a GPU, which have their input channels last.
 
     cuDNN's convolutions read them so; else each step would move kernels and their moments there
-    and back. It follows from the type alone, so that all sessions of a model can share them.
+    and back. It follows from type and precision alone, so that all sessions of a model can share
+    them.
     """
-    if platform == "gpu" and of.rank == KERNEL and of.dtype.is_float:
+    has_units = platform == "gpu" and precision is not ComputePrecision.F32
+    if has_units and of.rank == KERNEL and of.dtype.is_float:
         return Layout((0, 2, 3, 1))
     return Layout(tuple(range(of.rank)))

@@ -101,6 +101,41 @@ def test_a_residual_is_stored_beside_the_norm_of_its_rows() -> None:
     assert barrier.count("tensor<4x8xbf16>") == 2
 
 
+def test_norms_of_rows_that_tiles_do_not_divide_are_of_all_rows() -> None:
+    def graph(rows: int, *, trains: bool = False) -> Graph:
+        build = Builder()
+        x = build.add(Input("x", DType.F32, (2, rows, 8)))
+        a, b = (build.add(Parameter(name, DType.F32, (8, 8), "param")) for name in "ab")
+        scale = build.add(Parameter("scale", DType.F32, (8,), "param"))
+        residual = build.add(Add(), x, build.add(MatMul(), build.add(Tanh(), x), a))
+        level = build.add(Mul(), sums := build.add(Sum((2,)), residual), sums)
+        norm = build.add(Mul(), residual, build.add(Broadcast((2, rows, 8), (0, 1)), level))
+        norm = build.add(Mul(), norm, build.add(Broadcast((2, rows, 8), (2,)), scale))
+        y = build.add(Add(), build.add(MatMul(), norm, b), residual)
+        return build.graph({"y": y}, {"scale": scale} if trains else {})
+
+    def ranks(graph: Graph) -> set[int]:
+        return {each.operands[0].type.rank for each in graph.values if isinstance(each.op, Sum)}
+
+    assert ranks(graph(5)) == {3}
+    assert ranks(Program.of(graph(5), BF16, gpu()).graph) == {2}
+    assert groups(Program.of(graph(5), BF16, gpu()).graph) == [["Add f32[10, 8]", "Mul f32[10, 8]"]]
+    for other, precision in ((graph(16), BF16), (graph(5), F32), (graph(5, trains=True), BF16)):
+        assert ranks(Program.of(other, precision, gpu()).graph) == {3}
+    numbers = np.random.default_rng(0)
+    feeds = {"x": numbers.standard_normal((2, 5, 8), np.float32)}
+    kept = {name: 0.3 * numbers.standard_normal((8, 8), np.float32) for name in "ab"}
+    kept["scale"] = numbers.standard_normal(8, np.float32)
+
+    def given(placement: OneDevice) -> Array:
+        with XlaSession(Program.of(graph(5), BF16, placement)) as session:
+            session.load(kept)
+            return np.asarray(session.step(feeds)["y"])
+
+    found, expected = given(gpu()), given(OneDevice(named("xla:cpu")))
+    np.testing.assert_allclose(found, expected, atol=0.02 * np.abs(expected).max())
+
+
 def test_what_is_cut_of_an_aligned_product_has_its_own_barrier() -> None:
     graph = layers(classes=4099)
     both = ["MatMul f32[4, 8]", "MatMul f32[8, 8]"]

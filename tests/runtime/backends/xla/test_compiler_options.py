@@ -16,6 +16,7 @@ from meganeura_runtime.backends.xla import compile as compile_module
 from meganeura_runtime.backends.xla import cudnn
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.compiler_options import (
+    CHANNELS_FIRST,
     CUDA_GRAPHS,
     IN_PLACE,
     LIBRARIES,
@@ -146,6 +147,23 @@ def test_sums_are_cut_on_one_gpu(
     graph = build.graph({"y": build.add(Sum((0,)), x)})
     text = Program.of(graph, precision, placement).exported()
     assert ("optimization_barrier" in text) == is_cut
+
+
+@pytest.mark.parametrize(
+    ("precision", "groups", "has_channels_first"),
+    [(F32, 1, True), (F32, 3, False), (BF16, 1, False)],
+)
+def test_images_in_float32_have_their_channels_first(
+    precision: ComputePrecision, groups: int, *, has_channels_first: bool
+) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2, 3, 6, 6)))
+    w = build.add(Parameter("w", DType.F32, (3, 3 // groups, 3, 3), "param"))
+    graph = build.graph({"y": build.add(Conv((1, 1), (1, 1), (1, 1), groups), x, w)})
+    found = compiler_options(graph, precision, gpu())
+    assert (CHANNELS_FIRST.items() <= found.items()) == has_channels_first
+    layout = Program.of(graph, precision, gpu()).formats["w"].layout.major_to_minor
+    assert layout == ((0, 1, 2, 3) if precision is F32 else (0, 2, 3, 1))
 
 
 def test_convolutions_of_loops_count() -> None:

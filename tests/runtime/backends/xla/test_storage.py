@@ -340,7 +340,9 @@ def test_kernels_lie_as_convolutions_read_them(monkeypatch: pytest.MonkeyPatch) 
 
     *expected, layout = results()
     assert layout == (0, 1, 2, 3)
-    monkeypatch.setattr(compile_module, "layout_of", lambda of, _: layout_of(of, "gpu"))
+    monkeypatch.setattr(
+        compile_module, "layout_of", lambda of, _, precision: layout_of(of, "gpu", precision)
+    )
     *found, layout = results()
     assert layout == CHANNELS_LAST
     for one, other in zip(found, expected, strict=True):

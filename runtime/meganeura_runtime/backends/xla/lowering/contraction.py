@@ -140,8 +140,8 @@ def _is_large_depthwise(op: ConvWeightGradient, x: jax.Array, dy: jax.Array) -> 
 def _sums_of_taps(op: ConvWeightGradient, x: jax.Array, dy: jax.Array) -> jax.Array:
     """dw[c, 0, i, j] = sum over n, y, x of x[n, c, y + i, x + j] dy[n, c, y, x].
 
-    cuDNN computes it in float32 by a kernel or two for each channel: 22 of 29 ms of a training step
-    of ConvNeXt-T, 16 images, on an H200.
+    cuDNN computes it in float32 by a kernel or two for each channel: a training step of ConvNeXt-T,
+    16 images, takes 25.9 ms on an H200 so, and 19.5 by sums.
     """
     steps, gaps = concrete_shape(op.stride), concrete_shape(op.dilation)
     edges = [(0, 0, 0), (0, 0, 0), *((size, size, 0) for size in concrete_shape(op.padding))]
