@@ -64,11 +64,16 @@ Verdict = Proved | Refuted | Unknown
 class Unproved(Exception):
     """A condition on sizes that a rule requires and that could not be shown."""
 
-    def __init__(self, condition: Condition, verdict: Verdict, reason: str) -> None:
+    def __init__(self, condition: Condition, facts: "Facts", reason: str) -> None:
         super().__init__(f"{reason}: cannot show {show_condition(condition)}")
         self.condition = condition
-        self.verdict = verdict
         self.reason = reason
+        self._facts = facts
+
+    @property
+    def verdict(self) -> Verdict:
+        """Why not, which takes longer to find than that it could not be shown."""
+        return self._facts.decide(self.condition)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,9 +200,8 @@ class Facts:
 
     def require(self, condition: Condition, reason: str) -> None:
         """Raise `Unproved` unless the condition is proved."""
-        verdict = self.decide(condition)
-        if not isinstance(verdict, Proved):
-            raise Unproved(condition, verdict, reason)
+        if not self.proves(condition):
+            raise Unproved(condition, self, reason)
 
     def require_equal(self, left: Size, right: Size, reason: str) -> None:
         """Raise `Unproved` unless two sizes are proved equal."""

@@ -111,9 +111,9 @@ class TrainElaborator(Elaborator):
         self.shown.add(name.text)
         if state.training:
             return
-        known = len(state.parameters)
+        known = state.declared.count
         value = self.tensor(statement.value, frame)
-        if len(state.parameters) > known:
+        if state.declared.count > known:
             raise frame.refuse(statement.value.span, "a layer", "has weights here that none trains")
         if not _can_be_shown(value.type, self.counter):
             location = frame.location(statement.value.span)
