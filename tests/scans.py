@@ -14,7 +14,7 @@ from meganeura_dsl.gradcheck.probe import fitting
 from meganeura_dsl.gradcheck.random_inputs import InputDistribution, RandomInputs
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Value, continued
 from meganeura_dsl.ir.interpreter import Precision, evaluate
-from meganeura_dsl.ir.ops import Add, Input, MatMul, Mul, Parameter, Scan, Sin, Sum, Tanh
+from meganeura_dsl.ir.ops import Add, Input, MatMul, Mul, Parameter, Scan, Sin, Sum, Tanh, Transpose
 from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Collected, Region
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.pipeline import Program, elaborate_model, loader_beside
@@ -125,8 +125,15 @@ def _step(kind: int, build: Builder, one: Value, other: Value, weights: list[Val
             return build.add(Add(), one, other)
         case 4:
             return build.add(MatMul(), one, weights[1])
-        case _:
+        case 5:
             return build.add(MatMul(transpose_right=True), one, weights[0])
+        case 6:
+            turned = build.add(MatMul(transpose_right=True), weights[1], one)
+            return build.add(Transpose((1, 0)), turned)
+        case _:
+            columns = build.add(Transpose((1, 0)), one)
+            turned = build.add(MatMul(transpose_left=True), weights[0], columns)
+            return build.add(Transpose((1, 0)), turned)
 
 
 @st.composite
@@ -143,7 +150,7 @@ def loops(draw: st.DrawFn, rounds: int = 3) -> Graph:
     values = [*leaves, region.slice(xs, 1, backward=draw(st.booleans()))]
     for _ in range(draw(st.integers(1, 6))):
         one, other = (draw(st.sampled_from(values)) for _ in range(2))
-        values.append(_step(draw(st.integers(0, 5)), build, one, other, weights))
+        values.append(_step(draw(st.integers(0, 7)), build, one, other, weights))
     carries = [
         Carry(leaf, start, build.add(Tanh(), draw(st.sampled_from(values))))
         for leaf, start in zip(leaves, starts, strict=True)

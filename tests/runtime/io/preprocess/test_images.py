@@ -92,6 +92,13 @@ def test_a_picture_as_it_is(tmp_path: Path) -> None:
     assert read_image(path, 1, WHOLE).values.shape == (1, 5, 7)
 
 
+def test_a_picture_that_is_only_warned_of_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.jpg"
+    image(4, 5).save(path, exif=b"Exif\0\0II*\0\x08\0\0\0\x05\0\x12\x01")
+    with pytest.warns(UserWarning, match="Corrupt EXIF"):
+        assert read_image(path, 3, WHOLE).values.shape == (3, 4, 5)
+
+
 def test_a_picture_stands_as_its_camera_says(tmp_path: Path) -> None:
     lying = image(5, 7)
     exif = lying.getexif()

@@ -1,9 +1,13 @@
 """Tokenizers: bytes, and files of the library `tokenizers`."""
 
 import json
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
@@ -61,6 +65,32 @@ def test_a_file_gives_the_tokens_that_its_library_gives(tmp_path: Path) -> None:
     )
     assert streamed(tokenizer, tokens[:cut])[-1].endswith("\ufffd")
     assert tokenizer.size == 300
+
+
+@pytest.mark.parametrize("kind", ["bytes", "file"])
+@given(content=st.lists(st.integers(0, 255), max_size=12))
+@settings(max_examples=60)
+def test_what_is_streamed_is_the_whole_text(kind: str, content: list[int]) -> None:
+    """Also of bytes that are no text; and what follows them is not held back."""
+    tokenizer = ByteTokenizer() if kind == "bytes" else one_byte_each()
+    tokens = [*content, *b"ab"]
+    pieces = streamed(tokenizer, tokens)
+    assert "".join(pieces) == bytes(tokens).decode(errors="replace")
+    assert pieces[-2] == "b"
+
+
+@cache
+def one_byte_each() -> FileTokenizer:
+    """The tokenizer of a file, each of whose tokens is the byte of its number."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = (byte for byte in range(256) if byte not in plain)
+    letters = {byte: chr(byte) for byte in plain}
+    letters |= {byte: chr(256 + number) for number, byte in enumerate(others)}
+    made = Library(models.BPE({letters[byte]: byte for byte in range(256)}, []))
+    made.decoder = decoders.ByteLevel()
+    with tempfile.TemporaryDirectory() as folder:
+        made.save(f"{folder}/tokenizer.json")
+        return FileTokenizer(Path(folder) / "tokenizer.json")
 
 
 @pytest.mark.parametrize(
