@@ -587,3 +587,24 @@ def test_layers_that_are_not_elaborated_count(monkeypatch: pytest.MonkeyPatch) -
     found = texts(checked(text))
     assert found == texts(walked(text, monkeypatch))
     assert "300 values" in str(found)
+
+
+def test_steps_count_with_summaries_and_those_of_a_failure_do_not() -> None:
+    def elaborate(summaries: Summaries | None) -> str:
+        work_budget.spend(5 if summaries is None else 7)
+        return "plain" if summaries is None else "summarized"
+
+    def failing(summaries: Summaries | None) -> str:
+        if elaborate(summaries) == "summarized":
+            raise work_budget.OutOfWorkError("too much")
+        return "plain"
+
+    known = Summaries()
+    assert work_budget.measured(lambda: layer_summaries.with_summaries(known, elaborate)) == (
+        "summarized",
+        7,
+    )
+    assert work_budget.measured(lambda: layer_summaries.with_summaries(known, failing)) == (
+        "plain",
+        5,
+    )

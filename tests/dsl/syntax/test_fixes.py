@@ -35,6 +35,7 @@ BODIES = [
     ("  z = x;   # done\n", "  z = x   # done\n"),
     ("  z = f('a')\n", '  z = f("a")\n'),
     ("  z = f(“a b”)\n", '  z = f("a b")\n'),
+    *((f'  z = "{each}\n', f'  z = "{each}"\n') for each in ("a", "a-b/c_d.npy", "../x", "7")),
     ("  z = .5 * x\n", "  z = 0.5 * x\n"),
     ("  z = 0x10 * x\n", "  z = 16 * x\n"),
     ("  z = 1__000 * x\n", "  z = 1_000 * x\n"),

@@ -1,6 +1,7 @@
 """Checkpoints hold all that a run needs to go on, and nothing else is taken for one."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,13 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.transforms.optimizers.optimizers import Adam
 from meganeura_dsl.transforms.optimizers.schedules import Constant
-from meganeura_runtime.io.checkpoint import KEY, Progress, read_checkpoint, write_checkpoint
+from meganeura_runtime.io.checkpoint import (
+    KEY,
+    Progress,
+    origins,
+    read_checkpoint,
+    write_checkpoint,
+)
 from meganeura_runtime.io.files.file_problems import UnreadableFile
 from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 
@@ -59,3 +66,16 @@ def test_plain_weights_are_no_checkpoint(tmp_path: Path) -> None:
     write_tensors(path, {"x": np.ones(1, np.float32)}, {})
     with pytest.raises(ProblemError, match="E0530"):
         read_checkpoint(path)
+
+
+def test_weights_are_noted_where_they_lie_and_by_what_they_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, content in (("b", b"two"), ("a", b"one")):
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    expected = [(str(tmp_path / name), sha256(each).hexdigest())
+                for name, each in (("a", b"one"), ("b", b"two"))]  # fmt: skip
+    for given in (["b", "a", "b"], [tmp_path / "b", tmp_path / "a"]):
+        found = origins(map(Path, given))
+        assert [(each.file, each.sha256) for each in found] == expected

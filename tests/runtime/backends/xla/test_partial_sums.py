@@ -15,7 +15,9 @@ from meganeura_dsl.ir.ops import (
     MatMul,
     Mul,
     Parameter,
+    Reshape,
     ScatterAdd,
+    Slice,
     Sub,
     Sum,
     Transpose,
@@ -141,9 +143,27 @@ def of_channels(build: Builder, x: Value) -> Value:
     return build.add(Add(), *parts)
 
 
+def products(*, left: bool, right: bool) -> Callable[[Builder, Value], Value]:
+    """Products of square matrices, which sum along any axis: two of one kind."""
+
+    def made(build: Builder, x: Value) -> Value:
+        rows = build.add(
+            Reshape((8, 8)), build.add(Slice((0, 0, 0, 0), (8, 2, 4, 1), (1, 1, 1, 1)), x)
+        )
+        op = MatMul(transpose_left=left, transpose_right=right)
+        squares = build.add(Mul(), rows, rows)
+        return build.add(Add(), build.add(op, rows, squares), build.add(op, squares, rows))
+
+    return made
+
+
 @pytest.mark.parametrize(
     ("gradient", "parts"),
-    [(three, 3), (kernels, 2), (read_alone, 0), (norm, 0), (of_channels, 0)],
+    [
+        *((three, 3), (kernels, 2), (read_alone, 0), (norm, 0), (of_channels, 0)),
+        *((products(left=True, right=False), 2), (products(left=False, right=False), 0)),
+        *((products(left=True, right=True), 0), (products(left=False, right=True), 0)),
+    ],
 )
 def test_sums_over_the_examples_are_parts(
     gradient: Callable[[Builder, Value], Value], parts: int
