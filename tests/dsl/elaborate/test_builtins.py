@@ -304,3 +304,39 @@ def test_it_is_numpy_s(expression: str) -> None:
 def test_every_function_is_compared() -> None:
     called = {name for case in CASES for name in re.findall(r"(\w+)\(", case)}
     assert called & BUILTINS.keys() == BUILTINS.keys() - ELSEWHERE
+
+
+OPTIONS: dict[str, dict[str, str]] = {
+    "conv(image, kernel": {"stride": "3", "pad": "4", "dilation": "2", "groups": "2"},
+    "conv_transpose(image, back": {
+        "stride": "3", "pad": "1", "dilation": "2", "groups": "2", "output_pad": "1",
+    },
+    "window_max(image": {"k": "3", "stride": "2", "pad": "1"},
+    "pad(y": {"axis": "1", "before": "2", "after": "3"},
+    "roll(y": {"axis": "2", "by": "3"},
+    "repeat(y": {"axis": "1", "times": "2"},
+    "insert_axis(y": {"axis": "1", "size": "5"},
+    "gather(y, ids": {"axis": "1", "batch": "0"},
+    "scatter_add(ids, y": {"size": "6", "axis": "2", "batch": "0"},
+    "scatter_max(ids, y": {"size": "6", "empty": "0.5", "axis": "2", "batch": "0"},
+    "scatter_min(ids, y": {"size": "6", "empty": "0.5", "axis": "2", "batch": "0"},
+    "argsort(y": {"axis": "1", "descending": "true"},
+    "full(": {"shape": "[2, 3]", "value": "1.5"},
+}  # fmt: skip
+"""Calls, and the options that may follow by name or, in this order, without."""
+
+
+@pytest.mark.parametrize("call", OPTIONS)
+def test_an_option_is_the_same_by_name_and_by_place(call: str) -> None:
+    options = OPTIONS[call]
+    named = [f"{name}={value}" for name, value in options.items()]
+    expected = value_of(f"{call}, {', '.join(named)})".replace("(,", "("))
+    for count in range(1, len(options) + 1):
+        given = ", ".join((call, *[*options.values()][:count], *named[count:]))
+        np.testing.assert_array_equal(value_of(f"{given})".replace("(,", "(")), expected)
+
+
+def test_every_option_is_given_by_place() -> None:
+    given = {call.partition("(")[0]: tuple(options) for call, options in OPTIONS.items()}
+    several = {name: each.named for name, each in BUILTINS.items() if len(each.named) > 1}
+    assert {name: several[name] for name in several.keys() - ELSEWHERE} == given
