@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from meganeura_runtime.backends.reference.device import ReferenceDevice
 from tests.cli.command import Command
 
 COMMAND = ("train", "digits_mlp", "--set", "epochs=0")
@@ -61,3 +62,24 @@ def test_hosts_that_cannot_meet(
     shown = meganeura(*COMMAND, "--out", str(tmp_path / "run"), *arguments)
     assert text in shown.err
     assert shown.code == 2
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(0, None), (1, "n0"), (7, "n6"), (8, "n7"), (9, "n7 and 1 more"), (11, "n7 and 3 more")],
+)
+def test_what_each_device_holds_whole_is_said(
+    meganeura: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    said: str | None,
+) -> None:
+    names = [f"n{number}" for number in range(count)]
+    monkeypatch.setattr(ReferenceDevice, "replicated", lambda *_: names)
+    shown = meganeura(*COMMAND, "--device", "cpu", "--out", str(tmp_path / "run"))
+    assert shown.code == 0
+    lines = [each for each in shown.out.splitlines() if each.startswith("whole on each device")]
+    listed = ", ".join(names[:8])
+    expected = f"whole on each device, as it divides no axis of them: {listed}"
+    assert lines == ([] if said is None else [expected.removesuffix(said.split()[0]) + said])
