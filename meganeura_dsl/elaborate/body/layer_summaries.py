@@ -196,7 +196,7 @@ def _followed(
 ) -> Attempt | None:
     """The attempt that went the way of this application, if there was one.
 
-    All attempts begin with the same choice, and those that chose alike go on with the same.
+    All attempts begin with the same choice, and those that chose the same go on with the same.
     """
     number, left = 0, attempts
     while left:
