@@ -45,6 +45,21 @@ WORKS = {
         ),
         _first_kept,
     ),
+    "a name that each round gives another shape, and no round reads before": (
+        (
+            "  h = 2 * x\n  g = sum(h)\n  scan t in 0..s:\n    h = x[:, t] - 1\n"
+            "    y[:, t] = h + g\n  return y\n"
+        ),
+        lambda x: x - 1 + 2 * x.sum(),
+    ),
+    "the entry of the round of what is carried": (
+        "  h = x\n  scan t in 0..s:\n    h = h + 1\n    y[:, t] = h[:, t]\n  return y\n",
+        lambda x: x + np.arange(1, 5)[:, None],
+    ),
+    "an entry at twice the round": (
+        ("  h = concat(x, x, axis=1)\n  scan t in 0..s:\n    y[:, t] = h[:, 2 * t]\n  return y\n"),
+        lambda x: np.concatenate([x, x], 1)[:, ::2],
+    ),
     "a part at the round": (
         "  scan t in 0..s:\n    z = x\n    z[:, t] = 0\n    y[:, t] = sum(z, 1)\n  return y\n",
         _one_more,
