@@ -46,13 +46,6 @@ class Op:
     """Additions and multiplications, about, for each element of its largest operand or result."""
     multiple_results: ClassVar[bool] = False
     """Whether it has several results; its facets then give and take a tuple of them."""
-    hides_parameters: ClassVar[bool] = False
-    """Whether its gradient reaches parameters that are none of its operands."""
-
-    @property
-    def hidden(self) -> Iterable[str]:
-        """The names of the parameters that its gradient reaches, besides those of its operands."""
-        return ()
 
     @property
     def bodies(self) -> tuple[Body, ...]:

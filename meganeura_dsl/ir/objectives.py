@@ -61,17 +61,14 @@ def objectives(graph: Graph) -> tuple[Objective, ...]:
 
 def reached(loss: Value) -> frozenset[str]:
     """The names of the parameters that the gradient of a loss reaches."""
-    names: set[str] = set()
-    for value in reached_values(loss):
-        op = value.op
-        names.update([op.name] if isinstance(op, Parameter) else op.hidden)
-    return frozenset(names)
+    leaves = (value.op for value in reached_values(loss))
+    return frozenset(op.name for op in leaves if isinstance(op, Parameter))
 
 
 def reached_values(loss: Value, ends: frozenset[int] = frozenset()) -> tuple[Value, ...]:
     """The parameters that the gradient of a loss reaches, and those of the ids `ends` on its way.
 
-    It goes no further than these. Values whose ops hide parameters are among them.
+    It goes no further than these.
     """
     found: list[Value] = []
     seen: set[int] = set()
@@ -88,8 +85,6 @@ def reached_values(loss: Value, ends: frozenset[int] = frozenset()) -> tuple[Val
                 pass
             case Parameter(kind="param"):
                 found.append(value)
-            case op:
-                if op.hides_parameters:
-                    found.append(value)
+            case _:
                 stack.extend(value.operands)
     return tuple(found)

@@ -64,16 +64,11 @@ Verdict = Proved | Refuted | Unknown
 class Unproved(Exception):
     """A condition on sizes that a rule requires and that could not be shown."""
 
-    def __init__(self, condition: Condition, facts: "Facts", reason: str) -> None:
+    def __init__(self, condition: Condition, verdict: Verdict, reason: str) -> None:
         super().__init__(f"{reason}: cannot show {show_condition(condition)}")
         self.condition = condition
+        self.verdict = verdict
         self.reason = reason
-        self._facts = facts
-
-    @property
-    def verdict(self) -> Verdict:
-        """Why not, which takes longer to find than that it could not be shown."""
-        return self._facts.decide(self.condition)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,8 +195,9 @@ class Facts:
 
     def require(self, condition: Condition, reason: str) -> None:
         """Raise `Unproved` unless the condition is proved."""
-        if not self.proves(condition):
-            raise Unproved(condition, self, reason)
+        verdict = self.decide(condition)
+        if not isinstance(verdict, Proved):
+            raise Unproved(condition, verdict, reason)
 
     def require_equal(self, left: Size, right: Size, reason: str) -> None:
         """Raise `Unproved` unless two sizes are proved equal."""

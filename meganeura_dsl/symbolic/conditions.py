@@ -6,7 +6,7 @@ from typing import Literal, assert_never
 
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.polynomial import variables_of
-from meganeura_dsl.symbolic.size import Size, evaluate, show, substitute
+from meganeura_dsl.symbolic.size import Dim, Size, evaluate, show, substitute
 
 Operator = Literal["==", "!=", "<", "<=", ">", ">="]
 
@@ -161,6 +161,36 @@ def with_sizes(condition: Condition, sizes: Mapping[str, Size]) -> Condition:
             return Or(tuple(with_sizes(part, sizes) for part in parts))
         case _:
             assert_never(condition)
+
+
+def with_differing(condition: Condition, names: frozenset[str]) -> Condition:
+    """The condition where any two of some variables differ: what compares two is true or false."""
+    match condition:
+        case Compare("==" | "!=" as operator, Dim() as left, Dim() as right):
+            apart = left != right and all(_is_one_of(side, names) for side in (left, right))
+            return operator == "!=" if apart else condition
+        case Not(part):
+            return negate(with_differing(part, names))
+        case And(parts):
+            return _joined(And, [with_differing(part, names) for part in parts], neutral=True)
+        case Or(parts):
+            return _joined(Or, [with_differing(part, names) for part in parts], neutral=False)
+        case _:
+            return condition
+
+
+def _is_one_of(size: Dim, names: frozenset[str]) -> bool:
+    """Whether a size is one of some variables, and nothing more."""
+    ((monomial, coefficient), *others) = size.terms.items()
+    return not others and coefficient == 1 and len(monomial) == 1 and monomial[0] in names
+
+
+def _joined(form: type[And] | type[Or], parts: list[Condition], *, neutral: bool) -> Condition:
+    """`and` or `or` of some parts, of which those that are known are left out."""
+    left = [part for part in parts if part is not neutral]
+    if any(isinstance(part, bool) for part in left):
+        return not neutral
+    return form(tuple(left)) if len(left) != 1 else left[0]
 
 
 def _operand(part: Condition) -> str:

@@ -221,7 +221,7 @@ class Elaborator(Layers):
             )
         application = self.model_application(module, declaration, arguments, path, span, frame)
         frame.state.open_models += 1
-        before = frame.state.declared.count
+        before = len(frame.state.parameters)
         try:
             return self.run_block(application, frame)
         finally:
@@ -374,7 +374,7 @@ class Elaborator(Layers):
             )
         self._check_results(inner, block, signature, results)
         for name in inner.initials:
-            if not inner.state.generic and inner.state.find(inner.join(name)) is None:
+            if not inner.state.generic and inner.join(name) not in inner.state.parameters:
                 location = caller_location(inner, inner.call_span or block.name.span)
                 raise ProblemError(UnknownParameter(location, block.name.text, name, (name,)))
         return results

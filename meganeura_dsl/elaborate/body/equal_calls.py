@@ -37,7 +37,7 @@ def call_key(inner: Frame, block: ast.Block, arguments: Arguments) -> Hashable:
             return None
         parts.append(part)
     key = (
-        block, inner.may_own, state.training, state.frozen, state.generalized,
+        block, inner.may_own, state.training, state.frozen, state.generalized, state.numbers,
         inner.facts,
         len(arguments.positional), tuple(arguments.named), tuple(parts),
     )  # fmt: skip

@@ -27,7 +27,6 @@ from meganeura_dsl.elaborate.problems.name_problems import (
 from meganeura_dsl.elaborate.problems.proof_failures import require_divisor
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound, LabelOfRound
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
-from meganeura_dsl.elaborate.scope.guide import decided
 from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import (
     Binding,
@@ -65,7 +64,7 @@ from meganeura_dsl.ir import ops
 from meganeura_dsl.limits.language_limits import EXPRESSION, LONGEST_LIST, MOST_PATHS
 from meganeura_dsl.limits.work_budget import OutOfWorkError, spend
 from meganeura_dsl.symbolic.assumptions import Compare, Condition, negate, show_condition
-from meganeura_dsl.symbolic.conditions import sizes_in
+from meganeura_dsl.symbolic.conditions import sizes_in, with_differing
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
 
@@ -193,7 +192,9 @@ class Expressions(ABC):
     def choose(self, node: ast.Expression, frame: Frame) -> bool:
         """Which way a condition goes; where it depends on configuration, one path at a time."""
         condition = self.condition(node, frame)
-        truth = decided(frame.state, condition)
+        if frame.state.numbers:
+            condition = with_differing(condition, frame.state.numbers)
+        truth = frame.facts.truth(condition)
         if truth is not None:
             return truth
         words = show_condition(condition)
@@ -359,9 +360,7 @@ class Expressions(ABC):
         if value is not None:
             return value
         prefix = f"{frame.path}." if frame.path else ""
-        known = [
-            key.removeprefix(prefix) for key in frame.state.parameters if key.startswith(prefix)
-        ]
+        known = [key.removeprefix(prefix) for key in frame.state.leaves if key.startswith(prefix)]
         raise ProblemError(
             UnknownName(frame.location(node.span), relative, "parameter", nearest(relative, known))
         )
@@ -392,7 +391,7 @@ class Expressions(ABC):
     def _parameter(self, relative: str, frame: Frame) -> Tensor | None:
         """The parameter at a path inside this layer, if there is one."""
         name = frame.join(relative)
-        if frame.state.find(name) is not None:
+        if name in frame.state.leaves:
             return frame.state.current(name)
         if frame.state.is_proved is not None:
             raise NeedsInliningError(frame.state.assumed_around(name))

@@ -10,8 +10,8 @@ An application that leaves more behind than a summary can say is not summarized.
 elaboration with summaries fails, one without them gives the verdict and its words.
 """
 
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Protocol, TypeVar
@@ -19,21 +19,16 @@ from typing import Protocol, TypeVar
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.equal_calls import equal_call, inputs_of
-from meganeura_dsl.elaborate.body.layer_templates import application_key
-from meganeura_dsl.elaborate.body.signature_applications import (
-    SignatureApplication,
-    signature_application,
+from meganeura_dsl.elaborate.body.general_applications import (
+    GeneralApplication,
+    general_application,
+    with_sizes,
 )
-from meganeura_dsl.elaborate.body.sized_summaries import with_sizes
+from meganeura_dsl.elaborate.body.layer_templates import application_key
 from meganeura_dsl.elaborate.scope.binding import Binding
-from meganeura_dsl.elaborate.scope.declared import Held
-from meganeura_dsl.elaborate.scope.guide import Guide, decided, truth
-from meganeura_dsl.elaborate.scope.idle_numbers import idle_numbers
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.summary import (
     Applied,
-    Attempt,
-    Reach,
     Summaries,
     Summarized,
     SummarizedValue,
@@ -41,18 +36,18 @@ from meganeura_dsl.elaborate.scope.summary import (
 )
 from meganeura_dsl.elaborate.typecheck.positions import position_of, whole_number
 from meganeura_dsl.elaborate.typecheck.signatures import Arguments
-from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Tensor, is_tensor
+from meganeura_dsl.elaborate.values import BlockValue, Tensor, is_tensor
 from meganeura_dsl.ir.objectives import reached_values
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.limits.language_limits import DEEPEST, LIBRARY, MOST_ROUNDS, VALUE
 from meganeura_dsl.limits.work_budget import OutOfWorkError, apart, measured, spend
 from meganeura_dsl.startup.deferred_dataclass import dataclass
-from meganeura_dsl.symbolic.conditions import with_sizes as condition_with_sizes
-from meganeura_dsl.symbolic.size import Size
 from meganeura_dsl.syntax import ast
 
 _Result = TypeVar("_Result")
+MOST_ATTEMPTS = 2
+"""A block that no symbols fit so often depends on its numbers."""
 MOST_OF_LIBRARY = 1024
 """Applications of standard blocks in symbols that a process remembers; then it begins anew."""
 
@@ -62,10 +57,6 @@ class Elaborates(Protocol):
 
     def assume_signature(self, inner: Frame, block: ast.Block) -> None:
         """Match inputs and configuration in symbols with the signature, and assume `where`."""
-        ...
-
-    def evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
-        """The value of an expression."""
         ...
 
     def run_body(self, inner: Frame, block: ast.Block) -> tuple[Tensor, ...]:
@@ -104,26 +95,23 @@ def apply_summary(
     `call` is what `repeated_call` is asked about calls like this one.
     """
     inputs = [value for item in block.inputs if is_tensor(value := inner.names[item.name])]
-    idle = frozenset[str]()
-    if inner.state.training is False:
-        idle = idle_numbers(inner.module, block, summaries.idle)
-    key = _key(inner, block, inputs, idle)
+    key = _key(inner, block, inputs)
     if key is None:
         return run()
-    facts, known = inner.facts, summaries.known.get(key)
+    known = summaries.known.get(key)
     if known is None:
-        known = _from_symbols(inner, block, inputs, summaries, elaborator, idle)
-        if known is not None and inner.facts is facts:
+        known = _from_symbols(inner, block, inputs, summaries, elaborator)
+        if known is not None:
             summaries.known[key] = known
     if known is not None and _may_stand_here(inner, known):
-        if call[0] is not None and inner.facts is facts:
+        if call[0] is not None:
             summaries.calls[call[0]] = equal_call(known, inputs, call[1])
         return _repeat(inner, known, inputs)
     summarizer = _Summarizer(inner, inputs)
     with _collected(inner.state) as applied:
         results = run()
     summary = summarizer.summary(results, applied)
-    if summary is not None and inner.facts is facts:
+    if summary is not None:
         summaries.known[key] = summary
     return results
 
@@ -138,15 +126,13 @@ def repeated_call(
     return _repeat(inner, known.summary, inputs_of(known, arguments))
 
 
-def _key(
-    inner: Frame, block: ast.Block, inputs: Sequence[Tensor], idle: frozenset[str]
-) -> Hashable:
+def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
     """What two applications must have in common, or None if this one has to be elaborated."""
     state = inner.state
     whole = tuple(whole_number(state, value) for value in inputs if value.type.dtype is DType.I32)
     if state.indices or state.scans or None in whole:
         return None
-    key = application_key(inner, block, inputs, idle)
+    key = application_key(inner, block, inputs)
     return None if key is None else (key, whole)
 
 
@@ -156,75 +142,66 @@ def _from_symbols(
     inputs: Sequence[Tensor],
     summaries: Summaries,
     elaborator: Elaborates,
-    idle: frozenset[str],
 ) -> Summary | None:
     """What follows from a summary in symbols; None if there is none, or this is the first of it."""
-    application = signature_application(inner, block, inputs)
-    if application is None:
-        return None
-    key, sizes = application.key(inner, block, idle), application.sizes
     given = (inner.names[each.name] for each in block.parameters)
-    is_shared = inner.module.is_library and not any(isinstance(each, BlockValue) for each in given)
-    shared = _of_library() if is_shared else summaries
-    attempts = shared.general.setdefault(key, [])
-    # What a standard block asks is not counted: others may have asked it before.
-    with apart(LIBRARY) if is_shared else nullcontext():
-        found = _followed(attempts, sizes, inner)
-        if found is None:
-            if not is_shared and _is_rare(key, inner, block, summaries):
-                return None
-            found = _in_symbols(application, inner, block, shared, elaborator)
-            if found is not None:
-                attempts.append(found)
-        if found is None or found.summary is None:
-            summaries.failed.add(block)
+    if inner.module.is_library and not any(isinstance(each, BlockValue) for each in given):
+        for is_any in (True, False):
+            general = general_application(inner, block, inputs, is_any=is_any)
+            found = general and _of_all_files(general, inner, block, elaborator)
+            if general is not None and found is not None:
+                return with_sizes(found, general.sizes, inner)
+        return None
+    general = general_application(inner, block, inputs)
+    if general is None:
+        return None
+    key = general.key(inner, block)
+    if key not in summaries.general:
+        if _is_rare(key, block, summaries):
             return None
-        for choice in found.choices:
-            decided(inner.state, condition_with_sizes(choice.condition, sizes))
-    return with_sizes(found.summary, sizes, inner)
+        found = _summary_in_symbols(general, inner, block, summaries, elaborator)
+        summaries.general[key] = found
+        if found is None:
+            summaries.attempts[block] = summaries.attempts.get(block, 0) + 1
+    known = summaries.general[key]
+    return None if known is None else with_sizes(known, general.sizes, inner)
 
 
-def _is_rare(key: Hashable, inner: Frame, block: ast.Block, summaries: Summaries) -> bool:
-    """Whether a block is applied so for the first time, or did not do in symbols before."""
-    is_first = key not in summaries.seen and inner.state.guide is None
+def _of_all_files(
+    general: GeneralApplication, inner: Frame, block: ast.Block, elaborator: Elaborates
+) -> Summary | None:
+    """The summary in symbols of a standard block, which all files share, if it has one."""
+    key = general.key(inner, block)
+    if len(_of_library().general) >= MOST_OF_LIBRARY:
+        _of_library.cache_clear()
+    shared = _of_library()
+    if key not in shared.general:
+        with apart(LIBRARY):
+            shared.general[key] = _summary_in_symbols(general, inner, block, shared, elaborator)
+    return shared.general[key]
+
+
+def _is_rare(key: Hashable, block: ast.Block, summaries: Summaries) -> bool:
+    """Whether a block is applied so for the first time, or no symbols fit it."""
+    is_first = key not in summaries.seen
     summaries.seen.add(key)
-    return is_first or block in summaries.failed
+    return is_first or summaries.attempts.get(block, 0) >= MOST_ATTEMPTS
 
 
-def _followed(
-    attempts: Sequence[Attempt], sizes: Mapping[str, Size], inner: Frame
-) -> Attempt | None:
-    """The attempt that went the way of this application, if there was one.
-
-    All attempts begin with the same choice, and those that chose the same go on with the same.
-    """
-    number, left = 0, attempts
-    while left:
-        first = left[0].choices
-        if len(first) == number:
-            return left[0]
-        way = truth(inner.state, condition_with_sizes(first[number].condition, sizes))
-        left = [each for each in left if each.choices[number].way is way]
-        number += 1
-    return None
-
-
-def _in_symbols(
-    application: SignatureApplication,
+def _summary_in_symbols(
+    general: GeneralApplication,
     inner: Frame,
     block: ast.Block,
     summaries: Summaries,
     elaborator: Elaborates,
-) -> Attempt | None:
-    """The application in symbols, with its summary if it holds for all that they may be.
+) -> Summary | None:
+    """The summary of an application in symbols, if it holds for all that they may be.
 
-    None if it cannot be told which way it goes. Whoever uses it has proved `where` for the sizes
-    that the symbols stand for.
+    Whoever uses it has proved `where` for the sizes that the symbols stand for.
     """
-    guide = Guide(application.sizes, inner.state)
 
     def elaborate() -> Summary | None:
-        frame, inputs = application.frame(inner, block, summaries, guide, elaborator.evaluate)
+        frame, inputs = general.frame(inner, block, summaries)
         elaborator.assume_signature(frame, block)
         summarizer = _Summarizer(frame, inputs)
         results = elaborator.run_body(frame, block)
@@ -233,8 +210,8 @@ def _in_symbols(
     try:
         summary, _ = measured(elaborate)
     except (ProblemError, OutOfWorkError, UndecidableError):
-        summary = None
-    return None if guide.is_lost else Attempt(tuple(guide.choices), summary)
+        return None
+    return summary
 
 
 def _may_stand_here(inner: Frame, summary: Summary) -> bool:
@@ -282,25 +259,21 @@ class _Summarizer:
         if self.effects != _effects(state, self.count):
             return None
         relative = self._relative
-        postponed = state.postponed[before.postponed :]
+        declared = list(state.parameters.values())[before.parameters :]
         reserved = list(state.reserved.items())[before.reserved :]
         return Summary(
             tuple(map(self._summarized, results)),
             tuple((relative(name), self._summarized(value)) for name, value in updates.items()),
-            Held.of(
-                [(relative(name), each) for name, each in state.declared.since(before.parameters)],
-                [
-                    replace(each, parameter=relative(each.parameter))
-                    for each in postponed
-                    if each.parameter
-                ],
-            ),
+            tuple((relative(info.name), info) for info in declared),
             tuple((relative(path), number - before.parameters) for path, number in reserved),
             _first_ones(state.bindings[before.bindings :]),
             applied.moved(-self.inner.depth),
             after.values - before.values,
             after.rounds - before.rounds,
-            tuple(each for each in postponed if not each.parameter),
+            tuple(
+                replace(each, parameter=relative(each.parameter))
+                for each in state.postponed[before.postponed :]
+            ),
             tuple(state.needs[before.needs :]),
             self._shapes(),
         )
@@ -325,15 +298,14 @@ class _Summarizer:
     def _summarized(self, value: Tensor) -> SummarizedValue:
         numbers = {each.id: number for number, each in enumerate(self.inputs)}
         reached = reached_values(value, frozenset(numbers))
-        inside = [each.op for each in reached if each.id not in numbers]
-        reach = Reach(
-            tuple(self._relative(op.name) for op in inside if isinstance(op, Parameter)),
-            tuple(
-                (self._relative(op.prefix), op.reach) for op in inside if isinstance(op, Summarized)
-            ),
-        )
         return SummarizedValue(
-            value.type, tuple(numbers[each.id] for each in reached if each.id in numbers), reach
+            value.type,
+            tuple(numbers[each.id] for each in reached if each.id in numbers),
+            tuple(
+                self._relative(each.op.name)
+                for each in reached
+                if isinstance(each.op, Parameter) and each.id not in numbers
+            ),
         )
 
 
@@ -361,7 +333,7 @@ class _Counts:
     def of(state: ElaborationState) -> "_Counts":
         """What there is now."""
         return _Counts(
-            state.declared.count, len(state.reserved), len(state.bindings),
+            len(state.parameters), len(state.reserved), len(state.bindings),
             state.build.total, state.rounds, len(state.postponed), len(state.needs),
         )  # fmt: skip
 
@@ -369,13 +341,11 @@ class _Counts:
 def _effects(state: ElaborationState, count: int) -> tuple[object, ...]:
     """What an application that is summarized leaves as it was; `count` values were there before.
 
-    What is learned of the whole numbers that it makes is of use to no other. What is assumed of
-    symbols is told with the summary.
+    What is learned of the whole numbers that it makes is of use to no other.
     """
     positions = {number: size for number, size in state.positions.items() if number < count}
-    facts = None if state.guide else state.build.facts
     return (
-        facts, positions, len(state.handed_on),
+        state.build.facts, positions, len(state.handed_on),
         len(state.notes), dict(state.streams), state.counter, len(state.outputs),
         len(state.objectives), len(state.averaged), dict(state.copies), set(state.unopened),
     )  # fmt: skip
@@ -390,19 +360,23 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor | None]) -> 
         raise OutOfWorkError("more rounds than one model may have")
     state.applied.add(summary.applied.moved(inner.depth))
     state.bindings += summary.bindings
-    state.postponed += summary.postponed
+    state.postponed += [
+        replace(each, parameter=inner.join(each.parameter) if each.parameter else "")
+        for each in summary.postponed
+    ]
     state.needs += summary.needs
     if state.generalized:
         state.shapes |= summary.shapes
     for relative, number in summary.reserved:
-        state.reserved.setdefault(inner.join(relative), state.declared.count + number)
+        state.reserved.setdefault(inner.join(relative), len(state.parameters) + number)
     prefix = inner.join("x")[:-1]
-    state.declare_like(summary.held, prefix, inner.label)
+    state.declare_like(summary.parameters, prefix, inner.label)
 
     def value(each: SummarizedValue) -> Tensor:
+        leaves = [state.leaves[prefix + name] for name in each.parameters]
         tensors = [inputs[number] for number in each.inputs]
-        operands = [tensor for tensor in tensors if tensor is not None]
-        return build.add_new(Summarized(build.count, prefix, each.reach), each.type, *operands)
+        operands = (*[tensor for tensor in tensors if tensor is not None], *leaves)
+        return build.add_new(Summarized(build.count), each.type, *operands)
 
     state.updates.update((inner.join(name), value(each)) for name, each in summary.updates)
     return tuple(map(value, summary.results))

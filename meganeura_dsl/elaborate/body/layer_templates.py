@@ -36,28 +36,20 @@ def apply_template(
     return results
 
 
-def application_key(
-    inner: Frame, block: ast.Block, inputs: Sequence[Tensor], idle: frozenset[str] = frozenset()
-) -> Hashable:
-    """What two equal applications have in common, or None if nothing tells that they are equal.
-
-    Numbers of `idle` configuration may differ.
-    """
+def application_key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
+    """What two equal applications have in common, or None if nothing tells that they are equal."""
     state = inner.state
     distinct = len({value.id for value in inputs}) == len(inputs)
     if state.generic or state.shared or not distinct:
         return None
-    config = tuple(
-        0.0 if isinstance(value := inner.names[each.name], float) and each.name in idle else value
-        for each in block.parameters
-    )
+    config = tuple(inner.names[parameter.name] for parameter in block.parameters)
     if any(isinstance(value, BlockValue) and value.path is not None for value in config):
         return None  # the weights of a layer that is given are not its own
     types = tuple(value.type for value in inputs)
     # An input that is the same number everywhere is left out of what it changes nothing in.
     neutral = _hashable(tuple(state.neutral.get(value.id) for value in inputs))
     initials = frozenset(inner.initials.items())
-    mode = (state.training, state.frozen, state.generalized)
+    mode = (state.training, state.frozen, state.generalized, state.numbers)
     configured = _hashable(config)
     if configured is None:
         return None
@@ -89,7 +81,7 @@ class _Recorder:
         self.inputs = inputs
         state = inner.state
         self.values = state.build.count
-        self.parameters = state.declared.count
+        self.parameters = len(state.parameters)
         self.updates = dict(state.updates)
         self.reserved = len(state.reserved)
         self.notes = len(state.notes)

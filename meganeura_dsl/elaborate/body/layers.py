@@ -263,7 +263,7 @@ class Layers(BlockArguments, ABC):
             wanted, found = "a block, whose weights are new", describe(value)
             raise ProblemError(WrongKind(frame.location(call.callee_span), wanted, found))
         path = frame.join(name)
-        frame.state.reserved.setdefault(path, frame.state.declared.count)
+        frame.state.reserved.setdefault(path, len(frame.state.parameters))
         frame.state.unopened.add(path)
         frame.layers[name] = replace(value, path=path, declared=location)
         if statement.source is not None:

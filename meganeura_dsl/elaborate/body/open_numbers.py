@@ -25,9 +25,9 @@ from meganeura_dsl.syntax import ast
 def with_sizes(
     postponed: Postponed[Frame], sizes: Mapping[str, Size], state: ElaborationState
 ) -> Postponed[Frame]:
-    """The same where symbols are these sizes, in an elaboration `alone` that may have some too."""
+    """The same where symbols are these sizes, in an elaboration that may have symbols too."""
     names = {name: _at(value, sizes) for name, value in postponed.frame.names.items()}
-    return replace(postponed, frame=replace(postponed.frame, state=state, names=names))
+    return replace(postponed, frame=replace(postponed.frame, state=_alone(state), names=names))
 
 
 def value_of(postponed: Postponed[Frame]) -> Evaluated:
@@ -55,12 +55,12 @@ def postpone(node: ast.Expression, frame: Frame, evaluate: Evaluate, parameter: 
     if not all(isinstance(each, bool | int | float | Dim | Axes) for each in names.values()):
         raise UndecidableError("a number depends on one that a symbol stands for")
     inner = replace(
-        frame, state=alone(frame.state), names=names, parent=None, call_span=None, layers={}
+        frame, state=_alone(frame.state), names=names, parent=None, call_span=None, layers={}
     )
     frame.state.postponed.append(Postponed(node, inner, evaluate, parameter))
 
 
-def alone(state: ElaborationState) -> ElaborationState:
+def _alone(state: ElaborationState) -> ElaborationState:
     """An elaboration that numbers can be evaluated in, and that holds nothing of another."""
     return ElaborationState(
         Builder(state.build.facts), state.training, generalized=state.generalized

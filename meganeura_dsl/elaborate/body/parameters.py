@@ -157,7 +157,7 @@ def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> No
     if relative in frame.layers and not entries:
         update_layer(statement, relative, frame, elaborator)
         return
-    info = frame.state.find(name)
+    info = frame.state.parameters.get(name)
     if "." not in relative and relative not in frame.own:
         info = None
     if info is None or info.kind not in UPDATED:

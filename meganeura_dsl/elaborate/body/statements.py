@@ -12,7 +12,6 @@ from meganeura_dsl.elaborate.body.scans import collects, run_scan, write_part
 from meganeura_dsl.elaborate.body.tensor_parts import replace_part
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.binding import Binding
-from meganeura_dsl.elaborate.scope.guide import number
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
 from meganeura_dsl.elaborate.values import (
@@ -157,10 +156,7 @@ class Statements(Expressions, ABC):
             frame.state.bindings.append(Binding(target.span, target.text, frame.path, value.type))
 
     def _for(self, statement: ast.For, frame: Frame) -> Results | None:
-        ends = self.size(statement.start, frame), self.size(statement.stop, frame)
-        start, stop = (
-            number(frame.state, end) if frame.state.is_general(end) else end for end in ends
-        )
+        start, stop = self.size(statement.start, frame), self.size(statement.stop, frame)
         if isinstance(start, int) and isinstance(stop, int):
             frame.state.rounds += max(0, stop - start)
             if frame.state.rounds > MOST_ROUNDS:

@@ -11,7 +11,6 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     PartOfNoSize,
     PartOutside,
 )
-from meganeura_dsl.elaborate.scope.guide import verdict as judged
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.positions import facts_about, position_of, symbols
 from meganeura_dsl.elaborate.typecheck.round_numbers import number
@@ -173,7 +172,7 @@ def _require_within(
     start, stop = ends
     for condition in (Compare(">=", start, 0), Compare("<=", stop, size)):
         facts = facts_about(frame, condition)
-        verdict = judged(frame.state, condition, facts)
+        verdict = facts.decide(condition)
         if isinstance(verdict, Proved):
             continue
         fact = helpful_fact(facts, condition)

@@ -262,7 +262,7 @@ def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboratio
         value.op.name: value.type for value in state.build.values if isinstance(value.op, ops.Input)
     }
     graph = state.build.graph(outputs, state.updates)
-    declared, own = copied(state.in_order(), state.copies), set(state.own)
+    declared = copied(state.in_order(), state.copies)
     return Elaboration(
         graph,
         tuple(each for each in declared if each.kind != "cache"),
@@ -271,6 +271,6 @@ def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboratio
         tuple(state.bindings),
         tuple(note.problem for note in state.notes),
         state.build.facts,
-        tuple(name for name in state.parameters if name in own),
+        tuple(state.own),
         frozenset(state.applied.blocks),
     )

@@ -111,9 +111,9 @@ class TrainElaborator(Elaborator):
         self.shown.add(name.text)
         if state.training:
             return
-        known = state.declared.count
+        known = len(state.parameters)
         value = self.tensor(statement.value, frame)
-        if state.declared.count > known:
+        if len(state.parameters) > known:
             raise frame.refuse(statement.value.span, "a layer", "has weights here that none trains")
         if not _can_be_shown(value.type, self.counter):
             location = frame.location(statement.value.span)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import field, fields, replace
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -17,8 +17,6 @@ from meganeura_dsl.elaborate.problems.proof_failures import (
 )
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.binding import Binding
-from meganeura_dsl.elaborate.scope.declared import Declared
-from meganeura_dsl.elaborate.scope.guide import decided
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.summary import Applied
 from meganeura_dsl.elaborate.values import Axes, BlockValue, is_symbolic
@@ -26,14 +24,12 @@ from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ir.objectives import Moved
 from meganeura_dsl.ir.ops import Parameter, StopGradient
 from meganeura_dsl.startup.deferred_dataclass import dataclass
-from meganeura_dsl.symbolic.assumptions import Compare, Facts, Unproved, show_condition
+from meganeura_dsl.symbolic.assumptions import Compare, Facts, Unproved
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, show
 
 if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.source import Span
-    from meganeura_dsl.elaborate.scope.declared import Held
-    from meganeura_dsl.elaborate.scope.guide import Guide
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
     from meganeura_dsl.elaborate.scope.open_scan import OpenScan
     from meganeura_dsl.elaborate.scope.postponed import Postponed
@@ -134,8 +130,7 @@ class ElaborationState:
     frozen: bool = False
     """Whether parameters are read as constants here."""
     generic: bool = False
-    declared: Declared = field(default_factory=Declared)
-    """The parameters, states and caches."""
+    parameters: dict[str, ParameterInfo] = field(default_factory=dict[str, "ParameterInfo"])
     leaves: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     updates: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     outputs: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
@@ -181,8 +176,6 @@ class ElaborationState:
 
     own: list[str] = field(default_factory=list[str])
     """Names of what was declared outside of every model."""
-    own_layers: set[str] = field(default_factory=set[str])
-    """What the names of repeated layers begin with that are outside of every model."""
     open_models: int = 0
     """Models inside of models that are being elaborated."""
     claimed: dict[str, Location] = field(default_factory=dict[str, Location])
@@ -203,8 +196,8 @@ class ElaborationState:
     """In a check, what the sizes have to be that these symbols stand for, besides `where`."""
     shapes: set[Shape] = field(default_factory=set["Shape"])
     """In a check with such symbols, the shapes of values that only summaries know of."""
-    guide: Guide | None = None
-    """In a check with such symbols, the application whose choices are followed."""
+    numbers: frozenset[str] = frozenset()
+    """In a check, those symbols that stand for numbers, each for another one."""
     applied: Applied = field(default_factory=Applied)
     """What was applied so far."""
     reserved: dict[str, int] = field(default_factory=dict[str, int])
@@ -226,40 +219,6 @@ class ElaborationState:
     fitting: set[Hashable] = field(default_factory=set["Hashable"])
     """The block arguments that were found to fit."""
 
-    @property
-    def parameters(self) -> Mapping[str, ParameterInfo]:
-        """All that was declared, by name and in order."""
-        for prefix in self.declared.unopened:
-            self._open(prefix)
-        return self.declared.infos()
-
-    def find(self, name: str) -> ParameterInfo | None:
-        """The parameter of a name, if there is one."""
-        info = self.declared.find(name)
-        if info is None and (prefix := self.declared.holder(name)) is not None:
-            self._open(prefix)
-            info = self.declared.find(name)
-        return info
-
-    def _open(self, prefix: str) -> None:
-        """Know the parameters of a repeated layer by their names."""
-        held = self.declared.open(prefix)
-        self.postponed += [
-            replace(each, parameter=name) for name, each in held.all_postponed(prefix)
-        ]
-        if prefix in self.own_layers:
-            self.own += [name for name, _ in held.parameters(prefix)]
-
-    def leaf(self, name: str) -> Tensor:
-        """The leaf of a parameter that was declared."""
-        found = self.leaves.get(name)
-        if found is None:
-            info = self.find(name)
-            assert info is not None
-            op = Parameter(name, info.type.dtype, info.type.shape, info.kind)
-            found = self.leaves[name] = self.build.add_new(op, info.type)
-        return found
-
     def snapshot(self) -> DeclaredPath:
         """What has been declared so far."""
         return DeclaredPath(
@@ -274,7 +233,7 @@ class ElaborationState:
 
     def restore(self, declared: DeclaredPath) -> None:
         """Forget what was declared since."""
-        self.declared = Declared(declared.parameters)
+        self.parameters = dict(declared.parameters)
         self.leaves = dict(declared.leaves)
         self.updates = dict(declared.updates)
         self.claimed = dict(declared.claimed)
@@ -302,7 +261,7 @@ class ElaborationState:
 
     def claim(self, name: str, location: Location, label: str) -> None:
         """Reserve a path for the weights of a layer that is not looked into."""
-        declared = self.find(name)
+        declared = self.parameters.get(name)
         first = self.claimed.setdefault(name, location) if declared is None else declared.location
         if first is location:
             first = self._unknown_around(name) or location
@@ -338,7 +297,7 @@ class ElaborationState:
 
     def declare(self, info: ParameterInfo, label: str) -> Tensor:
         """The leaf of a parameter, made at its first declaration and refused at a second."""
-        known = self.find(info.name)
+        known = self.parameters.get(info.name)
         if known is not None:
             types = (str(known.type), str(info.type)) if self.shared else None
             if types is None or not self._is_same(known.type, info.type):
@@ -373,26 +332,29 @@ class ElaborationState:
         self._add(info, leaf)
         return self.current(info.name)
 
-    def declare_like(self, held: Held, prefix: str, label: str) -> None:
-        """Declare what a layer holds, as it was declared before under the same facts.
+    def declare_like(
+        self, declared: Iterable[tuple[str, ParameterInfo]], prefix: str, label: str
+    ) -> None:
+        """Declare parameters like others that were declared under the same facts.
 
         Each is said with its name behind the prefix.
         """
-        if not held.count:
+        named = [(prefix + relative, info) for relative, info in declared]
+        is_open = self.claimed or self.contracts
+        if is_open or any(name in self.parameters for name, _ in named):
+            for name, info in named:
+                self.declare(info._replace(name=name), label)
             return
-        if not (self.claimed or self.contracts) and self.declared.may_hold(prefix):
-            self.declared.hold(prefix, held)
-            if not self.open_models:
-                self.own_layers.add(prefix)
-            return
-        for name, info in held.parameters(prefix):
-            self.declare(info._replace(name=name), label)
-        self.postponed += [
-            replace(each, parameter=name) for name, each in held.all_postponed(prefix)
-        ]
+        ops = [Parameter(name, each.type.dtype, each.type.shape, each.kind) for name, each in named]
+        leaves = self.build.add_leaves(ops, [each.type for _, each in named])
+        for (name, info), leaf in zip(named, leaves, strict=True):
+            self.parameters[name] = info._replace(name=name)
+            self.leaves[name] = leaf
+        if not self.open_models:
+            self.own += [name for name, _ in named]
 
     def _add(self, info: ParameterInfo, leaf: Tensor) -> None:
-        self.declared.add(info.name, info)
+        self.parameters[info.name] = info
         if not self.open_models:
             self.own.append(info.name)
         self.leaves[info.name] = leaf
@@ -434,13 +396,11 @@ class ElaborationState:
 
         In a frozen part, a parameter is a constant.
         """
-        value = self.updates.get(name)
-        if value is None:
-            value = self.leaf(name)
+        value = self.updates.get(name, self.leaves[name])
         mover = self.mover(name)
         if mover is not None and isinstance(value.op, Parameter):
             value = self.build.add(Moved.by(mover.number, value.op))
-        if self.frozen and (info := self.find(name)) is not None and info.kind == "param":
+        if self.frozen and self.parameters[name].kind == "param":
             return self.build.add(StopGradient(), value)
         return value
 
@@ -528,7 +488,7 @@ class Frame:
         build = self.state.build
         before, build.origin = build.origin, Origin(self.user_span(span), self.path)
         try:
-            value = self._made(op, *operands)
+            value = build.add(op, *operands)
         except (Unproved, TypeRuleError) as error:
             raise ProblemError(refusal(self.location(span), error, self.facts, operands)) from error
         finally:
@@ -536,19 +496,6 @@ class Frame:
         if not is_countable(value.type.shape, build.facts):
             require_countable(value.type, self.location(span), build.facts)
         return value
-
-    def _made(self, op: Op, *operands: Tensor) -> Tensor:
-        """The value of an op, with what its type rule requires and the application followed has."""
-        while True:
-            try:
-                return self.build.add(op, *operands)
-            except Unproved as error:
-                if self.state.guide is None:
-                    raise
-                known = decided(self.state, error.condition)
-                if not known or not self.facts.proves(error.condition):
-                    reason = f"{show_condition(error.condition)} depends on its configuration"
-                    raise UndecidableError(reason) from error
 
     def _require_one_body(self, span: Span, op: Op) -> None:
         for each in fields(op):

@@ -11,11 +11,10 @@ from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Condition, Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator
+    from collections.abc import Hashable
 
     from meganeura_dsl.elaborate.scope.binding import Binding
-    from meganeura_dsl.elaborate.scope.declared import Held
-    from meganeura_dsl.elaborate.scope.guide import Choice
+    from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
     from meganeura_dsl.elaborate.scope.postponed import Postponed
     from meganeura_dsl.ir.types import Shape, TensorType
     from meganeura_dsl.syntax import ast
@@ -30,17 +29,8 @@ class Summarized(Op, abstract=True):
 
     operands = Operands(variadic="reached")
     traits = frozenset()
-    hides_parameters = True
     number: int
     """No two of a graph have the same."""
-    prefix: str
-    """What the names of the layer begin with."""
-    reach: Reach
-
-    @property
-    def hidden(self) -> Iterable[str]:
-        """The names of the parameters of the layer that its gradient reaches."""
-        return self.reach.names(self.prefix)
 
 
 @dataclass
@@ -68,29 +58,14 @@ class Applied:
         return Applied({each: depth + by for each, depth in self.depths.items()}, self.blocks)
 
 
-class Reach(NamedTuple):
-    """The parameters inside of a layer that a gradient reaches."""
-
-    own: tuple[str, ...]
-    """The names of those that it declares itself."""
-    inner: tuple[tuple[str, Reach], ...]
-    """Those of layers inside of it, with what their names begin with."""
-
-    def names(self, prefix: str) -> Iterator[str]:
-        """Their names behind a prefix."""
-        for name in self.own:
-            yield prefix + name
-        for beginning, reach in self.inner:
-            yield from reach.names(prefix + beginning)
-
-
 class SummarizedValue(NamedTuple):
     """A result or an update: its type, and what its gradient reaches."""
 
     type: TensorType
     inputs: tuple[int, ...]
     """The numbers of the inputs that it reaches."""
-    reach: Reach
+    parameters: tuple[str, ...]
+    """The names, inside of the layer, of the parameters that it reaches."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +74,7 @@ class Summary:
 
     results: tuple[SummarizedValue, ...]
     updates: tuple[tuple[str, SummarizedValue], ...]
-    held: Held
-    """Its parameters."""
+    parameters: tuple[tuple[str, ParameterInfo], ...]
     reserved: tuple[tuple[str, int], ...]
     """The paths of declared layers, and how many parameters of it were declared before each."""
     bindings: tuple[Binding, ...]
@@ -110,19 +84,11 @@ class Summary:
     values: int
     rounds: int
     postponed: tuple[Postponed[Any], ...] = ()
-    """The numbers that are left to those who know what symbols stand for, but for first values."""
+    """The numbers that are left to those who know what symbols stand for."""
     needs: tuple[Condition, ...] = ()
     """What has to be true of the sizes that symbols stand for."""
     shapes: frozenset[Shape] = frozenset()
     """The shapes of all values that were made with symbols."""
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """An application in symbols: the way it went, and its summary if it has one."""
-
-    choices: tuple[Choice, ...]
-    summary: Summary | None
 
 
 @dataclass(frozen=True)
@@ -144,17 +110,13 @@ class Summaries:
 
     facts: Facts = field(default_factory=Facts)
     known: dict[Hashable, Summary] = field(default_factory=dict["Hashable", Summary])
-    general: dict[Hashable, list[Attempt]] = field(
-        default_factory=dict["Hashable", "list[Attempt]"]
+    general: dict[Hashable, Summary | None] = field(
+        default_factory=dict["Hashable", "Summary | None"]
     )
-    """What became of applications in symbols, one for each way that they go."""
-    calls: dict[Hashable, EqualCall] = field(default_factory=dict["Hashable", "EqualCall"])
-    """What was done by a call that may come again."""
-    idle: dict[ast.Block, frozenset[str]] = field(
-        default_factory=dict["ast.Block", "frozenset[str]"]
-    )
-    """The configuration of blocks that does nothing in evaluation."""
+    """Summaries in symbols, for what was applied twice; None where there is none."""
     seen: set[Hashable] = field(default_factory=set["Hashable"])
     """What was applied once."""
-    failed: set[ast.Block] = field(default_factory=set["ast.Block"])
-    """The blocks that did not do in symbols."""
+    calls: dict[Hashable, EqualCall] = field(default_factory=dict["Hashable", "EqualCall"])
+    """What was done by a call that may come again."""
+    attempts: dict[ast.Block, int] = field(default_factory=dict["ast.Block", int])
+    """How often it was tried in vain to elaborate a block in symbols."""

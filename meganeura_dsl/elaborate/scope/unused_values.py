@@ -1,10 +1,9 @@
 """Values that are never used: inputs, configuration and bindings nothing reads, idle layers."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from functools import cache
 from itertools import takewhile
-from operator import attrgetter
 from typing import cast
 
 from meganeura_dsl.diagnostics.source import Span
@@ -21,8 +20,7 @@ def unused_values(
     body: tuple[ast.Node, ...] = (
         (declaration.body,) if isinstance(declaration, ast.Def) else declaration.body
     )
-    nodes = [node for statement in body for node in walk(statement)]
-    reads = list(_reads(nodes))
+    reads = list(_reads(body))
     if isinstance(declaration, ast.Def):
         yield from _unread(((p.name, p.span) for p in declaration.parameters), reads)
         return
@@ -30,16 +28,21 @@ def unused_values(
     if isinstance(declaration, ast.Block):
         yield from _unread(((p.name, p.span) for p in declaration.parameters), [*reads, *signature])
     yield from _unread(((item.name, item.span) for item in declaration.inputs), reads)
-    loops = [node.span for node in nodes if isinstance(node, ast.For | ast.Scan)]
+    loops = [
+        node.span
+        for statement in body
+        for node in walk(statement)
+        if isinstance(node, ast.For | ast.Scan)
+    ]
     last_first: dict[str, list[Span]] = {}
     for read, span in sorted(reads, key=lambda each: -each[1].start):
         last_first.setdefault(read, []).append(span)
-    for name in _bindings(nodes):
+    for name in _bindings(body):
         again = [loop.end for loop in loops if loop.start <= name.span.start < loop.end]
         after = min([name.span.end, *(loop.start for loop in loops if loop.end in again)])
         if not _is_read(name, after, last_first.get(name.text, ())):
             yield from _unread([(name.text, name.span)], [])
-    yield from _unapplied(nodes, reads)
+    yield from _unapplied(body, reads)
 
 
 def _is_read(name: ast.Name, after: int, last_first: Iterable[Span]) -> bool:
@@ -49,10 +52,11 @@ def _is_read(name: ast.Name, after: int, last_first: Iterable[Span]) -> bool:
 
 
 def _unapplied(
-    nodes: Sequence[ast.Node], reads: Iterable[tuple[str, Span]]
+    body: tuple[ast.Node, ...], reads: Iterable[tuple[str, Span]]
 ) -> Iterator[UnappliedLayer]:
     """The declared layers that nothing applies or gives to a block."""
     known = {name for name, _ in reads}
+    nodes = [node for statement in body for node in walk(statement)]
     numbered = {words_of(each.path) for each in nodes if isinstance(each, ast.Call) and each.path}
     for node in nodes:
         if isinstance(node, ast.Layer) and layer_text(node.call) not in known:
@@ -88,33 +92,36 @@ def _signature_reads(declaration: ast.Block | ast.Train) -> Iterator[tuple[str, 
     parameters = declaration.parameters if isinstance(declaration, ast.Block) else ()
     parts = [part for p in parameters for part in (p.default, p.kind) if part is not None]
     parts += [item.default for item in declaration.inputs if item.default is not None]
-    roots = (*(item.type for item in declaration.inputs), *results, *declaration.where, *parts)
-    yield from _reads([node for root in roots for node in walk(root)])
+    yield from _reads(
+        (*(item.type for item in declaration.inputs), *results, *declaration.where, *parts)
+    )
 
 
-def _bindings(nodes: Iterable[ast.Node]) -> Iterator[ast.Name]:
-    for node in nodes:
-        match node:
-            case ast.Bind(targets=targets):
-                yield from targets
-            case ast.Part(target=target):
-                yield target
-            case _:
-                pass
+def _bindings(body: tuple[ast.Node, ...]) -> Iterator[ast.Name]:
+    for statement in body:
+        for node in walk(statement):
+            match node:
+                case ast.Bind(targets=targets):
+                    yield from targets
+                case ast.Part(target=target):
+                    yield target
+                case _:
+                    pass
 
 
-def _reads(nodes: Sequence[ast.Node]) -> Iterator[tuple[str, Span]]:
-    written = set(map(id, _bindings(nodes)))
-    for node in nodes:
-        match node:
-            case ast.Name(text=text) if id(node) not in written:
-                yield text, node.span
-            case ast.Rest(name=name):
-                yield name, node.span
-            case ast.Call(callee=callee, callee_span=span):
-                yield callee, span
-            case _:
-                pass
+def _reads(nodes: tuple[ast.Node, ...]) -> Iterator[tuple[str, Span]]:
+    for root in nodes:
+        written = set(map(id, _bindings((root,))))
+        for node in walk(root):
+            match node:
+                case ast.Name(text=text) if id(node) not in written:
+                    yield text, node.span
+                case ast.Rest(name=name):
+                    yield name, node.span
+                case ast.Call(callee=callee, callee_span=span):
+                    yield callee, span
+                case _:
+                    pass
 
 
 def layer_text(call: ast.Call) -> str:
@@ -126,28 +133,23 @@ def layer_text(call: ast.Call) -> str:
     return "".join(call.label.span.text.split())
 
 
-def walk(node: ast.Node) -> list[ast.Node]:
+def walk(node: ast.Node) -> Iterator[ast.Node]:
     """A node and all below it, in no promised order."""
-    found = [node]
-    for item in found:  # which grows meanwhile
-        for value in _parts_of(type(item))(item):
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        yield item
+        for name in _parts_of(type(item)):
+            value = getattr(item, name)
             if isinstance(value, ast.Node):
-                found.append(value)
-            elif value and isinstance(value, tuple):
+                stack.append(value)
+            elif isinstance(value, tuple):
                 parts = cast("tuple[object, ...]", value)
-                found += [part for part in parts if isinstance(part, ast.Node)]
-    return found
+                stack.extend(part for part in parts if isinstance(part, ast.Node))
 
 
 @cache
-def _parts_of(form: type[ast.Node]) -> Callable[[ast.Node], tuple[object, ...]]:
-    """What gives the fields of a form that may hold nodes."""
+def _parts_of(form: type[ast.Node]) -> tuple[str, ...]:
+    """The fields of a form that may hold nodes."""
     plain = (Span, str, int, float, bool)
-    names = [each.name for each in fields(form) if each.type not in plain]
-    match names:
-        case []:
-            return lambda _: ()
-        case [name]:
-            return lambda node: (getattr(node, name),)
-        case _:
-            return attrgetter(*names)
+    return tuple(each.name for each in fields(form) if each.type not in plain)

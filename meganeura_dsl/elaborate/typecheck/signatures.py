@@ -16,7 +16,6 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     WhereUnproved,
 )
 from meganeura_dsl.elaborate.problems.training_problems import LabelsMismatch
-from meganeura_dsl.elaborate.scope.guide import verdict as judged
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.config_kinds import fitted
 from meganeura_dsl.elaborate.typecheck.positions import (
@@ -419,7 +418,7 @@ def check_where(
         for part in stated.parts if isinstance(stated, And) else (stated,):
             if part is True:
                 continue
-            verdict = judged(inner.state, part, facts_about(inner, part))
+            verdict = facts_about(inner, part).decide(part)
             is_open = is_fed and speaks_of(inner, part)
             if not isinstance(part, bool) and not free.isdisjoint(sizes_in(part)):
                 is_open = True

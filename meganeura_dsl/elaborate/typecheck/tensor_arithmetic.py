@@ -13,7 +13,6 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     ResultMismatch,
     ShapeMismatch,
 )
-from meganeura_dsl.elaborate.scope.guide import verdict
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.round_numbers import number as round_number
@@ -245,7 +244,7 @@ def equal(frame: Frame, left: Size, right: Size) -> Verdict:
     """Whether two sizes are equal for all sizes the facts admit."""
     if left is right or left == right:
         return Proved()
-    return verdict(frame.state, Compare("==", left, right), frame.facts)
+    return frame.facts.decide(Compare("==", left, right))
 
 
 def require_fit(frame: Frame, span: Span, what: str, wanted: TensorType, value: Tensor) -> None:

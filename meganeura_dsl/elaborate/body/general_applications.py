@@ -1,0 +1,324 @@
+"""An application whose sizes are symbols, so that what is found holds for other sizes too.
+
+Models of one family apply the same layers to 64, 128 or 256 channels, and to images of `h` rows or
+of `h//2`. Where a layer is applied a second time to other sizes, each size becomes a symbol, equal
+ones the same symbol; small numbers stay what they are. Nothing is known of a symbol but that it is
+1 at least, and of one that stands for a number that it is not small and differs from the others.
+What is proved of that application holds for all such sizes, and its types are sizes in the symbols.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum
+from functools import cache, lru_cache
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.body import open_numbers
+from meganeura_dsl.elaborate.body.layer_templates import with_types
+from meganeura_dsl.elaborate.problems.proof_failures import is_countable
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.scope.postponed import Postponed
+from meganeura_dsl.elaborate.scope.scope import (
+    Binding,
+    ElaborationState,
+    Frame,
+    ProofPath,
+    UndecidableError,
+)
+from meganeura_dsl.elaborate.scope.summary import Summaries, SummarizedValue, Summary
+from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.elaborate.typecheck.positions import names_in
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import scalar
+from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Tensor, describe, is_initializer
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.initializers import Initializer
+from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.types import DType, Shape, TensorType
+from meganeura_dsl.startup.deferred_dataclass import dataclass
+from meganeura_dsl.symbolic.assumptions import Compare, Facts
+from meganeura_dsl.symbolic.conditions import with_sizes as condition_with_sizes
+from meganeura_dsl.symbolic.size import Dim, Size, dim, substitute
+from meganeura_dsl.syntax import ast
+
+LEAST = 8
+"""Numbers below choose kernels, strides and groups, which decide what a layer does."""
+
+
+class Kind(Enum):
+    """What a symbol stands for."""
+
+    NUMBER = "a number that is not small"
+    GENERAL = "any size, or one in symbols that stand for numbers"
+    SIZE = "a size that the data decides"
+
+
+@dataclass(frozen=True)
+class GeneralApplication:
+    """What a block is applied to, with symbols for sizes."""
+
+    config: Mapping[str, Evaluated]
+    types: tuple[TensorType, ...]
+    numbers: tuple[float | None, ...]
+    """For each input the number that it is everywhere, if it is a default."""
+    sizes: Mapping[str, Size]
+    """The sizes of this application, by the symbols that stand for them."""
+    kinds: tuple[Kind, ...]
+
+    def key(self, inner: Frame, block: ast.Block) -> Hashable:
+        """What applications have in common that differ in such sizes alone."""
+        mode = (inner.state.training, inner.state.frozen)
+        config = tuple(map(with_types, self.config.values()))
+        numbers = tuple(map(with_types, self.numbers))
+        initials = frozenset(inner.initials.items())
+        return block, config, self.types, numbers, self.kinds, initials, mode
+
+    def frame(
+        self, inner: Frame, block: ast.Block, summaries: Summaries
+    ) -> tuple[Frame, list[Tensor]]:
+        """The frame of the block in an elaboration of its own, and its inputs."""
+        symbols = list(zip(self.sizes, self.kinds, strict=True))
+        state = ElaborationState(
+            Builder(_facts(symbols, summaries.facts)),
+            inner.state.training,
+            frozen=inner.state.frozen,
+            summaries=summaries,
+            generalized=frozenset(name for name, kind in symbols if kind is not Kind.SIZE),
+            numbers=frozenset(name for name, kind in symbols if kind is Kind.NUMBER),
+        )
+        frame = replace(
+            inner, state=state, names=dict(self.config), layers={}, own=set[str](),
+            parent=None, call_span=None, choices=ProofPath(),
+        )  # fmt: skip
+        inputs: list[Tensor] = []
+        for item, type_, number in zip(block.inputs, self.types, self.numbers, strict=True):
+            if number is None:
+                value = frame.add(item.span, Input(item.name, type_.dtype, type_.shape))
+            else:
+                value = scalar(frame, item.span, number, type_.dtype, type_.shape)
+                state.neutral[value.id] = number
+            frame.names[item.name] = value
+            inputs.append(value)
+        return frame, inputs
+
+
+def _facts(symbols: Sequence[tuple[str, Kind]], facts: Facts) -> Facts:
+    """What is known of the symbols: numbers are not small."""
+    for name, kind in symbols:
+        if kind is Kind.NUMBER:
+            facts = facts.with_lower_bound(name, LEAST)
+    return facts
+
+
+@cache
+def _symbol(number: int) -> Dim:
+    return dim(_name(number))
+
+
+@cache
+def _name(number: int) -> str:
+    return f"#{number}"
+
+
+class _Symbols:
+    """Gives each size that is not a small number a symbol, equal ones the same.
+
+    With `is_any` sizes may be any, of which nothing is known: small ones of tensors too.
+    """
+
+    def __init__(self, state: ElaborationState, *, is_any: bool) -> None:
+        self.state = state
+        self.is_any = is_any
+        self.known: dict[Size, Dim] = {}
+        self.sizes: list[Size] = []
+        self.kinds: list[Kind] = []
+
+    def of(self, size: Size) -> Size:
+        """The symbol of a size, or the small number itself."""
+        if isinstance(size, int) and size < LEAST:
+            return size
+        return self._shared(size)
+
+    def of_shape(self, shape: Shape, *, is_alone: bool) -> Shape:
+        """A shape in symbols; of a tensor that is alone, any two sizes may differ."""
+        if not self.is_any:
+            return tuple([self.of(size) for size in shape])
+        return tuple([self._new(size) if is_alone else self._shared(size) for size in shape])
+
+    def _shared(self, size: Size) -> Dim:
+        symbol = self.known.get(size)
+        if symbol is None:
+            symbol = self.known[size] = self._new(size)
+        return symbol
+
+    def _new(self, size: Size) -> Dim:
+        self.sizes.append(size)
+        self.kinds.append(Kind.GENERAL if self.is_any else self._kind(size))
+        return _symbol(len(self.sizes) - 1)
+
+    def of_config(self, value: Evaluated) -> Evaluated:
+        """A configuration in symbols; `KeyError` where it may speak of sizes otherwise."""
+        match value:
+            case bool() | float() | str():
+                return value
+            case int() | Dim():
+                return self.of(value)
+            case BlockValue(config=config) if all(
+                isinstance(each, bool | int | float | str) for _, each in config
+            ):
+                return value
+            case _ if is_initializer(value):
+                return value
+            case _:
+                raise KeyError(describe(value))
+
+    def _kind(self, size: Size) -> Kind:
+        if isinstance(size, int):
+            return Kind.NUMBER
+        return Kind.GENERAL if size.variables() <= self.state.generalized else Kind.SIZE
+
+
+def general_application(
+    inner: Frame, block: ast.Block, inputs: Sequence[Tensor], *, is_any: bool = False
+) -> GeneralApplication | None:
+    """The application with symbols for its sizes; None if it has none, or more than types say.
+
+    With `is_any` the sizes of its tensors may be any.
+    """
+    state = inner.state
+    given = tuple(state.neutral.get(value.id) for value in inputs)
+    numbers = tuple(None if isinstance(each, Dim) else each for each in given)
+    if len(inputs) != len(block.inputs) or any(isinstance(each, Dim) for each in given):
+        return None
+    if any(
+        value.type.dtype is DType.I32 and number is None
+        for value, number in zip(inputs, numbers, strict=True)
+    ):
+        return None
+    symbols = _Symbols(state, is_any=is_any)
+    fixed = _counted(block)
+    try:
+        config = {
+            each.name: inner.names[each.name]
+            if each.name in fixed and isinstance(inner.names[each.name], int)
+            else symbols.of_config(inner.names[each.name])
+            for each in block.parameters
+        }
+    except KeyError:
+        return None
+    types = tuple(
+        TensorType(value.type.dtype, symbols.of_shape(value.type.shape, is_alone=len(inputs) == 1))
+        for value in inputs
+    )
+    sizes = {_name(number): size for number, size in enumerate(symbols.sizes)}
+    if not sizes or not all(_is_positive(inner, size) for size in symbols.sizes):
+        return None
+    return GeneralApplication(config, types, numbers, sizes, tuple(symbols.kinds))
+
+
+@lru_cache(maxsize=512)
+def _counted(block: ast.Block) -> frozenset[str]:
+    """The names that say how many rounds there are, which no symbol can."""
+    loops = (
+        node for each in block.body for node in walk(each) if isinstance(node, ast.For | ast.Scan)
+    )
+    return frozenset(
+        name for loop in loops for end in (loop.start, loop.stop) for name in names_in(end)
+    )
+
+
+def _is_positive(inner: Frame, size: Size) -> bool:
+    if isinstance(size, int):
+        return size >= 1
+    return inner.facts.proves(Compare(">=", size, 1))
+
+
+def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Summary | None:
+    """What a summary says where its symbols are these sizes, if it holds for them.
+
+    It does not where a number has no value, or where something it needs is not known.
+    """
+    known: dict[Size, Size] = {}
+
+    def sized(size: Size) -> Size:
+        found = known.get(size)
+        if found is None:
+            found = known[size] = substitute(size, sizes)
+        return found
+
+    def typed(type_: TensorType) -> TensorType:
+        return TensorType(type_.dtype, tuple([sized(size) for size in type_.shape]))
+
+    def valued(values: Iterable[SummarizedValue]) -> tuple[SummarizedValue, ...]:
+        return tuple(
+            [SummarizedValue(typed(each.type), each.inputs, each.parameters) for each in values]
+        )
+
+    try:
+        initials, postponed = _numbers(summary.postponed, sizes, inner.state)
+    except ProblemError:
+        return None
+    needs = (condition_with_sizes(each, sizes) for each in summary.needs)
+    unproved = tuple(each for each in needs if not inner.facts.proves(each))
+    if unproved and not inner.state.generalized:
+        return None
+    parameters = tuple(
+        [
+            (
+                name,
+                info._replace(
+                    type=typed(info.type), initializer=initials.get(name, info.initializer)
+                ),
+            )
+            for name, info in summary.parameters
+        ]
+    )
+    if not all(info.kind == "cache" or _may_be_sized(info, inner) for _, info in parameters):
+        return None
+    shapes = frozenset([tuple([sized(size) for size in shape]) for shape in summary.shapes])
+    if not all(is_countable(shape, inner.facts) for shape in shapes):
+        return None
+    names = [name for name, _ in summary.updates]
+    return replace(
+        summary,
+        results=valued(summary.results),
+        updates=tuple(zip(names, valued(each for _, each in summary.updates), strict=True)),
+        parameters=parameters,
+        bindings=tuple(
+            [
+                Binding(each.span, each.name, each.path, typed(each.type))
+                for each in summary.bindings
+            ]
+        ),
+        postponed=postponed,
+        needs=unproved,
+        shapes=shapes,
+    )
+
+
+def _may_be_sized(info: ParameterInfo, inner: Frame) -> bool:
+    """Whether no size of a parameter is one that the data decides."""
+    return all(
+        isinstance(size, int) or size.variables() <= inner.state.generalized
+        for size in info.type.shape
+    )
+
+
+def _numbers(
+    postponed: Sequence[Postponed[Frame]], sizes: Mapping[str, Size], state: ElaborationState
+) -> tuple[dict[str, Initializer], tuple[Postponed[Frame], ...]]:
+    """What parameters begin as, and the numbers that are not known here either.
+
+    Raises `ProblemError` where a number has no value.
+    """
+    initials: dict[str, Initializer] = {}
+    left: list[Postponed[Frame]] = []
+    for each in postponed:
+        here = open_numbers.with_sizes(each, sizes, state)
+        try:
+            if each.parameter:
+                initials[each.parameter] = open_numbers.initializer_of(here)
+            else:
+                open_numbers.value_of(here)
+        except UndecidableError:
+            left.append(here)
+    return initials, tuple(left)
