@@ -17,6 +17,7 @@ from meganeura_runtime.backends.device_problems import UnsupportedPrecision
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.memory_estimate import require_memory
 from meganeura_runtime.backends.memory_roles import StepMemory
+from meganeura_runtime.backends.xla.array_limits import require_countable
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.devices import all_of_platform, of_platform
 from meganeura_runtime.backends.xla.hosts import hosts_here
@@ -113,5 +114,8 @@ class XlaDevice(OpenDevice):
         return InstructionTracer(timeline)
 
     def program(self, graph: Graph) -> Program:
-        """A graph for this device."""
+        """A graph for this device; raises `LimitError` for an array that a GPU cannot count."""
+        if self.device.platform != "cpu":
+            devices = 1 if self.placement is None else self.placement.mesh.size
+            require_countable(graph, devices)
         return Program.of(graph, self.precision, self.placement or OneDevice(self.device))
