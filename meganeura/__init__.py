@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
-    from meganeura.model import Model
+    from meganeura.model import Model, WritingOptions
     from meganeura.program import Program, Run, Weights
     from meganeura.trainer import Trainer
     from meganeura.trainer_results import StepResult
@@ -53,6 +53,7 @@ __all__ = [
     "StopTraining",
     "Trainer",
     "Weights",
+    "WritingOptions",
     "__version__",
     "check",
     "import_onnx",
@@ -77,6 +78,7 @@ _LOADED_WHEN_USED = {
     "StopTraining": "meganeura_runtime.train.events",
     "Trainer": "meganeura.trainer",
     "Weights": "meganeura.program",
+    "WritingOptions": "meganeura.model",
 }
 """Public names, and the modules that they are loaded from when they are asked for."""
 

@@ -206,6 +206,18 @@ def test_all_errors_that_are_raised_or_documented_can_be_imported() -> None:
     assert own <= set(meganeura.__all__)
 
 
+def test_the_types_of_options_can_be_imported() -> None:
+    """Those of `**options: Unpack[Options]`, to which docstrings point."""
+    types = {
+        ast.unparse(function.args.kwarg.annotation.slice)
+        for module in PUBLIC
+        for function in public_functions(module)
+        if function.args.kwarg and isinstance(function.args.kwarg.annotation, ast.Subscript)
+    }
+    assert "WritingOptions" in types
+    assert types <= set(meganeura.__all__)
+
+
 def test_every_public_name_is_there_and_documented() -> None:
     for name in meganeura.__all__:
         public = getattr(meganeura, name)
