@@ -5,7 +5,14 @@
 makes objects of a hundred, and compares those of few: 0.11 of the 0.34 s of processor time of
 `meganeura check digits_mlp`.
 
-No class has an `InitVar`: `__init__` takes fields.
+It differs from the standard one in this:
+
+- No class has an `InitVar`: `__init__` takes fields.
+- Before the first object, the class has the `Field` itself where it was written as
+  `x: int = field(default=3)`, not its default.
+- A subclass that is no dataclass, and whose own `__init__` does not call the inherited one, has
+  neither the methods nor `__match_args__` before the first object of the dataclass or the first
+  look at its fields.
 """
 
 import dataclasses
@@ -28,11 +35,12 @@ def _dataclass(cls: type | None = None, /, **options: bool) -> object:
     """The decorator of the standard library, except when it does its work.
 
     With slots a class is another object than the one that was written, so that it is made at once
-    and its methods alone wait.
+    and its methods alone wait. One with an order, or without `init`, is compiled at once.
     """
     if cls is None:
         return partial(_dataclass, **options)
-    if "__init__" in vars(cls) or not is_enabled(Trick.DATACLASSES):
+    is_rare = not options.get("init", True) or options.get("order", False)
+    if "__init__" in vars(cls) or is_rare or not is_enabled(Trick.DATACLASSES):
         return _decorator(**options)(cls)
     if options.get("slots", False):
         return _compiled(cls, options)
@@ -67,12 +75,14 @@ class _Pending:
 
 
 def _compiled(cls: type, options: Mapping[str, bool]) -> type:
-    """A dataclass without methods, which it gets when they are called, except for its own."""
+    """A dataclass without methods, which it gets when they are called, except for its own.
+
+    `__init__` comes last: who finds it in another thread finds a whole class.
+    """
     without = {"init": False, "repr": False, "eq": False}
     made = _decorator(**{**options, **without})(cls)
     own = vars(made)
     is_hashed = options.get("eq", True) and own.get("__hash__") is None
-    _defer(made, "__init__", _frozen_init if options.get("frozen", False) else _init)
     if options.get("repr", True) and "__repr__" not in own:
         _defer(made, "__repr__", _repr)
     if options.get("eq", True) and "__eq__" not in own:
@@ -81,6 +91,7 @@ def _compiled(cls: type, options: Mapping[str, bool]) -> type:
         _defer(made, "__hash__", _hash)
     elif is_hashed:
         setattr(made, "__hash__", None)  # noqa: B010  which a type checker refuses as an assignment
+    _defer(made, "__init__", _frozen_init if options.get("frozen", False) else _init)
     return made
 
 
@@ -101,16 +112,28 @@ def _defer(cls: type, name: str, write: _Write) -> None:
     setattr(cls, name, first_call)
 
 
-def _setstate(self: object, state: Mapping[str, object]) -> None:
-    """Give an unpickled object, which may be the first of its class, its fields."""
-    getattr(self, _FIELDS)
-    vars(self).update(state)
+_State = Mapping[str, object] | None
+
+
+def _setstate(self: object, state: _State | tuple[_State, _State]) -> None:
+    """Give an unpickled object, which may be the first of its class, its fields.
+
+    With a base or a subclass that has slots, the state is that of `__dict__` and that of slots.
+    """
+    with _compiling:
+        getattr(self, _FIELDS)
+    in_dict, in_slots = state if isinstance(state, tuple) else (state, None)
+    if in_dict:
+        vars(self).update(in_dict)
+    for name, value in (in_slots or {}).items():
+        object.__setattr__(self, name, value)
 
 
 def _init_of_compiled(cls: type) -> _Method:
-    """The `__init__` of a class that may still wait."""
-    fields(cls)
-    return vars(cls)["__init__"]
+    """The `__init__` of a class that may still wait, or that another thread compiles now."""
+    with _compiling:
+        fields(cls)
+        return vars(cls)["__init__"]
 
 
 def _frozen_init(cls: type) -> _Method:

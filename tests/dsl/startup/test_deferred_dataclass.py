@@ -299,25 +299,114 @@ def test_without_the_trick_a_class_is_compiled_at_once(monkeypatch: pytest.Monke
     assert Plain(1, 2).y == 2
 
 
-def test_another_thread_waits_until_a_class_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+@dataclass(slots=True)
+class Slotted:
+    """A base of which the state is that of slots."""
+
+    x: int
+
+
+@dataclass
+class Unslotted(Slotted):
+    """It has both."""
+
+    y: int = 0
+
+
+@dataclass
+class Unstated(Slotted):
+    """It has nothing of its own."""
+
+
+@dataclass(slots=True)
+class SlottedAgain(Unslotted):
+    """Slots of its own too."""
+
+    z: int = 0
+
+
+@pytest.mark.parametrize("one", [Unslotted(1, 2), Unstated(1), SlottedAgain(1, 2, 3)])
+def test_an_object_with_slots_is_pickled_and_copied(one: object) -> None:
+    assert pickle.loads(pickle.dumps(one)) == one  # noqa: S301  our own
+    assert copy(one) == one
+
+
+@pytest.mark.parametrize("decorator", [dataclass, dataclasses.dataclass])
+def test_ordered_objects_and_a_class_without_init(decorator: Decorator) -> None:
+    class Ordered:
+        x: int
+
+    class Empty:
+        x: int = 0
+
+    one: Callable[[int], Any] = decorator(frozen=True, order=True)(Ordered)
+    assert one(1) < one(2) <= one(2) == one(2)
+    with pytest.raises(TypeError, match="takes no arguments"):
+        decorator(init=False)(Empty)(1)
+
+
+def made(cls: type) -> object:
+    return cls(1)
+
+
+def unpickled(cls: type) -> object:
+    """As pickle makes an object of a class."""
+    one: Any = object.__new__(cls)
+    one.__setstate__({"x": 1, "y": "y", "z": (), "last": 0})
+    return one
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("how", [made, unpickled])
+def test_another_thread_waits_until_a_class_is_whole(
+    how: Callable[[type], object], moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     @dataclass(frozen=True)
     class Late(Kind):
+        z: Any = ()
         last: int = 0
 
-    found: list[Late] = []
-    other = Thread(target=lambda: found.append(Late(1, last=3)))
+    found: list[object] = []
+    other = Thread(target=lambda: found.append(outcome(lambda: hash(how(Late)))))
+
+    def wait() -> None:
+        other.start()
+        other.join(0.05)
+        assert not found
 
     def slowly(**options: bool) -> Callable[[type], type]:
         def compiled(cls: type) -> type:
-            other.start()
-            other.join(0.05)
-            assert not found
-            return dataclasses.dataclass(**options)(cls)
+            if moment == "before":
+                wait()
+            whole = dataclasses.dataclass(**options)(cls)
+            if moment == "after":
+                wait()
+            return whole
 
         return compiled
 
     Kind(1)
     monkeypatch.setattr(deferred_dataclass, "_decorator", slowly)
-    assert Late(1, last=2).last == 2
+    one = Late(1)
     other.join()
-    assert [each.last for each in found] == [3]
+    assert found == [hash(one)]
+
+
+def test_a_class_whose_init_is_found_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True)
+    class Late:
+        x: int
+
+    found: list[int] = []
+    defer = vars(deferred_dataclass)["_defer"]
+
+    def then_in_another_thread(cls: type, name: str, write: object) -> None:
+        defer(cls, name, write)
+        if name == "__init__":
+            other = Thread(target=lambda: found.append(hash(Late(1))))
+            other.start()
+            other.join()
+
+    monkeypatch.setattr(deferred_dataclass, "_defer", then_in_another_thread)
+    one = Late(1)
+    assert found == [hash(one)]
