@@ -3,6 +3,7 @@
 import sys
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -64,3 +65,49 @@ def test_a_function_may_be_imported_before_its_package_runs(package: str) -> Non
     assert (double(4), double(x=5), inner.double(6)) == (8, 10, 12)
     assert inner.double is not double
     assert other.RUNS == [1, 2]
+
+
+def test_another_thread_waits_until_a_package_is_whole(package: str) -> None:
+    folder = Path(str(import_module(f"{package}.other").__file__)).parent
+    (folder / "inner").mkdir()
+    (folder / "inner" / "during.py").write_text("def act():\n  raise NotImplementedError\n")
+    (folder / "inner" / "__init__.py").write_text(
+        "from in_parts.inner import during\nduring.act()\nanswer = 42\ndef double(x):\n"
+        "  return x + x\n"
+    )
+    import_in_parts("in_parts.inner", ["double"])
+    inner, during = import_module("in_parts.inner"), import_module("in_parts.inner.during")
+    found: list[object] = []
+
+    def ask() -> None:
+        try:
+            found.append((inner.double(4), inner.answer))
+        except AttributeError as error:
+            found.append(error)
+
+    def act() -> None:
+        for name in ("answer", "double"):
+            with pytest.raises(AttributeError, match=f"inner' has no attribute '{name}'"):
+                getattr(inner, name)
+        other.start()
+        other.join(0.05)
+        assert not found
+
+    vars(during)["act"] = act
+    other = Thread(target=ask)
+    assert inner.answer == 42
+    other.join()
+    assert found == [(8, 42)]
+
+
+def test_a_package_that_fails_is_run_again(package: str) -> None:
+    import_in_parts(package)
+    other = import_module(f"{package}.other")
+    runs = vars(other).pop("RUNS")
+    whole = import_module(package)
+    for _ in range(2):
+        with pytest.raises(ImportError, match="RUNS"):
+            _ = whole.answer
+    vars(other)["RUNS"] = runs
+    assert whole.answer == 42
+    assert runs == [1]
