@@ -528,7 +528,8 @@ def _require_divisor(node: ast.Binary, right: Evaluated, frame: Frame) -> None:
         return
     for size in sizes:
         location = frame.location(node.operator_span)
-        require_divisor(size, location, frame.facts, frame.state.indices)
+        rounds = {*frame.state.indices, *frame.state.scans}
+        require_divisor(size, location, frame.facts, rounds)
 
 
 def _wrong_kind(frame: Frame, span: Span, wanted: str, value: Evaluated) -> ProblemError:

@@ -1,17 +1,19 @@
 """A block proved once, for all sizes and configurations."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from itertools import product as every
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
-from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
+from meganeura_dsl.elaborate.declarations.stated_facts import (
+    condition_of,
+    preceding_where,
+    with_clause,
+)
 from meganeura_dsl.elaborate.problems.layer_problems import ReservedParameter
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
-from meganeura_dsl.elaborate.problems.location import FIRST, Clause, LocatedProblem, Location
+from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Sources, library
@@ -29,7 +31,7 @@ from meganeura_dsl.elaborate.typecheck.config_kinds import (
     require_known_texts,
     require_one_use,
 )
-from meganeura_dsl.elaborate.typecheck.positions import is_position, with_symbols
+from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.signatures import default_tensor, require_given_sizes
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
@@ -109,37 +111,11 @@ class Prover:
         except UndecidableError as error:
             return CheckedPerModel(Location(block.name.span), block.name.text, error.reason)
         except ProblemError as error:
-            return _with_clause(error.problem, block)
+            return with_clause(error.problem, block)
         except OutOfWorkError as error:
             return TooMuchWork(Location(block.name.span), error.reason, block.name.text)
         self.blocks |= blocks
         return None
-
-
-def _with_clause(problem: Problem, block: ast.Block) -> Problem:
-    """The problem, with the place where the block can state a fact that it lacks."""
-    if not isinstance(problem, LocatedProblem):
-        return problem
-    return replace(problem, location=replace(problem.location, where=_clause(block)))
-
-
-def _clause(block: ast.Block) -> Clause | None:
-    """The end of a block's `where`, or of its signature, and what begins a clause there."""
-    if not block.inputs:
-        return None
-    source, signature = block.span.source, (*block.inputs, *(block.results or ()))
-    names = {parameter.name for parameter in block.parameters}
-    for item in block.inputs:
-        names.update(re.findall(r"[A-Za-z_]\w*", item.type.span.text))
-        if is_position(item):
-            names.add(item.name)
-    if block.where:
-        end, lead = block.where[-1].span.end, ", "
-    else:
-        end, lead = signature[-1].span.end, FIRST
-        if not block.results:
-            end = source.text.index(")", end) + 1
-    return Clause(Span(source, end, end), lead, frozenset(names))
 
 
 def prove_block(module: LinkedModule, block: ast.Block) -> Problem | None:
@@ -227,14 +203,17 @@ def _prove_case(
     frame = Frame(state, module, block.name.text, dict(case.values), declaration=block)
     require_known_texts(block, frame)
     frame.choices.case = case.words
-    for parameter in block.parameters:
-        frame.names[parameter.name] = any_config(parameter, frame, elaborator.evaluate)
-    for name, rank in ranks.items():
-        frame.names[name] = rest_axes(block, name, rank)
-    any_inputs(block.inputs, frame, elaborator.evaluate)
+    with preceding_where():
+        for parameter in block.parameters:
+            frame.names[parameter.name] = any_config(parameter, frame, elaborator.evaluate)
+        for name, rank in ranks.items():
+            frame.names[name] = rest_axes(block, name, rank)
+        any_inputs(block.inputs, frame, elaborator.evaluate)
     stated = with_symbols(frame, block)
     for clause in block.where:
-        state.build.facts = state.build.facts.assume(elaborator.condition(clause, stated))
+        state.build.facts = state.build.facts.assume(
+            condition_of(clause, elaborator, stated, block)
+        )
         if state.build.facts.is_contradictory:
             raise ImpossibleCaseError(frame.location(clause.span))
     require_given_sizes(frame, block)

@@ -7,6 +7,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.declarations.example_axis import USUAL, counting_size, unclear_inputs
 from meganeura_dsl.elaborate.declarations.models import Elaboration, finish, opened
+from meganeura_dsl.elaborate.declarations.stated_facts import condition_of
 from meganeura_dsl.elaborate.problems.cache_problems import CacheInTraining
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import Location
@@ -219,7 +220,9 @@ def _elaborate_train(
     frame.names.update((name, sizes.get(name, dim(name))) for name in free_sizes(train))
     stated = with_symbols(frame, train)
     for clause in train.where:
-        state.build.facts = state.build.facts.assume(elaborator.condition(clause, stated))
+        state.build.facts = state.build.facts.assume(
+            condition_of(clause, elaborator, stated, train)
+        )
     for item in train.inputs:
         if any(isinstance(entry, ast.Rest) for entry in item.type.shape.entries):
             raise frame.refuse(item.span, "a rest", "cannot stand in the inputs of a `train` block")

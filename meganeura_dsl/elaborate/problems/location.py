@@ -14,21 +14,28 @@ FIRST = " where "
 
 WIDTH = 100
 STATE_IT = "state it where the sizes come from"
+TOO_LATE = "no fact of `where` is known here yet: compute this in the body, or in `where` itself"
 
 
 @dataclass(frozen=True)
 class Clause:
-    """Where a block can state one more fact, what begins it there, and the names it may use."""
+    """Where a block can state one more fact, what begins it there, and the names it may use.
+
+    `before` says that it has to stand before the clause at `span`, which does not know later ones.
+    """
 
     span: Span
     lead: str
     names: frozenset[str]
+    before: bool = False
 
     def edit(self, fact: str) -> Edit | None:
         """The edit that states a fact; None if the fact uses what the block has no name for."""
         words = set(re.findall(r"[A-Za-z_]\w*", fact)) - {"and", "or", "not"}
         if not words <= self.names:
             return None
+        if self.before:
+            return Edit(self.span, f"{self.lead}{fact}, ")
         line = self.span.source.line(self.span.line)
         is_long = self.lead == FIRST and len(line) + len(self.lead) + len(fact) > WIDTH
         return Edit(self.span, ("\n    where " if is_long else self.lead) + fact)
@@ -48,6 +55,8 @@ class Location:
     path_condition: str = ""
     where: "Clause | None" = None
     """Where the block that is being proved can state a further fact."""
+    precedes_where: bool = False
+    """Whether no `where` of the block is known yet, as in its defaults and the types of inputs."""
 
     def outside(self) -> "Location":
         """The same place, without what happens below it."""
@@ -55,7 +64,11 @@ class Location:
 
     def stating(self, text: str, fact: str) -> Help:
         """Advice to state a fact in `where`; a fix where all paths of a block need it."""
+        if self.precedes_where:
+            return Help(TOO_LATE)
         edit = None
+        if self.where is not None and self.where.before:
+            text = f"{text}, before this clause"
         if self.where is not None and not self.path_condition:
             edit = self.where.edit(fact)
         return Help(text, f"where {fact}") if edit is None else Help(text, edits=(edit,))

@@ -59,6 +59,22 @@ CERTAIN = [
         ("train fit(x: [batch, 4], y: [batch, 1], near: whole [many, 4]):\n"
         "  minimize mse(x |> fc: linear(1), y) + mean(near |> near: linear(1))\n"),
     ),
+    (  # a fact stands before the clause that needs it
+        "block A()(x: [c]) -> [c] where c % (c - 3) == 0:\n  return x\n",
+        "block A()(x: [c]) -> [c] where c >= 4, c % (c - 3) == 0:\n  return x\n",
+    ),
+    (  # and before its parentheses
+        "block A(k)(x: [c]) where c >= 2, (c % (k - 3) == 0 and c > 4):\n  return x\n",
+        "block A(k)(x: [c]) where c >= 2, k >= 4, (c % (k - 3) == 0 and c > 4):\n  return x\n",
+    ),
+    (
+        "block A(k)(x: [c]) where((  # why (,\n    c % (k - 3)) == 0):\n  return x\n",
+        "block A(k)(x: [c]) where k >= 4, ((  # why (,\n    c % (k - 3)) == 0):\n  return x\n",
+    ),
+    (  # one at the end stands behind the parentheses of the last clause
+        "block A()(x: [c], y: [d]) where (c >= 2  # )\n    ):\n  return x + y\n",
+        "block A()(x: [c], y: [d]) where (c >= 2  # )\n    ), c == d:\n  return x + y\n",
+    ),
 ]  # fmt: skip
 
 
@@ -85,6 +101,13 @@ UNCERTAIN = [
         "train fit(x: [batch, 4], near: [many, 4]):\n"
         "  minimize mean(x |> fc: linear(1)) + mean(near |> near: linear(1))\n"
     ),
+    # a clause that follows may say so already, or exclude it
+    "block A()(x: [c]) -> [c] where c % (c - 3) == 0, c >= 4:\n  return x\n",
+    "block A()(x: [c]) -> [c] where c % (c - 3) == 0, c <= 3:\n  return x\n",
+    # no fact of `where` is known in the types of inputs and in defaults
+    "block A()(x: [c], y: [c // (c - 3)]):\n  return x, y\n",
+    "block A()(x: [c], y: [c // (c - 3)]) where c >= 4:\n  return x, y\n",
+    "block A(k=4, m = k // (k - 4))(x: [c]) -> [c]:\n  return x + m\n",
     # no value, and close to a layer
     "block A()(x: [n, 3, h, w]) = x + conv2\n",
 ]
@@ -94,6 +117,21 @@ UNCERTAIN = [
 def test_a_guess_is_no_fix(text: str) -> None:
     assert not check(Source("net.mgn", text), nothing_to_import).fine
     assert fixed(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("block A()(x: [c]) where c % (c - 3) == 0, c >= 4:\n  return x\n", "before this clause"),
+        ("train A(x: [n, c]) where n % (n - 3) == 0:\n  minimize mean(x)\n", "before this clause"),
+        ("block A()(x: [c], y: [c // (c - 3)]):\n  return x, y\n", "no fact of `where` is known"),
+        ("block A(k=4, m = 4 % (k - 4))(x: [c]) = x + m\n", "no fact of `where` is known"),
+    ],
+)
+def test_what_a_clause_does_not_know_is_said(text: str, advice: str) -> None:
+    (report,) = check(Source("net.mgn", text), nothing_to_import).reports
+    assert report.help is not None
+    assert advice in report.help.text
 
 
 def test_a_fact_of_one_path_is_not_stated_for_all() -> None:

@@ -512,6 +512,21 @@ def test_no_round_divides_by_zero(header: str, divisor: str, code: str | None) -
         assert result.fine == (code is None)
 
 
+@pytest.mark.parametrize(
+    ("divisor", "code"),
+    [("t", "E0322"), ("(t + c - 3)", "E0322"), ("(t + 1)", "E0317"), ("c", None)],
+)
+def test_no_round_of_a_scan_divides_by_zero(divisor: str, code: str | None) -> None:
+    """No `where` can speak of a round, so none is advised; other quotients differ by round."""
+    text = (
+        "block F()(x: [n, s, c]):\n  h = zeros([n, c])\n"
+        f"  scan t in 0..s:\n    h = h + x[:, t] * (s // {divisor})\n  return h\n"
+    )
+    result = check(Source("net.mgn", text), lambda _: None)
+    assert [each.code for each in result.problems] == [code] * (code is not None)
+    assert all(each.help is None for each in result.reports if each.code == "E0322")
+
+
 @pytest.mark.parametrize("first", [0, 1, 3])
 def test_a_tensor_of_too_many_elements_is_refused_whatever_else_is_empty(first: int) -> None:
     place = Location(Span(Source("net.mgn", ""), 0, 0))
