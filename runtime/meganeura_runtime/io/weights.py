@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from itertools import islice
+from glob import escape
 from pathlib import Path
+from shlex import quote
 from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Remark, Report
@@ -128,8 +129,11 @@ class WeightsMismatch(Problem, code="E0540", topic="weights"):
         if self.missing or self.shapes or self.types:
             return Help("see what the model declares with", "meganeura abi MODEL")
         tops = (name.partition(".") for name in self.unexpected)
-        globs = dict.fromkeys(f"{top}.*" if dot else top for top, dot, _ in tops)
-        options = [f"--allow-unexpected '{glob}'" for glob in islice(globs, LISTED)]
+        named = ((escape(top), dot) for top, dot, _ in tops)
+        globs = [*dict.fromkeys(f"{top}.*" if dot else top for top, dot in named)]
+        if len(globs) > LISTED:
+            globs = ["*"]
+        options = [f"--allow-unexpected {quote(glob)}" for glob in globs]
         return Help("leave what belongs to other models unused with", " ".join(options))
 
     def nearest(self, name: str) -> str | None:

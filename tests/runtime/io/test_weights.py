@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,6 +181,19 @@ def test_another_shape_or_type_is_excused_by_both_globs_only(tmp_path: Path) -> 
         advice = problem.report().help
         assert advice is not None
         assert advice.code == "--allow-missing 'fc.*' --allow-unexpected 'fc.*'"
+
+
+@pytest.mark.parametrize("names", [["a[0].w"], ["it's.w"], [f"n{each}.w" for each in range(20)]])
+def test_what_is_advised_leaves_the_unexpected_unused(tmp_path: Path, names: list[str]) -> None:
+    path = saved(tmp_path, dict.fromkeys(names, np.zeros(1, np.float32)))
+    refused = compare([path], PARAMETERS).mismatch()
+    assert refused is not None
+    advice = refused.report().help
+    assert advice is not None
+    options = shlex.split(advice.code)
+    allowed = Allowed(unexpected=tuple(options[1::2]))
+    assert set(options[::2]) == {"--allow-unexpected"}
+    assert compare([path], PARAMETERS, allowed).mismatch() is None
 
 
 @pytest.mark.parametrize("allowed", [Allowed(("fx.*",)), Allowed((), ("fc.*",))])

@@ -247,12 +247,16 @@ class _Fetched(Outputs):
 
     def request(self) -> None:
         """Begin to copy all of them as soon as they are computed."""
-        for name, array in self.arrays.items():
-            self.arrays[name] = in_rows(array)
-            self.arrays[name].copy_to_host_async()
+        for name in self.arrays:
+            self._in_rows(name).copy_to_host_async()
 
     def __getitem__(self, name: str) -> Array:
-        return on_host(in_rows(self.arrays[name]))
+        return on_host(self._in_rows(name))
+
+    def _in_rows(self, name: str) -> jax.Array:
+        """An output as the host reads it, put in rows once."""
+        self.arrays[name] = in_rows(self.arrays[name])
+        return self.arrays[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.arrays)

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.experimental.layout import Format
+from jax.experimental.layout import Format, Layout
 from jax.sharding import Sharding
 
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
@@ -35,6 +36,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.xla import compile as compile_module
+from meganeura_runtime.backends.xla import session, transfers
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.device import XlaDevice
 from meganeura_runtime.backends.xla.devices import named
@@ -347,3 +349,17 @@ def test_kernels_lie_as_convolutions_read_them(monkeypatch: pytest.MonkeyPatch) 
     assert layout == CHANNELS_LAST
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_what_lies_in_columns_is_put_in_rows_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.arange(6, dtype=np.float32).reshape(2, 3)
+    columns = Format(Layout((1, 0)), jnp.zeros(1).sharding)
+    outputs = session._Fetched({"y": jax.device_put(rows, columns)})  # pyright: ignore[reportPrivateUsage]
+    turned: list[Format] = []
+    put = jax.device_put
+    monkeypatch.setattr(
+        transfers.jax, "device_put", lambda array, to: turned.append(to) or put(array, to)
+    )
+    for _ in range(3):
+        np.testing.assert_array_equal(outputs["y"], [[0, 1, 2], [3, 4, 5]])
+    assert len(turned) == 1
