@@ -353,7 +353,7 @@ def test_kernels_lie_as_convolutions_read_them(monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_lies_in_columns_is_put_in_rows_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.arange(6, dtype=np.float32).reshape(2, 3)
-    columns = Format(Layout((1, 0)), jnp.zeros(1).sharding)
+    columns = Format(Layout((1, 0)), jnp.zeros((1,), np.float32).sharding)
     outputs = session._Fetched({"y": jax.device_put(rows, columns)})  # pyright: ignore[reportPrivateUsage]
     turned: list[Format] = []
     put = jax.device_put
