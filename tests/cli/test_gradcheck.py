@@ -1,16 +1,19 @@
 """`meganeura gradcheck`, and the way it fails."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from meganeura.cli.commands import gradcheck
 from meganeura_dsl.gradcheck import case_search
 from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients
 from meganeura_dsl.gradcheck.subjects import Subject
 from meganeura_dsl.gradcheck.verdicts import Skipped, Verdict
-from meganeura_dsl.ir.graph import Builder, Value
+from meganeura_dsl.ir.graph import Builder, Graph, Value
 from meganeura_dsl.ir.ops import Mul, Tanh
 from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_runtime.backends.errors import LimitError
 from tests.cli.command import Command
 
 
@@ -20,6 +23,21 @@ def test_an_index_out_of_range_is_no_mistake_of_ours(meganeura: Command, tmp_pat
     shown = meganeura("gradcheck", str(tmp_path / "b.mgn"), "--examples", "1")
     assert shown.code == 1
     assert "error[E0537]" in shown.err
+
+
+def test_a_limit_of_the_device_is_no_mistake_of_ours(
+    meganeura: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(graph: Graph) -> object:
+        raise LimitError(graph.values[0], "max-buffer-size", "8 bytes", "4 bytes")
+
+    small = SimpleNamespace(description="small", open=refuse)
+    monkeypatch.setattr(gradcheck, "choose_device", lambda _: small)
+    shown = meganeura("gradcheck", "nn", "--block", "silu", "--examples", "1", "--device", "cpu")
+    assert shown.code == 1
+    said = "silu: not checked: a value exceeds the adapter's limit `max-buffer-size`"
+    assert said in shown.out
+    assert shown.err == ""
 
 
 def test_a_block_that_is_fine(meganeura: Command) -> None:

@@ -73,7 +73,7 @@ def _runner(device: str) -> "RunGraph":
     say(f"device: {chosen.description}")
 
     def run(graph: "Graph", feeds: "Mapping[str, Array]") -> "Mapping[str, Array]":
-        with chosen.open(graph) as session:
+        with explained_failures(), chosen.open(graph) as session:
             session.load({name: feeds[name] for name in session.names})
             given = {name: each for name, each in feeds.items() if name not in session.names}
             return dict(session.step(given))
