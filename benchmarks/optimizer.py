@@ -24,7 +24,7 @@ from time import process_time
 from meganeura_dsl import pipeline
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.startup.process import YOUNG_OBJECTS
+from meganeura_dsl.startup.collector import YOUNG_OBJECTS
 from meganeura_dsl.transforms.egraph.optimize import Optimized, optimize
 from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from meganeura_dsl.transforms.training_step import TrainingSettings, training_step

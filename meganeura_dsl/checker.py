@@ -31,6 +31,7 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.limits.language_limits import CHECK, CHECK_CHARACTER
 from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, within
 from meganeura_dsl.program import Program
+from meganeura_dsl.startup.collector import few_collections
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.target_problems import UnknownTarget
@@ -62,6 +63,7 @@ class CheckResult:
         return all(problem.severity is not Severity.ERROR for problem in self.problems)
 
 
+@few_collections()
 def check(source: Source, loader: Loader) -> CheckResult:
     """Prove everything a file declares: its blocks, models, expectations and trainings."""
     return Checker(source, loader).run()

@@ -12,6 +12,7 @@ from meganeura_dsl.elaborate.declarations.training_blocks import Setting
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.program import Program, find, loader_beside
 from meganeura_dsl.proof_cache import known_notes, store_notes
+from meganeura_dsl.startup.collector import few_collections
 from meganeura_dsl.support.phases import phase
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 
+@few_collections()
 def load(target: str) -> Program:
     """Parse a program, follow its imports, and prove all of it, whatever the target chooses.
 
@@ -60,6 +62,7 @@ def load(target: str) -> Program:
     return Program(checker.module, found.chosen, found.prefix, notes, found.is_standard)
 
 
+@few_collections()
 def check_file(target: str) -> CheckResult:
     """Check all of the file a target names, as `load` does. Raises `ProblemError` if unreadable.
 

@@ -5,14 +5,9 @@ import os
 import sys
 from typing import NoReturn
 
+from meganeura_dsl.startup.collector import YOUNG_OBJECTS
 from meganeura_dsl.startup.partial_package import import_in_parts
 from meganeura_dsl.startup.tricks import Trick, is_enabled
-
-YOUNG_OBJECTS = 500_000
-"""New objects before the garbage collector runs.
-
-The graph of a large model is some 100,000 objects, which live as long as the process.
-"""
 
 
 def prepare_process() -> None:
