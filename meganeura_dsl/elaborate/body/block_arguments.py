@@ -223,7 +223,8 @@ class _Fit:
         evaluate = self.elaborator.evaluate
         any_inputs(self.header.inputs, frame, evaluate)
         for clause in self.header.where:
-            state.build.facts = state.build.facts.assume(self.elaborator.condition(clause, frame))
+            stated = self.elaborator.stated(clause, frame, self.header)
+            state.build.facts = state.build.facts.assume(stated)
         tensors = (frame.names[item.name] for item in self.header.inputs)
         arguments = Arguments(
             (*tensors, *(frame.names[name] for name in by_position)),

@@ -331,14 +331,14 @@ class Elaborator(Layers):
         self.require_blocks_fit(inner, block)
         match_inputs(inner, block, span, self.evaluate)
         fill_inputs(inner, block, self.evaluate)
-        check_where(inner, block, caller_location(inner, span), self.condition)
+        check_where(inner, block, caller_location(inner, span), self.stated)
 
     def assume_signature(self, inner: Frame, block: ast.Block) -> None:
         """Match inputs and configuration in symbols with the signature, and assume `where`."""
         self.require_blocks_fit(inner, block)
         match_inputs(inner, block, block.name.span, self.evaluate)
         fill_inputs(inner, block, self.evaluate)
-        assume_where(inner, block, self.condition)
+        assume_where(inner, block, self.stated)
 
     def _has_same_weights(self, inner: Frame, block: ast.Block) -> bool:
         """Whether a layer is applied first, or again to what it was applied to first.

@@ -33,12 +33,14 @@ from meganeura_dsl.elaborate.scope.scope import (
     BoundBlock,
     Frame,
     NeedsInliningError,
+    OpenNumberError,
     UndecidableError,
 )
 from meganeura_dsl.elaborate.scope.unused_values import layer_text
 from meganeura_dsl.elaborate.typecheck import static_arithmetic, tensor_arithmetic
 from meganeura_dsl.elaborate.typecheck.config_kinds import (
     as_flag,
+    is_about_open_real,
     is_configured,
     size_as_condition,
 )
@@ -188,6 +190,19 @@ class Expressions(ABC):
         if not is_condition(value):
             raise _wrong_kind(frame, node.span, "a condition", value)
         return value
+
+    def stated(self, clause: ast.Expression, frame: Frame, block: ast.Block) -> Condition:
+        """The condition of a clause of a block's `where`.
+
+        In a proof for every configuration, nothing is known of a real: a clause about one says
+        nothing there, and each model is held to it.
+        """
+        try:
+            return self.condition(clause, frame)
+        except OpenNumberError:
+            if not is_about_open_real(clause, frame, block):
+                raise
+            return True
 
     def choose(self, node: ast.Expression, frame: Frame) -> bool:
         """Which way a condition goes; where it depends on configuration, one path at a time."""

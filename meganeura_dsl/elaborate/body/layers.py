@@ -336,7 +336,7 @@ class Layers(BlockArguments, ABC):
                 raise UndecidableError(f"whether `{block.name.text}` has a parameter `{name}`")
         bind_config(inner, block.name.text, block.parameters, config, call.span, self.evaluate)
         match_inputs(inner, block, call.span, self.evaluate)
-        check_where(inner, block, frame.location(call.span), self.condition)
+        check_where(inner, block, frame.location(call.span), self.stated)
         frame.state.contracts.add(path)
         if claims:
             frame.state.claim(path, frame.location(call.span), inner.label)

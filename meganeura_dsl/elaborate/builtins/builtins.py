@@ -246,8 +246,8 @@ def _window_max(call: BuiltinCall) -> Evaluated:
     x = call.tensor(0)
     rank = x.type.rank - 2
     window = call.sizes(1, "k", rank)
-    value = call.option(2, "stride", 0)
-    stride = window if value == 0 else call.sizes(2, "stride", rank)
+    has_stride = len(call.arguments) > 2 or "stride" in call.named
+    stride = call.sizes(2, "stride", rank) if has_stride else window
     return call.add(ops.MaxPool(window, stride, call.sizes(3, "pad", rank, 0)), x)
 
 

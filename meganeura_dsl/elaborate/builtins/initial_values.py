@@ -56,6 +56,8 @@ def initial_call(call: BuiltinCall) -> Initializer:
     if len(call.arguments) > 1:
         raise call.fault("takes one number")
     if isinstance(value, int | float) and not isinstance(value, bool):
+        if value < 0:
+            raise call.wrong(f"0 or more as `{name}`", value)
         return make(float(value))
     if call.frame.state.generic and is_number(value):
         return make(0.0)
@@ -67,7 +69,7 @@ def initial_setting(value: Invocation) -> Initializer | None:
     if value.name in SCALED:
         name, make = SCALED[value.name]
         number = value.arguments.get(name)
-        if isinstance(number, int | float) and not isinstance(number, bool):
+        if isinstance(number, int | float) and not isinstance(number, bool) and number >= 0:
             return make(float(number))
         return None
     return None if value.arguments else {**WORDS, **CONSTANT}.get(value.name)

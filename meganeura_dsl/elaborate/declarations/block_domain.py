@@ -85,7 +85,7 @@ def block_domain(
         frame.names.setdefault(name, dim(name))
     stated = with_symbols(frame, block)
     for clause in block.where:
-        frame.build.facts = frame.facts.assume(elaborator.condition(clause, stated))
+        frame.build.facts = frame.facts.assume(elaborator.stated(clause, stated, block))
     inputs = tuple(_input(item, frame, elaborator) for item in block.inputs)
     open_config = (name for value in config.values() for name in _variables(value))
     sizes = (name for item in inputs for size in item.shape for name in _variables(size))

@@ -39,7 +39,9 @@ def condition_of(
     Raises `ProblemError` that says so.
     """
     try:
-        return elaborator.condition(clause, frame)
+        if isinstance(block, ast.Train):
+            return elaborator.condition(clause, frame)
+        return elaborator.stated(clause, frame, block)
     except ProblemError as error:
         raise ProblemError(_at(error.problem, _before(clause, block))) from error
 

@@ -55,6 +55,10 @@ class UndecidableError(Exception):
         self.reason = reason
 
 
+class OpenNumberError(UndecidableError):
+    """A condition is about a number that the configuration gives, of which no proof knows more."""
+
+
 class NeedsInliningError(Exception):
     """A modular proof needs the body of a block whose signature it assumed, at a path if known."""
 

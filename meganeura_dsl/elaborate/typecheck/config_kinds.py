@@ -6,6 +6,7 @@ or is refused where it is given; in a proof it stands for all of them.
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product as every
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -134,6 +135,35 @@ def _fault_of_list(
     lacks = [_lack_of_size(inner, item) for item in value]
     lack = next((each for each in lacks if each is not None), None)
     return (words, lack or "") if len(value) != length or lack is not None else None
+
+
+def with_open_numbers(inner: Frame, block: ast.Block) -> Frame:
+    """In a proof, the frame of a block's `where`, where a real that was given a symbol is open.
+
+    A parameter without a kind is taken for a size there, and each model may give it a number that
+    is none: `block Drop(p)(x: [n, d]) = x |> dropout(p)`.
+    """
+    if not inner.state.generic or not block.where:
+        return inner
+    given = {
+        each.name: Unknown.NUMBER
+        for each in block.parameters
+        if _is_real(each) and isinstance(inner.names[each.name], Dim)
+    }
+    return replace(inner, names={**inner.names, **given}) if given else inner
+
+
+def is_about_open_real(clause: ast.Expression, frame: Frame, block: ast.Block) -> bool:
+    """Whether, in a proof, a clause of a block's `where` speaks of a real that stands for all."""
+    read = {each.text for each in walk(clause) if isinstance(each, ast.Name)}
+    return frame.state.generic and any(
+        _is_real(each) and each.name in read and frame.names[each.name] is Unknown.NUMBER
+        for each in block.parameters
+    )
+
+
+def _is_real(parameter: ast.Parameter) -> bool:
+    return is_named(parameter.kind, "real") or isinstance(parameter.default, ast.Real)
 
 
 def _lack_of_size(inner: Frame, value: Evaluated) -> str | None:

@@ -17,7 +17,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
 )
 from meganeura_dsl.elaborate.problems.training_problems import LabelsMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
-from meganeura_dsl.elaborate.typecheck.config_kinds import fitted
+from meganeura_dsl.elaborate.typecheck.config_kinds import fitted, with_open_numbers
 from meganeura_dsl.elaborate.typecheck.positions import (
     facts_about,
     handed_on,
@@ -60,6 +60,9 @@ from meganeura_dsl.symbolic.assumptions import (
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
+
+Stated = Callable[[ast.Expression, Frame, ast.Block], Condition]
+"""The condition of a clause of a block's `where`, in the frame of the block."""
 
 
 @dataclass(frozen=True)
@@ -398,11 +401,11 @@ def check_where(
     inner: Frame,
     block: ast.Block,
     caller: Location,
-    condition: Callable[[ast.Expression, Frame], Condition],
+    condition: Stated,
 ) -> None:
     """Prove every clause of a block's `where` at its call; of data that is fed, assume it."""
     is_fed = inner.parent is not None and inner.parent.declaration is None
-    given, free = inner, set[str]()
+    given, free = with_open_numbers(inner, block), set[str]()
     for name in positions_in(block):
         value = inner.names[name]
         symbol = inner.state.positions.get(value.id) if is_fed and is_tensor(value) else None
@@ -414,7 +417,7 @@ def check_where(
             given = replace(given, names={**given.names, name: symbol})
             free |= symbol.variables()
     for clause in block.where:
-        stated = condition(clause, given)
+        stated = condition(clause, given, block)
         for part in stated.parts if isinstance(stated, And) else (stated,):
             if part is True:
                 continue
@@ -430,15 +433,13 @@ def check_where(
                 raise ProblemError(replace(problem, cure=smallest))
 
 
-def assume_where(
-    inner: Frame, block: ast.Block, condition: Callable[[ast.Expression, Frame], Condition]
-) -> None:
+def assume_where(inner: Frame, block: ast.Block, condition: Stated) -> None:
     """Take every clause of a block's `where` for true, as it was proved where the block stands."""
     given = inner
     for name in positions_in(block):
         given = _with_position(inner, given, block, inner.location(block.name.span), name)
     for clause in block.where:
-        inner.build.facts = inner.facts.assume(condition(clause, given))
+        inner.build.facts = inner.facts.assume(condition(clause, given, block))
 
 
 def _with_position(
@@ -469,7 +470,7 @@ def _smallest(
     inner: Frame,
     block: ast.Block,
     clause: ast.Expression,
-    condition: Callable[[ast.Expression, Frame], Condition],
+    condition: Stated,
 ) -> str:
     """The smallest size of an axis for which a clause about known sizes would hold, as advice."""
     axes = {
@@ -484,7 +485,7 @@ def _smallest(
             continue
         for size in range(given + 1, LARGEST_TRIED):
             inner.names[name] = size
-            if condition(clause, inner) is True:
+            if condition(clause, inner, block) is True:
                 inner.names[name] = given
                 return f"the smallest `{name}` that works is {size}"
         inner.names[name] = given
@@ -521,9 +522,9 @@ def _where_problem(
     if described.endswith(f" {clause.span.text}"):
         described = ""
     values = "  ".join(
-        f"{name}={show(value)}"
+        f"{name}={text}"
         for name in size_names(clause)
-        if is_size(value := inner.names.get(name, "")) and show(value) != name
+        if (text := _shown(inner.names.get(name, ""))) not in ("", name)
     )
     return WhereUnproved(
         caller,
@@ -534,6 +535,11 @@ def _where_problem(
         example_of(verdict, tensors),
         "" if _is_about_element(inner, part) else deciding_fact(inner.facts, part),
     )
+
+
+def _shown(value: Evaluated) -> str:
+    """A number that is known, or a size; empty for anything else."""
+    return repr(value) if isinstance(value, float) else show(value) if is_size(value) else ""
 
 
 def _is_about_element(inner: Frame, part: Condition) -> bool:

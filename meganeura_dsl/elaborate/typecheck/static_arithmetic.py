@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
-from meganeura_dsl.elaborate.scope.scope import UndecidableError
+from meganeura_dsl.elaborate.scope.scope import OpenNumberError, UndecidableError
 from meganeura_dsl.elaborate.values import (
     Axes,
     Evaluated,
@@ -125,7 +125,7 @@ def compare(operator: str, left: Evaluated, right: Evaluated) -> Condition:
             return COMPARISONS[operator](left, right)
         return Compare(_comparison(operator), left, right)
     if isinstance(left, Unknown) or isinstance(right, Unknown):
-        raise UndecidableError("a choice depends on a number the configuration gives")
+        raise OpenNumberError("a choice depends on a number the configuration gives")
     if isinstance(left, OpenText) or isinstance(right, OpenText):
         if not all(isinstance(each, str | OpenText) for each in (left, right)):
             raise KindError(f"something to compare with {describe(left)}", right)
