@@ -35,7 +35,7 @@ PARITY = TESTS / "parity"
 OPTIMIZED_ONCE = (
     *("benchmarks/", "cli/", "parity/", "runtime/backends/xla/", "runtime/export/"),
     *("runtime/infer/", "runtime/train/", "runtime/web/", "stdlib_models/"),
-    *("test_api.py", "test_end_to_end.py", "test_trainer.py", "test_trainer_runs.py"),
+    *("test_api.py", "test_end_to_end.py", "trainer/"),
 )
 """Tests that run programs, many of them the same."""
 

@@ -116,8 +116,7 @@ FULL = (
     "test_repository.py::test_the_distribution_depends_on_what_it_imports_and_on_nothing_else",
     "test_security.py::test_nothing_evaluates_text",
     "test_spec.py::test_every_fix_of_a_page_cures_its_problem_and_causes_no_other",
-    "test_trainer.py",
-    "test_trainer_runs.py",
+    "trainer",
 )
 """Folders, files and tests in tests/ that are in the full tier alone."""
 

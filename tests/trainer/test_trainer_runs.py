@@ -13,18 +13,7 @@ from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.report.run_summary import summary_of
 from tests.runtime.runs import STEPS, Workspace, contents
-from tests.trainers import DEVICES, PROGRAM, Batch, batch, floats, losses
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    return Workspace(tmp_path)
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> meganeura.Program:
-    (tmp_path / "own.mgn").write_text(PROGRAM)
-    return meganeura.load(str(tmp_path / "own.mgn"))
+from tests.trainer.batches import DEVICES, PROGRAM, Batch, batch, floats, losses
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -17,18 +17,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends import sized_session
 from tests.runtime.runs import Workspace, contents
 from tests.shared_entries import cache_of_processes
-from tests.trainers import DEVICES, PROGRAM, Batch, batch, floats, losses
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    return Workspace(tmp_path)
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> meganeura.Program:
-    (tmp_path / "own.mgn").write_text(PROGRAM)
-    return meganeura.load(str(tmp_path / "own.mgn"))
+from tests.trainer.batches import DEVICES, Batch, batch, floats, losses
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -294,7 +283,7 @@ def test_a_closed_trainer_says_so(program: meganeura.Program, tmp_path: Path) ->
 SHARED = """
 import sys
 import meganeura
-from tests.trainers import batch
+from tests.trainer.batches import batch
 settings = {"devices": 2, "optimizer": "sgd()"}
 with meganeura.load(sys.argv[1]).trainer(device=sys.argv[2], settings=settings) as trainer:
     for seed, size in enumerate((4, 2, 4)):
