@@ -295,6 +295,8 @@ def test_classes_are_drawn_equally_often(program: Program) -> None:
     [
         ("points", "E0520"),
         (3, "E0600"),
+        (b"points", "E0600"),
+        (X, "E0600"),
         ([], "E0600"),
         ([3], "E0600"),
         ([(X[0],)], "E0600"),

@@ -14,6 +14,7 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.startup.deferred_dataclass import dataclass
+from meganeura_runtime.io.data.data_files import is_tensor_file
 from meganeura_runtime.io.data.decode_pool import DecodePool
 from meganeura_runtime.io.data.decoders import Decoder
 from meganeura_runtime.io.data.folder_problems import NoClasses
@@ -93,7 +94,9 @@ class ClassFolder:
 
 def is_class_folder(path: Path) -> bool:
     """Whether a folder has folders, and no tensors of its own."""
-    return path.is_dir() and any(each.is_dir() for each in path.iterdir())
+    if not path.is_dir() or not _folders(path):
+        return False
+    return not any(is_tensor_file(each) for each in path.iterdir())
 
 
 def class_folder(path: Path, span: Span | None = None) -> ClassFolder:

@@ -104,15 +104,19 @@ def join_shards(
 
 
 def _is_alike(left: StoredTensor, right: StoredTensor) -> bool:
-    is_cut = bool(left.shape and right.shape)
-    return is_cut and (left.stored, left.shape[1:]) == (right.stored, right.shape[1:])
+    return bool(left.shape) and (left.stored, left.shape[1:]) == (right.stored, right.shape[1:])
+
+
+def is_tensor_file(path: Path) -> bool:
+    """Whether a file of a folder is one of its tensors."""
+    return path.suffix == ".npy" or is_idx(path)
 
 
 def _folder(path: Path) -> dict[str, StoredTensor]:
     """All .npy and IDX files of a folder; raises `ProblemError` where two hold the same name."""
     tensors: dict[str, StoredTensor] = {}
     for each in sorted(path.iterdir()):
-        if each.suffix != ".npy" and not is_idx(each):
+        if not is_tensor_file(each):
             continue
         tensor = read_npy(each) if each.suffix == ".npy" else read_idx(each)
         if tensor.name in tensors:

@@ -66,15 +66,9 @@ class Demand:
             return {}
         one = {**self.sizes, counter: 1}
         firsts = {
-            name: each.shape[0]
-            for name, each in self.inputs.items()
-            if each.shape and name not in self.whole
+            name: each.shape[0] for name, each in self.inputs.items() if name not in self.whole
         }
-        return {
-            name: evaluate(size, one)
-            for name, size in firsts.items()
-            if isinstance(size, Dim) and counter in size.variables()
-        }
+        return {name: evaluate(size, one) for name, size in firsts.items() if isinstance(size, Dim)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +157,7 @@ class _Matcher:
             return 0
         counter = self.demand.counter
         if counter is None:
-            return evaluate(wanted.shape[0], self.demand.sizes) if wanted.shape else 0
+            return evaluate(wanted.shape[0], self.demand.sizes)
         mentions = [isinstance(size, Dim) and counter in size.variables() for size in wanted.shape]
         one, two, three = (
             evaluate(wanted.shape[0], {**self.demand.sizes, counter: count}) for count in (1, 2, 3)

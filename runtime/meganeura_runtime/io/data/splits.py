@@ -71,11 +71,6 @@ class Split(ABC):
 
     @property
     @abstractmethod
-    def rows(self) -> Mapping[str, int]:
-        """The inputs that are not fed whole, and how many rows of each make one example."""
-
-    @property
-    @abstractmethod
     def is_slow(self) -> bool:
         """Whether an example takes computation, so that batches are prepared ahead of time."""
 
@@ -107,11 +102,6 @@ class StoredSplit(Split):
     """Which examples of the tensors these are; `None` for all of them."""
     weights: NDArray[np.float64] | None = None
     """How often each is drawn, compared with the others; `None` for once an epoch."""
-
-    @property
-    def rows(self) -> Mapping[str, int]:
-        """The inputs that are not fed whole, and how many rows of each make one example."""
-        return {name: feed.rows for name, feed in self.feeds.items() if feed.rows}
 
     @property
     def is_slow(self) -> bool:

@@ -48,11 +48,6 @@ class StreamSplit(Split):
         self._last: tuple[tuple[int, int], dict[str, Array]] | None = None
 
     @property
-    def rows(self) -> Mapping[str, int]:
-        """The inputs that are not fed whole, and how many rows of each make one example."""
-        return self._demand.rows
-
-    @property
     def is_slow(self) -> bool:
         """An iterator gives one batch after the other, whoever asks."""
         return False
@@ -89,7 +84,7 @@ class StreamSplit(Split):
         self, examples: Examples, own: range, *, is_again: bool = False
     ) -> dict[str, Array]:
         """The part of the next batch that is of this process; all of them read the whole batch."""
-        rows = self.rows
+        rows = self._demand.rows
         taken = self.take_again(examples) if is_again else self.take(examples)
         return {
             name: each[own.start * rows[name] : own.stop * rows[name]] if name in rows else each

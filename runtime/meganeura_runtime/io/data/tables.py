@@ -85,10 +85,10 @@ def read_table(
         name: tuple(columns.get(name, (demand.tensors.get(name, name),))) for name in demand.inputs
     }
     needed = list(dict.fromkeys(each for names in wanted.values() for each in names))
-    table = _read(path, needed)
+    table, there = _read(path, needed)
     found: dict[str, StoredTensor] = {}
     for name, names in wanted.items():
-        arrays = [_numbers(path, name, each, table, span) for each in names]
+        arrays = [_numbers(path, name, each, table, there, span) for each in names]
         is_wide = len(demand.inputs[name].shape) > 1
         tensor = demand.tensors.get(name, name)
         values = np.stack(arrays, axis=-1) if is_wide else arrays[0]
@@ -96,23 +96,25 @@ def read_table(
     return found
 
 
-def _numbers(path: Path, name: str, column: str, table: Table, span: Span | None) -> Array:
-    """A column as numbers; raises `ProblemError`."""
-    if column not in table.column_names:
+def _numbers(
+    path: Path, name: str, column: str, table: Table, there: tuple[str, ...], span: Span | None
+) -> Array:
+    """A column as numbers; raises `ProblemError`, which names all columns there are."""
+    if column not in there:
         reason = f"it has no column `{column}`"
-        raise ProblemError(BadColumn(span, path, name, reason, tuple(table.column_names)))
+        raise ProblemError(BadColumn(span, path, name, reason, there))
     found = table.column(column)
     if found.null_count:
         reason = f"`{column}` has {found.null_count:,} empty cells"
-        raise ProblemError(BadColumn(span, path, name, reason, tuple(table.column_names)))
+        raise ProblemError(BadColumn(span, path, name, reason, there))
     if not NUMBERS.fullmatch(str(found.type)):
         reason = f"`{column}` holds {found.type}, and no numbers"
-        raise ProblemError(BadColumn(span, path, name, reason, tuple(table.column_names)))
+        raise ProblemError(BadColumn(span, path, name, reason, there))
     return found.to_numpy()
 
 
-def _read(path: Path, needed: Sequence[str]) -> Table:
-    """The columns that are needed and there, or the first of all if none is.
+def _read(path: Path, needed: Sequence[str]) -> tuple[Table, tuple[str, ...]]:
+    """A table that has the columns that are needed and there, and the names of all.
 
     pyarrow opens the file itself, once it is known to be one: its threads would release a file of
     Python's, for which a process that ends has no interpreter any more (abort, on Linux).
@@ -126,21 +128,19 @@ def _read(path: Path, needed: Sequence[str]) -> Table:
             if path.suffix.lower() == ".parquet":
                 parquet = load("pyarrow.parquet", "tables", PURPOSE)
                 held = cast("ParquetFile", parquet.ParquetFile(file))
-                names = _present(held.schema_arrow.names, needed)
+                there = tuple(held.schema_arrow.names)
+                names = [each for each in needed if each in there]
                 _require_memory(8 * held.metadata.num_rows * len(names))
-                return held.read(columns=names)
+                return held.read(columns=names), there
             _require_memory(path.stat().st_size)
             csv = load("pyarrow.csv", "tables", PURPOSE)
             split = csv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-            return cast("Table", csv.read_csv(file, parse_options=split))
+            table = cast("Table", csv.read_csv(file, parse_options=split))
+            return table, tuple(table.column_names)
     except FileNotFoundError:
         raise ProblemError(NoSuchFile(path)) from None
     except (failures, OSError, ValueError) as error:
         raise ProblemError(UnreadableFile(path, str(error).partition("\n")[0])) from None
-
-
-def _present(names: Sequence[str], needed: Sequence[str]) -> list[str]:
-    return [each for each in needed if each in names] or list(names[:1])
 
 
 def _require_memory(size: int) -> None:

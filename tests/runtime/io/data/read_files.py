@@ -22,6 +22,7 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.io.data.data_files import open_data
+from meganeura_runtime.io.data.numpy_files import LONGEST_HEADER
 from meganeura_runtime.io.files.file_problems import UnreadableFile
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, read_verified
 
@@ -91,6 +92,11 @@ def _npy() -> Iterator[tuple[str, bytes]]:
     for shape in ("(6,)", "(2, 3)", "(-6,)", "(True, 6)", "(6.0,)", "6", "()", "(1 << 62,)",
                   "(4611686018427387904, 4)", "(2, 3", "(0, -1)"):  # fmt: skip
         yield f"shape-{shape[:9]}.npy", _headed(described % shape)
+    of_columns = described.replace("False", "True")
+    for shape, size in (("()", 4), ("(6,)", 24), ("(2, 3)", 24)):
+        yield f"columns-{shape}.npy", _headed(of_columns % shape, bytes(range(size)))
+    for length in (LONGEST_HEADER, LONGEST_HEADER + 1):
+        yield f"header-of-{length}.npy", _headed((described % "(6,)").ljust(length), version=2)
     yield "no-order.npy", _headed("{'descr': '<f4', 'shape': (6,)}")
     yield "no-dict.npy", _headed("[1]")
     yield (

@@ -61,6 +61,8 @@ def flowers(tmp_path: Path) -> Path:
         paint(tmp_path / "aster" / "more" / f"{number}.JPG", 100 + number)
     (tmp_path / "rose" / "notes.txt").write_text("red")
     (tmp_path / "rose" / ".hidden.png").write_text("no image")
+    (tmp_path / "README.txt").write_text("no class")
+    paint(tmp_path / ".cache" / "0.png", 1)
     return tmp_path
 
 
@@ -162,6 +164,33 @@ def test_an_input_that_images_do_not_fit_is_refused(
     flowers: Path, wanted: Demand, kind: type[Problem]
 ) -> None:
     assert isinstance(refused(flowers, wanted), kind)
+
+
+@pytest.mark.parametrize(("edge", "fits"), [(8, True), (9, False)])
+def test_images_prepared_for_a_model_have_the_size_of_the_input(
+    edge: int, tmp_path: Path, flowers: Path, *, fits: bool
+) -> None:
+    config = tmp_path / "preprocessor_config.json"
+    config.write_text(f'{{"size": {{"height": {edge}, "width": 8}}, "image_mean": [0, 0, 0]}}')
+    wanted = demand(3, 8, 8)
+    reader = Reader(wanted, Reading(), 0, preprocess=config)
+    if fits:
+        assert reader.tensors(flowers)["image"].shape == (14, 3, 8, 8)
+    else:
+        with pytest.raises(ProblemError) as caught:
+            reader.tensors(flowers)
+        assert isinstance(caught.value.problem, UnfitInput)
+
+
+@pytest.mark.parametrize(("tensors", "folder"), [(True, "notes"), (True, ""), (False, ".cache")])
+def test_a_folder_of_tensors_may_have_folders(
+    folder: str, tmp_path: Path, *, tensors: bool
+) -> None:
+    (tmp_path / folder).mkdir(exist_ok=True)
+    if tensors:
+        np.save(tmp_path / "x.npy", np.zeros((3, 2), np.float32))
+    found = Reader(demand(2, name="x"), Reading(), 0).tensors(tmp_path)
+    assert [*found] == ["x"] * tensors
 
 
 def test_a_folder_without_classes_is_refused(tmp_path: Path, flowers: Path) -> None:

@@ -1,12 +1,14 @@
 """Data meets a program: inputs matched by name, shape, type and number of examples."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
+from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Size, dim
 from meganeura_runtime.io.data.batches import (
@@ -17,7 +19,8 @@ from meganeura_runtime.io.data.batches import (
     steps_of_epoch,
 )
 from meganeura_runtime.io.data.data_problems import DataShape, NothingHeldOut
-from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
+from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data, match_held_out
+from meganeura_runtime.io.data.splits import StoredSplit
 from meganeura_runtime.io.files.file_problems import NotFinite, OutOfRange
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor
 
@@ -118,6 +121,64 @@ def test_without_a_free_size_an_example_is_a_slab_of_each_input() -> None:
     np.testing.assert_array_equal(split.take(np.array([4]))["labels"], wanted[12:])
 
 
+@pytest.mark.parametrize(
+    ("shape", "rows"),
+    [
+        ((BATCH, dim("length")), {"x": 1, "y": 1}),
+        ((BATCH * dim("length"), 2), {"x": 3, "y": 1}),
+        ((4 * BATCH,), {"x": 4, "y": 1}),
+        ((2, BATCH), {"y": 1}),
+        ((2, 2), {"y": 1}),
+    ],
+)
+def test_the_rows_of_an_example_are_known_without_data(
+    shape: tuple[Size, ...], rows: Mapping[str, int]
+) -> None:
+    inputs = {"x": f32(*shape), "y": i32(BATCH), "table": f32(BATCH)}
+    demand = Demand(inputs, {"batch": 5, "length": 3}, whole=frozenset({"table"}))
+    assert demand.rows == rows
+    assert Demand({"x": f32(4, 2)}, {}).rows == {}
+
+
+def test_a_size_that_is_the_same_in_each_example_has_a_name() -> None:
+    demand = Demand({"x": f32(BATCH, dim("length"))}, {"batch": 2, "length": 3})
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    split = match(demand, tensors(x=x)).train
+    assert split.examples == 4
+    np.testing.assert_array_equal(split.take(np.array([2]))["x"], x[2:3])
+    assert isinstance(refused(demand, tensors(x=x.reshape(3, 4))), DataShape)
+
+
+def test_a_process_takes_its_own_part_of_a_batch() -> None:
+    split = match(IMAGES, tensors(image=images(10), label=labels(10))).train
+    assert split.take_own(slice(4, 8), range(1, 3))["label"].tolist() == [5, 6]
+    assert split.take_own(slice(4, 8), range(2, 4), is_again=True)["label"].tolist() == [6, 7]
+    assert split.take_own(np.array([9, 2, 5]), range(1, 3))["label"].tolist() == [2, 5]
+
+
+def test_examples_are_chosen_from_those_chosen_before() -> None:
+    split = match(IMAGES, tensors(image=images(10), label=labels(10))).train
+    assert isinstance(split, StoredSplit)
+    even = replace(split.only(np.arange(0, 10, 2)), weights=np.arange(5.0))
+    some = even.only(np.array([4, 1, 3]))
+    assert some.take(slice(0, 3))["label"].tolist() == [8, 2, 6]
+    assert some.examples == 3
+    assert some.weights is not None
+    assert some.weights.tolist() == [4, 1, 3]
+
+
+@pytest.mark.parametrize("prefix", ["", "test."])
+def test_data_that_is_held_out_may_have_splits_of_its_own(prefix: str) -> None:
+    held = {f"{prefix}image": images(3), f"{prefix}label": labels(3)}
+    more = {"train.image": images(5), "train.label": labels(5)} if prefix else {}
+    split = match_held_out(tensors(**held, **more), IMAGES, PATH)
+    assert split.examples == 3
+    empty = {name: values[:0] for name, values in held.items()}
+    with pytest.raises(ProblemError) as caught:
+        match_held_out(tensors(**empty, **more), IMAGES, PATH)
+    assert isinstance(caught.value.problem, NothingHeldOut)
+
+
 GRAPH = Demand({"x": f32(5, 2), "node": i32(BATCH)}, {"batch": 2}, whole=frozenset({"x"}))
 
 
@@ -173,6 +234,16 @@ def test_the_nearest_name_is_offered_for_a_missing_tensor() -> None:
     advice = refused(IMAGES, tensors(images=images(4), label=labels(4))).report().help
     assert advice is not None
     assert "`images`" in advice.text
+
+
+def test_the_name_of_a_tensor_is_given_without_its_split() -> None:
+    span = Span(Source("fit.mgn", 'data = "a.npz"'), 0, 4)
+    found = tensors(**{"train.images": images(4), "train.label": labels(4)})
+    with pytest.raises(ProblemError) as caught:
+        match_data(found, IMAGES, PATH, span)
+    advice = caught.value.problem.report().help
+    assert advice is not None
+    assert advice.code == 'data = file("data.safetensors", image="images")'
 
 
 @pytest.mark.parametrize(

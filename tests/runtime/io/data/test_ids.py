@@ -8,9 +8,15 @@ import pytest
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.ir.index_checks import Bound, leaf_bounds
+from meganeura_dsl.ir.index_checks import Bound, Check, leaf_bounds
+from meganeura_dsl.ir.types import DType
 from meganeura_runtime.io.data.index_bounds import check_ids
-from meganeura_runtime.io.data.index_problems import IndexOutside
+from meganeura_runtime.io.data.index_problems import (
+    ComputedIndexOutside,
+    IndexOutside,
+    require_inside,
+)
+from meganeura_runtime.io.tensors import stored_tensor
 from meganeura_runtime.io.tensors.stored_tensor import stored_array
 
 CLASSES = """\
@@ -85,6 +91,46 @@ def test_the_first_index_that_picks_nothing_is_told(
     problem = caught.value.problem
     assert isinstance(problem, IndexOutside)
     assert (problem.index, problem.value, problem.bound.count) == (index, value, 5)
+
+
+def test_an_index_is_told_by_its_row_where_a_tensor_is_looked_at_in_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Though a row alone is larger than a piece."""
+    monkeypatch.setattr(stored_tensor, "CHUNK_BYTES", 3)
+    values = np.array([[0, 4], [1, 2], [3, 5]], np.int64)
+    for held, index in ((values, (2, 1)), (values[:, 1], (2,))):
+        with pytest.raises(ProblemError) as caught:
+            check_ids(stored_array(Path("x"), "label", held), Bound(5))
+        problem = caught.value.problem
+        assert isinstance(problem, IndexOutside)
+        assert problem.index == index
+
+
+@pytest.mark.parametrize(
+    ("signed", "unsigned", "outside"),
+    [
+        (4, 4, None),
+        (5, 4, 5),
+        (0, 5, 5),
+        (6, 7, 6),
+        ((1 << 32) - 1, 0, -1),
+        (1 << 31, 0, -(1 << 31)),
+        ((1 << 31) - 1, 0, (1 << 31) - 1),
+        (0, (1 << 32) - 1, (1 << 32) - 1),
+    ],
+)
+def test_every_check_of_a_step_has_to_hold(signed: int, unsigned: int, outside: int | None) -> None:
+    """The largest index is looked at as if it had no sign, so that negative ones are large."""
+    checks = {"one": Check(0, DType.I32, 5, "a.mgn:1"), "other": Check(1, DType.U32, 5, "")}
+    made = {"one": np.array(signed, np.uint32), "other": np.array(unsigned, np.uint32)}
+    if outside is None:
+        require_inside(checks, made)
+        return
+    with pytest.raises(ProblemError) as caught:
+        require_inside(checks, made)
+    location = "a.mgn:1" if signed > 4 else ""
+    assert caught.value.problem == ComputedIndexOutside(outside, 5, location)
 
 
 def test_a_comparison_with_another_result_bounds_nothing_more(tmp_path: Path) -> None:

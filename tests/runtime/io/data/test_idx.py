@@ -118,6 +118,19 @@ def test_an_archive_is_not_unpacked_beyond_what_its_header_claims(tmp_path: Path
     assert "more follow" in caught.value.problem.reason
 
 
+def test_an_archive_is_unpacked_up_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x.idx.gz").write_bytes(gzip.compress(idx(IMAGES)))
+    monkeypatch.setattr(idx_files, "LARGEST_UNPACKED", IMAGES.size)
+    assert open_data(tmp_path / "x.idx.gz")["x"].shape == IMAGES.shape
+    monkeypatch.setattr(idx_files, "LARGEST_UNPACKED", IMAGES.size - 1)
+    with pytest.raises(ProblemError) as caught:
+        open_data(tmp_path / "x.idx.gz")
+    assert isinstance(caught.value.problem, UnreadableFile)
+    assert caught.value.problem.reason == "it claims to unpack to 24 bytes"
+
+
 def test_one_name_twice_in_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx(LABELS))
     (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(LABELS)))

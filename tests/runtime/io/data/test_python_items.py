@@ -1,15 +1,26 @@
 """What Python gives as an example or a batch: arrays by name, or a reason why not."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.data.index_problems import IndexOutside
+from meganeura_runtime.io.data.python_data import Batches, python_data
 from meganeura_runtime.io.data.python_items import as_array, as_tensor, named_arrays
-from meganeura_runtime.io.data.source_problems import NotData, StreamEnded, WrongBatch
-from meganeura_runtime.io.data.streams import StreamSplit
+from meganeura_runtime.io.data.source_problems import (
+    NotData,
+    NotForStreams,
+    StreamEnded,
+    Uncounted,
+    WrongBatch,
+)
+from meganeura_runtime.io.data.streams import StreamSplit, stream
 
 N = dim("n")
 DEMAND = Demand(
@@ -97,6 +108,92 @@ def test_a_stream_gives_what_is_asked_for_or_says_why_not() -> None:
         with pytest.raises(ProblemError) as caught:
             take(np.arange(3))
         assert isinstance(caught.value.problem, WrongBatch)
+    for split in stream_of(4, 4), stream_of(4, 3):
+        with pytest.raises(ProblemError) as caught:
+            split.take(np.arange(8, 12))
+        assert caught.value.problem == StreamEnded(2, 2)
+
+
+def test_a_stream_goes_on_in_its_order_only() -> None:
+    split = stream_of(4, 4, 4)
+    assert split.take_again(np.arange(4))["x"].tolist() == [0, 1, 2, 3]
     with pytest.raises(ProblemError) as caught:
-        stream_of(4, 4).take(np.arange(8, 12))
-    assert isinstance(caught.value.problem, StreamEnded)
+        split.take(np.arange(8, 12))
+    assert caught.value.problem == NotForStreams("resume")
+    assert split.take_again(np.arange(4, 8))["x"].tolist() == [4, 5, 6, 7]
+
+
+def test_a_process_takes_its_own_part_of_what_comes() -> None:
+    inputs = {"x": TensorType(DType.F32, (2 * N,)), "t": TensorType(DType.F32, (3,))}
+    demand = Demand(inputs, {"n": 4}, whole=frozenset({"t"}))
+    split = stream([{"x": np.arange(8), "t": np.arange(3)}], demand)
+    for is_again in (False, True):
+        taken = split.take_own(slice(0, 4), range(1, 3), is_again=is_again)
+        assert taken["x"].tolist() == [2, 3, 4, 5]
+        assert taken["t"].tolist() == [0, 1, 2]
+
+
+def test_each_index_of_a_stream_is_looked_at() -> None:
+    inputs = {name: TensorType(DType.I32, (N,)) for name in ("a", "b")}
+    bounds = {"other": Bound(1), "a": Bound(4), "b": Bound(3)}
+    split = stream([{"a": np.arange(4), "b": np.arange(4)}], Demand(inputs, {"n": 4}))
+    with pytest.raises(ProblemError) as caught:
+        split.bounded(bounds).take(np.arange(4))
+    assert isinstance(caught.value.problem, IndexOutside)
+    assert (caught.value.problem.name, caught.value.problem.index) == ("b", (3,))
+
+
+def test_without_a_free_size_each_batch_is_one_example() -> None:
+    demand = Demand({"x": TensorType(DType.F32, (3,))}, {})
+    with pytest.raises(ProblemError) as caught:
+        stream([{"x": np.zeros(6)}], demand).take(slice(0, 1))
+    assert caught.value.problem == WrongBatch(1, 2, 1, "batch")
+
+
+class Counted:
+    """An iterable that says how many batches it has, and perhaps more."""
+
+    def __init__(self, **told: object) -> None:
+        self.__dict__.update(told)
+
+    def __len__(self) -> int:
+        return 6
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(())
+
+
+@pytest.mark.parametrize(
+    ("told", "examples"),
+    [
+        ({}, 24),
+        ({"batch_size": 4, "sampler": range(22), "drop_last": False}, 22),
+        ({"batch_size": 4, "sampler": range(22), "drop_last": True}, 24),
+        ({"batch_size": 4, "sampler": range(22)}, 24),
+        ({"batch_size": 4, "sampler": None, "drop_last": False}, 24),
+        ({"batch_size": None, "sampler": range(22), "drop_last": False}, 24),
+        ({"batch_size": 4, "drop_last": False}, 24),
+    ],
+)
+def test_examples_of_a_pass_are_what_the_data_says(told: dict[str, object], examples: int) -> None:
+    demand = Demand({"x": TensorType(DType.F32, (N,))}, {"n": 4})
+    assert stream(Counted(**told), demand).examples == examples
+    assert stream(Counted(**told), demand, steps=2, held_out=True).examples == examples
+
+
+def test_examples_of_a_pass_are_counted_or_asked_for() -> None:
+    demand = Demand({"x": TensorType(DType.F32, (N,))}, {"n": 4})
+    batches = [{"x": np.zeros(count)} for count in (4, 4, 3)]
+    for data in (batches, tuple(batches)):
+        assert stream(data, demand, steps=7).examples == 11
+    assert stream(iter(batches), demand, steps=7).examples == 28
+    for steps, held_out in ((None, False), (None, True), (7, True)):
+        with pytest.raises(ProblemError) as caught:
+            stream(iter(batches), demand, steps=steps, held_out=held_out)
+        assert caught.value.problem == Uncounted(held_out)
+
+
+def test_what_is_fed_whole_alone_is_no_example() -> None:
+    """Each item is then a batch: nothing tells it from an example."""
+    demand = Demand({"x": TensorType(DType.F32, (3,))}, {}, whole=frozenset({"x"}))
+    assert isinstance(python_data([{"x": np.zeros(3)}] * 2, demand), Batches)

@@ -17,6 +17,7 @@ from meganeura_runtime.io.data.dataset import Demand, match_data
 from meganeura_runtime.io.data.index_bounds import bounded
 from meganeura_runtime.io.data.index_problems import IndexOutside
 from meganeura_runtime.io.data.source_problems import UnlikeShards
+from meganeura_runtime.io.data.splits import StoredSplit
 from meganeura_runtime.io.files.file_problems import NotFinite, OutOfRange
 from meganeura_runtime.io.tensors.file_array import InFile
 from meganeura_runtime.io.tensors.joined_array import Joined
@@ -95,14 +96,74 @@ def test_what_is_not_alike_is_not_joined(folder: Path, other: dict[str, np.ndarr
 
 def test_examples_lie_in_one_shard_each(folder: Path) -> None:
     """As many images as labels in all, and yet none beside its own."""
-    save_file({"x": X[:5], "y": Y[:6]}, folder / "other-0.safetensors")
-    save_file({"x": X[:6], "y": Y[:5]}, folder / "other-1.safetensors")
+    save_file({"x": X[:6], "y": Y[:6]}, folder / "other-0.safetensors")
+    save_file({"x": X[:4], "y": Y[:5]}, folder / "other-1.safetensors")
+    save_file({"x": X[:6], "y": Y[:5]}, folder / "other-2.safetensors")
     path = folder / "other-*.safetensors"
     with pytest.raises(ProblemError) as caught:
         match_data(open_data(path), DEMAND, path)
     problem = caught.value.problem
     assert isinstance(problem, UnequalExamples)
-    assert problem.file.name == "other-0.safetensors"
+    assert problem.file.name == "other-1.safetensors"
+
+
+def test_examples_of_several_rows_lie_in_one_shard_each(folder: Path) -> None:
+    inputs = {**DEMAND.inputs, "x": TensorType(DType.F32, (2 * BATCH, 3))}
+    for number, (start, stop) in enumerate(((0, 3), (3, 7))):
+        part = {"x": X[2 * start : 2 * stop], "y": Y[start:stop]}
+        save_file(part, folder / f"other-{number}.safetensors")
+    path = folder / "other-*.safetensors"
+    split = match_data(open_data(path), Demand(inputs, {"batch": 4}), path).train
+    assert split.examples == 7
+    assert np.array_equal(split.take(np.array([5, 2]))["x"], X[[10, 11, 4, 5]])
+    assert split.take(np.array([5, 2]))["y"].tolist() == [5, 2]
+
+
+@pytest.mark.parametrize("shapes", [((), ()), ((3,), ()), ((), (3,))])
+def test_what_has_no_first_axis_is_not_joined(
+    shapes: tuple[tuple[int, ...], ...], tmp_path: Path
+) -> None:
+    for number, shape in enumerate(shapes):
+        save_file({"x": np.ones(shape, np.float32)}, tmp_path / f"{number}.safetensors")
+    with pytest.raises(ProblemError) as caught:
+        open_data(tmp_path / "*.safetensors")
+    problem = caught.value.problem
+    assert isinstance(problem, UnlikeShards)
+    assert problem.file.name == f"{shapes.index(())}.safetensors"
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_data_of_up_to_a_size_is_checked_before_a_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, is_large: bool
+) -> None:
+    """The bytes of all tensors that are fed count: 20 rows of three f32, and 20 i64."""
+    monkeypatch.setattr("meganeura_runtime.io.data.dataset.READ_FIRST", 400 - is_large)
+    path = folder / "train-*.safetensors"
+    split = match_data(open_data(path), DEMAND, path).train
+    assert isinstance(split, StoredSplit)
+    assert [feed.is_verified for feed in split.feeds.values()] == [not is_large] * 2
+    one = match_data(open_data(path), Demand({"y": DEMAND.inputs["y"]}, {"batch": 4}), path).train
+    assert isinstance(one, StoredSplit)
+    assert one.feeds["y"].is_verified
+
+
+def test_a_single_index_is_checked_as_it_is_fed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meganeura_runtime.io.data.dataset.READ_FIRST", 1)
+    inputs = {"x": DEMAND.inputs["x"], "place": TensorType(DType.I32, ())}
+    demand = Demand(inputs, {"batch": 4}, whole=frozenset({"place"}))
+    path = tmp_path / "one.safetensors"
+    for place in (4, 5):
+        save_file({"x": X, "place": np.array(place)}, path)
+        data = bounded(match_data(open_data(path), demand, path), {"place": Bound(5)}, None)
+        if place < 5:
+            assert data.train.take(slice(0, 4))["place"] == 4
+            continue
+        with pytest.raises(ProblemError) as caught:
+            data.train.take(slice(0, 4))
+        assert isinstance(caught.value.problem, IndexOutside)
+        assert caught.value.problem.index == ()
 
 
 def test_what_is_large_is_checked_as_it_is_fed(

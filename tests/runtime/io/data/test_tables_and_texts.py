@@ -15,12 +15,12 @@ from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.settings.run_settings import Reading
 from meganeura_dsl.symbolic.size import dim
-from meganeura_runtime.io.data import tables
+from meganeura_runtime.io.data import tables, texts
 from meganeura_runtime.io.data.data_problems import DataShape, DataType
 from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
 from meganeura_runtime.io.data.folder_problems import BadColumn, WrongReader
 from meganeura_runtime.io.data.readers import Reader
-from meganeura_runtime.io.files.file_problems import NotFinite, UnreadableFile
+from meganeura_runtime.io.files.file_problems import NoSuchFile, NotFinite, UnreadableFile
 
 BATCH = dim("batch")
 POINTS = Demand(
@@ -157,6 +157,45 @@ def test_what_a_column_lacks_is_told_with_those_there_are(tmp_path: Path) -> Non
         assert (problem.name, problem.reason, problem.columns) == (name, reason, known)
 
 
+def test_a_parquet_file_tells_all_columns_it_has(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    columns = ("name", "height", "width")
+    pyarrow.parquet.write_table(pa.table({name: [1, 2] for name in columns}), path)
+    for asked in (("width", "depth"), ("depth", "length")):
+        problem = refused(path, POINTS, Reading(columns={"x": [*asked], "y": ["height"]}))
+        assert isinstance(problem, BadColumn)
+        missing = next(each for each in asked if each not in columns)
+        assert problem.reason == f"it has no column `{missing}`"
+        assert problem.columns == columns
+
+
+def test_columns_are_those_of_a_table(tmp_path: Path) -> None:
+    (tmp_path / "a.npz").write_bytes(b"")
+    problem = refused(tmp_path / "a.npz", POINTS, WIDE)
+    assert isinstance(problem, WrongReader)
+    assert problem.reason == "a table is a .csv, .tsv or .parquet file"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.txt", "a.npz", "a"])
+def test_a_file_that_is_gone_is_named(name: str, tmp_path: Path) -> None:
+    assert isinstance(refused(tmp_path / name, IDS), NoSuchFile)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        TensorType(DType.F32, (BATCH, 5)),
+        TensorType(DType.I32, (BATCH,)),
+        TensorType(DType.I32, (BATCH, 5, 2)),
+    ],
+)
+def test_a_text_feeds_rows_of_integers(wanted: TensorType, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("to be or not to be")
+    problem = refused(tmp_path / "a.txt", Demand({"x": wanted}, {"batch": 1}))
+    assert isinstance(problem, WrongReader)
+    assert problem.reason.endswith(f"the inputs are x: {wanted}")
+
+
 def test_a_text_is_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes("to be or nöt to be".encode())
     split = read(tmp_path / "a.txt", IDS).train
@@ -166,15 +205,24 @@ def test_a_text_is_its_bytes(tmp_path: Path) -> None:
     )
 
 
-def test_a_text_is_tokens_of_a_tokenizer(tmp_path: Path) -> None:
+def test_a_text_is_tokens_of_a_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = {word: number for number, word in enumerate([UNKNOWN, "to", "be", "or", "not"])}
     tokenizer = Tokenizer(WordLevel(words, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = Whitespace()
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "a.txt").write_text("to be or not\nto be to see\nor to be")
     said = Reading(tokenizer=str(tmp_path / "tokenizer.json"))
-    fed = read(tmp_path / "a.txt", IDS, said).train.take(slice(0, 2))
-    assert fed["ids"].tolist() == [[1, 2, 3, 4, 1], [2, 1, 0, 3, 1]]
+    (tmp_path / "a.md").write_bytes((tmp_path / "a.txt").read_bytes())
+    for name in ("a.txt", "a.md"):
+        fed = read(tmp_path / name, IDS, said).train.take(slice(0, 2))
+        assert fed["ids"].tolist() == [[1, 2, 3, 4, 1], [2, 1, 0, 3, 1]]
+    size = (tmp_path / "a.txt").stat().st_size
+    monkeypatch.setattr(texts, "LARGEST_UNPACKED", 4 * size)
+    assert read(tmp_path / "a.txt", IDS, said).train.examples == 2
+    monkeypatch.setattr(texts, "LARGEST_UNPACKED", 4 * size - 1)
+    problem = refused(tmp_path / "a.txt", IDS, said)
+    assert isinstance(problem, UnreadableFile)
+    assert problem.reason == "it is too long: cut it into several"
     (tmp_path / "b.txt").write_bytes(b"\xff\xfe")
     assert isinstance(refused(tmp_path / "b.txt", IDS, said), UnreadableFile)
     (tmp_path / "tokenizer.json").write_text("{}")
