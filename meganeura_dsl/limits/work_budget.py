@@ -47,12 +47,6 @@ class Budget:
         """Whether nothing is left."""
         return self.left < 0
 
-    def take(self, steps: int) -> None:
-        """Take some steps. Raises `OutOfWorkError` where they are not left."""
-        self.left -= steps
-        if self.left < 0:
-            raise OutOfWorkError("more steps than a check may take")
-
 
 _CURRENT: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
@@ -63,7 +57,7 @@ def spend(steps: int) -> None:
     if budget is not None:
         budget.left -= steps
         if budget.left < 0:
-            budget.take(0)
+            raise OutOfWorkError("more steps than a check may take")
 
 
 def require_terms(count: int) -> None:
@@ -94,7 +88,7 @@ class within:  # noqa: N801  as `contextmanager`, which takes twice as long to e
 
     def __enter__(self) -> None:
         outer, left = _CURRENT.get(), self._budget.left
-        self._share = Budget(left if outer is None else max(0, min(left, outer.left)))
+        self._share = Budget(left if outer is None else min(left, outer.left))
         self._before = _CURRENT.set(self._share)
 
     def __exit__(self, *_: object) -> None:
@@ -121,7 +115,7 @@ def apart(steps: int) -> Generator[None]:
 def measured(action: Callable[[], _Result]) -> tuple[_Result, int]:
     """What an action gives and how many steps it takes, which are left to the caller to count."""
     outer = _CURRENT.get()
-    budget = Budget(_ENDLESS if outer is None else max(0, outer.left))
+    budget = Budget(_ENDLESS if outer is None else outer.left)
     before = _CURRENT.set(budget)
     try:
         return action(), budget.spent

@@ -501,9 +501,9 @@ def _factor(atom: Atom) -> str:
     if isinstance(atom, str):
         return atom
     above, below = atom.numerator, atom.denominator
-    if isinstance(below, int) and not isinstance(above, int):
+    if isinstance(below, int):
         raised = above - (below - 1)
-        if not isinstance(raised, int) and () not in raised.terms:
+        if () not in terms_of(raised):
             return f"ceil({_operand(raised)}/{below})"
     return f"({_operand(above)}//{_operand(below)})"
 

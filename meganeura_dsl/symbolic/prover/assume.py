@@ -188,9 +188,9 @@ def _absorb_nonnegative(known: SolverState, size: Dim) -> Step:
         return known, [Compare(">=", exact, 0)]
     if is_at_least(-size, 0, known):
         return known, [Compare("==", size, 0)]
-    for name, coefficient in linear_variables(size):
+    for name, _ in linear_variables(size):
         bound = dim(name) - size
-        if coefficient == 1 and isinstance(bound, int):
+        if isinstance(bound, int):
             raised = replace(known.solved_part(), least={**known.least, name: bound})
             return raised, known.unsolved_part()
     kept = replace(known, nonnegative=(*known.nonnegative, size), nonzero=(), choices=())

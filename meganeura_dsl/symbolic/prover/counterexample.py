@@ -171,6 +171,5 @@ def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 def _spread(values: Sequence[int], most: int) -> Sequence[int]:
-    """At most `most` of the values, evenly spaced from the first on."""
-    step = max(1, -(-len(values) // max(1, most)))
-    return values[::step]
+    """At most `most` of some values, evenly spaced from the first on."""
+    return values[:: -(-len(values) // max(1, most))]

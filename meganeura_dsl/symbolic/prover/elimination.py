@@ -1,7 +1,6 @@
 """Solving `size == 0` for a variable, over the integers."""
 
 from collections.abc import Iterator
-from math import gcd
 from typing import NamedTuple
 
 from meganeura_dsl.symbolic.polynomial import Floor, as_size, variables_of
@@ -92,12 +91,13 @@ def _with_quotient(whole: Size, floor: Floor, known: SolverState) -> Solution | 
 def _solved_congruence(
     name: str, coefficient: int, target: int, divisor: int, known: SolverState
 ) -> Solution:
-    """`x := m*k + r` for `coefficient*x = target` modulo `divisor`, which has a solution."""
-    common = gcd(coefficient, divisor)
-    modulus = divisor // common
-    residue = target // common * pow(coefficient // common, -1, modulus) % modulus
-    quotient = _quotient(known.restore(dim(name)) // modulus, 0)
-    return Solution(name, modulus * dim(quotient.name) + residue, quotient)
+    """`x := divisor*k + r` for `coefficient*x = target` modulo `divisor`.
+
+    The two have no common factor: one of the target too is divided out, another leaves no solution.
+    """
+    residue = target * pow(coefficient, -1, divisor) % divisor
+    quotient = _quotient(known.restore(dim(name)) // divisor, 0)
+    return Solution(name, divisor * dim(quotient.name) + residue, quotient)
 
 
 def _quotient(meaning: Size, least: int) -> Quotient:

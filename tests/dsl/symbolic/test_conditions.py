@@ -14,7 +14,13 @@ from meganeura_dsl.symbolic.assumptions import (
     negate,
     show_condition,
 )
-from meganeura_dsl.symbolic.conditions import flags_in, holds, sizes_in, with_sizes
+from meganeura_dsl.symbolic.conditions import (
+    flags_in,
+    holds,
+    sizes_in,
+    with_differing,
+    with_sizes,
+)
 from meganeura_dsl.symbolic.size import dim
 
 d, h, n, w = map(dim, "dhnw")
@@ -36,6 +42,8 @@ TEXTS = [
     (And((Or((ONE, BIAS)), TWO)), "(h == w + 1 or bias) and d % n == 0", None),
     (Not(Or((ONE, BIAS))), "not (h == w + 1 or bias)", "h == w + 1 or bias"),
     (And((ONE,)), "h == w + 1", "h != w + 1"),
+    (And((And((ONE,)), BIAS)), "h == w + 1 and bias", "h != w + 1 or not bias"),
+    (Or((And(()), BIAS)), "true or bias", "false and not bias"),
     (And(()), "true", "false"),
     (Or(()), "false", "true"),
 ]
@@ -68,6 +76,42 @@ def test_a_comparison_holds_or_not() -> None:
     assert holds(Compare(">=", h, 3), values)
     with pytest.raises(ZeroDivisionError):
         holds(Compare("==", h // (w - 2), 1), values)
+
+
+SAME = Compare("==", h, w)
+APART = Compare("!=", h, w)
+
+
+@pytest.mark.parametrize(
+    ("condition", "known"),
+    [
+        (SAME, False),
+        (APART, True),
+        (Compare("==", h, h), Compare("==", h, h)),
+        (Compare("<", h, w), Compare("<", h, w)),
+        *((Compare("==", h, other), None) for other in (w + 1, 2 * w, h * w, w * w, w // 2, d, 7)),
+        (Compare("==", d, w), None),
+        (BIAS, None),
+        (Not(SAME), True),
+        (And((APART, TWO)), TWO),
+        (And((SAME, TWO)), False),
+        (And((APART, APART)), And(())),
+        (And((APART, TWO, BIAS)), And((TWO, BIAS))),
+        (Or((SAME, TWO)), TWO),
+        (Or((APART, TWO)), True),
+        (Or((SAME, SAME)), Or(())),
+        (Or((TWO, SAME, BIAS)), Or((TWO, BIAS))),
+        (And((True, TWO)), TWO),
+        (Or((And((SAME, BIAS)), Not(And((APART, TWO))))), Compare("!=", d % n, 0)),
+    ],
+    ids=str,
+)
+def test_of_variables_that_differ_no_two_are_equal(
+    condition: Condition, known: Condition | None
+) -> None:
+    """What compares anything but two of them stays as it is."""
+    made = with_differing(condition, frozenset("hw"))
+    assert made == (condition if known is None else known)
 
 
 @pytest.mark.parametrize(("condition", "text"), [(each, text) for each, text, _ in TEXTS])

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from meganeura_dsl.symbolic.assumptions import And, Compare, Condition, Facts, Proved, Refuted
+from meganeura_dsl.symbolic.assumptions import And, Compare, Condition, Facts, Or, Proved, Refuted
 from meganeura_dsl.symbolic.prover.assume import entails
 from meganeura_dsl.symbolic.prover.counterexample import _spread
 from meganeura_dsl.symbolic.prover.nonnegativity import is_nonnegative
@@ -103,6 +103,13 @@ def test_what_is_divided_by_zero_is_not_true() -> None:
     facts = given(Compare("==", k, 1))
     assert facts.truth(Compare(">=", h // (k - 1), 0)) is None
     assert facts.truth(Compare("!=", h // (k - 1), w)) is None
+
+
+def test_two_alternatives_are_told_apart_in_a_proof_and_no_third() -> None:
+    known = given(*(Or((Compare("==", size, 1), Compare("==", size, 2))) for size in (c, h, k)))
+    assert entails(known._known, Compare("<=", c * h, 4))
+    assert not entails(known._known, Compare("<=", c * h * k, 8))
+    assert entails(known._known, Compare("<=", c * h * k, 8), splits=3)
 
 
 def test_choices_reach_as_far_as_asked_and_are_never_too_few() -> None:
