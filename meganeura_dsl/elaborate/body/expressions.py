@@ -3,6 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -58,6 +59,7 @@ from meganeura_dsl.elaborate.values import (
     describe,
     is_condition,
     is_initializer,
+    is_number,
     is_size,
     is_static,
     is_tensor,
@@ -287,6 +289,8 @@ class Expressions(ABC):
             )
         try:
             if is_tensor(left) or is_tensor(right):
+                if node.operator == "/" and is_number(right):
+                    _require_value(right, frame)
                 names = (short_text(node.left), short_text(node.right))
                 return tensor_arithmetic.elementwise(
                     frame, node.operator_span, node.operator, left, right, names
@@ -318,7 +322,10 @@ class Expressions(ABC):
             if value is Unknown.NUMBER and is_tensor(other):
                 if node.operator not in ("+", "-", "*", "/"):
                     raise UndecidableError("a number depends on one that a symbol stands for")
-                postpone(side, frame, self.evaluate)
+                one = ast.Integer(node.left.span, 1)
+                divides = node.operator == "/" and side is node.right
+                scale = replace(node, left=one) if divides else side
+                postpone(scale, frame, self.evaluate)
 
     def _unary(self, node: ast.Unary, frame: Frame) -> Evaluated:
         value = self.evaluate(node.operand, frame)
@@ -538,13 +545,30 @@ def _require_divisor(node: ast.Binary, right: Evaluated, frame: Frame) -> None:
     """
     sizes = [each for each in (right if isinstance(right, Axes) else (right,)) if is_size(each)]
     if frame.state.is_general(right):
-        if not all(frame.facts.proves(Compare(">=", size, 1)) for size in sizes):
-            raise UndecidableError("a divisor depends on a number that a symbol stands for")
+        for size in sizes:
+            _require_positive(size, frame)
         return
     for size in sizes:
         location = frame.location(node.operator_span)
         rounds = {*frame.state.indices, *frame.state.scans}
         require_divisor(size, location, frame.facts, rounds)
+
+
+def _require_positive(divisor: Size, frame: Frame) -> None:
+    """Raise `UndecidableError` unless a size in symbols is 1 or more."""
+    if not frame.facts.proves(Compare(">=", divisor, 1)):
+        raise UndecidableError("a divisor depends on a number that a symbol stands for")
+
+
+def _require_value(right: float | Dim | Unknown, frame: Frame) -> None:
+    """Raise `KindError` for a zero by which a tensor is divided: the quotient has no value.
+
+    Raises `UndecidableError` for a size that may be zero for a number that a symbol stands for.
+    """
+    if right == 0:
+        raise KindError("a divisor other than zero", right)
+    if isinstance(right, Dim) and frame.state.is_general(right):
+        _require_positive(right, frame)
 
 
 def _wrong_kind(frame: Frame, span: Span, wanted: str, value: Evaluated) -> ProblemError:

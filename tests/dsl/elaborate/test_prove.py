@@ -11,11 +11,11 @@ from meganeura_dsl.elaborate.declarations.block_proofs import prove_block
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import require_countable
 from meganeura_dsl.elaborate.problems.shape_problems import ZeroDivisor
-from meganeura_dsl.elaborate.scope.linker import library
+from meganeura_dsl.elaborate.scope.linker import Linker, library
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Mismatch, spread
 from meganeura_dsl.elaborate.values import Axes
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.pipeline import CheckResult, check
+from meganeura_dsl.pipeline import CheckResult, Program, check, elaborate_model
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import parse
@@ -525,6 +525,29 @@ def test_no_round_of_a_scan_divides_by_zero(divisor: str, code: str | None) -> N
     result = check(Source("net.mgn", text), lambda _: None)
     assert [each.code for each in result.problems] == [code] * (code is not None)
     assert all(each.help is None for each in result.reports if each.code == "E0322")
+
+
+@pytest.mark.parametrize("divisor", ["(c - 24)", "(sqrt(c - 8) - 4)", "(0.5 * c - 12)"])
+def test_no_model_divides_a_tensor_by_zero(divisor: str) -> None:
+    """Neither the first that applies a layer, nor one that has it from what others found."""
+    text = f"""\
+        block Scaled()(x: [n, c]) -> [n, c] = x / {divisor}
+
+        block Net(c)(x: [n, 9]) -> [n, c] = x |> fc: linear(c) |> Scaled
+        """
+    for widths in ((24,), (30, 40, 24), (24, 30)):
+        models = "".join(f"model net{each} = Net({each})\n" for each in widths)
+        refused = codes(dedent(text) + models)
+        assert refused == [("E0203", 1)]
+    assert checked(dedent(text) + "model a = Net(30)\nmodel b = Net(40)\n").fine
+
+
+def test_a_size_of_data_by_which_a_tensor_cannot_be_divided_is_refused() -> None:
+    text = "block Net()(x: [n, s]) -> [n, s] = x / (s - 3)\nmodel net = Net()\n"
+    program = Program(Linker(lambda _: None, Sink()).link(Source("net.mgn", text)))
+    assert elaborate_model(program, "net", sizes={"s": 4}).graph.outputs
+    with pytest.raises(ProblemError, match="a divisor other than zero"):
+        elaborate_model(program, "net", sizes={"s": 3})
 
 
 @pytest.mark.parametrize("first", [0, 1, 3])
