@@ -29,9 +29,11 @@ from meganeura_runtime.io.weights import (
     LISTED,
     STRICT,
     Allowed,
+    Difference,
     NothingToAllow,
     WeightsMismatch,
     compare,
+    of_values,
     write_weights,
 )
 
@@ -196,10 +198,82 @@ def test_what_is_advised_leaves_the_unexpected_unused(tmp_path: Path, names: lis
     assert compare([path], PARAMETERS, allowed).mismatch() is None
 
 
-@pytest.mark.parametrize("allowed", [Allowed(("fx.*",)), Allowed((), ("fc.*",))])
-def test_a_glob_that_excuses_nothing_is_refused(tmp_path: Path, allowed: Allowed) -> None:
-    with pytest.raises(ProblemError, match="E0541"):
-        compare([saved(tmp_path, {})], PARAMETERS, allowed)
+@pytest.mark.parametrize(
+    ("allowed", "glob", "kind"),
+    [
+        (Allowed(("fx.*",)), "fx.*", "missing"),
+        (Allowed((), ("fc.*",)), "fc.*", "unexpected"),
+        (Allowed(("*.bias", "*.weight"), ("head.*",)), "*.weight", "missing"),
+        (Allowed(("*.bias",), ("head.*", "tail.*")), "tail.*", "unexpected"),
+    ],
+)
+def test_a_glob_that_excuses_nothing_is_refused(
+    tmp_path: Path, allowed: Allowed, glob: str, kind: str
+) -> None:
+    head = {"fc.bias": None, "head.x": np.zeros(1, np.float32)}
+    path = saved(tmp_path, head if len(allowed.missing) + len(allowed.unexpected) > 1 else {})
+    with pytest.raises(ProblemError) as caught:
+        compare([path], PARAMETERS, allowed)
+    problem = caught.value.problem
+    assert isinstance(problem, NothingToAllow)
+    assert (problem.glob, problem.kind, problem.unlike) == (glob, kind, ())
+
+
+def test_several_globs_excuse_what_any_of_them_matches(tmp_path: Path) -> None:
+    changes = {"fc.bias": None, "bn.num_batches_tracked": None}
+    extra = {"head.x": np.zeros(1, np.float32), "tail": np.zeros(1, np.float32)}
+    path = saved(tmp_path, {**changes, **extra})
+    found = compare([path], PARAMETERS, Allowed(("*.bias", "bn.*"), ("tail", "head.*")))
+    assert found.anew == ("fc.bias", "bn.num_batches_tracked")
+    assert sorted(found.unused) == ["head.x", "tail"]
+    assert [*found.read()] == ["fc.weight"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "unexpected", "shapes", "types", "advice"),
+    [
+        ("", "a.w a.b c", "", "", "--allow-unexpected 'a.*' --allow-unexpected c"),
+        ("b", "a.w", "", "", "meganeura abi MODEL"),
+        ("", "a.w", "b", "", "meganeura abi MODEL"),
+        ("", "a.w", "", "b", "meganeura abi MODEL"),
+    ],
+)
+def test_advice_is_about_all_that_differs(
+    missing: str, unexpected: str, shapes: str, types: str, advice: str
+) -> None:
+    differing = [
+        tuple(Difference(n, "f32", "i32") for n in each.split()) for each in (shapes, types)
+    ]
+    problem = WeightsMismatch(
+        Path("a.safetensors"), tuple(missing.split()), tuple(unexpected.split()), *differing
+    )
+    help_ = problem.report().help
+    assert help_ is not None
+    assert help_.code == advice
+
+
+@pytest.mark.parametrize("count", [LISTED, LISTED + 1])
+def test_many_tops_are_left_unused_together(count: int) -> None:
+    tops = tuple(f"n{each}.w" for each in range(count))
+    help_ = WeightsMismatch(Path("a.safetensors"), (), tops, (), ()).report().help
+    assert help_ is not None
+    globs = shlex.split(help_.code)[1::2]
+    assert globs == (["*"] if count > LISTED else [f"n{each}.*" for each in range(count)])
+
+
+def test_values_that_are_trained_may_be_of_more_than_one_model() -> None:
+    given = {**values(), "other": np.zeros(1, np.float32)}
+    found = of_values(given, PARAMETERS)
+    assert sorted(found) == sorted(values())
+    wrong = {"fc.weight": np.zeros((2, 3), np.int32), "fc.bias": np.zeros(2, np.int32)}
+    with pytest.raises(ProblemError) as caught:
+        of_values({**given, **wrong}, PARAMETERS)
+    problem = caught.value.problem
+    assert isinstance(problem, WeightsMismatch)
+    assert [each.name for each in problem.types] == ["fc.weight", "fc.bias"]
+    assert problem.report().remarks[0].text.splitlines() == [
+        f"{name}   the file has i32, the model f32" for name in wrong
+    ]
 
 
 def test_each_tensor_with_a_value_that_does_not_fit_is_told(tmp_path: Path) -> None:
@@ -242,6 +316,8 @@ BESIDE = "its `weight_map` names something that is not a file beside it"
         ({"fc.weight": "../other.safetensors"}, BESIDE),
         ({"fc.weight": "/etc/passwd"}, BESIDE),
         ({"fc.weight": ".."}, BESIDE),
+        ({"fc.weight": "."}, BESIDE),
+        ({"fc.weight": ""}, BESIDE),
         ({"fc.weight": 3}, BESIDE),
         ({"fc.weight": "model-2.safetensors"}, "does not hold `fc.weight`"),
         ({"fc.bias": "model-1.safetensors"}, "does not hold `fc.bias`"),
@@ -256,6 +332,15 @@ def test_an_index_that_lies_is_refused(tmp_path: Path, weight_map: object, reaso
     problem = caught.value.problem
     assert isinstance(problem, UnreadableFile)
     assert reason in problem.reason, problem.reason
+
+
+@pytest.mark.parametrize("content", ["[]", '"weight_map"', "3"])
+def test_an_index_that_is_no_record_is_refused(tmp_path: Path, content: str) -> None:
+    index = shards(tmp_path)
+    index.write_text(content)
+    with pytest.raises(ProblemError) as caught:
+        read_weights(index, PARAMETERS)
+    assert caught.value.problem == UnreadableFile(index, "it has no `weight_map`")
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"weight_map": ', "\0"])

@@ -86,7 +86,7 @@ class InFile(RowSource):
 
     def verified(self, name: str, piece: int, sums: Sums) -> "InFile":
         """The same, which compares each piece, of so many bytes, when it is first read."""
-        size, row = self.itemsize * prod(self.shape), max(1, self._row_bytes)
+        size, row = self.itemsize * prod(self.shape), self._row_bytes
         pieces = VerifiedPieces(self.file, name, self.offset, size, row, piece, sums)
         return replace(self, pieces=pieces)
 

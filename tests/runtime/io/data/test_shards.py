@@ -20,7 +20,7 @@ from meganeura_runtime.io.data.source_problems import UnlikeShards
 from meganeura_runtime.io.data.splits import StoredSplit
 from meganeura_runtime.io.files.file_problems import NotFinite, OutOfRange
 from meganeura_runtime.io.tensors.file_array import InFile
-from meganeura_runtime.io.tensors.joined_array import Joined
+from meganeura_runtime.io.tensors.joined_array import Joined, joined
 
 X = np.arange(60, dtype=np.float32).reshape(20, 3)
 Y = np.arange(20, dtype=np.int64)
@@ -130,6 +130,21 @@ def test_what_has_no_first_axis_is_not_joined(
     problem = caught.value.problem
     assert isinstance(problem, UnlikeShards)
     assert problem.file.name == f"{shapes.index(())}.safetensors"
+
+
+def test_parts_are_cached_up_to_the_size_of_all(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of those in memory there is nothing to cache; a file alone is joined with none."""
+    files = [folder / "train-0.safetensors", folder / "train-1.safetensors"]
+    for spare, is_held in ((0, True), (-1, False)):
+        monkeypatch.setattr("meganeura_runtime.io.tensors.joined_array.HELD", 8 * 12 + 4 + spare)
+        in_files = [open_data(file)["x"].content for file in files]
+        assert all(isinstance(each, InFile) for each in in_files)
+        values = joined([*in_files, np.zeros((1, 1), np.float32)], [*files, files[0]])
+        assert isinstance(values, Joined)
+        assert [part.is_held for part in values.parts if isinstance(part, InFile)] == [is_held] * 2
+        assert joined(in_files[:1], files[:1]) is in_files[0]
 
 
 @pytest.mark.parametrize("is_large", [False, True])

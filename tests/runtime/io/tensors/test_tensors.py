@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from time import process_time
 
@@ -25,6 +26,7 @@ from meganeura_runtime.io.files.file_problems import (
     UnreadableFile,
 )
 from meganeura_runtime.io.tensors.checksums import KEY, MARK
+from meganeura_runtime.io.tensors.file_array import InFile
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors, read_tensors, write_tensors
 from meganeura_runtime.io.tensors.shape_mismatch import claimed_elements, transposed
 from meganeura_runtime.io.tensors.stored_tensor import (
@@ -202,6 +204,15 @@ HOSTILE = {
         (5001).to_bytes(8, "little") + b"[" + b"9" * 5000,
         "a number of 5,000 digits",
     ),
+    "a number of 20 digits": (header({"x": entry([10**19], 0, 4)}, b"1234"), "impossible size"),
+    "a number of 21 digits": (header({"x": entry([10**20], 0, 4)}, b"1234"), "of 21 digits"),
+    "a shape that is a number": (
+        header({"x": {**entry([], 0, 4), "shape": 1}}, b"1234"),
+        "no sizes",
+    ),
+    "a shape that is nothing": (header({"x": {**entry([], 0, 4), "shape": None}}), "no sizes"),
+    "a header of the longest length": ((32 << 20).to_bytes(8, "little") + b"{}", "cut short"),
+    "a header longer than any": (((32 << 20) + 1).to_bytes(8, "little") + b"{}", "no safetensors"),
     "a list": (header([]), "not a JSON object"),
     "an entry that is a list": (header({"x": []}), "not a JSON object"),
     "a name twice": (
@@ -240,6 +251,20 @@ def test_a_hostile_file_is_refused(tmp_path: Path, content: bytes, reason: str) 
     problem = refused(lambda: read_tensors(path))
     assert isinstance(problem, UnreadableFile)
     assert reason in problem.reason
+
+
+@pytest.mark.parametrize("length", [1 << 18, (1 << 18) + 8])
+def test_a_long_header_has_eight_bytes_for_each_bracket(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "dense.safetensors"
+    for lists, reason in (
+        (length // 8 - 1, "the entry of `x` has"),
+        (length // 8, "its header is not JSON that"),
+    ):
+        text = f'{{"x": {{"dtype": "F32", "data_offsets": [0, 0], "shape": [{"[]," * lists}0]}}}}'
+        path.write_bytes(length.to_bytes(8, "little") + text.ljust(length).encode())
+        problem = refused(lambda: read_tensors(path))
+        assert isinstance(problem, UnreadableFile)
+        assert problem.reason.startswith(reason), lists
 
 
 @pytest.mark.parametrize("name", ["sizes of four thousand digits", "60,000 axes"])
@@ -333,6 +358,30 @@ def read_npy_again(path: Path) -> StoredTensor:
     return read_npy(path)
 
 
+def test_any_run_of_rows_is_that_of_the_array(
+    changing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meganeura_runtime.io.tensors.file_array.HELD", 0)
+    whole = np.load(changing)[:9]
+    np.save(changing, whole)
+    content = read_npy(changing).content
+    for start, stop, step in product((None, 0, 3, -2), (None, 0, 8, -1), (None, 1, 2, -3)):
+        rows = slice(start, stop, step)
+        np.testing.assert_array_equal(content[rows].view(np.float32), whole[rows], strict=True)
+    for rows in ([], [4], [4, 5, 2, 3, 4, 8]):
+        numbers = np.array(rows, np.int64)
+        np.testing.assert_array_equal(content[numbers].view(np.float32), whole[numbers])
+
+
+def test_an_array_is_held_up_to_a_size(changing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for spare, held in ((0, 1), (-1, 0)):
+        content = read_npy(changing).content
+        assert isinstance(content, InFile)
+        monkeypatch.setattr("meganeura_runtime.io.tensors.file_array.HELD", 48_000 + spare)
+        content[np.array([2500, 3])]
+        assert len(content._held) == held
+
+
 def test_a_file_that_is_replaced_is_read_as_it_was(changing: Path) -> None:
     tensor, whole = read_npy(changing), np.load(changing)
     write_text(changing, "another file")
@@ -411,6 +460,12 @@ def test_a_header_of_two_pieces_of_checksums_is_refused(tmp_path: Path) -> None:
     assert isinstance(refused(lambda: open_tensors(path)), DamagedFile)
     save_file({}, path, {"other": f"{MARK} 00000000"})
     assert isinstance(refused(lambda: open_tensors(path)), DamagedFile)
+    for more, is_whole in (({"other": "text"}, True), ({"other": f"{MARK} of another"}, False)):
+        write_tensors(path, {}, more)
+        if is_whole:
+            assert open_tensors(path) == ({}, more)
+        else:
+            assert isinstance(refused(lambda: open_tensors(path)), DamagedFile)
 
 
 def test_a_file_that_others_wrote_again_is_whole(tmp_path: Path) -> None:
@@ -478,6 +533,9 @@ def test_a_transposition_is_recognised() -> None:
     assert "[0, 2, 3, 1]" in transposed((3, 5, 7), (5, 7, 3), offset=1)
     assert transposed((3, 5), (3, 5)) == ""
     assert transposed((3, 5), (15,)) == ""
+    axes = tuple(range(2, 9))
+    assert "[5, 4, 3, 2, 1, 0]" in transposed(axes[:6], axes[5::-1])
+    assert transposed(axes, axes[::-1]) == ""  # of 5,040 orders one is hardly meant
 
 
 @pytest.mark.parametrize(

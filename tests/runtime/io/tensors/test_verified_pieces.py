@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import meganeura
@@ -289,6 +290,28 @@ def test_sums_of_runs_follow_from_those_of_pieces(piece: int, runs: int, rest: i
     assert runs_of_pieces(np.array(sums, np.uint32), piece, len(content)).tolist() == wanted
 
 
+@pytest.mark.parametrize("size", [RUN - 1, RUN, RUN + 1])
+def test_a_tensor_that_is_longer_than_a_run_has_pieces(tmp_path: Path, size: int) -> None:
+    """Beside one that has them in any case, and another that never has."""
+    path = tmp_path / "x.safetensors"
+    tensors = {"a": ODD, "x": np.resize(ROWS, size), "z": np.arange(3)}
+    write_tensors(path, tensors, {})
+    with safe_open(path, "np") as content:
+        metadata = content.metadata()
+    _, *digits = metadata[PIECES].split(" ")
+    several = [ODD.nbytes, size] if size > RUN else [ODD.nbytes]
+    assert [len(each) for each in digits] == [8 * -(-each // PIECE) for each in several]
+    whole = [crc32(tensors["x"][at : at + RUN].tobytes()) for at in range(0, size, RUN)]
+    sum_of_x = crc32(np.array(whole, "<u4").tobytes()) if len(whole) > 1 else whole[0]
+    assert metadata[KEY].split(" ")[3] == f"{sum_of_x:08x}"
+    for piecewise in (False, True):
+        content = open_tensors(path, piecewise=piecewise)[0]["x"].content
+        np.testing.assert_array_equal(content.all(), tensors["x"])
+    flip(path, path.stat().st_size - 24 - 1)
+    assert refused(path, lambda: open_tensors(path)) == "`x`"
+    refused(path, lambda: streamed(path).all())
+
+
 @pytest.mark.parametrize(
     ("gigabytes", "piece", "most"), [(10, 1 << 14, 5e6), (100, 1 << 17, 9e6), (2000, 1 << 20, 16e6)]
 )
@@ -296,6 +319,15 @@ def test_the_header_stays_small(gigabytes: int, piece: int, most: float) -> None
     size = gigabytes * 10**9
     assert checksums._piece_size({"x": size, "small": 12}) == piece
     assert 8 * size / piece < most
+
+
+def test_pieces_are_as_small_as_the_header_allows() -> None:
+    most = checksums.MOST_PIECES
+    for size in (1 << 14, 1 << 17):
+        assert checksums._piece_size({"x": size * most, "run": RUN}) == size
+        assert checksums._piece_size({"x": size * most + 1}) == 2 * size
+        assert checksums._piece_size({"x": size * most - RUN, "more": RUN + 1}) == 2 * size
+    assert checksums._piece_size({"x": RUN * most * 2}) == RUN
 
 
 # --- in a run ------------------------------------------------------------------------------------
