@@ -241,11 +241,11 @@ def test_several_globs_excuse_what_any_of_them_matches(tmp_path: Path) -> None:
 def test_advice_is_about_all_that_differs(
     missing: str, unexpected: str, shapes: str, types: str, advice: str
 ) -> None:
-    differing = [
-        tuple(Difference(n, "f32", "i32") for n in each.split()) for each in (shapes, types)
-    ]
+    of_shape, of_type = (
+        tuple(Difference(name, "[2]", "[3]") for name in each.split()) for each in (shapes, types)
+    )
     problem = WeightsMismatch(
-        Path("a.safetensors"), tuple(missing.split()), tuple(unexpected.split()), *differing
+        Path("a.safetensors"), tuple(missing.split()), tuple(unexpected.split()), of_shape, of_type
     )
     help_ = problem.report().help
     assert help_ is not None

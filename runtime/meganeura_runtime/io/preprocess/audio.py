@@ -72,7 +72,7 @@ def read_speech(path: Path, mels: int, frames: int) -> Samples:
 
 def _filled(samples: Samples, frames: int) -> Samples:
     """The samples of so many frames, with silence at the end."""
-    return np.pad(samples[: frames * HOP], (0, max(0, frames * HOP - len(samples))))
+    return np.pad(samples, (0, frames * HOP - len(samples)))
 
 
 def _read(path: Path, frames: int) -> ReadSound:

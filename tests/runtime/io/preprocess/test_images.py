@@ -22,6 +22,7 @@ from meganeura_runtime.io.preprocess.images import (
     ImageSteps,
     Middle,
     Stretch,
+    part_of_side,
     read_image,
 )
 from meganeura_runtime.io.preprocess.input_transforms import Choices
@@ -132,11 +133,15 @@ def test_a_cover_covers() -> None:
 def test_half_a_pixel_goes_where_it_should(height: int, even: int, down: int) -> None:
     assert Middle(2, 2).corner(height, 2) == (even, 0)
     assert Middle(2, 2, rounds_down=True).corner(height, 2) == (down, 0)
+    assert Middle(2, 2).corner(2, height) == (0, even)
+    assert Middle(2, 2, rounds_down=True).corner(2, height) == (0, down)
 
 
 @pytest.mark.parametrize("resample", [Filter.LANCZOS, Filter.BILINEAR, Filter.BICUBIC])
 @pytest.mark.parametrize("sizes", [(90, 130), (130, 91), (3, 300), (300, 2), (17, 17)])
-@pytest.mark.parametrize(("cover", "crop"), [((36, 36), (32, 32)), ((10, 20), (31, 9))])
+@pytest.mark.parametrize(
+    ("cover", "crop"), [((36, 36), (32, 32)), ((10, 20), (31, 9)), ((20, 10), (9, 31))]
+)
 def test_the_middle_is_that_of_the_whole_picture_resized(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -152,6 +157,30 @@ def test_the_middle_is_that_of_the_whole_picture_resized(
     middle = read_image(path, 3, steps).values
     assert np.abs(whole - middle).max() <= 1
     assert np.mean(whole != middle) < 0.1
+
+
+def test_what_a_side_shows_lies_within_it() -> None:
+    """Though 187 / (187 / 3) is more than 3."""
+    for old in range(1, 60):
+        for new in (1, 2, 3, old, 7 * old, 187):
+            for corner, length in ((0, new), (-2, new + 5), (new // 3, max(new // 2, 1))):
+                found = part_of_side(old, new, corner, length)
+                assert 0 <= found.first < found.last <= old
+                assert 0 <= found.start < found.stop <= found.last - found.first
+                assert found.offset == min(0, corner)
+                assert found.pixels == min(corner + length, new) - max(corner, 0)
+                assert found.first + found.start == pytest.approx(max(corner, 0) * old / new)
+
+
+def test_a_picture_is_fed_up_to_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path, image(30, 60))
+    steps = replace(WHOLE, resize=Cover(10, 10))
+    monkeypatch.setattr(images, "MOST_FED", 10 * 20)
+    assert read_image(path, 3, steps).values.shape == (3, 10, 20)
+    monkeypatch.setattr(images, "MOST_FED", 10 * 20 - 1)
+    with pytest.raises(ProblemError, match="E0530"):
+        read_image(path, 3, steps)
+    assert read_image(path, 3, WHOLE).values.shape == (3, 30, 60)
 
 
 @pytest.mark.parametrize("sizes", [(20_000, 1), (1, 65_535), (30, 60_000)])
@@ -258,6 +287,8 @@ def test_what_is_done_to_a_picture_is_said() -> None:
 def test_a_model_that_demands_a_size_sees_the_whole_picture() -> None:
     grey = TensorType(DType.F32, (N, 1, 8, 12))
     assert steps(Choices(), grey) == replace(WHOLE, resize=Cover(8, 12), crop=Middle(8, 12))
+    for half in (TensorType(DType.F32, (N, 3, 8, W)), TensorType(DType.F32, (N, 3, H, 12))):
+        assert steps(Choices(), half) == steps(Choices())
 
 
 @pytest.mark.parametrize("content", ["[" * 200_000, "{", "[]", '{"size": "large"}'])
@@ -284,6 +315,13 @@ def test_the_command_line_goes_before_the_file_beside_the_weights(tmp_path: Path
     changed = steps(replace(told, size=40, mean=(0.5,), filter=Filter.BOX))
     assert (changed.resize, changed.crop) == (Cover(45, 45), Middle(40, 40))
     assert (changed.mean, changed.std, changed.filter) == ((0.5,), (0.2,), Filter.BOX)
+    assert steps(replace(told, std=(0.7,))) == replace(steps(told), std=(0.7,))
+    config.write_text('{"do_resize": false}')
+    assert steps(told).crop is None
+    assert (steps(replace(told, crop=0.5)).resize, steps(replace(told, crop=0.5)).crop) == (
+        Cover(448, 448),
+        Middle(224, 224),
+    )
 
 
 @pytest.mark.parametrize(
@@ -312,6 +350,26 @@ def test_an_input_that_takes_no_picture(wanted: TensorType) -> None:
             replace(WHOLE, crop=Middle(9, 9, rounds_down=True)),
         ),
         (
+            {"do_normalize": False, "do_center_crop": True, "size": 30},
+            replace(WHOLE, resize=Cover(30, 30), crop=Middle(30, 30, rounds_down=True)),
+        ),
+        (
+            {"do_normalize": False, "do_center_crop": True, "size": {"height": 30, "width": 20}},
+            replace(WHOLE, resize=Stretch(30, 20), crop=Middle(30, 20, rounds_down=True)),
+        ),
+        (
+            {"do_normalize": False, "crop_pct": 0.5, "size": {"height": 30, "width": 20}},
+            replace(WHOLE, resize=Stretch(30, 20)),
+        ),
+        (
+            {"do_normalize": False, "do_resize": False, "crop_pct": 0.5, "size": 30},
+            WHOLE,
+        ),
+        (
+            {"do_normalize": False, "crop_pct": 0.5, "size": 383},
+            replace(WHOLE, resize=Cover(766, 766), crop=Middle(383, 383, rounds_down=True)),
+        ),
+        (
             {"size": 384, "crop_pct": 1.0, "do_normalize": False, "image_processor_type": "X"},
             replace(WHOLE, resize=Stretch(384, 384), crop=Middle(384, 384, rounds_down=True)),
         ),
@@ -331,6 +389,8 @@ def test_what_a_file_says(tmp_path: Path, config: object, expected: ImageSteps) 
         ('{"image_std": [0]}', "`image_std.0`"),
         ('{"size": {"longest_edge": 5}}', "`size"),
         ('{"size": {"height": 5}}', "a size has neither"),
+        ('{"size": {"width": 5}}', "a size has neither"),
+        ('{"size": {"shortest_edge": 5}, "do_center_crop": true}', "a size has neither"),
         ('{"resample": 77}', "`resample`"),
     ],
 )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from meganeura_runtime.io.preprocess import mel
 from meganeura_runtime.io.preprocess.mel import HOP, RATE, log_mel, triangles
 
 # From `WhisperFeatureExtractor(feature_size=mels)(chirp(), sampling_rate=16000)`.
@@ -47,6 +48,14 @@ def test_the_numbers_are_those_whisper_was_trained_on(mels: int) -> None:
 @pytest.mark.parametrize("frames", [2, 3, 101, 200])
 def test_a_hop_makes_a_frame(frames: int) -> None:
     assert log_mel(np.ones(frames * HOP), 80).shape == (80, frames)
+
+
+@pytest.mark.parametrize("block", [1, 7, 100, 101])
+def test_a_long_sound_is_what_its_blocks_are(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = chirp()[: 101 * HOP]
+    whole = log_mel(sound, 80)
+    monkeypatch.setattr(mel, "BLOCK", block)
+    np.testing.assert_allclose(log_mel(sound, 80), whole, atol=1e-6)
 
 
 def test_a_tone_is_loudest_where_its_mel_is() -> None:

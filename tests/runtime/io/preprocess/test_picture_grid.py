@@ -5,7 +5,13 @@ from math import ceil, isqrt
 import numpy as np
 import pytest
 
-from meganeura_runtime.io.preprocess.picture_grid import GAP, GREY, SMALLEST_SIDE, picture_grid
+from meganeura_runtime.io.preprocess.picture_grid import (
+    GAP,
+    GREY,
+    SMALLEST_SIDE,
+    is_pictures,
+    picture_grid,
+)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 12])
@@ -30,6 +36,27 @@ def test_every_image_is_in_its_cell(count: int, colors: int, height: int, width:
             for dx in (0, scale - 1):
                 assert np.array_equal(cell[dy::scale, dx::scale], np.moveaxis(shades, 0, 2))
     assert (grid[left] == GREY).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),
+    [
+        ((2, 1, 5, 7), np.float32, True),
+        ((2, 3, 5, 7), np.float16, True),
+        ((2, 1, 5, 7), np.bool_, True),
+        ((2, 1, 5, 7), np.int32, False),
+        ((2, 3, 5, 7), np.uint8, False),
+        ((2, 2, 5, 7), np.float32, False),
+        ((2, 4, 5, 7), np.float32, False),
+        ((2, 3, 5), np.float32, False),
+        ((2, 3, 5, 7, 1), np.float32, False),
+        ((2,), np.float32, False),
+    ],
+)
+def test_pictures_are_known_by_their_shape_and_type(
+    shape: tuple[int, ...], dtype: type[np.generic], *, expected: bool
+) -> None:
+    assert is_pictures(np.zeros(shape, dtype)) == expected
 
 
 def test_what_is_no_number_is_black() -> None:

@@ -75,12 +75,17 @@ def test_a_damaged_or_empty_sound_is_refused(tmp_path: Path) -> None:
 def test_the_form_is_what_the_model_wants_and_else_whisper_s(tmp_path: Path) -> None:
     assert Choices().sound_form(MEL) == Sounds(80, 3000)
     assert Choices(seconds=2.5).sound_form(MEL) == Sounds(80, 250)
+    assert Choices(seconds=0.0299).sound_form(MEL) == Sounds(80, 2)
+    assert Choices(seconds=0.001).sound_form(MEL) == Sounds(80, 1)
     fixed = TensorType(DType.F32, (dim("n"), 128, 64))
     assert Choices(seconds=2.5).sound_form(fixed) == Sounds(128, 64)
     config = tmp_path / "preprocessor_config.json"
     config.write_text('{"chunk_length": 10, "feature_size": 40, "nb_max_frames": 1000}')
     open_ = TensorType(DType.F32, (dim("n"), dim("m"), dim("t")))
     assert Choices(config=config).sound_form(open_) == Sounds(40, 1000)
+    assert Choices(config=config, seconds=2.5).sound_form(open_) == Sounds(40, 250)
+    assert Choices(config=config).sound_form(MEL) == Sounds(80, 1000)
+    assert Choices().sound_form(open_) == Sounds(80, 3000)
     assert Choices().sound_form(TensorType(DType.I32, (1, 80, 10))) is None
     assert Choices().sound_form(TensorType(DType.F32, (1, 80))) is None
 
@@ -156,11 +161,12 @@ def test_no_more_is_decoded_than_is_fed(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_sound_in_pieces_is_what_it_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noise = np.random.default_rng(0).uniform(-1, 1, (RATE, 3))
+    noise = np.random.default_rng(0).uniform(-1, 1, (RATE // 10, 3))
     path = written(tmp_path / "a.wav", noise)
-    whole = read_sound(path, 80, 100).values
-    monkeypatch.setattr(audio, "PIECE", 1000)
-    np.testing.assert_array_equal(read_sound(path, 80, 100).values, whole)
+    whole = read_sound(path, 80, 10).values
+    for piece in (1000, 2):  # of which the second has less than a sample of each channel
+        monkeypatch.setattr(audio, "PIECE", piece)
+        np.testing.assert_array_equal(read_sound(path, 80, 10).values, whole)
 
 
 @pytest.mark.parametrize("rate", [7, 8_000, 22_050, 44_100])
@@ -170,7 +176,23 @@ def test_a_sound_of_just_the_length_is_taken(tmp_path: Path, rate: int) -> None:
         read_sound(written(tmp_path / "b.wav", np.zeros(rate + 1), rate), 80, 100)
 
 
-def test_a_rate_that_no_sound_has_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.wav", np.zeros(10), 2**31 - 1)
+@pytest.mark.parametrize(("rate", "frames"), [(22_050, 99), (11_025, 7), (8_001, 3)])
+def test_a_length_between_two_samples_is_rounded_down(
+    tmp_path: Path, rate: int, frames: int
+) -> None:
+    most = frames * rate // 100
+    assert frames * rate % 100
+    found = read_sound(written(tmp_path / "a.wav", np.zeros(most), rate), 80, frames)
+    assert found.values.shape == (80, frames)
     with pytest.raises(ProblemError, match="E0530"):
-        read_sound(path, 80, 100)
+        read_sound(written(tmp_path / "b.wav", np.zeros(most + 1), rate), 80, frames)
+
+
+def test_a_rate_that_no_sound_has_is_refused(tmp_path: Path) -> None:
+    highest = written(tmp_path / "high.wav", np.zeros(10), audio.HIGHEST_RATE)
+    assert read_sound(highest, 80, 100).rate == audio.HIGHEST_RATE
+    for rate in (audio.HIGHEST_RATE + 1, 2**31 - 1):
+        with pytest.raises(ProblemError) as caught:
+            read_sound(written(tmp_path / "a.wav", np.zeros(10), rate), 80, 100)
+        assert isinstance(caught.value.problem, UnreadableFile)
+        assert caught.value.problem.reason == f"{rate} samples are a second of it"

@@ -31,6 +31,32 @@ def test_the_file_beside_the_weights_names_the_tokens(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "key",
+    ["decoder_start_token_id", "eos_token_id", "lang_to_id", "task_to_id", "no_timestamps_token_id",
+     "suppress_tokens", "begin_suppress_tokens"],
+)  # fmt: skip
+def test_each_token_is_one_of_the_model(key: str, tmp_path: Path) -> None:
+    several = {"lang_to_id": {"<|en|>": 99, "<|de|>": 3}, "task_to_id": {"a": 99}}
+    lists = {"suppress_tokens": [99, 2], "begin_suppress_tokens": [2, 99]}
+    content = {**GIVEN, key: {**several, **lists}.get(key, 99)}
+    assert read(tmp_path, content, 100).highest == 99
+    with pytest.raises(ProblemError) as refused:
+        read(tmp_path, content, 99)
+    assert isinstance(refused.value.problem, UnreadableFile)
+    assert refused.value.problem.reason == "it names the token 99, and the model has 99"
+
+
+def test_the_first_folder_that_names_tokens_counts(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("none", "first", "second")]
+    for number, folder in enumerate(folders):
+        folder.mkdir()
+        if number:
+            content = {**GIVEN, "lang_to_id": {"<|en|>": number, "<|de|>": 7}}
+            (folder / NAME).write_text(json.dumps(content))
+    assert speech_tokens(folders, ByteTokenizer(), 100).languages == {"en": 1, "de": 7}
+
+
+@pytest.mark.parametrize(
     ("content", "reason"),
     [
         ([], "decoder_start_token_id"),

@@ -49,6 +49,7 @@ def test_bytes_are_streamed_a_character_at_a_time() -> None:
     assert streamed(tokenizer, tokens) == ["a", "", "", "犬", "", "", "", "🦊", ""]
     assert streamed(tokenizer, [240, 159, 97]) == ["", "", "\ufffda", ""]
     assert streamed(tokenizer, [240]) == ["", "\ufffd"]
+    assert streamed(tokenizer, [97, 256, 98, 70_000]) == ["a", "\ufffd", "b", "\ufffd", ""]
 
 
 def test_a_file_gives_the_tokens_that_its_library_gives(tmp_path: Path) -> None:
@@ -65,6 +66,9 @@ def test_a_file_gives_the_tokens_that_its_library_gives(tmp_path: Path) -> None:
     )
     assert streamed(tokenizer, tokens[:cut])[-1].endswith("\ufffd")
     assert tokenizer.size == 300
+    end = Library.from_file(str(path)).token_to_id("<end>")
+    within = [*tokens[:3], end, *tokens[3:], end]
+    assert streamed(tokenizer, within) == [*pieces[:3], "", *pieces[3:-1], "", pieces[-1]]
 
 
 @pytest.mark.parametrize("kind", ["bytes", "file"])
@@ -113,6 +117,22 @@ def test_a_checkpoint_says_which_tokens_end_a_text(
         (tmp_path / name).write_text(json.dumps(content))
     assert tokenizer_of([tmp_path / "model.safetensors"]).ends == ends
     assert tokenizer_of([tmp_path]).ends == ends
+    assert tokenizer_of([tmp_path]).stops == (ends or (0,))
+
+
+def test_the_first_folder_that_has_a_tokenizer_gives_it(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("none", "first", "second")]
+    for number, folder in enumerate(folders):
+        folder.mkdir()
+        if number:
+            written(folder)
+        config = {"eos_token_id": number + 5, "decoder_start_token_id": number + 1}
+        (folder / "config.json").write_text(json.dumps(config))
+    found = tokenizer_of([folders[0] / "a.safetensors", *folders[1:]])
+    assert (found.start, found.ends, found.stops) == (2, (6,), (6,))
+    (folders[1] / "config.json").write_text('{"decoder_start_token_id": 4}')
+    assert tokenizer_of(folders[1:]).stops == (4,)
+    assert tokenizer_of(folders, folders[2] / "tokenizer.json").start == 3
 
 
 def test_bytes_are_read_where_there_is_no_tokenizer(tmp_path: Path) -> None:
