@@ -167,10 +167,7 @@ class Elaborator(Layers):
             frame, call.span, call.callee, builtin.signature,
             arguments.positional, arguments.named, self.evaluate,
         )  # fmt: skip
-        for name in arguments.named:
-            if name not in builtin.named:
-                raise built.fault(f"has no argument `{name}`")
-        return builtin.apply(built)
+        return builtin.called(built)
 
     def _apply_def(
         self,

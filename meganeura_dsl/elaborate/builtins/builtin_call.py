@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.location import counted
 from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
@@ -127,3 +128,21 @@ class Builtin:
     meaning: str
     apply: Callable[[BuiltinCall], Evaluated]
     named: tuple[str, ...] = ()
+    """The arguments that may be given by name; by position they follow the others."""
+    leading: int | None = 1
+    """How many arguments stand before those that have names; None if any number may."""
+
+    def called(self, call: BuiltinCall) -> Evaluated:
+        """What a call gives. Raises `ProblemError` if it has an argument of no use."""
+        for name in call.named:
+            if name not in self.named:
+                raise call.fault(f"has no argument `{name}`")
+        if self.leading is not None:
+            places = call.arguments[self.leading :]
+            for name, _ in zip(self.named, places, strict=False):
+                if name in call.named:
+                    raise call.fault(f"got `{name}` twice")
+            if len(places) > len(self.named):
+                over = counted(len(places) - len(self.named), "argument")
+                raise call.fault(f"got {over} too many")
+        return self.apply(call)

@@ -76,7 +76,7 @@ def where(call: BuiltinCall) -> Evaluated:
         return _known_choice(call, condition, chosen)
     if not is_tensor(left) and not is_tensor(right):
         if not is_number(left) or not is_number(right):
-            raise call.wrong("tensors or numbers", left)
+            raise call.wrong("tensors or numbers", right if is_number(left) else left)
         left = tensor_arithmetic.scalar(
             call.frame, call.span, left, DType.F32, condition.type.shape
         )
@@ -220,26 +220,22 @@ def reduction(fold: Fold) -> Callable[[BuiltinCall], Evaluated]:
 
 
 def _static_reduction(call: BuiltinCall) -> Evaluated:
-    values = call.arguments
+    values, kind = call.arguments, call.name
+    if kind not in ("sum", "min", "max"):
+        raise call.wrong("a tensor", values[0])
     if len(values) == 1 and isinstance(values[0], list | Axes):
         values = tuple(values[0])
     elif len(values) == 1 and isinstance(values[0], Dim):
-        raise UndecidableError(f"`{call.name}` needs the list the configuration gives")
-    if any(isinstance(value, Dim | Unknown) for value in values) and call.name in ("min", "max"):
-        raise UndecidableError(f"`{call.name}` of sizes the configuration gives")
-    numbers = [value for value in values if is_number(value) and not isinstance(value, Unknown)]
-    if len(numbers) != len(values) or (not numbers and call.name != "sum"):
+        raise UndecidableError(f"`{kind}` needs the list the configuration gives")
+    numbers = [value for value in values if is_number(value)]
+    if len(numbers) != len(values) or (not numbers and kind != "sum"):
         raise call.wrong("a tensor, numbers or a list of numbers", call.arguments[0])
-    if call.name == "sum":
+    if kind == "sum":
         total: Evaluated = 0
         for number in numbers:
             total = combine("+", total, number)
         return total
-    plain = [number for number in numbers if isinstance(number, int | float)]
-    match call.name:
-        case "min":
-            return min(plain)
-        case "max":
-            return max(plain)
-        case _:
-            raise call.wrong("a tensor", call.arguments[0])
+    known = [number for number in numbers if isinstance(number, int | float)]
+    if len(known) != len(numbers):
+        raise UndecidableError(f"`{kind}` of sizes the configuration gives")
+    return min(known) if kind == "min" else max(known)

@@ -304,11 +304,15 @@ def _first_line(op: Op) -> str:
 
 BUILTINS: dict[str, Builtin] = {
     **{name: Builtin(f"{name}(x)", _first_line(op), unary) for name, op in UNARY.items()},
-    **{name: Builtin(f"{name}(a, b)", _first_line(op), pair(op)) for name, op in BINARY.items()},
+    **{
+        name: Builtin(f"{name}(a, b)", _first_line(op), pair(op), leading=2)
+        for name, op in BINARY.items()
+    },
     "where": Builtin(
         "where(condition, then, otherwise)",
         "`then` where the condition holds, `otherwise` elsewhere, element by element.",
         where,
+        leading=3,
     ),
     "sign": Builtin("sign(x)", "-1, 0 or 1, without a slope.", sign),
     "stop_gradient": Builtin(
@@ -318,22 +322,38 @@ BUILTINS: dict[str, Builtin] = {
         dtype.value: Builtin(f"{dtype.value}(x)", f"x as `{dtype.value}`.", convert(dtype))
         for dtype in DType
     },
-    "sum": Builtin("sum(x, axes...)", "The sum over some axes, or all.", reduction(fold_sum)),
+    "sum": Builtin(
+        "sum(x, axes...)", "The sum over some axes, or all.", reduction(fold_sum), leading=None
+    ),
     "mean": Builtin(
         "mean(x, axes...)",
         "The mean over some axes, or all; of bools, the fraction that is true.",
         reduction(fold_mean),
+        leading=None,
     ),
-    "max": Builtin("max(x, axes...)", "The largest element over some axes.", reduction(fold_max)),
-    "min": Builtin("min(x, axes...)", "The smallest element over some axes.", reduction(fold_min)),
+    "max": Builtin(
+        "max(x, axes...)", "The largest element over some axes.", reduction(fold_max), leading=None
+    ),
+    "min": Builtin(
+        "min(x, axes...)", "The smallest element over some axes.", reduction(fold_min), leading=None
+    ),
     "variance": Builtin(
-        "variance(x, axes...)", "The biased variance over some axes.", reduction(fold_variance)
+        "variance(x, axes...)",
+        "The biased variance over some axes.",
+        reduction(fold_variance),
+        leading=None,
     ),
     "any": Builtin(
-        "any(x, axes...)", "Whether one of the bools over some axes holds.", reduction(fold_any)
+        "any(x, axes...)",
+        "Whether one of the bools over some axes holds.",
+        reduction(fold_any),
+        leading=None,
     ),
     "all": Builtin(
-        "all(x, axes...)", "Whether all of the bools over some axes hold.", reduction(fold_all)
+        "all(x, axes...)",
+        "Whether all of the bools over some axes hold.",
+        reduction(fold_all),
+        leading=None,
     ),
     "argmax": Builtin(
         "argmax(x, axis=-1)",
@@ -373,14 +393,19 @@ BUILTINS: dict[str, Builtin] = {
         "h with h[t] = a[t] h[t - 1] + b[t] along an axis, where h[-1] = 0.",
         linear_recurrence,
         ("axis",),
+        leading=2,
     ),
     "rearrange": Builtin(
         "rearrange(x, [a, b * c] -> [c, a, b])",
         "x with its axes split, joined, permuted.",
         _rearrange,
+        leading=2,
     ),
     "expand": Builtin(
-        "expand(x, [c] -> [n, c])", "x repeated along the axes that are new on the right.", _expand
+        "expand(x, [c] -> [n, c])",
+        "x repeated along the axes that are new on the right.",
+        _expand,
+        leading=2,
     ),
     "insert_axis": Builtin(
         "insert_axis(x, axis, size)",
@@ -399,6 +424,7 @@ BUILTINS: dict[str, Builtin] = {
         "The tensors, or those of a list, joined along an axis, which has to be named.",
         _concat,
         ("axis",),
+        leading=None,
     ),
     "pad": Builtin(
         "pad(x, axis, before=0, after=0)",
@@ -420,12 +446,14 @@ BUILTINS: dict[str, Builtin] = {
         "The slices of a table that integer ids pick along an axis; the first axes are common.",
         gather,
         ("axis", "batch"),
+        leading=2,
     ),
     "scatter_add": Builtin(
         "scatter_add(ids, updates, size, axis=0, batch=0)",
         "The slices of `updates` added at the positions that ids give along a new axis of `size`.",
         scatter_add,
         ("size", "axis", "batch"),
+        leading=2,
     ),
     **{
         f"scatter_{kind}": Builtin(
@@ -433,10 +461,11 @@ BUILTINS: dict[str, Builtin] = {
             f"As `scatter_add`, with the {word} of what meets, and `empty` where nothing does.",
             scatter_extreme(kind),
             ("size", "empty", "axis", "batch"),
+            leading=2,
         )
         for kind, word in EXTREMES.items()
     },
-    "iota": Builtin("iota(size)", "i32[size], counting from 0.", iota, ("size",)),
+    "iota": Builtin("iota(size)", "i32[size], counting from 0.", iota, ("size",), leading=0),
     "one_hot": Builtin(
         "one_hot(ids, classes)",
         "1 at the position that each id gives along a new last axis, and 0 elsewhere.",
@@ -448,7 +477,11 @@ BUILTINS: dict[str, Builtin] = {
     ),
     "ones": Builtin("ones([n, d])", "A tensor of ones; without brackets, an initial value.", _full),
     "full": Builtin(
-        "full([n, d], value)", "A tensor of one number everywhere.", _full, ("shape", "value")
+        "full([n, d], value)",
+        "A tensor of one number everywhere.",
+        _full,
+        ("shape", "value"),
+        leading=0,
     ),
     "constant": Builtin(
         "constant([[1.0, 2.0], [3.0, 4.0]])",
@@ -456,20 +489,26 @@ BUILTINS: dict[str, Builtin] = {
         constant,
     ),
     "uniform": Builtin(
-        "uniform(bound)", "An initial value: uniform on [-bound, bound).", initial_call, ("bound",)
+        "uniform(bound)",
+        "An initial value: uniform on [-bound, bound).",
+        initial_call,
+        ("bound",),
+        leading=0,
     ),
     "normal": Builtin(
-        "normal(std)", "An initial value: normal with mean 0.", initial_call, ("std",)
+        "normal(std)", "An initial value: normal with mean 0.", initial_call, ("std",), leading=0
     ),
     "kaiming_uniform": Builtin(
         "kaiming_uniform()",
         "An initial value: uniform within 1 / sqrt(fan_in), He et al. (2015) with a = sqrt(5).",
         initial_call,
+        leading=0,
     ),
     "sinusoids": Builtin(
         "sinusoids()",
         "An initial value: sines and cosines of positions, as in Whisper.",
         initial_call,
+        leading=0,
     ),
     "random_uniform": Builtin(
         "random_uniform([n, d])",
@@ -486,12 +525,14 @@ BUILTINS: dict[str, Builtin] = {
         "The convolution of x: [n, c_in, ...s] with weight: [c, c_in // groups, ...k].",
         _conv,
         GEOMETRY,
+        leading=2,
     ),
     "conv_transpose": Builtin(
         "conv_transpose(x, weight, stride=1, pad=0, dilation=1, groups=1, output_pad=0)",
         "The transposed convolution, with weight: [c_in, c // groups, ...k].",
         _conv_transpose,
         (*GEOMETRY, "output_pad"),
+        leading=2,
     ),
     "window_max": Builtin(
         "window_max(x, k, stride=k, pad=0)",

@@ -48,13 +48,9 @@ SCALED: Mapping[str, tuple[str, Callable[[float], Initializer]]] = {
 def initial_call(call: BuiltinCall) -> Initializer:
     """The initializer of a call such as `uniform(0.1)`. Raises `ProblemError`."""
     if call.name not in SCALED:
-        if call.arguments:
-            raise call.fault("takes no arguments")
         return CONSTANT[call.name]
     name, make = SCALED[call.name]
     value = call.option(0, name)
-    if len(call.arguments) > 1:
-        raise call.fault("takes one number")
     if isinstance(value, int | float) and not isinstance(value, bool):
         if value < 0:
             raise call.wrong(f"0 or more as `{name}`", value)

@@ -201,22 +201,18 @@ def lift(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> tuple[T
         return left, right
     if is_tensor(left):
         return left, _like(frame, span, right, left)
-    if is_tensor(right):
-        return _like(frame, span, left, right), right
-    raise AssertionError("one side is a tensor")
+    assert is_tensor(right)
+    return _like(frame, span, left, right), right
 
 
 def _like(frame: Frame, span: Span, value: Evaluated, other: Tensor) -> Tensor:
-    fits = is_number(value) and (
-        other.type.dtype.is_float
-        or (isinstance(value, int | Dim) and other.type.dtype is not DType.BOOL)
-    )
-    if isinstance(value, bool) and other.type.dtype is DType.BOOL:
-        return scalar(frame, span, value, DType.BOOL, other.type.shape)
-    if not fits or not is_number(value):
-        fault = f"a tensor of {other.type.dtype.value} cannot meet {describe(value)}"
-        raise ProblemError(ElementTypeMismatch(frame.location(span), fault, str(other.type)))
-    return scalar(frame, span, value, other.type.dtype, other.type.shape)
+    dtype, shape = other.type.dtype, other.type.shape
+    if (is_number(value) and dtype.is_float) or (is_size(value) and dtype.is_integer):
+        return scalar(frame, span, value, dtype, shape)
+    if isinstance(value, bool) and dtype is DType.BOOL:
+        return scalar(frame, span, value, dtype, shape)
+    fault = f"a tensor of {dtype.value} cannot meet {describe(value)}"
+    raise ProblemError(ElementTypeMismatch(frame.location(span), fault, str(other.type)))
 
 
 def align(

@@ -56,6 +56,7 @@ TOLD = {
     "floors in floors": (FLOORS + WHERE.format("n, d", "f30(d) > 5"), "E0203"),
     "conditions of conditions": (BOTH + WHERE.format("n, d", "f30(d)"), "E0203"),
     "a list that doubles": (LOOP.format("a = a + a"), "E0203"),
+    "a list of tensors that doubles": (LOOP.replace("[1, 2]", "[x]").format("a = a + a"), "E0203"),
     "lists in lists": (LOOP.format("a = [a, a]"), "E0203"),
     "a tensor of many axes": (LOOP.format("x = insert_axis(x, 0, 2)"), "E0331"),
     "an input of many axes": (f"block A()(x: [{', '.join(['n'] * 33)}]) = x\n", "E0331"),
@@ -70,6 +71,50 @@ TOLD = {
 @pytest.mark.parametrize(("text", "code"), TOLD.values(), ids=TOLD)
 def test_what_gets_too_large_is_told(text: str, code: str) -> None:
     assert code in codes(text)
+
+
+FOUR = "(n > 1 or n > 1 or n > 1 or n > 1)"
+MOST = FOUR.replace("n > 1", FOUR).replace("n > 1", FOUR).replace("n > 1", FOUR)
+"""A condition of as many comparisons as a condition may have."""
+LIMITS = {
+    "digits of a number": ("10 ** 300", "10 ** 300 * 2"),
+    "digits of a power": ("2 ** 996", "2 ** 997"),
+    "digits of another power": ("10 ** 300", "10 ** 301"),
+    "a power of one": ("1 ** 400 * (-1) ** 400 * (1 + 0 ** 400)", "1 ** 400 * (-2) ** 1000"),
+    "an exponent": ("n ** 32", "n ** 33"),
+    "a degree": ("n ** 16 * n ** 16", "n ** 16 * n ** 17"),
+    "a degree of several sizes": ("n ** 16 * d ** 15 * d", "n ** 16 * (n + d) ** 17"),
+    "times an item": ("len([0] * 100000)", "len([0] * 100001)"),
+    "times two items": ("len([0, 1] * 50000)", "len([0, 1] * 50001)"),
+    "an item more": ("len([0] * 99999 + [0])", "len([0] * 100000 + [0])"),
+    "a list inside": ("len([[0] * 99998] + [[]])", "len([[0] * 99999] + [[]])"),
+    "comparisons": (f"(1 if {MOST} else 1)", f"(1 if {MOST} or n > 1 else 1)"),
+}
+"""Numbers that are as large as they may be, and one that is larger."""
+
+
+@pytest.mark.parametrize(("most", "more"), LIMITS.values(), ids=LIMITS)
+def test_what_is_as_large_as_may_be_is_not_refused(most: str, more: str) -> None:
+    block = "block A()(x: [n, d]):\n  return x * ({0} - {0} + 1)\n"
+    assert codes(block.format(most)) == []
+    assert codes(block.format(more)) == ["E0203"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "code"),
+    [
+        (", ".join(["1"] * 32), []),
+        (", ".join(["1"] * 33), ["E0331"]),
+        ("2 ** 60, 7", []),
+        (f"{2**63 - 1}", []),
+        (f"{2**63 - 1}, n", []),
+        ("2 ** 60, 8", ["E0332"]),
+        ("2 ** 60, n + 7", ["E0332"]),
+        ("2 ** 60, n, n + 6, n", []),
+    ],
+)
+def test_a_tensor_may_be_as_large_as_a_device_could_hold(shape: str, code: list[str]) -> None:
+    assert codes(f"block A()(x: [n, {shape}]):\n  return x\n".replace("[n, 1", "[1")) == code
 
 
 def test_a_size_may_have_as_many_terms_as_the_limit() -> None:

@@ -57,6 +57,41 @@ def test_what_is_not_given_is_zero_on_either_side(written: str, sign: int, tmp_p
     np.testing.assert_array_equal(evaluate(graph, {"x": x}).outputs["output"], sign * x)
 
 
+@pytest.mark.parametrize("written", ["x + by", "by + x", "x - by", "x - 0 * by"])
+def test_what_is_not_given_gives_its_shape_all_the_same(written: str, tmp_path: Path) -> None:
+    text = (
+        f"block Shifted()(x: [d], by: [3, d] = 0) -> [3, d]:\n  return {written}\n"
+        "model root = Shifted()\n"
+    )
+    x = np.arange(2, dtype=np.float32)
+    found = evaluate(graph_of(text, tmp_path, d=2), {"x": x}).outputs["output"]
+    np.testing.assert_array_equal(found, [x, x, x])
+
+
+KINDS = {
+    "": ("0.5", 0.5),
+    "f16": ("0.5", 0.5),
+    "i32": ("-3", -3),
+    "u32": ("7", 7),
+    "bool": ("true", True),
+}
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_default_is_of_the_element_type_of_its_input(
+    dtype: str, rank: int, tmp_path: Path
+) -> None:
+    written, number = KINDS[dtype]
+    text = (
+        f"block B()(x: [n], by: {dtype}{['[]', '[n]'][rank]} = {written}) -> {dtype}[n]:\n"
+        f"  return where(x > 0, by, by)\n"
+        "model root = B()\n"
+    )
+    found = evaluate(graph_of(text, tmp_path, n=2), {"x": np.ones(2, np.float32)})
+    np.testing.assert_array_equal(found.outputs["output"], [number, number])
+
+
 def graph_of(text: str, folder: Path, **sizes: int) -> Graph:
     (folder / "root.mgn").write_text(text)
     program = pipeline.load(str(folder / "root.mgn"))
