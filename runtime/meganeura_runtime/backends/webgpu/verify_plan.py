@@ -20,8 +20,8 @@ WORD = 4
 """Alignment in bytes of offsets and sizes in buffers."""
 
 
-def verify_plan(plan: Plan, limits: DeviceLimits | None = None) -> None:
-    """Raise `PlanError` for a place that is not there, or for what some limits do not allow.
+def verify_plan(plan: Plan, limits: DeviceLimits) -> None:
+    """Raise `PlanError` for a place that is not there, or for what the limits do not allow.
 
     Also for dispatches that leave something unwritten that is read later.
     """
@@ -57,28 +57,26 @@ def _slots(plan: Plan) -> Iterator[Slot]:
         yield from (copy.source, copy.target)
 
 
-def _verify_slot(plan: Plan, slot: Slot, limits: DeviceLimits | None) -> None:
+def _verify_slot(plan: Plan, slot: Slot, limits: DeviceLimits) -> None:
     position = f"{slot.offset}+{slot.bytes} of buffer {slot.buffer}"
     _require(0 <= slot.buffer < len(plan.buffers), f"{position} is in none of its buffers")
     inside = min(slot.offset, slot.bytes) >= 0 and slot.end <= plan.buffers[slot.buffer].bytes
     _require(inside, f"{position} is not in that buffer")
-    alignment = WORD if limits is None else limits.offset_alignment
-    aligned = slot.offset % alignment == 0 and slot.bytes % WORD == 0
+    aligned = slot.offset % limits.offset_alignment == 0 and slot.bytes % WORD == 0
     _require(aligned, f"{position} begins or ends between words")
-    allowed = limits is None or slot.bytes <= limits.binding_bytes
-    _require(allowed, f"{position} is more than an adapter binds")
+    bindable = slot.bytes <= limits.binding_bytes
+    _require(bindable, f"{position} is more than an adapter binds")
 
 
-def _verify_sizes(plan: Plan, limits: DeviceLimits | None) -> None:
+def _verify_sizes(plan: Plan, limits: DeviceLimits) -> None:
     """Buffers end where the last of their ranges does: nobody is made to allocate more."""
     ends = [0] * len(plan.buffers)
     for slot in _slots(plan):
         ends[slot.buffer] = max(ends[slot.buffer], slot.end)
-    alignment = DeviceLimits().offset_alignment if limits is None else limits.offset_alignment
     for number, (buffer, end) in enumerate(zip(plan.buffers, ends, strict=True)):
         text = f"buffer {number} has {buffer.bytes} bytes, of which {end} are used"
-        _require(buffer.bytes <= rounded(end, alignment), text)
-        fits = limits is None or buffer.bytes <= limits.buffer_bytes
+        _require(buffer.bytes <= rounded(end, limits.offset_alignment), text)
+        fits = buffer.bytes <= limits.buffer_bytes
         _require(fits, f"buffer {number} is larger than an adapter allows")
 
 
@@ -110,17 +108,16 @@ def _bindings(number: int, text: str) -> list[bool]:
 
 
 def _verify_dispatch(
-    dispatch: Dispatch, bindings: Sequence[Sequence[bool]], limits: DeviceLimits | None
+    dispatch: Dispatch, bindings: Sequence[Sequence[bool]], limits: DeviceLimits
 ) -> None:
     kernel = dispatch.kernel
     _require(0 <= kernel < len(bindings), f"there is no kernel {kernel}")
     bound = len(dispatch.slots)
     text = f"kernel {kernel} has {len(bindings[kernel])} bindings, and is bound to {bound} ranges"
     _require(len(bindings[kernel]) == bound, text)
-    most = DeviceLimits().workgroups if limits is None else limits.workgroups
-    counted = all(1 <= count <= most for count in dispatch.workgroups)
+    counted = all(1 <= count <= limits.workgroups for count in dispatch.workgroups)
     _require(counted, f"kernel {kernel} runs in {dispatch.workgroups} workgroups")
-    allowed = limits is None or bound <= limits.storage_buffers
+    allowed = bound <= limits.storage_buffers
     _require(allowed, f"kernel {kernel} is bound to more than an adapter allows")
 
 
