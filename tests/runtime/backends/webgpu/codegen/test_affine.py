@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     WORD,
     Affine,
@@ -25,8 +26,12 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     unravel,
     variable,
 )
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expressions
 
 AXES = (Axis("i", 4), Axis("j", 3), Axis("k", 6))
+FOUR = variable(AXES[0])
+LOADED = variable(Loaded(Expressions().load(0, Affine(0), DType.I32)))
+FAR = variable(Axis("far", WORD - 1))
 
 
 def count(index: Affine, at: Mapping[str, int]) -> int:
@@ -104,6 +109,48 @@ def test_a_guard_that_always_or_never_holds_knows_it(index: Affine, step: int, s
             assert count(guard.index, at) == count(index, at) // step
         else:
             assert 0 <= count(guard.index, at) < size
+
+
+@pytest.mark.parametrize(
+    ("position", "step", "size", "always", "never"),
+    [
+        (FOUR, 1, 4, True, False),
+        (FOUR, 1, 3, False, False),
+        (FOUR + 1, 1, 4, False, False),
+        (FOUR - 1, 1, 4, False, False),
+        (FOUR - 3, 1, 4, False, False),
+        (FOUR - 4, 1, 4, False, True),
+        (FOUR + 3, 1, 4, False, False),
+        (FOUR + 4, 1, 4, False, True),
+        (FOUR, 2, 4, False, False),  # odd positions are between two
+        (FOUR + 7, 2, 4, False, False),
+        (FOUR + 8, 2, 4, False, True),
+        (LOADED, 1, WORD, True, False),
+        (LOADED + 1, 1, 1, False, False),  # -1 + 1 is 0
+        (FAR + 1, 1, 1, False, True),
+    ],
+)
+def test_what_a_guard_knows_of_all_positions(
+    position: Affine, step: int, size: int, *, always: bool, never: bool
+) -> None:
+    guard = BoundsCheck(position, step, size)
+    assert (guard.always_holds, guard.never_holds) == (always, never)
+
+
+@pytest.mark.parametrize(
+    ("index", "expected"),
+    [
+        (FOUR * 3 - variable(AXES[1]) * 2 + 5, (5 - 2 * 2, 5 + 3 * 3)),
+        (variable(Quotient(FOUR * 5 + 7, 4)), (1, 5)),
+        (variable(Quotient(FOUR - 3, 2)), (0, 0)),  # a numerator is never negative
+        (variable(Quotient(FOUR * 3 - 3, 2)), (0, 3)),
+        (variable(Remainder(FOUR * 5, 7)), (0, 6)),
+        (variable(Inside(BoundsCheck(FOUR * 2, 2, 3))), (0, 2)),
+        (LOADED * 2 + 1, (1, 2 * WORD - 1)),
+    ],
+)
+def test_the_least_and_the_greatest_value(index: Affine, expected: tuple[int, int]) -> None:
+    assert bounds(index) == expected
 
 
 @given(st.lists(st.integers(1, 6), max_size=5))

@@ -1,9 +1,35 @@
 """Where the lines of a kernel stand: as far out as can be, but in the condition they depend on."""
 
+import pytest
+
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Axis, variable
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
+    Affine,
+    Axis,
+    BoundsCheck,
+    variable,
+)
 from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
 from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expressions
+
+
+@pytest.mark.parametrize(
+    ("position", "step", "size", "text"),
+    [
+        (variable(Axis("i", 6)), 1, 5, "i < 5u"),
+        (variable(Axis("i", 6)), 2, 3, "i % 2u == 0u"),
+        (variable(Axis("i", 7)), 2, 3, "i % 2u == 0u && i / 2u < 3u"),
+        (variable(Axis("i", 5)) - 1, 2, 3, "n0 % 2u == 0u && n0 / 2u < 3u"),
+    ],
+)
+def test_a_guard_asks_no_more_than_it_must(
+    position: Affine, step: int, size: int, text: str
+) -> None:
+    """A position before the first is a very large one, and a multiple as likely as any."""
+    emitter = WgslEmitter()
+    emitter.axis(Axis("i", 7), "id.x")
+    emitter.guard(BoundsCheck(position, step, size))
+    assert emitter.lines[-1].endswith(f" = {text};")
 
 
 def test_what_is_read_in_a_condition_is_read_there_only() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from meganeura_dsl.ir.graph import Array, Builder, Op
 from meganeura_dsl.ir.ops import (
+    ArgMax,
     Cast,
     Compare,
     Cos,
@@ -30,8 +31,10 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.ops.primitive.elementwise import Relation
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.errors import LimitError
+from meganeura_runtime.backends.webgpu.config.limits import Style
 from meganeura_runtime.backends.webgpu.device.device import Device
 from tests.runtime.running import assert_as_reference, graph_of, run
+from tests.samples import dtype_of
 
 pytestmark = pytest.mark.adapter
 
@@ -96,6 +99,45 @@ def test_halves_round_to_the_nearest(device: Device) -> None:
             run(graph, feeds, device)
         return
     np.testing.assert_array_equal(run(graph, feeds, device).outputs["y"], x.astype(np.float16))
+
+
+@pytest.mark.parametrize("source", [np.float32, np.float16, np.int32, np.uint32, np.bool_])
+def test_every_type_becomes_every_other(source: type[np.generic], device: Device) -> None:
+    x = np.array([0, 1, 2, 300, -1, -7], np.int32).astype(source)
+    x = np.append(x, np.array([0.4, 2.6, -3.5], np.float32).astype(source))
+    build = Builder()
+    value = build.add(Input("x", dtype_of(x), x.shape))
+    made = {str(dtype.value): build.add(Cast(dtype), value) for dtype in DType}
+    graph = build.graph(made)
+    if not device.limits.half_floats:
+        with pytest.raises(LimitError, match="shader-f16"):
+            run(graph, {"x": x}, device)
+        return
+    assert_as_reference(graph, {"x": x}, device)
+
+
+@pytest.mark.parametrize("source", [np.float32, np.float16, np.int32, np.uint32])
+def test_the_largest_of_numbers_that_are_all_small(
+    source: type[np.generic], device: Device
+) -> None:
+    """Whatever a maximum begins with is less than each of them."""
+    x = np.random.default_rng(0).integers(-90, -50, (3, 70)).astype(np.int32)
+    x = (x + 90 if source is np.uint32 else x).astype(source)
+    build = Builder()
+    value = build.add(Input("x", dtype_of(x), x.shape))
+    ops = {
+        "rows": ReduceMax((1,)),
+        "columns": ReduceMax((0,)),
+        "first": ArgMax(1),
+        "sum": Sum((1,)),
+    }
+    graph = build.graph({name: build.add(op, value) for name, op in ops.items()})
+    for style in Style:
+        if source is np.float16 and not device.limits.half_floats:
+            with pytest.raises(LimitError, match="shader-f16"):
+                run(graph, {"x": x}, device, style)
+        else:
+            assert_as_reference(graph, {"x": x}, device, style)
 
 
 def test_halves_are_computed_with_in_single_precision(device: Device) -> None:

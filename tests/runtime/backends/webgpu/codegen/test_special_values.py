@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 import pytest
 
-from meganeura_dsl.ir.graph import Array, Graph, Leaf, Op, Value
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Op, Value
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import (
     Abs,
@@ -23,6 +23,7 @@ from meganeura_dsl.ir.ops import (
     Erf,
     Exp,
     Floor,
+    Input,
     Log,
     Maximum,
     MaxPool,
@@ -37,6 +38,7 @@ from meganeura_dsl.ir.ops import (
     Sub,
     Sum,
     Tanh,
+    Where,
 )
 from meganeura_dsl.ir.ops.fused import (
     Activation,
@@ -51,6 +53,7 @@ from meganeura_dsl.ir.ops.fused import (
 )
 from meganeura_dsl.ir.ops.fused.activation import ActivationKind
 from meganeura_dsl.ir.ops.fused.winograd import WinogradOutput
+from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.attention import kernel_choice as choice
 from meganeura_runtime.backends.webgpu.codegen.attention.attention_tile import AttentionTile
@@ -58,6 +61,7 @@ from meganeura_runtime.backends.webgpu.codegen.attention.scores import Heads
 from meganeura_runtime.backends.webgpu.config.limits import Style, Target
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.passes import fuse_attention
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.dsl.transforms.egraph.net import Net
 from tests.runtime.running import run
 
@@ -119,6 +123,39 @@ def test_functions_of_two_special_numbers(device: Device) -> None:
     made = {repr(op): net.do(op, x, y) for op in [*ops, SwiGLU()]}
     made["where"] = net.relu(net.do(Sub(), x, y))
     compare(net.build.graph(made), {"x1": a, "x2": b}, device)
+
+
+def test_a_choice_is_a_relu_only_where_it_is_one(device: Device) -> None:
+    """One that writes 0 where x <= 0, and x elsewhere, is called by its name."""
+    net = Net()
+    a, b = (each.ravel() for each in np.meshgrid(FEWER, FEWER))
+    x, y = net.x(a.size), net.x(b.size)
+    zero, one = net.full(0, x), net.full(1, x)
+    made = {
+        "relu": (Compare("le"), x, zero, zero, x),
+        "another value": (Compare("le"), x, zero, zero, y),
+        "another relation": (Compare("ge"), x, zero, zero, x),
+        "another bound": (Compare("le"), x, one, zero, x),
+        "bound and value": (Compare("le"), x, one, one, x),
+        "a value below": (Compare("le"), x, zero, one, x),
+        "a bound that varies": (Compare("le"), x, y, zero, x),
+    }
+    for name, (relation, left, right, low, other) in made.items():
+        chosen = net.do(Where(), net.do(relation, left, right), low, other)
+        graph = net.build.graph({name: chosen})
+        leaves = {each.op.name for each in graph.values if isinstance(each.op, Leaf)}
+        (text,) = plan_graph(graph, device.limits).kernels
+        assert ("= rectified(" in text) == (name == "relu")
+        feeds = {fed: array for fed, array in {"x1": a, "x2": b}.items() if fed in leaves}
+        compare(graph, feeds, device, [Style.GPU])
+
+
+def test_a_choice_among_whole_numbers(device: Device) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.I32, (5,)))
+    zero = full(build, x.type, 0)
+    graph = build.graph({"y": build.add(Where(), build.add(Compare("le"), x, zero), zero, x)})
+    compare(graph, {"x": np.array([-2, -1, 0, 1, 2], np.int32)}, device)
 
 
 def test_a_quotient_by_all_that_wgsl_promises(device: Device) -> None:

@@ -143,7 +143,7 @@ def _elements(value: Value) -> int:
 
 def _power(wanted: int, least: int, most: int) -> int:
     """The largest power of two that is at most `wanted`, within bounds."""
-    power = 1 << max(wanted, 1).bit_length() - 1
+    power = 1 << wanted.bit_length() - 1
     return max(least, min(power, 1 << most.bit_length() - 1))
 
 

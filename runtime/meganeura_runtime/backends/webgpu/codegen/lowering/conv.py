@@ -50,6 +50,7 @@ def turned(op: Op, a: Value, b: Value) -> Contraction:
     whole = contraction(op.whole, a, b)
     if isinstance(op.whole, ConvWeightGradient):
         return _turned_weight_gradient(whole)
+    reached = whole.reached
 
     def left(reading: Reading, at: Index, row: Index, term: Index) -> Expression:
         return whole.right(reading, at, row, _first(term))
@@ -61,9 +62,6 @@ def turned(op: Op, a: Value, b: Value) -> Contraction:
         found = whole.coordinate(at, column, row)
         return OutputCoordinate(_last(found.index, 1), found.guards)
 
-    def reached(at: Index, term: Index) -> Sequence[BoundsCheck]:
-        return [] if whole.reached is None else whole.reached(at, _first(term))
-
     return Contraction(
         whole.batch,
         whole.columns,
@@ -72,7 +70,7 @@ def turned(op: Op, a: Value, b: Value) -> Contraction:
         left,
         right,
         coordinate,
-        reached=None if whole.reached is None else reached,
+        reached=None if reached is None else lambda at, term: reached(at, _first(term)),
     )
 
 

@@ -58,15 +58,15 @@ def _reversed(index: Index, shape: tuple[int, ...], axes: tuple[int, ...]) -> In
 
 def _joined(reading: Reading, value: Value, index: Index, axis: int) -> Expression:
     """The operand that holds the index, found from the last to the first."""
-    sizes = [concrete(operand.type.shape[axis]) for operand in value.operands]
-    result: Expression | None = None
-    start = sum(sizes)
-    for operand, size in zip(reversed(value.operands), reversed(sizes), strict=True):
+    found: list[tuple[BoundsCheck, Expression]] = []
+    start = concrete(value.type.shape[axis])
+    for operand in reversed(value.operands):
+        size = concrete(operand.type.shape[axis])
         start -= size
         guard = BoundsCheck(index[axis] - start, 1, size)
         position = (*index[:axis], guard.index, *index[axis + 1 :])
-        inside = reading.at(operand, position)
-        result = inside if result is None else reading.make.choice(guard, inside, result)
-    if result is None:
-        raise ValueError("nothing was joined")
+        found.append((guard, reading.at(operand, position)))
+    (_, result), *others = found
+    for guard, inside in others:
+        result = reading.make.choice(guard, inside, result)
     return result

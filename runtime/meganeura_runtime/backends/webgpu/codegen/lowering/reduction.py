@@ -35,13 +35,7 @@ def neutral(kind: Kind, dtype: DType) -> float:
         return 0
     if kind is Kind.MIN:
         return {DType.I32: (1 << 31) - 1, DType.U32: (1 << 32) - 1}.get(dtype, inf)
-    match dtype:
-        case DType.F32 | DType.F16:
-            return -inf
-        case DType.I32:
-            return -(1 << 31)
-        case DType.U32 | DType.BOOL:
-            return 0
+    return {DType.I32: -(1 << 31), DType.U32: 0}.get(dtype, -inf)
 
 
 @dataclass(frozen=True, slots=True)

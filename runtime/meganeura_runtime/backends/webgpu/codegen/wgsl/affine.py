@@ -183,10 +183,9 @@ def affine(constant: int, terms: Iterable[tuple[Atom, int]]) -> Affine:
 
 
 def _holds(collected: Mapping[Atom, int], whole: Affine, factor: int) -> bool:
-    """Whether `factor * whole` is part of a sum; a constant is part of none."""
-    return bool(whole.terms) and all(
-        collected.get(atom) == coefficient * factor for atom, coefficient in whole.terms
-    )
+    """Whether a sum has `factor` times `whole`, the one atom that is left of a division."""
+    ((atom, _),) = whole.terms
+    return collected.get(atom) == factor
 
 
 def _order(term: tuple[Atom, int]) -> tuple[int, str]:
@@ -242,7 +241,7 @@ def bounds(index: Affine) -> tuple[int, int]:
 def _atom_bounds(atom: Atom) -> tuple[int, int]:
     match atom:
         case Axis(_, size):
-            return 0, max(size - 1, 0)
+            return 0, size - 1
         case Quotient(numerator, divisor):
             low, high = bounds(numerator)
             return max(low, 0) // divisor, high // divisor

@@ -192,8 +192,6 @@ class WgslEmitter:
         return self._named(guards, "g", lambda: " && ".join(map(self.guard, guards)))
 
     def _condition(self, guard: BoundsCheck) -> str:
-        if guard.always_holds:
-            return "true"
         low, high = bounds(guard.position)
         position = self._factor(guard.position)
         if guard.step == 1:
