@@ -63,7 +63,7 @@ FEW: Mapping[str, Mapping[str, Sequence[int]]] = {
     **{
         f"{count} rows along {axis}": {
             "workgroup_bytes": (4 << 10, 1 << 14),
-            "invocations": (256, 1024),
+            "invocations": (256, 1024, 2048),
         }
         for count, axis in ((511, 1), (512, 1), (2047, 0), (2048, 0), (64, 0))
     },

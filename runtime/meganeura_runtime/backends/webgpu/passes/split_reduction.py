@@ -74,9 +74,9 @@ def _joined(build: Builder, x: Value, axes: tuple[int, ...]) -> tuple[Value, tup
 
 
 def _within(shape: tuple[int, ...], axes: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """The last of the axes, as many as together have at most `most` terms."""
+    """The last of the axes, as many as together have at most `most` terms; all have more."""
     first = len(axes)
-    while first and prod(shape[axis] for axis in axes[first - 1 :]) <= most:
+    while prod(shape[axis] for axis in axes[first - 1 :]) <= most:
         first -= 1
     return axes[first:]
 

@@ -1,6 +1,6 @@
 """The contractions of a step, each alone, and the ways there are to compute one."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -22,7 +22,7 @@ from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import (
     workgroup_count,
 )
 from meganeura_runtime.backends.webgpu.config.kernel_config import KernelConfig, Tile
-from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+from meganeura_runtime.backends.webgpu.config.limits import Style, Target
 from meganeura_runtime.backends.webgpu.config.tuned_configs import is_possible
 from meganeura_runtime.backends.webgpu.ops.lowered import SplitKPartial
 from meganeura_runtime.backends.webgpu.passes.pipeline import run_passes
@@ -105,7 +105,7 @@ def first_configs(whole: Contraction, target: Target) -> list[KernelConfig]:
     """The planner's way first, then all others in as many parts as the planner would take."""
     default = planned(whole, target)
     others = _on_gpu(whole, target) if target.style is Style.GPU else _on_cpu(default, target)
-    return _distinct([default, *others], target.limits)
+    return list(dict.fromkeys([default, *others]))
 
 
 def nearby_configs(
@@ -160,7 +160,3 @@ def tiles() -> list[Tile]:
     others = (Tile(rows, columns, USUAL_TERMS, *each) for rows, columns, each in sizes)
     even = [tile for tile in others if tile.is_even and tile.lanes in LANES]
     return list(dict.fromkeys([*SPEEDS, *even]))
-
-
-def _distinct(configs: Sequence[KernelConfig], limits: DeviceLimits) -> list[KernelConfig]:
-    return [config for config in dict.fromkeys(configs) if is_possible(config, limits)]

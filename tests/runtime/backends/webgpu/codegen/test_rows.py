@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from meganeura_dsl.ir.graph import Builder, Graph, Value
+from meganeura_dsl.ir.graph import Builder, Graph, Op, Value
 from meganeura_dsl.ir.ops import (
     Add,
+    ArgMax,
     Div,
     Exp,
     Input,
@@ -22,7 +23,8 @@ from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, full, others
 from meganeura_dsl.ir.ops.primitive.reduce import ReduceMax
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
+from meganeura_runtime.backends.webgpu.codegen.kernels.row_reduction_kernel import row_reduction_of
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.runtime.running import assert_as_reference
@@ -80,6 +82,32 @@ def check(
     limits = limits or device.limits
     assert len(plan_graph(graph, limits, Style.GPU).dispatches) == dispatches
     assert_as_reference(graph, feeds, device, Style.GPU, limits)
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "rows"),
+    [
+        (Sum((0,)), (31, 5), None),
+        (Sum((0,)), (32, 5), (5, 32, False)),
+        (ReduceMax((1,)), (5, 32), (5, 32, True)),
+        (ArgMax(1), (5, 32, 3), (15, 32, False)),
+        (Sum((0, 2)), (4, 5, 9), (5, 36, True)),
+        (Sum((0,)), (256, 1 << 14), (1 << 14, 256, False)),
+        (Sum((0,)), (256, (1 << 14) + 1), None),
+        (Sum((0,)), (257, (1 << 14) + 1), ((1 << 14) + 1, 257, False)),
+        (Sum((1,)), ((1 << 14) + 1, 256), ((1 << 14) + 1, 256, True)),
+        (Exp(), (5, 32), None),
+    ],
+)
+def test_which_rows_lanes_reduce_together(
+    op: Op, shape: tuple[int, ...], rows: tuple[int, int, bool] | None
+) -> None:
+    """Not short ones, nor those far apart and so many that one lane each is busy enough."""
+    build = Builder()
+    value = build.add(op, build.add(Input("x", DType.F32, shape)))
+    found = row_reduction_of(value, Target(DeviceLimits()))
+    assert (found and (found.count, found.terms, found.contiguous)) == rows
+    assert row_reduction_of(value, Target(DeviceLimits(), Style.SOFTWARE_VULKAN)) is None
 
 
 SHAPES: list[tuple[tuple[int, ...], Axes]] = [

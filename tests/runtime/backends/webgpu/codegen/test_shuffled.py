@@ -8,7 +8,12 @@ import pytest
 from meganeura_dsl.ir.graph import Array, Builder, Graph
 from meganeura_dsl.ir.ops import Add, Conv, ConvInputGradient, Input, MatMul
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
+from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import named_contraction
+from meganeura_runtime.backends.webgpu.codegen.matmul.subgroup_matmul import (
+    SubgroupTile,
+    subgroup_tile_of,
+)
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.runtime.running import assert_as_reference, graph_of
@@ -43,6 +48,31 @@ def test_a_lane_of_a_large_contraction_computes_two_vec4s() -> None:
         graph, _ = graph_of(MatMul(), numbers(rows, 1024), numbers(1024, 1024))
         (kernel,) = plan_graph(graph, WITH, Style.SOFTWARE_VULKAN).kernels
         assert kernel.count("var c0_") == vec4s
+
+
+@pytest.mark.parametrize(
+    ("rows", "terms", "columns", "tile"),
+    [
+        (50, 499, 400, SubgroupTile(13, 8, 1, 1)),
+        (50, 500, 400, SubgroupTile(25, 8, 4, 1)),  # 10 million products
+        (150, 499, 400, SubgroupTile(30, 8, 1, 1)),
+        (150, 500, 400, SubgroupTile(50, 8, 4, 1)),  # 30 million, of an odd number of eights
+        (120, 500, 512, SubgroupTile(30, 8, 4, 2)),
+        (120, 500, 508, SubgroupTile(60, 8, 4, 1)),
+        (17, 9, 40, SubgroupTile(9, 8, 3, 1)),
+        (16, 2, 40, SubgroupTile(16, 8, 2, 1)),
+    ],
+)
+def test_the_more_there_is_to_do_the_more_each_lane_does(
+    rows: int, terms: int, columns: int, tile: SubgroupTile
+) -> None:
+    build = Builder()
+    shapes = ((rows, terms), (terms, columns))
+    inputs = [build.add(Input(f"x{n}", DType.F32, each)) for n, each in enumerate(shapes)]
+    product = named_contraction(MatMul(), *inputs)
+    assert subgroup_tile_of(product, Target(WITH, Style.SOFTWARE_VULKAN)) == tile
+    assert subgroup_tile_of(product, Target(WITHOUT, Style.SOFTWARE_VULKAN)) is None
+    assert subgroup_tile_of(product, Target(WITH, Style.GPU)) is None
 
 
 def residual(columns: int) -> tuple[Graph, dict[str, Array]]:
