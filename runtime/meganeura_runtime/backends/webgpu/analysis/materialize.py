@@ -140,10 +140,7 @@ def _small_totals(graph: Graph) -> set[int]:
         for value in additions
         if uses[value.id] > 1
         and elements(value) <= SMALL
-        and any(
-            elements(each) == elements(value) and _is_sum_alone(each, uses, again=value.id in added)
-            for each in value.operands
-        )
+        and any(_is_sum_alone(each, uses, again=value.id in added) for each in value.operands)
         and not any(map(_is_bias, value.operands))
         and not _is_sum_of_parts(value)
     }

@@ -78,7 +78,6 @@ from meganeura_runtime.backends.webgpu.schedule.loop_schedule import (
     LoopSchedule,
     LoopScheduler,
     Moved,
-    with_buffers,
 )
 from meganeura_runtime.backends.webgpu.schedule.roofline import (
     bytes_accessed,
@@ -408,9 +407,8 @@ class _Assembly:
     ) -> Iterator[Dispatch]:
         """The dispatches of a launch: as few as the kernels' workgroups allow."""
         memory = self._memory([one.work for one in together], tensors)
-        limits = with_buffers(self._target, -len(flags)).limits
         single = [self._one(one, memory, updates, flags) for one in together]
-        groups = merged_kernels([kernel for kernel, _ in single], limits)
+        groups = merged_kernels([kernel for kernel, _ in single], self._target.limits)
         for group in groups:
             kernel, first = single[group[0]]
             if len(group) > 1:

@@ -206,7 +206,7 @@ class Fusion:
         return first.id in self._parts and (
             first.type.shape == value.type.shape
             and first.operands[1].type.shape == value.operands[1].type.shape
-            and all(map(_are_same, first.operands[2:], value.operands[2:]))
+            and first.operands[2:] == value.operands[2:]
         )
 
     def _may_share(self, group: Group, value: Value) -> bool:
@@ -259,8 +259,7 @@ class Fusion:
         if group.rows is None:
             return not group.computed & reads.all and row_reduction_of(value, self._target) is None
         rows = row_reduction_of(value, self._target)
-        same = rows is not None and (rows.count, rows.terms) == (group.rows.count, group.rows.terms)
-        return same and elements(value) == group.count
+        return rows is not None and rows.terms == group.rows.terms
 
     def _new(self, value: Value) -> Group:
         rows = row_reduction_of(value, self._target)
@@ -288,11 +287,6 @@ class Fusion:
         for other in self._groups:
             if other is group or other.above & group.bit:
                 other.above |= above
-
-
-def _are_same(one: Value, other: Value) -> bool:
-    """Whether two values are one, or one constant."""
-    return one is other or (one.op == other.op and not one.operands and not other.operands)
 
 
 def _is_scattered(value: Value) -> bool:

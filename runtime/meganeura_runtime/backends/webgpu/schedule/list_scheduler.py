@@ -30,9 +30,8 @@ def list_schedule(graph: Graph, kernels: Sequence[FusedKernel]) -> Schedule:
     leaves = {value.op.name: value for value in graph.values if isinstance(value.op, Leaf)}
     in_place: dict[int, int] = {}
     for name, value in graph.updates.items():
-        leaf = leaves.get(name)
-        if leaf is not None and _may_overwrite(kernels, makers[value.id], leaf, before):
-            in_place[value.id] = leaf.id
+        if _may_overwrite(kernels, makers[value.id], leaves[name], before):
+            in_place[value.id] = leaves[name].id
     kept = {value.id for value in graph.outputs.values()} | in_place.keys()
     sizes = {
         value.id: size_in_bytes(value.type)

@@ -9,6 +9,7 @@ import pytest
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Value, dependencies
 from meganeura_dsl.ir.ops import (
     Add,
+    ArgMax,
     Broadcast,
     Cast,
     Conv,
@@ -23,6 +24,7 @@ from meganeura_dsl.ir.ops import (
     Parameter,
     ReduceMax,
     Reshape,
+    Slice,
     Sub,
     Sum,
     Tanh,
@@ -188,6 +190,50 @@ def test_what_is_made_apart_is_finished_by_a_kernel_of_its_own(stride: int, kern
     dx = net.build.add(gradient, net.parameter("w", 16, 16, 1, 1), dy)
     y = net.add(dx, net.input("x", 4, 16, size, size))
     assert len(net.plan(y=y).dispatches) == kernels
+
+
+@pytest.mark.parametrize(
+    ("rows", "terms", "kernels"),
+    [(16, 4096, 1), (16, 4097, 2), (31, 2115, 2), (32, 2115, 1)],
+)
+def test_few_long_rows_are_gone_over_again_by_another_kernel(
+    rows: int, terms: int, kernels: int
+) -> None:
+    """Up to 65536 terms in all, or for 32 rows and more, the kernel of their largest does so."""
+    net = Net()
+    x = net.input("x", rows, terms)
+    first = net.build.add(Cast(DType.F32), net.build.add(ArgMax(1), x))
+    assert len(net.plan(y=net.add(x, net.like(x, (0,), first))).dispatches) == kernels
+
+
+@pytest.mark.parametrize(("more", "kernels"), [(48, 1), (49, 2)])
+def test_no_kernel_computes_more_than_96_ops_one_in_another(more: int, kernels: int) -> None:
+    net = Net()
+    y = x = net.input("x", 40)
+    made: dict[str, Value] = {}
+    for name, count in {"y": 48, "z": more}.items():
+        for _ in range(count):
+            y = net.build.add(Sub(), x, y)
+        made[name] = y
+    assert len(net.plan(**made).dispatches) == kernels
+
+
+@pytest.mark.adapter
+def test_some_terms_of_rows_are_summed_by_another_kernel(device: Device) -> None:
+    """The same rows, whose elements a kernel has at hand, but not all of each."""
+    net = Net()
+    x = net.input("x", 40, 64)
+    raised = net.build.add(Exp(), net.build.add(Sub(), x, net.like(x, (0,), largest(net, x))))
+    first = net.build.add(Slice((0, 0), (40, 32), (1, 1)), raised)
+    graph = net.build.graph({"raised": raised, "first": net.build.add(Sum((1,)), first)})
+    assert len(plan_graph(graph, device.limits).dispatches) == 2
+    assert_as_reference(graph, feeds(graph), device, Style.GPU)
+    whole = net.build.graph({"raised": raised, "all": net.build.add(Sum((1,)), raised)})
+    assert len(plan_graph(whole, device.limits).dispatches) == 1
+
+
+def largest(net: Net, x: Value) -> Value:
+    return net.build.add(ReduceMax((1,)), x)
 
 
 @pytest.mark.adapter

@@ -5,9 +5,12 @@ import pytest
 from meganeura_dsl.ir.graph import Builder, Graph, Value
 from meganeura_dsl.ir.ops import Input, MatMul, Parameter, Sub, Sum, Tanh
 from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Work
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 from meganeura_runtime.backends.webgpu.plan import Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.schedule.fusion import FusedKernel
+from meganeura_runtime.backends.webgpu.schedule.list_scheduler import list_schedule
 
 WIDTH = 64
 
@@ -47,6 +50,18 @@ def test_updates_come_as_soon_as_what_they_need_is_there(depth: int) -> None:
         plan = plan_graph(backward(depth, updates_last=updates_last), DeviceLimits())
         assert plan.bytes_for(Role.TEMPORARIES) == 2 * WIDTH * WIDTH * 4
         assert not plan.copies
+
+
+def test_kernels_that_wait_for_each_other_are_refused() -> None:
+    build = Builder()
+    one = build.add(Tanh(), build.add(Input("x", DType.F32, (3,))))
+    other = build.add(Tanh(), one)
+    kernels = [
+        FusedKernel(Work((), (value,)), frozenset({read.id}), frozenset())
+        for value, read in ((one, other), (other, one))
+    ]
+    with pytest.raises(ValueError, match="depend on each other in a circle"):
+        list_schedule(build.graph({"y": other}), kernels)
 
 
 @pytest.mark.usefixtures("apart")

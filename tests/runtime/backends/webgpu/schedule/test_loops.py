@@ -119,6 +119,32 @@ def assert_right(graph: Graph, device: Device) -> None:
         np.testing.assert_allclose(found[name] / scale, array / scale, atol=2e-5, err_msg=name)
 
 
+COLLECTED = """
+block Net()(x: [n, s, 3]) -> [n, s, 3], [n, s, 3], [n, s, 3], [n, 3]:
+  h = ones([n, 3])
+  g = zeros([n, 3])
+  scan t in 0..s:
+    before[:, t] = h
+    same[:, t] = x[:, t]
+    k = g
+    g = h
+    h = sin(k + x[:, t])
+    after[:, t] = k
+  return before, same, after, g
+
+model net = Net()
+"""
+"""What is collected is what was carried or sliced, and what is carried is handed on."""
+
+
+@pytest.mark.adapter
+def test_what_a_round_only_hands_on_is_right(device: Device) -> None:
+    graph = forward(COLLECTED, n=2, s=4)
+    names = [one.name for one in plan_graph(graph, PORTABLE).dispatches]
+    assert names[1:] == ["scan begin", "map 2x3 + gather + sin", "scan slices", "scan end"]
+    assert_right(graph, device)
+
+
 @pytest.mark.adapter
 def test_scans_and_their_gradients_are_right(device: Device) -> None:
     assert_right(forward(NESTED), device)

@@ -4,11 +4,22 @@ import numpy as np
 import pytest
 
 from meganeura_dsl.ir.graph import Builder, Graph, Value
-from meganeura_dsl.ir.ops import Add, Input, MatMul, Mul, Parameter, Reverse, Sub, Sum
+from meganeura_dsl.ir.ops import (
+    Add,
+    Constant,
+    DynamicUpdate,
+    Input,
+    MatMul,
+    Mul,
+    Parameter,
+    Reverse,
+    Sub,
+    Sum,
+)
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.runtime.running import assert_as_reference
@@ -76,6 +87,44 @@ def test_a_parameter_updated_from_its_other_elements(device: Device) -> None:
     check(build.graph({}, {"a": build.add(Reverse((0,)), a)}), device, copies=1)
     b = parameter(build, "b", 20, 20)
     check(build.graph({}, {"b": build.add(MatMul(), b, b)}), device, copies=1)
+
+
+def part_of(build: Builder, cache: Value, x: Value, at: tuple[Value, Value]) -> Value:
+    return build.add(DynamicUpdate(), cache, x, *at)
+
+
+def test_a_part_of_another_parameter_is_not_replaced_in_place(device: Device) -> None:
+    build = Builder()
+    a, b = parameter(build, "a", 16, 8), parameter(build, "b", 16, 8)
+    x, zero = build.add(Input("x", DType.F32, (1, 8))), build.add(Constant(0, DType.I32))
+    three = build.add(Constant(3, DType.I32))
+    updates = {name: part_of(build, of, x, (three, zero)) for name, of in {"a": b, "b": a}.items()}
+    check(build.graph({}, updates), device, copies=0)
+    one = build.graph({"y": build.add(Add(), b, b)}, {"a": part_of(build, b, x, (three, zero))})
+    plan = plan_graph(one, DeviceLimits(), Style.SOFTWARE_VULKAN)
+    assert len(plan.dispatches) == 1, "it is as any other value"
+    check(one, device, copies=0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "place", "kernels"),
+    [((16, 8), 3, 1), ((16, 8), 4, 2), ((8, 16), 3, 2)],
+    ids=["same", "another place", "another shape"],
+)
+def test_parts_of_one_shape_and_place_are_replaced_together(
+    shape: tuple[int, int], place: int, kernels: int, device: Device
+) -> None:
+    build = Builder()
+    caches = parameter(build, "a", 16, 8), parameter(build, "b", *shape)
+    zero, first, second = (build.add(Constant(n, DType.I32)) for n in (0, 3, place))
+    x, y = (build.add(Input(name, DType.F32, (1, 8))) for name in "xy")
+    updates = {
+        "a": part_of(build, caches[0], x, (first, zero)),
+        "b": part_of(build, caches[1], y, (second, zero)),
+    }
+    graph = build.graph({}, updates)
+    assert len(plan_graph(graph, DeviceLimits(), Style.SOFTWARE_VULKAN).dispatches) == kernels
+    check(graph, device, copies=0)
 
 
 def test_readers_come_before_the_update(device: Device) -> None:

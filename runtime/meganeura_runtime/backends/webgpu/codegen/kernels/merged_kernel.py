@@ -32,12 +32,10 @@ def _may_join(others: Sequence[Kernel], one: Kernel, limits: DeviceLimits) -> bo
     together = (*others, one)
     if len({kernel.shader.size for kernel in together}) > 1:
         return False
-    bound = _bindings(together)
     return (
         all(kernel.workgroups[1:] == (1, 1) for kernel in together)
         and sum(kernel.workgroups[0] for kernel in together) <= limits.workgroups
-        and bound is not None
-        and len(bound) <= limits.storage_buffers
+        and _bindings(together) is not None
         and _shared(together) is not None
     )
 
