@@ -29,11 +29,10 @@ Values = Sequence[Value]
 def stored_by_loops(graph: Graph) -> list[int]:
     """The bytes that each loop of two segments or more stores for its gradient, bodies too."""
     found: list[int] = []
-    for value in {each.application: each for each in graph.values if each.op.bodies}.values():
-        op = value.op
-        if isinstance(op, Loop):
-            found += stored_by_loops(op.body.graph)
-            found += [_stored(op)] if concrete(op.rounds) >= FEWEST else []
+    loops = {each.application: each.op for each in graph.values if isinstance(each.op, Loop)}
+    for op in loops.values():
+        found += stored_by_loops(op.body.graph)
+        found += [_stored(op)] if concrete(op.rounds) >= FEWEST else []
     return found
 
 
@@ -90,11 +89,7 @@ def _stored(op: Loop) -> int:
 
 def _of_a_round(op: Loop) -> int:
     """The bytes that the gradient stores of a round: its carries, and results of products."""
-    saved = [
-        value
-        for value in op.body.graph.values
-        if value.operands and not value.op.traits.isdisjoint(SAVED)
-    ]
+    saved = [value for value in op.body.graph.values if not value.op.traits.isdisjoint(SAVED)]
     return _carried(op) + sum(size_in_bytes(value.type) for value in saved)
 
 

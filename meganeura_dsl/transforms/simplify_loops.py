@@ -169,7 +169,7 @@ def _narrowed(
     op: Loop, carries: Sequence[int], collected: Sequence[int], names: Sequence[str]
 ) -> Loop:
     """The loop with these carries, these collected, and the leaves of these names."""
-    renamed = _renamed(names)
+    renamed = _renamed(names, len(carries))
     build = Builder()
     of = {ROUND: build.add(op.body.inputs[ROUND].op)}
     for name in names:
@@ -203,12 +203,17 @@ def _narrowed(
     )
 
 
-def _renamed(names: Sequence[str]) -> Mapping[str, str]:
-    """Each name with its number among those of its kind."""
+def _renamed(names: Sequence[str], carried: int) -> Mapping[str, str]:
+    """Each name with its number among those of its kind.
+
+    A carry beyond those that are carried is read by nothing, and stays as an operand.
+    """
     counts: dict[str, int] = dict.fromkeys((CARRY, SLICE, CAPTURED), 0)
     renamed: dict[str, str] = {}
     for name in names:
         kind = name.rstrip("0123456789")
+        if kind == CARRY and counts[CARRY] == carried:
+            kind = CAPTURED
         renamed[name] = f"{kind}{counts[kind]}"
         counts[kind] += 1
     return renamed

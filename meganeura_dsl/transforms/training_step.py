@@ -162,7 +162,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     if finite is not None:
         zero, one = number(copy.build, 0.0), number(copy.build, 1.0)
         shown[SKIPPED] = copy.build.add(Where(), finite, zero, one)
-        states = gate.states(states, copy.leaves)
+        states = gate.states(finite, states, copy.leaves)
     if settings.part is StepPart.UPDATE:
         return _fed_gradients_alone(copy.build.graph(shown, updates))
     return simplify_loops(copy.build.graph({**outputs, **shown}, {**states, **updates}))
@@ -308,7 +308,8 @@ def is_divisible(forward: Graph) -> bool:
 
     It cannot where something that follows an update reads what it moved.
     """
-    return not any(isinstance(value.op, Moved) for value in forward.values)
+    read = [*forward.roots, *(each for value in forward.values for each in value.operands)]
+    return not any(isinstance(value.op, Moved) for value in read)
 
 
 def _require_parts(forward: Graph, settings: TrainingSettings) -> None:

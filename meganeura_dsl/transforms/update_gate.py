@@ -70,11 +70,10 @@ class Gate:
             for name, value in new.items()
         }
 
-    def states(self, new: Mapping[str, Value], old: Mapping[str, Value]) -> dict[str, Value]:
+    def states(
+        self, finite: Value, new: Mapping[str, Value], old: Mapping[str, Value]
+    ) -> dict[str, Value]:
         """The next states of the program: the old ones where a gradient is not finite."""
-        finite = self.is_finite()
-        if finite is None:
-            return dict(new)
         return {name: self._chosen(finite, value, old[name]) for name, value in new.items()}
 
     def is_finite(self) -> Value | None:

@@ -8,7 +8,8 @@ import pytest
 
 from meganeura_dsl.ir.graph import Array, Builder, Graph, TypeRuleError, rebuild
 from meganeura_dsl.ir.interpreter import Interpreter, evaluate
-from meganeura_dsl.ir.ops import Scan
+from meganeura_dsl.ir.ops import Input, Scan
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.egraph.optimize import optimize
 from meganeura_dsl.transforms.simplify_loops import simplify_loops
 from meganeura_dsl.transforms.unroll_loops import unroll_loops
@@ -159,6 +160,27 @@ model net = Net()
     assert evaluate(masked(graph), {"x": x, "seen": np.array(10, np.float32)}).updates["seen"] == 13
 
 
+@pytest.mark.parametrize(
+    ("read", "collected"),
+    [(["output0"], 0), (["output1"], 1), (["output3"], 2), (["output2", "output3"], 3)],
+)
+def test_a_loop_of_which_less_is_read_stops_where_it_did(
+    read: list[str], collected: int, rounds: list[int]
+) -> None:
+    """What may not be written in every round, `z`, takes a second result that says where it is."""
+    graph = forward(COUNTING.format(place="t", condition="t < 2"), n=2, s=5)
+    feeds = numbers(graph)
+    expected = outputs(graph, feeds)
+    part = simplify_loops(Graph(graph.values, {name: graph.outputs[name] for name in read}))
+    assert set(stopping(part)) == {True}
+    (op,) = {each.op for each in part.values if isinstance(each.op, Scan)}
+    assert isinstance(op, Scan)
+    assert len(op.collected) == collected
+    rounds.clear()
+    assert_same(outputs(part, feeds), {name: expected[name] for name in read})
+    assert len(rounds) == 3, "the last says that it does not count"
+
+
 def test_a_loop_stops_by_a_carry_that_is_true_or_false() -> None:
     text = "block Net()(x: [s, 2]) -> [2]:\n  h = zeros([2])\n  scan t in 0..s:\n    h = h + x[t]\n"
     graph = forward(f"{text}  return h\n\nmodel net = Net()\n", s=3)
@@ -169,6 +191,22 @@ def test_a_loop_stops_by_a_carry_that_is_true_or_false() -> None:
     made = next(each for each in copy.values if isinstance(each.op, Scan))
     with pytest.raises(TypeRuleError, match=r"stops by a last carry that is a bool\[\]"):
         build.add(replace(value.op, stops=True), *made.operands)
+    collecting = forward("""
+block Net()(x: [s, 2]) -> [s, 2]:
+  scan t in 0..s:
+    y[t] = sin(x[t])
+  return y
+
+model net = Net()
+""")
+    op = next(each.op for each in collecting.values if isinstance(each.op, Scan))
+    assert isinstance(op, Scan)
+    x = build.add(Input("y", DType.F32, (5, 2)))
+    with pytest.raises(TypeRuleError, match=r"stops by a last carry that is a bool\[\]"):
+        build.add(replace(op, stops=True), x)
+    for operands in ((), (x, x)):
+        with pytest.raises(TypeRuleError, match="takes 1 operands of this body"):
+            build.add_all(op, *operands)
 
 
 def test_a_loop_that_shares_its_rounds_with_one_that_does_not_stop_runs_them_all() -> None:

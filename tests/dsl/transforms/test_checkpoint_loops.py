@@ -202,13 +202,20 @@ def test_only_scans_that_gradients_go_through_recompute() -> None:
     text = SUMMED.replace(
         "  minimize",
         "  z = zeros([batch, 3])\n  scan t in 0..s:\n    z = sin(z + x[:, t])\n"
-        "  metric other = sum(z)\n  minimize",
-    )
+        "  found = x |> net\n  w = z\n"
+        "  scan t in 0..s:\n    w = cos(w + sum(found))\n"
+        "  metric more = sum(w)\n  minimize",
+    ).replace("mse(x |> net, y)", "mse(found, y) + sum(z)")
     sizes = {"batch": 4, "s": 64}
     graph = elaborate_train(program(text), sizes=sizes, training=True).graph
-    assert len(stored_by_loops(graph)) == 2
+    small, large = 64 * 4 * 3 * 4, 64 * 4 * 8 * 3 * 4
+    assert stored_by_loops(graph) == [small, large, small]
+    for above, whole in ((small - 1, 0), (small, 2), (large - 1, 2), (large, 3)):
+        segmented = [scan.rounds for scan in scans(everywhere(graph, above))]
+        assert segmented.count(64) == whole
+    assert everywhere(graph, large) is graph
     step = training_step(graph, TrainingSettings(Adam(), recompute_above=0))
     rounds = sorted(scan.rounds for scan in scans(step) if isinstance(scan.rounds, int))
-    assert rounds.count(64) == 1  # that of the metric
+    assert rounds.count(64) == 2  # that of the inputs alone, and that of the metric
     enough = training_step(graph, TrainingSettings(Adam(), recompute_above=1 << 20))
     assert {scan.rounds for scan in scans(enough)} == {64}

@@ -34,8 +34,22 @@ from tests.scans import (
     with_gradients,
 )
 
+PRODUCTS = """
+block Net()(x: [n, s, 3], m: [n, 3, 3], p: [n], q: [], b: [3]) -> [n, 3]:
+  h = zeros([n, 3])
+  scan t in 0..s:
+    many = sum(insert_axis(h, 1, 1) @ m, 1)
+    h = tanh(x[:, t] + (h |> lin: linear(3)) + many + insert_axis(p, 1, 3) + q + b)
+  return h
 
-@pytest.mark.parametrize("text", [RECURRENT, NESTED], ids=["recurrent", "nested"])
+model net = Net()
+"""
+"""What a captured tensor gets of all rounds: one product, sums along each axis, many products."""
+
+
+@pytest.mark.parametrize(
+    "text", [RECURRENT, NESTED, PRODUCTS], ids=["recurrent", "nested", "products"]
+)
 def test_a_scan_is_its_rounds_and_so_are_its_gradients(text: str) -> None:
     graph = forward(text)
     verify(graph)
@@ -62,6 +76,40 @@ block Net()(x: [n, s, 3]) -> [n, s, 3], [n, s, 3]:
 
 model net = Net()
 """
+
+
+PARTS = {
+    "a carry that nobody reads": ("x[:, 0]", "h = sin(h + x[:, t])\n    r[t] = f32(t)"),
+    "two carries, of which one is read": (
+        "x[:, 0]",
+        "h = sin(h + x[:, t])\n    g = g * f32(t)\n    r[t] = sum(g)",
+    ),
+    "carries that read each other": (
+        "x[:, 0]",
+        "h = sin(h + g)\n    g = g * x[:, t]\n    r[t] = sum(h)",
+    ),
+    "no carry is read": ("x[:, 0]", "h = h * x[:, t]\n    r[t] = sum(x[:, s - 1 - t])"),
+    "what is captured": ("x[:, 0]", "h = h * x[:, t]\n    r[t] = sum(x) * f32(t)"),
+    "nothing else": ("ones([n, 3])", "h = cos(h)\n    r[t] = f32(t)"),
+}
+
+
+@pytest.mark.parametrize(("start", "round_"), PARTS.values(), ids=PARTS)
+def test_a_loop_of_which_one_result_is_read_gives_it_alone(start: str, round_: str) -> None:
+    graph = forward(
+        "block Net()(x: [n, s, 3]) -> [n, 3], [n, 3], [s]:\n"
+        f"  h = {start}\n  g = 2 * x[:, 1]\n  scan t in 0..s:\n    {round_}\n    g = g + 1\n"
+        "  return h, g, r\n\nmodel net = Net()\n"
+    )
+    feeds = numbers(graph)
+    expected = outputs(unroll_loops(graph), feeds)
+    for name, value in graph.outputs.items():
+        part = simplify_loops(Graph(graph.values, {name: value}))
+        verify(part)
+        assert_same(outputs(part, feeds), {name: expected[name]})
+        (op,) = {each.op for each in part.values if isinstance(each.op, Scan)}
+        assert isinstance(op, Scan)
+        assert len(op.collected) == (name == "output2")
 
 
 def test_a_loop_and_the_same_one_backwards_stay_two() -> None:

@@ -17,7 +17,9 @@ from meganeura_dsl.pipeline import Program, elaborate_train
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.optimizers.optimizers import Adam, Sgd
+from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_dsl.transforms.training_step import (
+    TrainingError,
     TrainingSettings,
     optimized_training_step,
     training_step,
@@ -164,6 +166,22 @@ def test_what_is_frozen_counts_as_moved_where_it_is() -> None:
     found = step("minimize a * x over a\nminimize a * b over b", settings)
     assert "a" not in found
     assert found["b"] == B - RATE * A
+
+
+def test_what_follows_a_move_is_not_parted_from_it() -> None:
+    """Gradients alone, or the update alone: of several objectives if none reads what one moved."""
+    for part in (StepPart.GRADIENTS, StepPart.UPDATE):
+        settings = TrainingSettings(Sgd(RATE), part=part)
+        with pytest.raises(TrainingError, match="reads the weights that it moved"):
+            training_step(forward("minimize a * x over a\nminimize a * b over b"), settings)
+        with pytest.raises(TrainingError, match="reads the weights that it moved"):
+            training_step(forward("minimize a * x\nmetric new = a"), settings)
+        graph = training_step(forward("minimize a * x over a\nminimize b * x * x over b"), settings)
+        fed = taken(graph, **{"gradient.a": 7, "gradient.b": 9})
+        if part is StepPart.GRADIENTS:
+            assert (fed["gradient.a"], fed["gradient.b"]) == (X, X * X)
+        else:
+            assert fed == {"a": A - RATE * 7, "b": B - RATE * 9}
 
 
 def test_each_objective_is_clipped_by_itself() -> None:

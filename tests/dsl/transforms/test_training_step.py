@@ -417,6 +417,19 @@ def test_the_gradient_norm_is_an_output_of_its_own() -> None:
     assert found.outputs["gradient_norm"] == 5
     with pytest.raises(TrainingError, match="`gradient_norm`"):
         training_step(graph, settings)
+    again = training_step(graph, replace(settings, gradient_norm=False))
+    assert list(again.outputs) == ["loss", "metric", "gradient_norm"], "that of the graph"
+
+
+@pytest.mark.parametrize("part", StepPart)
+def test_gradients_that_are_fed_or_given_out_are_not_accumulated(part: StepPart) -> None:
+    settings = TrainingSettings(Sgd(1.0), accumulate=2, part=part)
+    if part in (StepPart.WHOLE, StepPart.SUM):
+        assert "optimizer.layer.weight.gradient_sum" in training_step(forward(), settings).updates
+        return
+    with pytest.raises(TrainingError, match="either accumulated by the step or given to it"):
+        training_step(forward(), settings)
+    training_step(forward(), replace(settings, accumulate=1))
 
 
 def test_the_gradient_norm_of_frozen_parameters_is_zero() -> None:

@@ -118,7 +118,7 @@ class LoopGradient:
         for index, leaf in enumerate(carries):
             self.saved[leaf.id] = self.op.body.inputs[f"{CARRY}{index}"]
         for value in self.op.body.graph.values:
-            if value.operands and not value.op.traits.isdisjoint(SAVED):
+            if not value.op.traits.isdisjoint(SAVED):
                 forth = settled.value(rebuilt[value.id])
                 if self.region.depends(forth):
                     self.saved.setdefault(forth.id, value)
@@ -287,7 +287,7 @@ class _Settled:
         while waiting:
             value = waiting[-1]
             missing = [each for each in value.operands if not self._is_settled(each)]
-            if missing and not self._is_settled(value):
+            if missing:
                 waiting += missing
                 continue
             waiting.pop()
