@@ -4,6 +4,9 @@ from math import inf
 
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 
+LOWEST_LOSS = "lowest loss"
+"""What is said where a program says nothing."""
+
 
 @dataclass(frozen=True)
 class BestMetric:

@@ -14,7 +14,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from meganeura_dsl.settings.best_metric import BestMetric, best_metric
+from meganeura_dsl.settings.best_metric import LOWEST_LOSS, BestMetric, best_metric
 from meganeura_dsl.settings.choices import OptimizerChoice, ScheduleChoice, Strict
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_names import ANY_DEVICE, DeviceNames
@@ -154,7 +154,7 @@ class RunSettings(Strict):
     accumulate: PositiveInt = 1
     ema: Annotated[float, Field(gt=0, lt=1)] | None = None
     not_finite: Annotated[str, AfterValidator(_not_finite)] = NotFinitePolicy.STOP.value
-    best: Annotated[str, AfterValidator(_best)] = "lowest loss"
+    best: Annotated[str, AfterValidator(_best)] = LOWEST_LOSS
     stop_after: PositiveInt | None = None
     log_every: NonNegativeInt = 50
     log: Annotated[list[str], AfterValidator(_log)] = Field(default_factory=list[str])

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.infer.inference_problems import InputShape
 from meganeura_runtime.infer.size_binding import bind_sizes
@@ -84,11 +84,10 @@ class BatchReader:
         target = NUMPY[dtype]
         if array.dtype == target:
             return np.asarray(array, order="C")
-        if array.dtype.kind == "f" and dtype in (DType.F32, DType.F16):
+        if array.dtype.kind == "f" and dtype.is_float:
             with np.errstate(over="ignore"):
                 return array.astype(target)
-        is_number = array.dtype.kind in "iub" or (array.dtype.kind == "f" and dtype.is_float)
-        if not is_number:
+        if array.dtype.kind not in "iub":
             shown = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
             raise self._error(InputMismatch(name, shown, str(self._inputs[name])))
         return read_verified(stored_array(Path(name), name, array), dtype)

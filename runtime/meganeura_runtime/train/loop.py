@@ -300,7 +300,7 @@ class Loop:
         leaves = {name: tensors[name].bits for name in self.session.names}
         self.session.load(leaves)
         anomaly = find_anomaly(
-            self.job, self.session, self.feeder, progress.step, last.step, self.finite
+            self.job, self.session, self.feeder, progress.step, last.step, self.finite - 1
         )
         return _not_finite(last.step, float(last.outputs[LOSS]), anomaly)
 
@@ -375,7 +375,7 @@ class Loop:
         if save:
             position = self.step - epoch * self.job.steps_per_epoch
             is_whole = position == self.job.steps_per_epoch
-            self.is_ended = last and not is_whole
+            self.is_ended = not is_whole
             self._save_checkpoint(persistent, *((epoch + 1, 0) if is_whole else (epoch, position)))
         if last:
             self._save_weights(persistent)

@@ -56,7 +56,7 @@ class RunFolder:
 
     @property
     def best(self) -> Path:
-        """The parameters at the evaluation with the lowest loss."""
+        """The parameters at the best evaluation."""
         return self.path / "best.safetensors"
 
     @property

@@ -150,9 +150,8 @@ def _wandb(library: _Wandb) -> OpenLog:
             raise ProblemError(LogRefused("wandb", str(error))) from None
 
         def watch(event: Event) -> None:
-            found = dict(scalars(event))
-            if found and isinstance(event, Logged | EpochEnded | Evaluated):
-                run.log(found, step=event.step)
+            if isinstance(event, Logged | EpochEnded | Evaluated):
+                run.log(dict(scalars(event)), step=event.step)
 
         try:
             yield watch

@@ -46,6 +46,7 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
         "stop_after": 2,
     },
     "so many steps": {"steps": 7, "steps_per_epoch": 3, "schedule": "cosine(warmup=2)"},
+    "without a log": {"log_every": 0, "steps": 6},
     "several to an update": {"accumulate": 2, "log_every": 1, "ema": 0.5},
     "groups": {'optimizer["*.bias"]': "sgd(lr=0.1)", 'optimizer["fc2.*"]': "none"},
     "schedules": {'schedule["fc2.*"]': "linear()", "steps": 6, "gradient_norm": True},

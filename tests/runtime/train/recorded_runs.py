@@ -55,6 +55,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
         "schedule=linear(warmup=1)",
     ),
     "by the best accuracy": ("best=highest accuracy", "epochs=4", "stop_after=1", "eval_every=2"),
+    "saved now and then": ("epochs=3", "save_every=2", "best=highest accuracy"),
     "a share held out": ("validation=0.3", "shuffle=false", "ema=0.9", "save_every=2"),
     "so many steps": ("steps=7", "log_every=0", "seed=3", "schedule=step(every=1, gamma=0.5)"),
     "groups": ('optimizer["*.bias"]=sgd(lr=0.1)', 'optimizer["fc2.*"]=none', "gradient_norm=true"),

@@ -1,5 +1,6 @@
 """A number that stops being one is traced to its step and to its line of the program."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import numpy as np
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.transforms.training_step import LOSS
+from meganeura_runtime.backends.base import Computed, Outputs, Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.io.data.splits import Examples, Split, StoredSplit
@@ -15,8 +18,9 @@ from meganeura_runtime.train.events import Stepped
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.session_inputs import COUNTER
 from meganeura_runtime.train.training_problems import LossNotFinite
-from tests.runtime.runs import FAILING, Workspace
+from tests.runtime.runs import FAILING, PROGRAM, Workspace
 
 
 @pytest.fixture
@@ -61,6 +65,61 @@ def test_a_checkpoint_is_never_replaced_by_one_that_is_not_finite(workspace: Wor
     stopped(workspace, detect=False)
     tensors, _ = read_checkpoint(RunFolder(workspace.folder / "run").checkpoint)
     assert all(np.all(np.isfinite(each.bits)) for each in tensors.values())
+
+
+ROOT = """\
+block Root()(x: [n, 6]) -> []:
+  param w: [6] = zeros
+  return sqrt(sum(w * w)) + 0 * mean(x)
+
+train fit(x: [batch, 6]):
+  minimize x |> root: Root()
+  run:
+    data      = "points.safetensors"
+    batch     = 4
+    optimizer = sgd(lr=0.5)
+"""
+"""A run whose first loss is finite, and no gradient of it."""
+
+
+@pytest.mark.parametrize("detect", [False, True])
+@pytest.mark.parametrize(("steps", "stopped_at"), [(1, 1), (5, 2)])
+def test_a_gradient_that_is_not_finite_is_found_though_its_loss_is(
+    workspace: Workspace, steps: int, stopped_at: int, *, detect: bool
+) -> None:
+    """Also after the last step, so that no weights are saved that are none."""
+    workspace.write(f"{ROOT}    steps     = {steps}\n")
+    problem = stopped(workspace, detect=detect)
+    assert problem.step == (1 if detect else stopped_at)
+    assert problem.first.endswith(" of step 1")
+    assert not problem.first.startswith("`root.w`")
+    assert (problem.loss == "") == (detect or steps == 1)
+    folder = RunFolder(workspace.folder / "run")
+    tensors, progress = read_checkpoint(folder.checkpoint)
+    assert (progress.step, folder.weights.exists()) == (0, False)
+    assert np.all(tensors["root.w"].bits == 0)
+
+
+class Wrong(ReferenceSession):
+    """A device that gives a loss that is none, now and then."""
+
+    def step(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        assert not isinstance(feeds, Uploaded)
+        outputs = dict(super().step(feeds))
+        if COUNTER in feeds and feeds[COUNTER][1] == 2:
+            outputs[LOSS] = np.array(np.nan, np.float32)
+        return Computed(outputs)
+
+
+@pytest.mark.parametrize("detect", [False, True])
+def test_a_device_that_is_wrong_is_told_by_the_step_alone(
+    workspace: Workspace, *, detect: bool
+) -> None:
+    """The reference finds no value of it that is not finite."""
+    workspace.write(PROGRAM)
+    with pytest.raises(ProblemError) as caught:
+        workspace.start("run", open_session=Wrong, options=RunOptions(detect_anomaly=detect))
+    assert caught.value.problem == LossNotFinite(3, "nan", "step 3")
 
 
 class Spoilt(StoredSplit):

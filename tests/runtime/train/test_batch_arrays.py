@@ -10,6 +10,7 @@ from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
 from meganeura_runtime.train.batch_arrays import BatchReader
+from meganeura_runtime.train.training_problems import BatchMismatch, InputMismatch
 
 GIVEN = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?")
 
@@ -45,6 +46,19 @@ def test_a_real_number_that_is_too_large_is_infinite_and_no_warning(dtype: DType
 def test_a_whole_number_that_does_not_fit_is_refused(dtype: DType) -> None:
     with pytest.raises(ProblemError, match="which"):
         read(dtype, np.asarray([0, 1 << 40]))
+
+
+def test_a_shape_that_does_not_fit_is_told_with_all_sizes_that_are_known() -> None:
+    n, m = dim("n"), dim("m")
+    inputs = {"x": TensorType(DType.F32, (n, m)), "y": TensorType(DType.F32, (n, m, 2))}
+    reader = BatchReader("fit", inputs)
+    reader.read({"x": np.zeros((4, 3)), "y": np.zeros((4, 3, 2))})
+    with pytest.raises(ProblemError) as caught:
+        reader.read({"x": np.zeros((4, 3)), "y": np.zeros((4, 3, 5))})
+    problem = caught.value.problem
+    assert isinstance(problem, BatchMismatch)
+    assert problem.sizes == (("m", 3), ("n", 4))
+    assert problem.wrong == (InputMismatch("y", "[4, 3, 5]", "f32[n, m, 2]"),)
 
 
 @pytest.mark.parametrize("kind", ["turned", "of every other", "of columns"])

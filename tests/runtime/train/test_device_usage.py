@@ -104,6 +104,12 @@ def test_evaluations_are_left_out() -> None:
     assert _shares(meter.usage()) == (0.5, 0.5, 0)
 
 
+def test_no_share_is_below_none() -> None:
+    """Though 1 - 0.9 - 0.1 is, by a rounding."""
+    assert DeviceUsage(0.9, 0.1).between == 0
+    assert DeviceUsage(0.5, 0.25).between == 0.25
+
+
 class Slow(Feeder):
     """Inputs that take long."""
 

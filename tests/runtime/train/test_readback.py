@@ -3,7 +3,9 @@
 import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
+import numpy as np
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -11,7 +13,7 @@ from meganeura_dsl.ir.graph import Graph
 from meganeura_runtime.backends.base import Outputs, Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.evaluation import Evaluator, HeldBatch
+from meganeura_runtime.train.evaluation import MOST, Evaluator, HeldBatch
 from meganeura_runtime.train.events import Compiled, Compiling, Logged, Started, Stepped
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.loop import train
@@ -123,6 +125,31 @@ def test_each_batch_held_out_is_read_behind(workspace: Workspace) -> None:
     reads = sessions.opened[1].reads
     assert reads[:2] == [(1, 2), (2, 2)], "the third batch is smaller, and of another session"
     assert len(reads) == 8, "two batches in each of four epochs"
+
+
+def test_batches_of_many_sizes_are_measured_by_few_sessions(workspace: Workspace) -> None:
+    """They are opened anew where they were closed, and always have the newest weights."""
+    job, sessions = workspace.job(), Sessions()
+    evaluator = Evaluator(job, sessions)
+    split = job.dataset.train
+    sizes = (1, 2, 3, 1, 4, 5, 1, 2, 3)
+    assert len(set(sizes)) > MOST
+    starts = [sum(sizes[:place]) for place in range(len(sizes))]
+
+    def batches(*sizes_and_starts: tuple[int, int]) -> Iterator[HeldBatch]:
+        for size, start in sizes_and_starts:
+            run = slice(start, start + size)
+            yield HeldBatch(size, {"batch": size}, partial(split.take_own, run))
+            assert len(evaluator.opened) <= MOST
+
+    values = job.initial_values()
+    for weights in (values, {**values, "fc2.bias": np.array([3, 0, -3], np.float32)}):
+        found = evaluator.measure(batches(*zip(sizes, starts, strict=True)), weights)
+        whole = evaluator.measure(batches((sum(sizes), 0)), weights)
+        assert found == pytest.approx(whole, rel=1e-5)
+    assert len(sessions.opened) > 2 * MOST
+    evaluator.close()
+    assert not evaluator.opened
 
 
 def test_the_step_that_is_not_finite_is_named_though_later_ones_were_made(

@@ -22,6 +22,7 @@ from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.report import run_summary
 from meganeura_runtime.train.report.page import comparison_page, run_page
 from meganeura_runtime.train.report.page_data import FEWEST, MOST, POINTS, thinned
+from meganeura_runtime.train.report.report_problems import DamagedRun
 from meganeura_runtime.train.report.report_writer import PAUSE, SHARE, ReportWriter, reported
 from meganeura_runtime.train.report.run_description import Status, memory_of
 from meganeura_runtime.train.report.run_records import Curve, RunRecords
@@ -212,6 +213,47 @@ def test_a_run_without_a_description_is_shown_as_it_is(tmp_path: Path) -> None:
     assert summary.speed is None
 
 
+@pytest.mark.parametrize(
+    ("best", "step_of_it"),
+    [(None, 30), ("lowest loss", 30), ("highest accuracy", 20), ("lowest accuracy", 10),
+     ("highest loss", 10), ("lowest error", None)],
+)  # fmt: skip
+def test_the_best_evaluation_is_the_one_whose_weights_are_kept(
+    best: str | None, step_of_it: int | None, tmp_path: Path
+) -> None:
+    """The first of equal ones; one that is not finite is never the best."""
+    values = ((10, 3.0, 0.1), (20, 2.0, 0.7), (30, 1.0, 0.7), (40, 1.0, 0.5), (50, None, None))
+    records = [
+        {"kind": "held_out", "step": step, "epoch": 0, "loss": loss, "accuracy": accuracy}
+        for step, loss, accuracy in values
+    ]
+    settings = {"epochs": 3} if best is None else {"best": best}
+    summary = summary_of(written(tmp_path / "run", *records, settings=settings))
+    assert summary.best_step == step_of_it
+    found = {each.name: each.best for each in summary.measures}
+    at = {step: (loss, accuracy) for step, loss, accuracy in values}
+    expected = (None, None) if step_of_it is None else at[step_of_it]
+    assert (found["loss"], found["accuracy"]) == expected
+
+
+def test_a_best_that_is_none_is_refused(tmp_path: Path) -> None:
+    folder = written(tmp_path / "run", step(1, loss=3.0), settings={"best": "loss"})
+    with pytest.raises(ProblemError) as caught:
+        summary_of(folder)
+    problem = caught.value.problem
+    assert isinstance(problem, DamagedRun)
+    assert problem.reason.startswith("`best` must be lowest or highest")
+
+
+def test_the_speed_is_the_median_of_those_that_are_known(tmp_path: Path) -> None:
+    speeds = (900.0, 1.0, None, 7.0, 2.0)
+    records = [
+        step(number, loss=1.0, steps_per_second=each) for number, each in enumerate(speeds, 1)
+    ]
+    assert summary_of(written(tmp_path / "run", *records)).speed == 2.0
+    assert summary_of(written(tmp_path / "one", *records[:1])).speed is None
+
+
 def test_records_are_read_as_they_are_added(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text(json.dumps(step(1, loss=3.0)) + '\n{"kind": "st')
@@ -228,6 +270,13 @@ def test_records_are_read_as_they_are_added(tmp_path: Path) -> None:
     records.read()
     assert (len(records.curves[0].steps), records.last_step) == (1, 1)
     assert records.curve("epoch", "loss") is None
+    with path.open("a") as file:
+        file.write("".join(json.dumps(step(number, loss=1.0)) + "\n" for number in (5, 4)))
+    records.read()
+    assert records.last_step == 5
+    path.write_text(json.dumps(step(2, loss=4.0)) + "\n")  # shorter, and yet the same file
+    records.read()
+    assert (records.curves[0].values.tolist(), records.last_step) == ([4.0], 2)
     other.write_text(json.dumps(step(1, loss=3.0)) + "\nno json\n")
     other.replace(path)
     with pytest.raises(ProblemError, match=r"E0621.*line 2"):

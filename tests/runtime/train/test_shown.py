@@ -123,17 +123,23 @@ def test_what_is_no_classifier_shows_nothing(workspace: Workspace) -> None:
         workspace.start(metric[13:21], "epochs=1")
         assert not (workspace.folder / metric[13:21] / FOLDER).exists()
     wide = np.zeros((2, 60), np.float32)
-    for classes, shown in ((50, {"accuracy", NAME}), (51, {"accuracy"})):
+    for classes, shown in (
+        (50, {"accuracy", NAME}),
+        (51, {"accuracy"}),
+        (2, {"accuracy", NAME}),
+        (1, {"accuracy"}),
+    ):
         build = Builder()
         logits = build.add(Input("logits", DType.F32, (2, classes)))
         labels = build.add(Input("labels", DType.I32, (2,)))
         same = build.add(Compare("eq"), build.add(ArgMax(1), logits), labels)
         graph = with_confusion(build.graph({"accuracy": build.add(Cast(DType.F32), same)}))
         assert graph.outputs.keys() == shown
-        fed = {"logits": wide[:, :classes], "labels": np.array([3, -100], np.int32)}
+        label = min(3, classes - 1)
+        fed = {"logits": wide[:, :classes], "labels": np.array([label, -100], np.int32)}
         if NAME in graph.outputs:
             matrix = evaluate(graph, fed).outputs[NAME]
-            assert (matrix.sum(), matrix[3, 0]) == (0.5, 0.5)
+            assert (matrix.sum(), matrix[label, 0]) == (0.5, 0.5)
 
 
 def test_what_is_shown_is_nothing_a_schedule_follows(workspace: Workspace) -> None:
@@ -201,6 +207,36 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / FOLDER / "m.json").write_text(text)
     with pytest.raises(ProblemError, match=r"E0621.*m\.json"):
         shown_data(tmp_path, [ShownFile("m", "m.json", 1)])
+
+
+def test_the_newest_picture_is_there_though_it_takes_more_than_its_share(tmp_path: Path) -> None:
+    """Unless it alone is more than a page may take."""
+    (tmp_path / FOLDER).mkdir()
+    small, large, enormous = (bytes(size) for size in (10, BUDGET * 3 // 4 * 5 // 8, BUDGET))
+    for name, content in (("a", small), ("b", large), ("c", enormous)):
+        (tmp_path / FOLDER / f"{name}.png").write_bytes(content)
+    files = [
+        ShownFile("p", "a.png", 1), ShownFile("p", "b.png", 2),
+        ShownFile("q", "b.png", 1), ShownFile("q", "a.png", 2), ShownFile("q", "a.png", 3),
+        ShownFile("r", "a.png", 1), ShownFile("r", "c.png", 2),
+    ]  # fmt: skip
+    found = {each["name"]: each["frames"] for each in shown_data(tmp_path, files)}
+    steps = {name: [frame["step"] for frame in frames] for name, frames in found.items()}
+    assert steps == {"p": [2], "q": [2, 3], "r": []}
+
+
+def test_a_matrix_is_drawn_by_blocks_along_its_longer_side(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    numbers: list[list[float]] = np.arange(4 * 130.0).reshape(4, 130).tolist()
+    rows = [[None, *numbers[0][1:]], *numbers[1:]]
+    (tmp_path / FOLDER / "m.json").write_text(json.dumps({"examples": 2, "rows": rows}))
+    (matrix,) = shown_data(tmp_path, [ShownFile("m", "m.json", 1)])
+    (frame,) = matrix["frames"]
+    assert (frame["by"], len(frame["rows"]), len(frame["rows"][0])) == (3, 2, 44)
+    assert frame["rows"][0][0] is None
+    assert frame["rows"][1] == [
+        pytest.approx(np.mean(range(390 + at, 390 + min(at + 3, 130)))) for at in range(0, 130, 3)
+    ]
 
 
 def test_no_file_outside_of_the_run_is_read(tmp_path: Path) -> None:

@@ -84,6 +84,23 @@ def test_what_is_under_way_is_logged_once_it_is_done(log: StepLog, told: list[st
     assert told[3:] == [*of_step(2), *of_step(4), "page"]
 
 
+def test_a_loss_that_is_not_finite_is_recorded_and_not_told(log: StepLog, told: list[str]) -> None:
+    outputs = _Outputs(loss=float("inf"))
+    log.stepped(2, 4, (0.25,), cast("Any", outputs), 0)
+    assert [line.split()[0] for line in told] == ["step", "page"]
+    assert "'loss': inf" in told[0]
+
+
+@pytest.mark.parametrize("every", [0, 1, 3])
+def test_so_many_steps_lie_between_two_that_are_logged(
+    log: StepLog, told: list[str], every: int
+) -> None:
+    log._settings = cast("Any", SimpleNamespace(**{**vars(log._settings), "log_every": every}))
+    asked = [number for number in range(1, 8) if step(log, number).requested]
+    assert asked == {0: [], 1: [1, 2, 3, 4, 5, 6, 7], 3: [1, 3, 6, 7]}[every]
+    assert sum(line.startswith("logged") for line in told) == len(asked)
+
+
 def test_an_evaluation_stands_behind_the_steps_before_it(log: StepLog, told: list[str]) -> None:
     step(log, 2, ahead=9)
     log.evaluated(2, {"loss": 0.5, "accuracy": 0.75}, Shown(), best=True, rate=0.125)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,7 +35,7 @@ from meganeura_dsl.transforms.optimizers.schedules import (
 from meganeura_dsl.transforms.optimizers.schedules import Constant as ConstantRate
 from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_dsl.transforms.training_step import training_step
-from meganeura_runtime.backends.backend import OpenDevice
+from meganeura_runtime.backends.backend import Hosts, OpenDevice
 from meganeura_runtime.backends.base import Outputs, Uploaded
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.reference.session import ReferenceSession
@@ -56,6 +56,7 @@ from meganeura_runtime.train.events import (
 from meganeura_runtime.train.job import Job, prepare
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.recipe import SizedStep, training_settings
+from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import RunFolder, named_folder, new_folder
 from meganeura_runtime.train.training_problems import LossNotFinite
 from tests.runtime.runs import Workspace
@@ -356,6 +357,66 @@ def test_an_interrupted_run_leaves_a_checkpoint_in_the_middle_of_an_epoch(tmp_pa
         w -= 0.5 * 2 * float(np.mean(np.square(feeds["x"], dtype=np.float64))) * (w - 2)
     assert tensors["w"].bits == pytest.approx([w], rel=1e-6)
     assert folder.weights.exists()
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_run_may_be_stopped_by_an_evaluation(epoch: int, tmp_path: Path) -> None:
+    """It is as far then as one that was stopped after the epoch."""
+    events: list[Event] = []
+
+    def stop() -> bool:
+        return sum(isinstance(event, Evaluated) for event in events) == epoch
+
+    with new_folder(tmp_path, "fit") as folder:
+        finished = train(job(), folder, ReferenceSession, events.append, stop)
+    assert (finished.steps, finished.interrupted) == (2 * epoch, True)
+    progress = read_checkpoint(folder.checkpoint)[1]
+    assert (progress.step, progress.epoch, progress.position) == (2 * epoch, epoch, 0)
+    assert sum(isinstance(event, Stepped) for event in events) == 2 * epoch
+
+
+class Agreeing(ReferenceSession):
+    """A session of one of several processes, which are asked whether a run should end."""
+
+    asked: list[int]
+    until: int
+
+    def agree(self, *, wish: bool) -> bool:
+        assert wish
+        self.asked.append(self.step_now())
+        return len(self.asked) == self.until
+
+    step_now: Callable[[], int]
+
+
+@pytest.mark.parametrize(
+    ("every", "asked"),
+    [(0, [2, 4, 5]), (1, [1, 2, 3, 4, 5]), (2, [2, 4, 5]), (3, [2, 3, 4, 5])],
+)
+@pytest.mark.parametrize("until", [1, 2, 9])
+def test_several_processes_end_after_the_same_step(
+    every: int, asked: list[int], until: int, tmp_path: Path
+) -> None:
+    """They agree where a step is logged, at the end of an epoch of two steps, and of the run."""
+    events: list[Event] = []
+
+    def made() -> int:
+        return sum(isinstance(event, Stepped) for event in events)
+
+    def opened(graph: Graph) -> Agreeing:
+        session = Agreeing(graph)
+        session.asked, session.until, session.step_now = [], until, made
+        sessions.append(session)
+        return session
+
+    sessions: list[Agreeing] = []
+    options = RunOptions(hosts=Hosts(2, 0))
+    wanted = job(steps=5, epochs=3, log_every=every)
+    with new_folder(tmp_path, "fit") as folder:
+        finished = train(wanted, folder, opened, events.append, lambda: True, options)
+    assert sessions[0].asked == asked[:until]
+    assert finished.steps == [*asked, 5][min(until, len(asked)) - 1]
+    assert finished.interrupted == (until < 9)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:

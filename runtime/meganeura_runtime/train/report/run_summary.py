@@ -8,9 +8,10 @@ from statistics import median
 from typing import cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.settings.best_metric import LOWEST_LOSS, best_metric
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
-from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
+from meganeura_dsl.transforms.training_step import LEARNING_RATE
 from meganeura_runtime.train.folder_lock import is_locked
 from meganeura_runtime.train.report.report_problems import DamagedRun, NotARun
 from meganeura_runtime.train.report.run_description import (
@@ -23,6 +24,8 @@ from meganeura_runtime.train.report.run_records import HELD_OUT, STEP, RunRecord
 from meganeura_runtime.train.run_folder import RunFolder
 
 SPEED = "steps_per_second"
+BEST = "best"
+"""The setting that says which evaluation is the best."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Measure:
     name: str
     final: float
     best: float | None
-    """At the evaluation with the lowest loss; `None` for what is no evaluation."""
+    """At the best evaluation; `None` for what is no evaluation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +64,16 @@ class RunSummary:
 
     @property
     def best_step(self) -> float | None:
-        """The step of the evaluation with the lowest loss, whose weights `best.safetensors` has."""
-        losses = self.records.curve(HELD_OUT, LOSS)
-        if losses is None:
-            return None
-        known = [(y, x) for x, y in zip(losses.steps, losses.values, strict=True) if not isnan(y)]
-        return min(known)[1] if known else None
+        """The step of the best evaluation, whose weights `best.safetensors` has."""
+        chosen = best_metric(self.settings.get(BEST, LOWEST_LOSS))
+        curve = self.records.curve(HELD_OUT, chosen.name)
+        best: float | None = None
+        found: float | None = None
+        if curve is not None:
+            for step, value in zip(curve.steps, curve.values, strict=True):
+                if chosen.is_better(value, best):
+                    best, found = value, step
+        return found
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -113,7 +120,12 @@ def read_settings(path: Path) -> dict[str, str]:
         raise ProblemError(DamagedRun(path, 0, error.strerror or str(error))) from None
     if not isinstance(content, dict):
         raise ProblemError(DamagedRun(path, 0, "it is no JSON object"))
-    return dict(_flat(cast("dict[str, object]", content)))
+    found = dict(_flat(cast("dict[str, object]", content)))
+    try:
+        best_metric(found.get(BEST, LOWEST_LOSS))
+    except ValueError as error:
+        raise ProblemError(DamagedRun(path, 0, f"`{BEST}` {error}")) from None
+    return found
 
 
 def _flat(settings: Mapping[str, object], before: str = "") -> Iterator[tuple[str, str]]:
