@@ -110,15 +110,25 @@ class Artefact:
         return leaf_bounds(expand_fused(self.graph))
 
     def open(
-        self, device: str = "auto", precision: ComputePrecision = ComputePrecision.F32
+        self,
+        device: str = "auto",
+        precision: ComputePrecision = ComputePrecision.F32,
+        *,
+        replan: bool = False,
     ) -> Session:
-        """The model on a device, ready to run: its plan on an adapter, its graph on any other."""
-        return self.open_on(choose_device(device, precision=precision))
+        """The model on a device, ready to run: its plan on an adapter, its graph on any other.
 
-    def open_on(self, chosen: OpenDevice) -> Session:
+        The plan is for any adapter, of kernels that compile soon. `replan` plans the graph for this
+        one, as that of a program is: it takes longer to open, and less for each step.
+        """
+        return self.open_on(choose_device(device, precision=precision), replan=replan)
+
+    def open_on(self, chosen: OpenDevice, *, replan: bool = False) -> Session:
         """The same on a device that is open."""
-        is_adapter = isinstance(chosen, OpenAdapter)
-        inner = self._on(chosen.device) if is_adapter else chosen.open(self.graph)
+        if isinstance(chosen, OpenAdapter) and not replan:
+            inner = self._on(chosen.device)
+        else:
+            inner = chosen.open(self.graph)
         session = with_indices_checked(self.graph, inner, self.bounds)
         session.load(self.values)
         session.begin(caches_of(self.graph))
@@ -196,9 +206,11 @@ class Artefact:
         return replace(found, values=values, trusted=trusted)
 
 
-def open(path: Path | str, device: str = "auto") -> Session:  # noqa: A001 - called `artefact.open`
-    """A compiled model on a device, ready to run; raises `ProblemError`."""
-    return Artefact.read(Path(path)).open(device)
+def open(  # noqa: A001 - called `artefact.open`
+    path: Path | str, device: str = "auto", *, replan: bool = False
+) -> Session:
+    """A compiled model on a device, ready to run; raises `ProblemError`. See `Artefact.open`."""
+    return Artefact.read(Path(path)).open(device, replan=replan)
 
 
 def _index_bounds(bounds: Mapping[str, Bound]) -> dict[str, IndexBound]:

@@ -30,6 +30,7 @@ from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.device.webgpu_types import WebGpuDevice
 from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.export import mgb
 from meganeura_runtime.export.deployment.inference_form import deploy
 from meganeura_runtime.export.mgb import Artefact, container
@@ -358,6 +359,33 @@ def test_kernels_of_others_are_checked(
         assert len(unchecked) == expected
         unchecked.clear()
         (kept / "seal.key").unlink(missing_ok=True)
+
+
+@pytest.mark.adapter
+def test_its_graph_may_be_planned_for_the_adapter_it_is_opened_on(
+    file: Path, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own plan is for any; what is planned here is not checked as kernels of others are."""
+    monkeypatch.setattr(
+        container, "choose_device", lambda *_, **__: OpenAdapter.of(WebGpuBackend(), device)
+    )
+    found = Artefact.read(file)
+    for plan, replan in (
+        (found.plan, False),
+        (plan_graph(found.graph, device.limits, device.style), True),
+    ):
+        with mgb.open(file, replan=replan) as session:
+            assert isinstance(session, WebGpuSession)
+            assert session.plan == plan
+            output = session.step({"image": compiled()[1]})["output"]
+            np.testing.assert_allclose(output, compiled()[2], rtol=1e-4, atol=1e-5)
+    assert plan != found.plan
+
+
+def test_planned_or_not_it_is_its_graph_without_an_adapter(file: Path) -> None:
+    with mgb.open(file, "cpu", replan=True) as session:
+        output = session.step({"image": compiled()[1]})["output"]
+    np.testing.assert_allclose(output, compiled()[2], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.adapter
