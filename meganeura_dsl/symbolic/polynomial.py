@@ -226,6 +226,19 @@ def variables_of(size: Size) -> frozenset[str]:
     return size.variables() if isinstance(size, Dim) else frozenset()
 
 
+def in_order(size: Size) -> Size:
+    """The same size with its terms in order; those inside of floors are so from the beginning.
+
+    What is computed once for all sizes that are equal is computed of this one, so that its steps do
+    not depend on which of them came first.
+    """
+    if not isinstance(size, Dim) or len(size.terms) == 1:
+        return size
+    return Dim(
+        {monomial: size.terms[monomial] for monomial in sorted(size.terms, key=_rank_of_monomial)}
+    )
+
+
 def leading_monomial(size: Dim) -> Monomial:
     """The monomial of highest degree, and of those the first in order: graded lexicographic."""
     return min(size.terms, key=_rank_of_monomial)
@@ -341,7 +354,7 @@ def _floor(numerator: Size, denominator: Size) -> Size:
 
 @lru_cache(maxsize=8192)
 def _measured_floor(numerator: Size, denominator: Size) -> tuple[Size, int]:
-    return measured(lambda: _normal_floor(numerator, denominator))
+    return measured(lambda: _normal_floor(in_order(numerator), in_order(denominator)))
 
 
 def _normal_floor(numerator: Size, denominator: Size) -> Size:
@@ -373,7 +386,7 @@ def _proper_floor(rest: Size, denominator: Size) -> Size:
     for simpler in (_cancelled(rest, denominator), _flattened(rest, denominator)):
         if simpler is not None:
             return _floor(*simpler)
-    return Dim({(Floor(rest, denominator),): 1})
+    return Dim({(Floor(in_order(rest), denominator),): 1})
 
 
 def _cancelled(numerator: Size, denominator: Size) -> tuple[Size, Size] | None:

@@ -25,6 +25,7 @@ from meganeura_dsl.symbolic.polynomial import (
     as_size,
     divide,
     floors_of,
+    in_order,
     is_plainly_nonnegative,
     leading_monomial,
     length_of,
@@ -58,7 +59,7 @@ def is_nonnegative(size: Size, facts: Iterable[Size] = ()) -> bool:
 
 @lru_cache(maxsize=8192)
 def _measured(size: Size, facts: tuple[Size, ...]) -> tuple[bool, int]:
-    return measured(lambda: _is_nonnegative(size, facts))
+    return measured(lambda: _is_nonnegative(in_order(size), tuple(map(in_order, facts))))
 
 
 def _is_nonnegative(size: Size, facts: tuple[Size, ...]) -> bool:

@@ -14,7 +14,6 @@ from random import Random
 from zlib import crc32
 
 from meganeura_dsl.limits.work_budget import measured
-from meganeura_dsl.symbolic import polynomial
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
 from meganeura_dsl.symbolic.conditions import show_condition
 from meganeura_dsl.symbolic.polynomial import (
@@ -28,7 +27,6 @@ from meganeura_dsl.symbolic.polynomial import (
     length_of,
     terms_of,
 )
-from meganeura_dsl.symbolic.prover import nonnegativity
 from meganeura_dsl.symbolic.prover.missing_facts import suggestions
 from meganeura_dsl.symbolic.prover.residue_classes import is_zero_everywhere, periods_of
 from meganeura_dsl.symbolic.prover.solver_state import SolverState
@@ -42,13 +40,7 @@ SIZES = 5
 
 
 def described() -> Iterator[str]:
-    """All lines of the file.
-
-    Nothing is known when it begins: what was computed for a size is found for an equal one whose
-    terms stand in another order, which may take a step more or less.
-    """
-    for computed in (polynomial._measured_floor, nonnegativity._measured):  # pyright: ignore[reportPrivateUsage]
-        computed.cache_clear()
+    """All lines of the file."""
     for line in FILE.read_text().splitlines():
         seed = int(line.partition(" ")[0])
         asked = question(seed)
