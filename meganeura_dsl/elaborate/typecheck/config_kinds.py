@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product as every
+from math import prod
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -102,7 +103,7 @@ def _fault(
     """What the kind takes, if not this value, and a fact that would help; None if it fits."""
     if isinstance(kind, ast.TextKind):
         options = tuple(option.value for option in kind.options)
-        fits = isinstance(value, str) and value in options
+        fits = value in options
         return None if fits else (" or ".join(f'"{each}"' for each in options), "")
     words = WORDS[_checked_name(inner, kind)]
     match kind.name:
@@ -219,15 +220,12 @@ def alternatives(block: ast.Block) -> list[Alternative]:
     """
     choices = [_choices(parameter) for parameter in block.parameters]
     taken = [each for each in choices if each]
-    if sum(len(each) - 1 for each in taken) >= MOST_PATHS:
+    if prod(map(len, taken)) > MOST_PATHS:
         raise UndecidableError("it has too many paths to prove at once")
-    found = [
+    return [
         Alternative({name: value for name, value, _ in case}, tuple(word for _, _, word in case))
         for case in every(*taken)
     ]
-    if len(found) > MOST_PATHS:
-        raise UndecidableError("it has too many paths to prove at once")
-    return found
 
 
 def _choices(parameter: ast.Parameter) -> list[tuple[str, Static, str]]:

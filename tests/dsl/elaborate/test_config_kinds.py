@@ -25,6 +25,8 @@ def _proof(header: str) -> Problem | None:
 TWICE = "concat(x, x, axis=0)"
 """What has another shape than x, so that a path with it is refuted."""
 
+SIX_TEXTS = ", ".join(f't{index}: "a" or "b"' for index in range(6))
+
 PROVED = {
     "a size is 1 at least": (
         "(k: size)(x: [n]) -> [n + k - 1] = {twice}[:n + k - 1] if k <= n else full([n + k - 1], 1)"
@@ -47,6 +49,12 @@ PROVED = {
     "a list has its length": (
         "(w: list[2])(x: [n, w[0]]) -> [n, w[1] * w[0]] = repeat(x, 1, w[1])"
     ),
+    "sixty-four paths": f"({SIX_TEXTS})(x: [n]) -> [n] = x",
+    "a condition is of texts either way": (
+        '(t: "a" or "b")(x: [n]) -> [n] = x if "a" == t or t == "b" else {twice}'
+    ),
+    "the longest list": "(w: list[100000])(x: [n]) -> [n] = x * len(w)",
+    "a list of one": "(w: list[1])(x: [n]) -> [n, w[0]] = insert_axis(x, 1, w[0])",
     "a length can be computed": "(w: list[1 + 1])(x: [n]) -> [n] = x if len(w) == 2 else {twice}",
 }
 
@@ -60,6 +68,8 @@ REFUTED = {
 }
 
 NINE_TEXTS = ", ".join(f't{index}: "a" or "b"' for index in range(9))
+SEVEN_INTS = ", ".join(f"k{index}: int" for index in range(7))
+FORTY_TEXTS = ", ".join(f't{index}: "a" or "b"' for index in range(40))
 
 LEFT_TO_MODELS = {
     "an axis": "(axis: int)(x: [n, d]) -> [n, d] = softmax(x, axis)",
@@ -67,6 +77,8 @@ LEFT_TO_MODELS = {
     "a list": "(w: list)(x: [n]) -> [n] = len(w) * x",
     "a length": "(k: size, w: list[k])(x: [n]) -> [n] = len(w) * x",
     "many texts": f"({NINE_TEXTS})(x: [n]) -> [n] = x",
+    "many more texts": f"({FORTY_TEXTS})(x: [n]) -> [n] = x",
+    "many signs": f"({SEVEN_INTS})(x: [n]) -> [n] = x",
 }
 
 
@@ -113,6 +125,131 @@ def test_what_is_given_is_of_the_kind(kind: str) -> None:
             default.format(kind, value) + "expect A maps [n] -> [n]\n",
         ):
             assert "E0220" in {each.code for each in _check(text).reports}, text
+
+
+FLAG = "block A(b: bool)(x: [n]) -> [n] = x if b else -x\n"
+TEXT = 'block A(t: text)(x: [n]) -> [n] = x if t == "a" else -x\nmodel a = A(t="a")\n'
+EITHER = 'block A(t: "a" or "b")(x: [n]) -> [n] = x\n'
+PAIR = "block A(w: list[2])(x: [n]) -> [n] = x * len(w)\n"
+SIZE = "block A(k: size)(x: [n]) -> [n] = x * k\n"
+FINE, TAKES_BOOL = ("", "", ""), "`b` of `A` takes true or false"
+HANDED_ON = {
+    f"{FLAG}block B(c)(x: [n]) -> [n] = x |> A(c)": FINE,
+    f"{FLAG}block B(d, c)(x: [n]) -> [n] = x * d |> A(c)": FINE,
+    f"{FLAG}block B(c)(x: [n]) -> [n] = x * c |> A(n)": ("E0220", TAKES_BOOL, "this is the size n"),
+    f"{FLAG}block B(c=1)(x: [n]) -> [n] = x |> A(c)": ("E0220", TAKES_BOOL, "this is the size c"),
+    f"{FLAG}block B(c: size)(x: [n]) -> [n] = x |> A(c)": (
+        "E0220",
+        TAKES_BOOL,
+        "this is the size c",
+    ),
+    f"{FLAG}block B(d, c)(x: [n]) -> [n] = x * d * c |> A(c)": (
+        "E0220",
+        "`c` is used as a condition, and this needs a size",
+        "this is a condition in line 2",
+    ),
+    "block B(d, c)(x: [n]) -> [n]:\n  for i in 0..c:\n    x = x + d\n  return x if c else -x": (
+        "E0220",
+        "`c` is used as a condition, and this needs a size",
+        "this is a condition in line 4",
+    ),
+    "block B(c, d)(x: [n]) -> [n] = x * d if c else x": FINE,
+    f"{TEXT}block B(c: text)(x: [n]) -> [n] = x |> A(c)": (
+        "E0404",
+        "nothing checks `B`",
+        "a choice depends on a text the configuration gives, and no model uses it",
+    ),
+    f"{EITHER}block B(c: text)(x: [n]) -> [n] = x |> A(c)": (
+        "E0220",
+        '`t` of `A` takes "a" or "b"',
+        "this is the text `c`",
+    ),
+    f'{EITHER}block B(c: "b" or "a")(x: [n]) -> [n] = x |> A(c)': FINE,
+    f'{EITHER}block B(c: "a" or "c")(x: [n]) -> [n] = x |> A(c)': (
+        "E0220",
+        '`t` of `A` takes "a" or "b"',
+        'this is the text "c"',
+    ),
+    "block B(k: size, w: list[k])(x: [n]) -> [n] = x * w[0] * k\n"
+    "block C(j: size)(x: [n]) -> [n] = x |> B(j, [1, 2])\nmodel b = B(1, [2])": (
+        "E0404",
+        "nothing checks `C`",
+        "the length of a list is j, and no model uses it",
+    ),
+    f"{PAIR}block B(j: size)(x: [n]) -> [n] = x |> A([j + 1, j])": FINE,
+    f"{PAIR}block B(j: int)(x: [n]) -> [n] = x |> A([j, 1])": (
+        "E0220",
+        "`w` of `A` takes a list of 2 sizes",
+        "this is a list of 2",
+    ),
+    f"{PAIR}block B(j: size)(x: [n]) -> [n] = x |> A([j, j - 1])": (
+        "E0220",
+        "`w` of `A` takes a list of 2 sizes",
+        "this is a list of 2",
+    ),
+    f"{SIZE}block B(a: size, b: size)(x: [n]) -> [n] = x |> A(a * b)": FINE,
+    f"{SIZE}block B(a: size)(x: [n]) -> [n] = x |> A(a - 1)": (
+        "E0220",
+        "`k` of `A` takes a whole number from 1",
+        "this is the size a - 1",
+    ),
+    f"{SIZE}block B(a, b)(x: [n]) -> [n] = x |> A((a - b) ** 2 + 1)": (
+        "E0404",
+        "nothing checks `B`",
+        "whether a**2 + b**2 + 1 - 2*a*b >= 1 depends on its configuration, and no model uses it",
+    ),
+    "block B(k: siez)(x: [n]) -> [n] = x * k": (
+        "E0201",
+        "nothing here is called `siez`",
+        "no kind of this name",
+    ),
+    "block B(k: foo)(x: [n]) -> [n] = x * k": ("E0220", "`foo` is no kind of configuration", ""),
+    "block B(k: size[2])(x: [n]) -> [n] = x * k": (
+        "E0220",
+        "`size` has no length",
+        "this is a length",
+    ),
+    **{
+        f"block B(k: list[{length}])(x: [n]) -> [n] = x * k": (
+            "E0220",
+            "the length of a list is a whole number from 1 to 100,000",
+            f"this is {found}",
+        )
+        for length, found in (
+            ("100001", "the size 100001"),
+            ("0", "the size 0"),
+            ("1.5", "the number 1.5"),
+        )
+    },
+    "block B(k: size)(x: [n]) -> [n] = x if k else -x": (
+        "E0220",
+        "`k` is a number, as its kind is `size`, and this needs a condition",
+        "",
+    ),
+    "block B(k=3)(x: [n]) -> [n] = x if k else -x": (
+        "E0220",
+        "`k` is a size, and this needs a condition",
+        "",
+    ),
+    "block B(k)(x: [n]) -> [n] = x if n else -x * k": (
+        "E0203",
+        "this needs a condition",
+        "this is the size n",
+    ),
+    'block B(j: "c" or "d", t: "a" or "b")(x: [n]) -> [n] = x if j == "c" and "c" == t else x': (
+        "E0220",
+        '`t` is never "c"',
+        "",
+    ),
+}
+"""Blocks that give their configuration to others, or read it: what is said of the last one."""
+
+
+@pytest.mark.parametrize("text", HANDED_ON)
+def test_what_is_handed_on_is_of_the_kind(text: str) -> None:
+    reports = [each for each in _check(f"{text}\n").reports if each.code not in ("N0001", "E0207")]
+    said = [(each.code, each.headline, each.label.text if each.label else "") for each in reports]
+    assert (said or [FINE]) == [HANDED_ON[text]]
 
 
 def test_a_function_has_kinds_too() -> None:
