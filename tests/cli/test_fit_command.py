@@ -4,18 +4,25 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from types import SimpleNamespace
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import pytest
 
 from meganeura import load
+from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.support.byte_sizes import parsed_bytes
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.memory_roles import MemoryRole
+from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
-from meganeura_runtime.train.memory_fit import MOST, largest_batch
+from meganeura_runtime.train.memory_fit import MOST, Fit, MemoryProbe, fit, largest_batch
+from meganeura_runtime.train.recipe import settings_of
+from meganeura_runtime.train.step_planning import StepPlanner
+from meganeura_runtime.train.training_problems import IndivisibleBatch
 from tests.cli.command import Command
 
 PROGRAM = """\
@@ -253,6 +260,99 @@ def test_the_search_finds_the_last_batch_that_fits(
     assert found == last
     assert len(measured) <= 35
     assert len(set(measured)) == len(measured)
+
+
+SHARED = """\
+train fit(x: [{batch}, 6], table: whole [3], pair: [{pair}, 6], bias: whole []):
+  minimize mean(x |> fc1: linear(4)) + mean(pair) * mean(table) + bias
+  run:
+    data = "x.npz"
+"""
+
+
+def probe(folder: Path, batch: str, *overrides: str) -> MemoryProbe:
+    """A probe of a run on any device of a backend."""
+    pair = f"2 * {batch}" if batch == "batch" else "8"
+    (folder / "fit.mgn").write_text(SHARED.format(batch=batch, pair=pair))
+    program = pipeline.load(str(folder / "fit.mgn"))
+    settings = settings_of(program, "fit", overrides)
+    return MemoryProbe(program, "fit", settings, "cpu", ReferenceBackend(), None)
+
+
+def test_several_devices_share_a_batch(tmp_path: Path) -> None:
+    several = probe(tmp_path, "batch", "batch=4", "devices=2")
+    assert (several.name, several.counter) == ("cpu x2 data", "batch")
+    assert several.rows == {"x": 1, "pair": 2}
+    assert [batch for batch in range(1, 9) if several.accepts(batch)] == [2, 4, 6, 8]
+    alone = probe(tmp_path, "batch", "batch=4")
+    assert alone.name == "cpu"
+    assert all(alone.accepts(batch) for batch in range(1, 9))
+    fixed = probe(tmp_path, "4")
+    assert (fixed.counter, fixed.rows, fixed.accepts(1)) == (None, {}, False)
+    for batch, counter, examples in (("batch", "batch", 3), ("4", "", 1)):
+        chosen = ("batch=3",) if counter else ()
+        with pytest.raises(ProblemError) as caught:
+            fit(probe(tmp_path, batch, *chosen, "devices=2"))
+        assert caught.value.problem == IndivisibleBatch(counter, examples, 2)
+
+
+def test_a_batch_that_is_fixed_fits_or_does_not(tmp_path: Path) -> None:
+    fixed = probe(tmp_path, "4")
+    memory = fit(fixed).memory
+    assert memory is not None
+    for spare, largest in ((0, 1), (-1, None)):
+        found = fit(fixed, memory.bytes + spare)
+        assert (found.batch, found.fits, found.largest) == (1, spare == 0, largest)
+
+
+@pytest.mark.parametrize(
+    ("stated", "available", "allowed", "within", "largest"),
+    [
+        (None, None, None, None, None),
+        (None, 1000, 1000, 1000, 10),
+        (500, None, 500, 500, 5),
+        (500, 1000, 500, 500, 5),
+        (1000, 500, 1000, 500, 5),
+    ],
+)
+def test_no_more_is_available_than_is_stated(
+    stated: int | None,
+    available: int | None,
+    allowed: int | None,
+    within: int | None,
+    largest: int | None,
+) -> None:
+    """A step of so many examples takes a hundred bytes for each."""
+    asked: set[int | None] = set()
+
+    def planned(sizes: dict[str, int], most: int | None) -> object:
+        asked.add(most)
+        memory = SimpleNamespace(bytes=100 * sizes["batch"])
+        return SimpleNamespace(memory=memory, recomputes=False)
+
+    settings = SimpleNamespace(sizes={"batch": 3}, memory_bytes=stated, devices=1)
+    faked = SimpleNamespace(
+        settings=settings, counter="batch", name="", description="", planned=planned, accepts=bool
+    )
+    found = fit(cast("MemoryProbe", faked), available)
+    assert asked == {allowed}
+    assert (found.available, found.largest, found.fits) == (within, largest, True)
+
+
+def test_a_step_that_has_no_plan_does_not_fit() -> None:
+    assert not Fit("wgpu", "any GPU", 4, None).fits
+
+
+@pytest.mark.parametrize("silent", [0, 1])
+def test_a_backend_says_what_both_steps_take_or_nothing_does(silent: int) -> None:
+    """That which trains, and that which evaluates."""
+    said: list[object] = [object(), object()]
+    said[silent] = None
+    answers = iter(said)
+    backend = SimpleNamespace(name="odd", memory=lambda _graph, _device: next(answers))
+    planner = StepPlanner(cast("Any", backend), None, cast("Any", SimpleNamespace(enabled=False)))
+    with pytest.raises(DeviceError, match="`odd` does not say"):
+        planner._memory(Builder().graph({}), Builder().graph({}))
 
 
 def test_a_search_has_an_end() -> None:

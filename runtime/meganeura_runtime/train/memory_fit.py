@@ -256,7 +256,7 @@ def _guess(
     if top_size is not None and count > QUICK:
         return (low[0] + top) // 2
     first, last = (low, (top, top_size)) if top_size is not None else (below, low)
-    slope = (last[1] - first[1]) / max(1, last[0] - first[0])
+    slope = (last[1] - first[1]) / (last[0] - first[0])
     if slope <= 0:
         return 2 * low[0]
     return int(low[0] + (available - low[1]) / slope)

@@ -81,6 +81,10 @@ ONE: dict[str, tuple[Files, tuple[str, ...]]] = {
     "a small share": ({"a": points(11)}, ("validation=0.01",)),
     "nearly all": ({"a": points(5)}, ("validation=0.9",)),
     "a file": ({"a": points(9), "b": points(3, 30)}, ("validation=b.safetensors",)),
+    "a file with splits": (
+        {"a": points(9), "b": below(train=points(4, 60), test=points(3, 30))},
+        ("validation=b.safetensors",),
+    ),
     "a file and a split": ({"a": SPLIT, "b": points(3, 30)}, ("validation=b.safetensors",)),
     "shards": ({"a3": points(5, 6), "a1": points(3), "a2": points(3, 3)}, ("data=a*",)),
     "shards of other types": (
@@ -100,6 +104,10 @@ ONE: dict[str, tuple[Files, tuple[str, ...]]] = {
         ('data=file("a.safetensors", x="p")',),
     ),
     "names of nothing": ({"a": points(6)}, ('data=file("a.safetensors", z="x")',)),
+    "a name of nothing": (
+        {"a": {"p": points(6)["x"], "y": points(6)["y"]}},
+        ('data=file("a.safetensors", x="p", z="y")',),
+    ),
     "missing": ({"a": {"x": points(6)["x"]}}, ()),
     "counts": ({"a": {**points(6), "y": points(7)["y"]}}, ()),
     "turned": ({"a": {**points(6), "x": points(6)["x"].T.copy()}}, ()),
@@ -180,6 +188,12 @@ FROM_PYTHON: dict[str, tuple[str, object, object, tuple[str, ...]]] = {
     "too few": (POINTS, batches(4, 4), None, ("steps_per_epoch=3",)),
     "a share": (POINTS, batches(4, 4), None, ("steps_per_epoch=2", "validation=0.5")),
     "weights": (POINTS, batches(4, 4, w=WEIGHTS), None, ("steps_per_epoch=2", "balance=y")),
+    "drawn by weights": (
+        POINTS,
+        batches(4, 4, w=WEIGHTS),
+        None,
+        ("steps_per_epoch=2", "sampling_weights=w"),
+    ),
     "what is held out as batches": (POINTS, points(8), batches(4, 3), ()),
     "indices": (LINKS, PARTS, None, ("steps_per_epoch=2",)),
     "indices beyond": (

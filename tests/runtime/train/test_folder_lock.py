@@ -1,20 +1,33 @@
 """A run folder in the hands of one process at a time, with real processes that race for it."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections import Counter
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_runtime.backends.backend import Hosts
+from meganeura_runtime.io.checkpoint import Origin
 from meganeura_runtime.io.files.file_problems import CannotWrite
-from meganeura_runtime.train import folder_lock
+from meganeura_runtime.train import folder_lock, run_folder
 from meganeura_runtime.train.folder_lock import LOCK, is_locked, locked
-from meganeura_runtime.train.run_folder import named_folder, new_folder, resumed_folder
-from meganeura_runtime.train.training_problems import FolderInUse
+from meganeura_runtime.train.run_folder import (
+    RunFolder,
+    folder_of,
+    named_folder,
+    new_folder,
+    resumed_folder,
+    saved_folder,
+)
+from meganeura_runtime.train.training_problems import FolderInUse, UnnamedFolder
 
 PROCESSES = 3
 TRIES = 100
@@ -157,6 +170,77 @@ def test_a_new_folder_leaves_those_before_it_alone(tmp_path: Path) -> None:
 def test_a_numbered_folder_that_somebody_named_is_passed_over(tmp_path: Path) -> None:
     with named_folder(tmp_path / "fit-1"), new_folder(tmp_path, "fit") as folder:
         assert folder.path.name == "fit-2"
+
+
+def test_of_several_processes_the_first_holds_the_folder_and_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second, run = Hosts(2, 0), Hosts(2, 1), tmp_path
+    for hosts in (first, second):
+        with pytest.raises(ProblemError) as caught:
+            folder_of("fit", None, hosts)
+        assert caught.value.problem == UnnamedFolder(2)
+    for number, way in enumerate((partial(folder_of, "fit"), saved_folder)):
+        run = tmp_path / str(number)
+        with way(run, second) as other:
+            assert not run.exists()
+        with way(run, first) as one, way(run, second) as other:
+            assert is_locked(run)
+            assert (one.path, one.writes, other.path, other.writes) == (run, True, run, False)
+    with resumed_folder(run, first) as one, resumed_folder(run, second) as other:
+        assert is_locked(run)
+        assert (one.writes, other.writes) == (True, False)
+    with resumed_folder(run, second):
+        assert not is_locked(run)
+    with folder_of("fit", None) as alone:
+        assert (alone.path, alone.writes) == (Path("runs/fit-1"), True)
+    for hosts in (first, second):
+        with pytest.raises(ProblemError, match="E0533"), resumed_folder(tmp_path / "none", hosts):
+            pass
+
+
+def test_who_does_not_write_leaves_a_folder_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / ".a.1.partial").write_text("half")
+    (tmp_path / ".b.2.partial").write_text("half")
+    (tmp_path / "metrics.jsonl").write_text('{"step": 9}\n')
+    before = sorted(each.name for each in tmp_path.iterdir())
+    silent, told = RunFolder(tmp_path, writes=False), RunFolder(tmp_path)
+    kinds = {"optimizer": {"kind": "sgd", "lr": 0.1}, "schedule": {"kind": "constant"}}
+    settings = RunSettings.model_validate({"data": "x", "sizes": {}, **kinds})
+    silent.forget_after(3)
+    silent.write_settings(settings)
+    silent.add_metrics({"step": 10})
+    assert sorted(each.name for each in tmp_path.iterdir()) == before
+    assert silent.metrics.read_text() == '{"step": 9}\n'
+    told.forget_after(3)
+    weights = [Origin(file=name, sha256=name) for name in ("a", "b")]
+    told.write_settings(settings, weights)
+    told.add_metrics({"step": 4, "loss": float("nan"), "kind": "step"})
+    assert [each["file"] for each in json.loads(told.settings.read_text())["weights"]] == ["a", "b"]
+    assert told.metrics.read_text() == '{"step": 4, "loss": null, "kind": "step"}\n'
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["metrics.jsonl", "settings.json"]
+
+
+@pytest.mark.parametrize("is_faster", [True, False])
+def test_a_number_that_another_process_took_meanwhile_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_faster: bool
+) -> None:
+    """Whatever else goes wrong with the lock is told."""
+    system = run_folder.locked
+
+    def taken(path: Path) -> AbstractContextManager[None]:
+        if path.name != "fit-1":
+            return system(path)
+        raise ProblemError(FolderInUse(path, 7) if is_faster else CannotWrite(path, "full"))
+
+    monkeypatch.setattr(run_folder, "locked", taken)
+    if is_faster:
+        with new_folder(tmp_path, "fit") as folder:
+            assert folder.path.name == "fit-2"
+    else:
+        with pytest.raises(ProblemError, match="E0534"), new_folder(tmp_path, "fit"):
+            pass
 
 
 def test_a_file_that_its_last_holder_just_removed_is_no_lock(

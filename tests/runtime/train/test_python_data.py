@@ -215,6 +215,8 @@ def test_a_run_on_data_of_python_goes_on(program: Program, tmp_path: Path, steps
         assert again.steps == 10
         files = [(each / "checkpoint.safetensors").read_bytes() for each in runs]
         assert files[0] == files[1], name
+    with pytest.raises(meganeura.ProblemError, match="E0606"):
+        program.train("fit", device="cpu", resume=tmp_path / "arrays-part")
     with pytest.raises(ValueError, match="has its folder"):
         program.train("fit", data=Loader(), device="cpu", resume=tmp_path, out=tmp_path)
     with pytest.raises(meganeura.ProblemError, match="E0557"):

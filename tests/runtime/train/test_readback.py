@@ -3,13 +3,16 @@
 import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import wait
 from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.transforms.training_step import LEARNING_RATE
 from meganeura_runtime.backends.base import Outputs, Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.tensors.stored_tensor import Array
@@ -17,6 +20,7 @@ from meganeura_runtime.train.evaluation import MOST, Evaluator, HeldBatch
 from meganeura_runtime.train.events import Compiled, Compiling, Logged, Started, Stepped
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.loop import train
+from meganeura_runtime.train.prefetcher import WORTH_A_THREAD, Prefetcher, is_worthwhile
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.shown import Shown
 from meganeura_runtime.train.training_problems import LossNotFinite
@@ -201,6 +205,97 @@ def test_what_is_staged_is_staged_anew_where_the_rate_changes(
     assert len(sessions.opened[0].stagers) == 21, "two of them once more"
     assert measured(found) == measured(expected)
     assert same_files(found, expected)
+
+
+class Staged:
+    """Inputs that are staged, and whether they were given back."""
+
+    def __init__(self, fed: dict[str, Array]) -> None:
+        self.fed, self.closed = fed, False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Stage:
+    """What feeds steps, and the session that stages it."""
+
+    is_slow, ahead = False, 1
+
+    def __init__(self, *fails: int, rated: bool = True) -> None:
+        self.fails, self.rated, self.staged, self.rate = fails, rated, list[Staged](), 0.5
+
+    def feeds(self, step: int) -> dict[str, Array]:
+        if step in self.fails:
+            raise OSError(f"step {step}")
+        rate = {LEARNING_RATE: np.zeros((), np.float32)} if self.rated else {}
+        return {"x": np.array(step), **rate}
+
+    def rates(self, _: int) -> tuple[float, ...]:
+        return (self.rate,)
+
+    def stage(self, fed: dict[str, Array]) -> Staged:
+        self.staged.append(Staged(fed))
+        return self.staged[-1]
+
+
+def begun(stage: Stage) -> Prefetcher:
+    """One whose first step is taken, and whose second is staged."""
+    made = Prefetcher(cast("Any", stage), cast("Any", stage), 3)
+    made.take(0, lambda: None)
+    wait([made._next] if made._next is not None else [])
+    return made
+
+
+def test_a_new_rate_is_that_of_the_step_that_is_staged() -> None:
+    stage = Stage()
+    ahead = begun(stage)
+    stage.rate = 0.25
+    ahead.refresh((0.25,))
+    fed = cast("Staged", ahead.take(1, lambda: None)).fed
+    assert (fed["x"], fed[LEARNING_RATE]) == (1, 0.25)
+    assert [each.closed for each in stage.staged[:3]] == [False, True, False]
+    ahead.take(2, lambda: None)
+    ahead.refresh((0.125,))  # of no step that is left
+    ahead.close()
+    assert [int(each.fed["x"]) for each in stage.staged] == [0, 1, 1, 2]
+
+
+def test_a_step_that_takes_no_rate_is_staged_once() -> None:
+    stage = Stage(rated=False)
+    ahead = begun(stage)
+    ahead.refresh((0.25,))
+    assert cast("Staged", ahead.take(1, lambda: None)) is stage.staged[1]
+    ahead.close()
+    assert [each.closed for each in stage.staged] == [False, False, True]
+
+
+def test_a_step_that_could_not_be_staged_is_told_when_it_comes() -> None:
+    ahead = begun(Stage(1))
+    ahead.refresh((0.25,))
+    with pytest.raises(OSError, match="step 1"):
+        ahead.take(1, lambda: None)
+    ahead.close()
+
+
+@pytest.mark.parametrize(
+    ("is_slow", "ahead", "spare", "expected"),
+    [
+        (False, 1, 0, True),
+        (False, 1, -1, False),
+        (False, 0, 0, False),
+        (True, 0, -1, True),
+    ],
+)
+def test_a_thread_is_worth_it_for_much_or_for_what_takes_long(
+    monkeypatch: pytest.MonkeyPatch, ahead: int, spare: int, *, is_slow: bool, expected: bool
+) -> None:
+    stage = Stage()
+    monkeypatch.setattr(stage, "is_slow", is_slow)
+    monkeypatch.setattr(stage, "ahead", ahead)
+    half = np.zeros(WORTH_A_THREAD // 2, np.uint8)
+    fed = {"x": half, "y": half[-spare:]}
+    assert is_worthwhile(cast("Any", stage), cast("Any", stage), fed) == expected
 
 
 def test_what_goes_wrong_in_the_thread_stops_the_run(

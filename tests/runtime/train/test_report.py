@@ -7,7 +7,7 @@ from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,9 +19,16 @@ from meganeura_runtime.backends.reference.device import ReferenceDevice
 from meganeura_runtime.train.events import EpochEnded, Event
 from meganeura_runtime.train.folder_lock import locked
 from meganeura_runtime.train.loop import train
-from meganeura_runtime.train.report import run_summary
+from meganeura_runtime.train.report import page_data, run_summary
 from meganeura_runtime.train.report.page import comparison_page, run_page
-from meganeura_runtime.train.report.page_data import FEWEST, MOST, POINTS, thinned
+from meganeura_runtime.train.report.page_data import (
+    FEWEST,
+    MOST,
+    POINTS,
+    CurveData,
+    run_data,
+    thinned,
+)
 from meganeura_runtime.train.report.report_problems import DamagedRun
 from meganeura_runtime.train.report.report_writer import PAUSE, SHARE, ReportWriter, reported
 from meganeura_runtime.train.report.run_description import Status, memory_of
@@ -390,6 +397,37 @@ def test_several_runs_share_the_points_of_a_page(tmp_path: Path) -> None:
         runs = data_of(comparison_page([summary] * count))["runs"]
         share = max(FEWEST, min(MOST, POINTS // count))
         assert {len(each["y"]) for run in runs for each in run["curves"]} == {min(1_000, share)}
+
+
+def test_a_page_of_many_curves_draws_the_fewest_points_of_each(tmp_path: Path) -> None:
+    assert run_data(summary_of(written(tmp_path / "none")))["curves"] == []
+    names = [f"m{number}" for number in range(POINTS // FEWEST + 1)]
+    records = [step(number, **dict.fromkeys(names, 1.0)) for number in range(1, FEWEST + 2)]
+    found = run_data(summary_of(written(tmp_path / "many", *records)))["curves"]
+    assert {len(each["y"]) for each in cast("list[CurveData]", found)} == {FEWEST}
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_parameters_that_are_not_listed_are_counted(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    folder = workspace.start("run", "epochs=1").path
+    about = summary_of(folder).description
+    assert about is not None
+    count = len(about.parameters)
+    monkeypatch.setattr(page_data, "LISTED", count - more)
+    found = cast("dict[str, Any]", run_data(summary_of(folder))["parameters"])
+    assert (len(found["rows"]), found["left_out"]) == (count - more, more)
+    monkeypatch.setattr(page_data, "LISTED", count + 1)
+    assert cast("dict[str, Any]", run_data(summary_of(folder))["parameters"])["left_out"] == 0
+
+
+def test_a_backend_that_does_not_say_what_a_step_takes_is_silent(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert memory_of(workspace.job(), CPU)
+    monkeypatch.setattr(ReferenceBackend, "memory", lambda *_: None)
+    assert memory_of(workspace.job(), CPU) is None
 
 
 def test_labels_tell_runs_apart(tmp_path: Path) -> None:

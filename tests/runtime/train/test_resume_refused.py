@@ -171,6 +171,48 @@ def test_data_of_another_length_is_another_run(workspace: Workspace) -> None:
     assert ["9 examples" in now for _, _, now in told] == [True, True, False, False]
 
 
+def test_data_that_ships_with_the_models_is_found_again(workspace: Workspace) -> None:
+    """By its name, which is that of no file."""
+    text = (workspace.folder / "fit.mgn").read_text()
+    inputs = ("[batch, 6], y: i32[batch]", "[batch, 1, 8, 8], y: i32[batch]")
+    text = text.replace(*inputs).replace(
+        "h = x |>", "h = rearrange(x, [n, c, a, b] -> [n, c * a * b]) |>"
+    )
+    workspace.write(text.replace("linear(3)", "linear(10)").replace("= 4\n", "= 400\n", 1))
+    named = 'data=file("digits", x="image", y="label")'
+    whole = workspace.start("whole", named, "epochs=1")
+    workspace.start("run", named, "epochs=1", steps=2)
+    assert_same_run(workspace.resume("run"), whole)
+
+
+def test_columns_of_a_table_may_be_named_anew(workspace: Workspace) -> None:
+    """With the data: those that the run began with are of another file."""
+    values = points(workspace)
+    columns = [f"x{number}" for number in range(6)]
+    for name, order in (("one", columns), ("two", columns[::-1])):
+        lines = [",".join(["y", *order])]
+        rows = zip(values["train.x"].tolist(), values["train.y"].tolist(), strict=True)
+        for x, y in rows:
+            lines.append(",".join(map(repr, [y, *(x if name == "one" else x[::-1])])))
+        (workspace.folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+
+    def table(name: str, order: list[str]) -> str:
+        listed = ", ".join(f'"{each}"' for each in order)
+        return f'data=table("{workspace.folder / name}.csv", x=[{listed}], y="y")'
+
+    one = table("one", columns)
+    whole = workspace.start("whole", one)
+    workspace.start("run", one, steps=6)
+    workspace.start("other", one, steps=6)
+    (workspace.folder / "two.csv").write_text(
+        (workspace.folder / "two.csv").read_text().replace("x", "z")
+    )
+    with pytest.raises(ProblemError, match="E0613"):
+        workspace.resume("other", table("two", columns))
+    moved = [f"z{number}" for number in range(6)]
+    assert contents(workspace.resume("run", table("two", moved)).weights) == contents(whole.weights)
+
+
 def test_names_of_tensors_are_kept(workspace: Workspace) -> None:
     tensors = load_file(workspace.folder / "points.safetensors")
     renamed = {name.replace("x", "points"): each for name, each in tensors.items()}
@@ -213,13 +255,17 @@ def test_a_folder_without_a_checkpoint_is_told(workspace: Workspace) -> None:
     assert "no checkpoint" in refused(workspace).reason
 
 
-@pytest.mark.parametrize("change", ["missing", "shape"])
+@pytest.mark.parametrize("change", ["missing", "more", "shape", "type"])
 def test_a_checkpoint_of_other_tensors_is_refused(workspace: Workspace, change: str) -> None:
     folder = workspace.start("run", steps=3)
     tensors, progress = read_checkpoint(folder.checkpoint)
     arrays = {name: each.bits.copy() for name, each in tensors.items()}
     if change == "missing":
         del arrays["fc1.bias"]
+    elif change == "more":
+        arrays["fc9.bias"] = arrays["fc1.bias"]
+    elif change == "type":
+        arrays["fc1.bias"] = arrays["fc1.bias"].view(np.int32)
     else:
         arrays["fc1.bias"] = arrays["fc1.bias"][:3]
     write_tensors(folder.checkpoint, arrays, {"meganeura": progress.model_dump_json()})

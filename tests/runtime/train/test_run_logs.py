@@ -141,6 +141,19 @@ def test_weights_and_biases_is_told_the_same(
     assert library.codes == [0]
 
 
+def test_several_logs_are_kept_beside_each_other(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is asked for twice is kept once."""
+    library = Recorded()
+    monkeypatch.setitem(sys.modules, "wandb", library)
+    both = 'log=["wandb", "tensorboard", "wandb"]'
+    folder = workspace.start("run", both, "epochs=1")
+    assert library.codes == [0]
+    found = scalars(folder.path / "tensorboard")
+    assert found == pytest.approx(library.logged, rel=1e-6)
+
+
 def test_a_run_that_fails_is_failed_there_too(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
@@ -22,6 +22,7 @@ from meganeura_dsl.ir.initializers import Ones
 from meganeura_dsl.ir.ops import Broadcast, Constant, Input, Mul, Parameter, Sub, Sum
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_dsl.settings.settings_problems import MetricTaken
 from meganeura_dsl.symbolic.size import dim
 from meganeura_dsl.transforms.optimizers.optimizers import AdamW, Sgd
 from meganeura_dsl.transforms.optimizers.schedules import (
@@ -29,6 +30,7 @@ from meganeura_dsl.transforms.optimizers.schedules import (
     Linear,
     OneCycle,
     Piecewise,
+    Reduction,
     RunLength,
     Step,
 )
@@ -59,7 +61,7 @@ from meganeura_runtime.train.recipe import SizedStep, training_settings
 from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import RunFolder, named_folder, new_folder
 from meganeura_runtime.train.training_problems import LossNotFinite
-from tests.runtime.runs import Workspace
+from tests.runtime.runs import PROGRAM, Workspace
 
 EXAMPLES = 10
 X = np.arange(1, EXAMPLES + 1, dtype=np.float32).reshape(EXAMPLES, 1) / EXAMPLES
@@ -496,6 +498,32 @@ def test_a_plateau_lowers_the_rate_of_what_follows(tmp_path: Path) -> None:
     assert told == [None, pytest.approx(0.25), pytest.approx(0.125), pytest.approx(0.1), None]
     progress = read_checkpoint(folder.checkpoint)[1]
     assert (progress.reduction.scale, progress.reduction.bad) == (0.2, 0)
+
+
+def test_a_run_by_hand_that_is_longer_than_it_was_said_to_be_keeps_its_last_rate() -> None:
+    wanted = job(steps=5, schedule={"kind": "linear"})
+    reductions = (Reduction(),)
+    rates = [wanted.scheduled_rates(step, reductions)[0] for step in range(9)]
+    assert rates[:5] == [
+        wanted.settings.learning_rates(step, RunLength(5, 1), reductions)[0] for step in range(5)
+    ]
+    assert len(set(rates[:5])) == 5
+    assert rates[5:] == [rates[5]] * 4
+
+
+def test_settings_that_do_not_fit_the_program_are_refused_before_a_run(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    with pytest.raises(ProblemsError, match="E05") as caught:
+        workspace.job('optimizer["fc9.*"]=sgd(lr=0.1)')
+    assert "fc9" in str(caught.value.problems[0].report())
+    text = PROGRAM.replace("  run:", "  metric gradient_norm = mean(h)\n  run:")
+    workspace.write(text)
+    assert workspace.job().steps == 20
+    with pytest.raises(ProblemsError) as caught:
+        workspace.job("gradient_norm=true")
+    (problem,) = caught.value.problems
+    assert isinstance(problem, MetricTaken)
+    assert problem.name == "gradient_norm"
 
 
 def test_only_the_plain_constant_is_steady() -> None:
