@@ -62,6 +62,9 @@ ATTENTIONS: tuple[tuple[Attention, Shape, Shape, int], ...] = (
     (Attention(0.125, causal=False), (2, 4, 33, 64), (2, 4, 40, 64), 64),
     (Attention(0.25, causal=True, shared=3), (1, 6, 70, 16), (1, 2, 70, 16), 20),
     (Attention(1.0, causal=True, window=5), (1, 2, 41, 7), (1, 2, 41, 7), 9),
+    (Attention(0.5, causal=False), (1, 1, 64, 16), (1, 1, 128, 16), 16),
+    (Attention(0.5, causal=True), (1, 1, 128, 16), (1, 1, 128, 16), 16),
+    (Attention(0.5, causal=True, window=9), (1, 1, 128, 16), (1, 1, 128, 16), 16),
 )
 """Scores, queries and keys, and the width of values."""
 

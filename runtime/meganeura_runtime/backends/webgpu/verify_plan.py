@@ -16,6 +16,8 @@ from meganeura_runtime.io.tensors.shape_mismatch import claimed_elements
 
 BINDING = re.compile(r"@binding\((\d{1,3})\) var<storage, (read|read_write)>")
 """Where a kernel says what it is bound to, as ours write it."""
+MOST_LAUNCHES = 1 << 22
+"""Launches of a step, those of all rounds of loops counted."""
 WORD = 4
 """Alignment in bytes of offsets and sizes in buffers."""
 
@@ -39,6 +41,7 @@ def verify_plan(plan: Plan, limits: DeviceLimits) -> None:
     bindings = [_bindings(number, text) for number, text in enumerate(plan.kernels)]
     for dispatch in plan.dispatches:
         _verify_dispatch(dispatch, bindings, limits)
+    _verify_loops(plan)
     _verify_flow(plan, bindings)
 
 
@@ -119,6 +122,23 @@ def _verify_dispatch(
     _require(counted, f"kernel {kernel} runs in {dispatch.workgroups} workgroups")
     allowed = bound <= limits.storage_buffers
     _require(allowed, f"kernel {kernel} is bound to more than an adapter allows")
+
+
+def _verify_loops(plan: Plan) -> None:
+    """Loops lie one behind or one inside of the other, and a step comes to an end."""
+    around: list[tuple[int, int]] = []
+    launches = len(plan.dispatches)
+    for loop in sorted(plan.loops, key=lambda one: (one.first, -one.last)):
+        text = f"{loop.rounds} rounds of the dispatches {loop.first} to {loop.last}"
+        there = 0 <= loop.first < loop.last <= len(plan.dispatches) and loop.rounds >= 1
+        _require(there, f"there cannot be {text}")
+        while around and around[-1][0] <= loop.first:
+            around.pop()
+        end, times = around[-1] if around else (len(plan.dispatches), 1)
+        _require(loop.last <= end, f"{text} overlap with those up to {end}")
+        launches += (loop.last - loop.first) * times * (loop.rounds - 1)
+        _require(launches <= MOST_LAUNCHES, f"{text} are more than {MOST_LAUNCHES:,} launches")
+        around.append((loop.last, times * loop.rounds))
 
 
 def _verify_flow(plan: Plan, bindings: Sequence[Sequence[bool]]) -> None:

@@ -11,6 +11,7 @@ from meganeura_runtime.backends.webgpu.plan import (
     Buffer,
     Copy,
     Dispatch,
+    Loop,
     Plan,
     PlanError,
     Role,
@@ -155,6 +156,34 @@ REFUSED: Mapping[str, tuple[dict[str, object], str]] = {
         {"copies": (Copy(Y, W), Copy(Slot(2, 0, 32), Slot(1, 0, 32)))},
         "a copy reads 0+32 of buffer 2, which nothing wrote",
     ),
+    "a loop before the first dispatch": (
+        {"loops": (Loop(-1, 1, 1),)},
+        "there cannot be 1 rounds of the dispatches -1 to 1",
+    ),
+    "a loop beyond the last dispatch": (
+        {"loops": (Loop(1, 3, 1),)},
+        "there cannot be 1 rounds of the dispatches 1 to 3",
+    ),
+    "a loop of nothing": (
+        {"loops": (Loop(1, 1, 1),)},
+        "there cannot be 1 rounds of the dispatches 1 to 1",
+    ),
+    "a loop of no rounds": (
+        {"loops": (Loop(0, 1, 0),)},
+        "there cannot be 0 rounds of the dispatches 0 to 1",
+    ),
+    "loops that overlap": (
+        {"dispatches": (FIRST, *(SECOND,) * 3), "loops": (Loop(0, 2, 2), Loop(1, 3, 2))},
+        "2 rounds of the dispatches 1 to 3 overlap with those up to 2",
+    ),
+    "a launch too many": (
+        {"loops": (Loop(0, 1, 1 << 22),)},
+        "4194304 rounds of the dispatches 0 to 1 are more than 4,194,304 launches",
+    ),
+    "a launch too many in a loop in a loop": (
+        {"loops": (Loop(1, 2, 1 << 11), Loop(0, 2, 1 << 11))},
+        "2048 rounds of the dispatches 1 to 2 are more than 4,194,304 launches",
+    ),
     "an output that nothing wrote": (
         {"dispatches": (FIRST,), "copies": ()},
         "an output is 0+64 of buffer 2, which nothing wrote",
@@ -177,6 +206,19 @@ def test_two_names_may_stand_for_one_place_and_a_range_begin_where_another_ends(
         outputs=twice,
     )
     verify_plan(plan, replace(LIMITS, binding_bytes=256))
+
+
+@pytest.mark.parametrize(
+    "loops",
+    [
+        (Loop(0, 1, (1 << 22) - 1),),
+        (Loop(1, 2, 1 << 21), Loop(0, 1, 1 << 21)),
+        (Loop(0, 2, 2), Loop(0, 2, 3)),
+        (Loop(0, 2, 1 << 10), Loop(1, 2, (1 << 12) - 1)),
+    ],
+)
+def test_loops_may_lie_behind_and_inside_of_others(loops: tuple[Loop, ...]) -> None:
+    verify_plan(replace(PLAN, loops=loops), LIMITS)
 
 
 @pytest.mark.parametrize(("changes", "reason"), REFUSED.values(), ids=REFUSED)

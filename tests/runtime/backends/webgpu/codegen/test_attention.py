@@ -85,6 +85,7 @@ def assert_right(graph: Graph, feeds: dict[str, Array], device: Device, kernels:
         (129, 3, 1, 41, TALL),
         (3, 127, 128, 1, SMALL),
         (37, 21, 9, 5, DEEP),
+        (20, 64, 8, 8, SMALL),
     ],
 )
 def test_queries_keys_and_widths(
@@ -102,13 +103,28 @@ def test_queries_keys_and_widths(
     assert_right(*attention(Attention(width**-0.5, causal=False), q, k, v), device, 1)
 
 
-@pytest.mark.parametrize(("window", "shared", "tile"), [(0, 1, SMALL), (5, 3, WIDE), (40, 2, TALL)])
+@pytest.mark.parametrize(
+    ("window", "shared", "size", "tile"),
+    [
+        (0, 1, 41, SMALL),
+        (5, 3, 41, WIDE),
+        (40, 2, 41, TALL),
+        (0, 1, 64, TALL),
+        (17, 1, 48, SMALL),
+    ],
+)
 def test_what_is_hidden(
-    window: int, shared: int, tile: AttentionTile, device: Device, monkeypatch: pytest.MonkeyPatch
+    window: int,
+    shared: int,
+    size: int,
+    tile: AttentionTile,
+    device: Device,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """In blocks that end where the keys do, and in others."""
     monkeypatch.setattr(choice, "TILE", tile)
-    q, k = numbers(2, 2 * shared, 41, 8), numbers(2, 2, 41, 8, seed=1)
-    v = numbers(2, 2, 41, 8, seed=2)
+    q, k = numbers(2, 2 * shared, size, 8), numbers(2, 2, size, 8, seed=1)
+    v = numbers(2, 2, size, 8, seed=2)
     op = Attention(8**-0.5, causal=True, window=window, shared=shared)
     assert_right(*attention(op, q, k, v), device, 1)
 
@@ -131,7 +147,13 @@ def test_enormous_scores(scale: float, device: Device) -> None:
 
 @pytest.mark.parametrize(
     ("queries", "keys", "width", "value_width", "tile"),
-    [(1, 41, 8, 8, SMALL), (41, 1, 41, 1, SMALL), (37, 130, 8, 64, WIDE), (129, 3, 64, 8, TALL)],
+    [
+        (1, 41, 8, 8, SMALL),
+        (41, 1, 41, 1, SMALL),
+        (37, 130, 8, 64, WIDE),
+        (129, 3, 64, 8, TALL),
+        (32, 48, 8, 8, SMALL),
+    ],
 )
 def test_gradients(
     queries: int,
@@ -148,15 +170,28 @@ def test_gradients(
     assert_right(*attention(Attention(width**-0.5, causal=False), q, k, v, dy), device, 3)
 
 
-@pytest.mark.parametrize(("window", "shared", "tile"), [(0, 1, TALL), (5, 3, SMALL), (20, 2, WIDE)])
+@pytest.mark.parametrize(
+    ("window", "shared", "size", "tile"),
+    [
+        (0, 1, 41, TALL),
+        (5, 3, 41, SMALL),
+        (20, 2, 41, WIDE),
+        (0, 1, 64, TALL),
+    ],
+)
 def test_gradients_of_what_is_hidden(
-    window: int, shared: int, tile: AttentionTile, device: Device, monkeypatch: pytest.MonkeyPatch
+    window: int,
+    shared: int,
+    size: int,
+    tile: AttentionTile,
+    device: Device,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(choice, "TILE", tile)
-    q, k = numbers(2, 2 * shared, 41, 8), numbers(2, 2, 41, 8, seed=1)
-    v = numbers(2, 2, 41, 8, seed=2)
+    q, k = numbers(2, 2 * shared, size, 8), numbers(2, 2, size, 8, seed=1)
+    v = numbers(2, 2, size, 8, seed=2)
     op = Attention(8**-0.5, causal=True, window=window, shared=shared)
-    assert_right(*attention(op, q, k, v, numbers(2, 2 * shared, 41, 8, seed=3)), device, 3)
+    assert_right(*attention(op, q, k, v, numbers(2, 2 * shared, size, 8, seed=3)), device, 3)
 
 
 def test_heads_of_a_projection_are_read_in_place(device: Device) -> None:
