@@ -1,8 +1,8 @@
 """How training steps scale over the devices of one machine.
 
-    python -m benchmarks.scaling [--device xla:gpu] [--counts 1,2,4] [--models gpt2,resnet50,vit]
-        [--precision bf16] [--shardings data,fsdp] [--scalings weak,strong] [--batch N]
-        [--steps 20] [--together] [--small] [--json FILE]
+    python -m benchmarks.scaling [--device xla:gpu] [--counts 1,2,4]
+        [--models gpt2,resnet50,ghost_resnet50,vit] [--precision bf16] [--shardings data,fsdp]
+        [--scalings weak,strong] [--batch N] [--steps 20] [--together] [--small] [--json FILE]
 
 Writes a line of JSON for each cell, and a table; `benchmarks.scaling_figure` draws it. Weak
 scaling gives every device as many examples as one had alone, strong scaling divides those of one.
@@ -10,8 +10,8 @@ Efficiency is the throughput over that of as many single devices. A step is forw
 AdamW; its inputs lie on the devices already, so that nothing but the step is timed: the median of
 several rounds of `--steps` steps. Memory is what XLA has laid out for a device. What a step
 communicates is read from its HLO: the number of collectives, and the bytes that each device sends
-by the ring algorithms of NCCL. `--together` compiles all steps at once, and then measures one
-after the other.
+by the ring algorithms of NCCL. `ghost_resnet50` has a group of examples for each device.
+`--together` compiles all steps at once, and then measures one after the other.
 
 `--small` runs models that simulated devices can compute: JAX_NUM_CPU_DEVICES=8 and
 `--device xla:cpu --counts 1,2,4,8 --small --precision f32`.
@@ -44,7 +44,10 @@ WARM_UP = 3
 
 @dataclass(frozen=True)
 class Workload:
-    """A model to train: its input, the call that gives logits, and examples for one device."""
+    """A model to train: its input, the call that gives logits, and examples for one device.
+
+    The number of devices stands for `{devices}` in the arguments.
+    """
 
     module: str
     model: str
@@ -52,8 +55,9 @@ class Workload:
     shape: tuple[int, ...]
     batch: int
 
-    def program(self, batch: int) -> str:
+    def program(self, batch: int, devices: int) -> str:
         """A program that trains it on so many examples."""
+        arguments = self.arguments.format(devices=devices)
         sizes = ", ".join(map(str, self.shape))
         if self.module == "gpt2":
             (length,) = self.shape
@@ -64,8 +68,8 @@ class Workload:
             logits, target = "image", "label"
         return (
             f"from {self.module} import {self.model}\n\n"
-            f"train fit({inputs})\n    where batch >= 2:\n"
-            f"  logits = {logits} |> {self.model}{self.arguments}\n"
+            f"train fit({inputs})\n    where batch >= 2, batch % {devices} == 0:\n"
+            f"  logits = {logits} |> {self.model}{arguments}\n"
             f"  minimize cross_entropy(logits, {target})\n"
             f'  run:\n    data = "none"\n    batch = {batch}\n    optimizer = adamw(lr=1e-4)\n'
         )
@@ -75,12 +79,18 @@ MODELS = {
     "gpt2": Workload("gpt2", "gpt2", "", (1024,), 16),
     "resnet18": Workload("resnet", "resnet18", "", (3, 224, 224), 128),
     "resnet50": Workload("resnet", "resnet50", "", (3, 224, 224), 128),
+    "ghost_resnet50": Workload(
+        "ghost_resnet", "ghost_resnet50", "(groups={devices})", (3, 224, 224), 128
+    ),
     "vit": Workload("vit", "vit_small_patch16_224", "", (3, 224, 224), 128),
 }
 SMALL = {
     "gpt2": Workload("gpt2", "gpt2_tiny", "", (64,), 4),
     "resnet18": Workload("resnet", "resnet18", "(width=8, classes=10)", (3, 32, 32), 8),
     "resnet50": Workload("resnet", "resnet50", "(width=8, classes=10)", (3, 32, 32), 8),
+    "ghost_resnet50": Workload(
+        "ghost_resnet", "ghost_resnet50", "(groups={devices}, width=8, classes=10)", (3, 32, 32), 8
+    ),
     "vit": Workload(
         "vit",
         "vit_tiny_patch16_224",
@@ -152,7 +162,7 @@ def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="How training steps scale over devices.")
     parser.add_argument("--device", default="xla:gpu")
     parser.add_argument("--counts", default="1,2")
-    parser.add_argument("--models", default="gpt2,resnet50,vit")
+    parser.add_argument("--models", default="gpt2,resnet50,ghost_resnet50,vit")
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--shardings", default="data,fsdp")
     parser.add_argument("--scalings", default="weak,strong")
@@ -189,7 +199,7 @@ def _step(
     if devices > 1:
         rows = {"image": 1, "label": 1, "ids": 1}
         device = device.spread(Spread(devices, DeviceSharding(sharding), rows))
-    graph = step_graph(workload, batch, named)
+    graph = step_graph(workload, batch, named, devices)
     return Step(name, scaling, sharding, devices, batch, graph, device)
 
 
@@ -225,11 +235,11 @@ def _measured(step: Step, session: Session, arguments: argparse.Namespace) -> Ce
     )
 
 
-def step_graph(workload: Workload, batch: int, device: str) -> Graph:
+def step_graph(workload: Workload, batch: int, device: str, devices: int = 1) -> Graph:
     """The optimized graph of a training step."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "fit.mgn"
-        path.write_text(workload.program(batch))
+        path.write_text(workload.program(batch, devices))
         program = pipeline.load(str(path))
         settings = settings_of(program, "fit")
         return step_of(program, "fit", settings, model_of(device)).optimized.graph
