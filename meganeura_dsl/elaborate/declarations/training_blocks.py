@@ -17,6 +17,7 @@ from meganeura_dsl.elaborate.problems.objective_problems import (
     NothingOver,
     NothingReached,
 )
+from meganeura_dsl.elaborate.problems.shape_problems import WhereUnproved
 from meganeura_dsl.elaborate.problems.training_problems import (
     LossNotScalar,
     MetricNotScalar,
@@ -49,6 +50,7 @@ from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.limits.language_limits import CHECK
 from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
 from meganeura_dsl.startup.deferred_dataclass import dataclass
+from meganeura_dsl.symbolic.conditions import Condition
 from meganeura_dsl.symbolic.size import Dim, dim, show
 from meganeura_dsl.syntax import ast
 
@@ -220,9 +222,7 @@ def _elaborate_train(
     frame.names.update((name, sizes.get(name, dim(name))) for name in free_sizes(train))
     stated = with_symbols(frame, train)
     for clause in train.where:
-        state.build.facts = state.build.facts.assume(
-            condition_of(clause, elaborator, stated, train)
-        )
+        _state(clause, condition_of(clause, elaborator, stated, train), train, frame, sizes)
     for item in train.inputs:
         if any(isinstance(entry, ast.Rest) for entry in item.type.shape.entries):
             raise frame.refuse(item.span, "a rest", "cannot stand in the inputs of a `train` block")
@@ -236,6 +236,31 @@ def _elaborate_train(
     for cache in found.caches:
         raise ProblemError(CacheInTraining(cache.location, cache.name, train.name.text))
     return found
+
+
+def _state(
+    clause: ast.Expression,
+    condition: Condition,
+    train: ast.Train,
+    frame: Frame,
+    sizes: Mapping[str, int],
+) -> None:
+    """Assume a clause of `where`, which these sizes have to fit in training.
+
+    Where examples are measured, one that they make false is not assumed, since everything would
+    follow from it.
+    """
+    assumed = frame.facts.assume(condition)
+    if not assumed.is_contradictory:
+        frame.build.facts = assumed
+    elif sizes and frame.state.training is True:
+        given = "  ".join(f"{name}={sizes[name]}" for name in size_names(clause) if name in sizes)
+        raise ProblemError(
+            WhereUnproved(
+                Location(train.name.span), train.name.text, clause.span.text, given,
+                Location(clause.span), None, "",
+            )
+        )  # fmt: skip
 
 
 def _objectives(state: ElaborationState) -> dict[str, Tensor]:

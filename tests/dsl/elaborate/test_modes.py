@@ -3,6 +3,7 @@
 import pytest
 
 from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.ops import RandomBits
@@ -93,3 +94,25 @@ def test_what_is_no_mode(argument: str, code: str) -> None:
     )
     reports = pipeline.check(Source("net.mgn", text), lambda _: None).reports
     assert [report.code for report in reports] == [code]
+
+
+def test_nothing_follows_from_a_clause_that_sizes_make_false() -> None:
+    text = """
+train f(x: [batch, 8]) where batch % 4 == 0:
+  minimize mean(x |> y: linear(1, bias=false))
+"""
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert result.fine
+
+    def parameters(batch: int, *, training: bool) -> list[str]:
+        found = pipeline.elaborate_train(
+            result.program, "f", sizes={"batch": batch}, training=training
+        )
+        return [each.name for each in found.parameters]
+
+    assert parameters(8, training=True) == ["y.weight"]
+    assert parameters(5, training=False) == ["y.weight"]
+    with pytest.raises(ProblemError) as refused:
+        parameters(5, training=True)
+    report = refused.value.problem.report()
+    assert (report.code, report.headline) == ("E0311", "`f` needs `batch % 4 == 0`")
