@@ -22,6 +22,8 @@ from meganeura_dsl.syntax import ast
 PERCENT = (100, 50, 75)
 """How much of its default, or of the largest that is drawn, a real number is."""
 SEEDS = range(2**16)
+TRAINING = "training"
+"""The flag of facts that hold in one mode only."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ def choose_case(choose: Choose, subject: Subject, most: int = MOST) -> Case:
     }
     drawn = {name: found[name] for name in domain.sizes if name not in config}
     inputs = _inputs(choose, domain, found)
-    return Case(subject, config, drawn, inputs, bool(choose((0, 1))), choose(SEEDS))
+    training = found[TRAINING] if TRAINING in found else choose((0, 1))
+    return Case(subject, config, drawn, inputs, bool(training), choose(SEEDS))
 
 
 @st.composite
