@@ -13,6 +13,7 @@ KINDS: Mapping[str, Mapping[str, Static]] = {
     "resnet18": {},
     "resnet50": {"width": 16},
     "resnet18_biased": {"width": 16},
+    "ghost_resnet50": {"width": 16},
     "densenet121": {"growth": 8, "width": 16},
     "mobilenet_v2": {},
     "mobilenet_v3_small": {},

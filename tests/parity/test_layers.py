@@ -220,6 +220,15 @@ LAYERS = [
         )
         for shape in ([6, 3], [4, 3, 5], [2, 3, 5, 4])
     ),
+    Layer(
+        "ghost_batch_norm",
+        "x |> bn: ghost_batch_norm(2, eps=0.1)",
+        lambda x, w, b: torch.cat(
+            [F.batch_norm(part, None, None, w, b, training=True, eps=0.1) for part in x.chunk(2)]
+        ),
+        "x: [6, 3, 5, 4]",
+        shift=3,
+    ),
     *(
         Layer(
             f"layer_norm-{rows}-rows",
@@ -476,6 +485,22 @@ def test_batch_norm_keeps_running_statistics() -> None:
     interpreter = Interpreter(inference.graph, Precision.DOUBLE)
     fed = {name: {**values, **updates}[name] for name in interpreter.leaves}
     np.testing.assert_allclose(interpreter.run(fed).outputs["output"], expected, rtol=1e-9)
+
+
+def test_ghost_batch_norm_keeps_the_mean_of_replicas_statistics() -> None:
+    layer = Layer("bn", "x |> bn: ghost_batch_norm(3, momentum=0.3)", F.batch_norm, "x: [6, 2, 2]")
+    elaboration = elaborated(layer)
+    values = values_for(layer, elaboration)
+    replicas = [torch.nn.BatchNorm1d(2, momentum=0.3).double() for _ in range(3)]
+    for module, part in zip(replicas, torch.tensor(values["x"]).chunk(3), strict=True):
+        module.load_state_dict(
+            {name: torch.tensor(values[f"bn.{name}"]) for name in module.state_dict()}
+        )
+        module(part)
+    updates = Interpreter(elaboration.graph, Precision.DOUBLE).run(values).updates
+    for name in ("running_mean", "running_var", "num_batches_tracked"):
+        states = torch.stack([module.get_buffer(name).double() for module in replicas])
+        np.testing.assert_allclose(updates[f"bn.{name}"], states.mean(0).numpy(), rtol=1e-9)
 
 
 def test_a_variance_beside_a_large_mean_keeps_its_digits() -> None:

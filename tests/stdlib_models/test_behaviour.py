@@ -12,10 +12,10 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.elaborate.values import Static
-from meganeura_dsl.ir.graph import Array, continued
+from meganeura_dsl.ir.graph import Array, Graph, continued
 from meganeura_dsl.ir.initializers import KaimingUniform, Ones, Uniform, Zeros, sample
-from meganeura_dsl.ir.interpreter import Interpreter, Precision, evaluate, storage_type
-from meganeura_dsl.ir.ops import Conv, Input
+from meganeura_dsl.ir.interpreter import Interpreter, Precision, Results, evaluate, storage_type
+from meganeura_dsl.ir.ops import Conv, Input, Parameter
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.pipeline import (
@@ -166,6 +166,68 @@ def test_a_norm_over_one_element_is_refused_or_told() -> None:
     notes = model(text.format("1"), training=True).notes
     assert [note.code for note in notes] == ["N0002"]
     assert not model(text.format("2"), training=True).notes
+
+
+def trained(norm: str, x: Array, upstream: Array) -> tuple[Mapping[str, Array], ...]:
+    """The output of a norm and its gradients, and the next states."""
+    text = block("x: [n, 3, 2, 2]", f"x |> bn: {norm}")
+    elaboration = model(text, training=True, n=len(x))
+    build, graph = continued(elaboration.graph)
+    leaves = {
+        value.op.name: value
+        for value in graph.values
+        if isinstance(value.op, Input | Parameter) and "running" not in value.op.name
+    }
+    learned = {name: each for name, each in leaves.items() if each.type.dtype is DType.F32}
+    seed = build.add(Input("upstream", DType.F32, upstream.shape))
+    slopes = differentiate(build, graph.outputs["output"], tuple(learned.values()), seed)
+    results = {"output": graph.outputs["output"], **dict(zip(learned, slopes, strict=True))}
+    values = {
+        "x": x,
+        "upstream": upstream,
+        **{f"bn.{name}": noise(3, seed=3) for name in ("weight", "bias", "running_mean")},
+        "bn.running_var": np.ones(3),
+        "bn.num_batches_tracked": np.zeros((), np.int32),
+    }
+
+    def run(graph: Graph) -> Results:
+        interpreter = Interpreter(graph, Precision.DOUBLE)
+        return interpreter.run({name: values[name] for name in interpreter.leaves})
+
+    return run(build.graph(results)).outputs, run(elaboration.graph).updates
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_a_group_of_examples_is_a_batch_to_its_norm(groups: int) -> None:
+    x, upstream = 3 + noise(6, 3, 2, 2), noise(6, 3, 2, 2, seed=1)
+    norm = "(momentum=0.3, eps=0.1)"
+    found, states = trained(f"ghost_batch_norm({groups}, momentum=0.3, eps=0.1)", x, upstream)
+    parts = zip(np.split(x, groups), np.split(upstream, groups), strict=True)
+    outputs, updates = zip(*(trained(f"batch_norm{norm}", *part) for part in parts), strict=True)
+    for name in ("output", "x"):
+        wanted = np.concatenate([each[name] for each in outputs])
+        np.testing.assert_allclose(found[name], wanted, rtol=1e-9, atol=1e-12)
+    for name in ("bn.weight", "bn.bias"):
+        wanted = np.sum([each[name] for each in outputs], 0)
+        np.testing.assert_allclose(found[name], wanted, rtol=1e-9, atol=1e-12)
+    assert states.keys() == updates[0].keys()
+    for name, state in states.items():
+        wanted = np.mean([each[name] for each in updates], 0)
+        np.testing.assert_allclose(state, wanted, rtol=1e-9, err_msg=name)
+
+
+def test_groups_of_examples_divide_the_batch_in_training_alone() -> None:
+    text = block("x: [n, 3, 2, 2]", "x |> bn: ghost_batch_norm(2)")
+    plain = block("x: [n, 3, 2, 2]", "x |> bn: batch_norm")
+    alone = model(text, n=1)
+    values = {"x": noise(1, 3, 2, 2)}
+    np.testing.assert_array_equal(output(alone, values), output(model(plain, n=1), values))
+    with pytest.raises(ProblemError) as refused:
+        model(text, n=5, training=True)
+    assert refused.value.problem.code == "E0311"
+    with pytest.raises(ProblemError) as refused:
+        model(text.replace(", 2, 2]", "]"), n=2, training=True)
+    assert refused.value.problem.code == "E0314"
 
 
 def test_resnet_on_32_pixels_normalises_over_the_batch_alone() -> None:
