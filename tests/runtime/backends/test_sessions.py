@@ -84,6 +84,18 @@ def test_outputs_have_names_types_and_lengths(open_session: Open) -> None:
     assert outputs["large"].tolist() == [False, True, True]
 
 
+def test_a_step_follows_only_outputs_of_the_types_of_its_inputs(open_session: Open) -> None:
+    session, rate = started(open_session), fed(1)["rate"]
+    for feeds, links, said in (
+        ({"rate": rate}, {"x": "loss"}, r"`x` is f32\[3\], not"),
+        ({"x": rate}, {"rate": "large"}, r"`rate` is f32\[3\], not"),
+        ({"x": rate}, {}, "no value was fed for `rate`"),
+    ):
+        session.step(fed(1))
+        with pytest.raises(FeedError, match=said):
+            session.follow(feeds, links)
+
+
 def test_run_and_outputs_are_a_step_in_two_halves(open_session: Open) -> None:
     session = started(open_session)
     with pytest.raises(SessionError, match="no step has run"):

@@ -68,6 +68,8 @@ class TestAdapter:
     def test_a_device_that_is_not_there(self) -> None:
         with pytest.raises(DeviceError, match="there is no adapter 99; there are: wgpu:0: "):
             open_device("wgpu:99")
+        with pytest.raises(DeviceError, match="there is no adapter"):
+            open_device(f"wgpu:{len(list_devices())}")
         with pytest.raises(DeviceError, match="`cuda` is no device"):
             open_device("cuda")
 
@@ -107,6 +109,31 @@ class TestAdapter:
         np.testing.assert_array_equal(device.read(Range(second, 32, 16)).view(np.float32), doubled)
         device.free(first)
         device.free(second)
+
+    @pytest.mark.parametrize(
+        ("count", "parts"),
+        [(63, [63]), (64, [16, 48]), (80, [16, 64]), (81, [16, 32, 33])],
+    )
+    def test_each_part_is_twice_as_long_as_the_one_before(
+        self, count: int, parts: list[int], device: Device, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And there are none where the device has something to do, or somebody looks on."""
+        buffers = [device.allocate(32) for _ in range(2)]
+        launch = device.launch(DOUBLE, [Range(each, 0, 16) for each in buffers], (1, 1, 1))
+        kernels: list[int] = []
+        record = devices.wgpu_native.record
+        monkeypatch.setattr(
+            devices.wgpu_native,
+            "record",
+            lambda compute, commands: (kernels.append(len(commands)), record(compute, commands)),
+        )
+        for is_busy, expected in ((False, parts), (True, [count])):
+            monkeypatch.setattr(Device, "is_busy", property(lambda _, busy=is_busy: busy))
+            kernels.clear()
+            device.submit([launch] * count)
+            assert kernels == expected
+        for buffer in buffers:
+            device.free(buffer)
 
     def test_memory_begins_as_zeros(self, device: Device) -> None:
         buffer = device.allocate(1024)
