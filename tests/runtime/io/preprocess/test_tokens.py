@@ -22,6 +22,7 @@ from meganeura_runtime.io.preprocess.tokens import (
 
 TEXT = "The quick brown fox — jumps über the lazy dog. 犬と狐 🦊🐶"
 CONFIG = "generation_config.json"
+UNKNOWN = "?"
 
 
 def written(folder: Path) -> Path:
@@ -69,6 +70,17 @@ def test_a_file_gives_the_tokens_that_its_library_gives(tmp_path: Path) -> None:
     end = Library.from_file(str(path)).token_to_id("<end>")
     within = [*tokens[:3], end, *tokens[3:], end]
     assert streamed(tokenizer, within) == [*pieces[:3], "", *pieces[3:-1], "", pieces[-1]]
+
+
+def test_a_token_without_text_leaves_what_follows_as_it_is(tmp_path: Path) -> None:
+    """A space is left out at the beginning of a text alone."""
+    made = Library(models.WordLevel({"\u2581a": 0, "\u2581b": 1, UNKNOWN: 2}, unk_token=UNKNOWN))
+    made.decoder = decoders.Metaspace()
+    made.add_special_tokens(["<end>"])
+    made.save(str(tmp_path / "tokenizer.json"))
+    end = made.token_to_id("<end>")
+    assert end is not None
+    assert streamed(FileTokenizer(tmp_path / "tokenizer.json"), [0, end, 1]) == ["a", "", " b", ""]
 
 
 @pytest.mark.parametrize("kind", ["bytes", "file"])
