@@ -176,7 +176,7 @@ def require_once(
     twice = next((each for each in names[:count] if each in arguments.named), None)
     if twice is None and count <= len(names):
         return
-    over = counted(max(0, count - len(names)), "argument")
+    over = counted(count - len(names), "argument")
     fault = f"got {over} too many" if twice is None else f"got `{twice}` twice"
     raise ProblemError(
         WrongArguments(inner.location(span), name, fault, signature(name, parameters))

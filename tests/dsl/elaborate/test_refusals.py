@@ -413,6 +413,32 @@ def test_a_program_is_refused_in_words(refusal: Refusal) -> None:
     assert report.label.text.split("\n")[0] == refusal.label
 
 
+@pytest.mark.parametrize(
+    ("expected", "fine"),
+    [
+        ("1 param", False),
+        ("2 params", True),
+        ("3 params", False),
+        ("6 weights", True),
+        ("1 weight", False),
+        ("1 state", True),
+        ("2 states", False),
+        ("2 params, 6 weights, 1 state", True),
+        ("2 params, 6 weights, 2 states", False),
+    ],
+)
+def test_what_a_model_has_is_counted(expected: str, *, fine: bool) -> None:
+    text = """\
+block f()(x: [n, 2]) -> [n, 2]:
+  state s: [3] = 0.0
+  update s = s + sum(x)
+  return x |> fc: linear(2)
+model m = f()
+expect m has """
+    result = pipeline.check(Source("example.mgn", f"{text}{expected}\n"), lambda _: None)
+    assert [each.code for each in result.reports] == ([] if fine else ["E0401"])
+
+
 def test_the_index_of_a_loop_is_no_size_that_a_caller_calls_so() -> None:
     """Otherwise `i < j` in the loop and `i >= 5` of the caller would show that `y[4]` is there."""
     text = """\
