@@ -25,7 +25,8 @@ def example_of(graph: Graph, seed: int = 0) -> Example:
     """Random numbers, the same each time; integers that pick something do pick something.
 
     What is kept is positive, as variances have to be, and a learning rate is 0, so that however
-    many steps are made all numbers stay finite.
+    many steps are made all numbers stay finite. None is near 0: Adam divides by the roots of second
+    moments, and of a hundred million normal numbers some are 0.
     """
     generator = np.random.default_rng(seed)
     bounds = leaf_bounds(expand_fused(graph))
@@ -37,12 +38,17 @@ def example_of(graph: Graph, seed: int = 0) -> Example:
             continue
         found = _numbers(generator, leaf, bounds.get(leaf.name))
         if leaf.is_persistent:
-            persistent[leaf.name] = np.abs(found) * found.dtype.type(
-                0.1 if leaf.dtype.is_float else 1
-            )
+            persistent[leaf.name] = _kept(found)
         else:
             feeds[leaf.name] = np.zeros_like(found) if leaf.name == LEARNING_RATE else found
     return Example(persistent, feeds)
+
+
+def _kept(found: Array) -> Array:
+    if not np.issubdtype(found.dtype, np.floating):
+        return np.abs(found)
+    least, scale = map(found.dtype.type, (0.01, 0.1))
+    return least + np.abs(found) * scale
 
 
 def _numbers(generator: np.random.Generator, leaf: Leaf, bound: Bound | None) -> Array:

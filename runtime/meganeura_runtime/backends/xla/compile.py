@@ -27,6 +27,7 @@ from meganeura_runtime.backends.xla.compiler_options import (
 from meganeura_runtime.backends.xla.cudnn import create_handles
 from meganeura_runtime.backends.xla.element_types import jax_type
 from meganeura_runtime.backends.xla.failures import explained
+from meganeura_runtime.backends.xla.finished_products import with_finished_products
 from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention, is_taken
 from meganeura_runtime.backends.xla.joined_rows import with_joined_rows
 from meganeura_runtime.backends.xla.layouts import columns_first, layout_of
@@ -58,6 +59,8 @@ class Program:
         """The program of any graph; raises `ProblemError` for an op that is not supported."""
         if precision is ComputePrecision.BF16 and placement.platform != "cpu":
             graph = fuse_attention(graph, CUDNN, is_taken)
+            if not graph.updates:
+                graph = with_finished_products(graph)
         if precision is not ComputePrecision.BF16:
             graph = with_kept_weights(graph)
         graph = _lowered(graph)

@@ -115,7 +115,8 @@ class XlaDevice(OpenDevice):
 
     def program(self, graph: Graph) -> Program:
         """A graph for this device; raises `LimitError` for an array that a GPU cannot count."""
+        found = Program.of(graph, self.precision, self.placement or OneDevice(self.device))
         if self.device.platform != "cpu":
             devices = 1 if self.placement is None else self.placement.mesh.size
-            require_countable(graph, devices)
-        return Program.of(graph, self.precision, self.placement or OneDevice(self.device))
+            require_countable(found.graph, self.precision, devices)
+        return found

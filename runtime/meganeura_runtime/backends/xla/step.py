@@ -30,6 +30,7 @@ from meganeura_runtime.backends.xla.lowering.attention import attention
 from meganeura_runtime.backends.xla.lowering.table import (
     COMPUTES,
     CONTRACTIONS,
+    FINISHED,
     FUSED,
     MOVES,
     Lowered,
@@ -221,8 +222,9 @@ def _lowered(
     found: Lowered
     if kind in MOVES:
         found = MOVES[kind](op, *_alike(operands, numerics.stored[value.id]))
-    elif kind in CONTRACTIONS:
-        found = CONTRACTIONS[kind](op, numerics.arithmetic(value), *operands)
+    elif kind in CONTRACTIONS or kind in FINISHED:
+        function = CONTRACTIONS.get(kind) or FINISHED[kind]
+        found = function(op, numerics.arithmetic(value), *operands)
     else:
         table = next(each for each in (lowerings, FUSED, COMPUTES) if kind in each)
         found = table[kind](op, *map(widened, operands))

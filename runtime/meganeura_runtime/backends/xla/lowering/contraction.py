@@ -8,7 +8,7 @@ from math import prod
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import lax, nn
 
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, MatMul
@@ -17,6 +17,7 @@ from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.xla.element_types import NARROW
+from meganeura_runtime.backends.xla.product_ops import LibraryMatMul
 
 ALIGNMENT, LONG = 8, 4096
 """Elements that a row is a multiple of, if there are so many."""
@@ -72,6 +73,20 @@ def mat_mul(op: MatMul, by: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array
         # XLA would add what is added to its part within the product, and copy that part.
         product = lax.optimization_barrier(product)
     return lax.slice(product, (0,) * len(shape), shape, (1,) * len(shape))
+
+
+def library_mat_mul(
+    op: LibraryMatMul, by: Arithmetic, a: jax.Array, b: jax.Array, bias: jax.Array
+) -> jax.Array:
+    """The approximate gelu of a product and its bias, in a form that XLA gives to cuBLASLt.
+
+    That computes all of it in float32, so the steps between are in the type of the result.
+    """
+    rows = lax.reshape(a, (prod(a.shape[:-1]), a.shape[-1]))
+    found = mat_mul(op.whole.product, by, rows, b)
+    bias = lax.convert_element_type(bias, by.result)
+    found = nn.gelu(found + lax.broadcast_in_dim(bias, found.shape, (1,)), approximate=True)
+    return lax.reshape(found, (*a.shape[:-1], found.shape[-1]))
 
 
 def is_cut(of: TensorType) -> bool:

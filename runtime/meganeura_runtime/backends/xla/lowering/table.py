@@ -53,6 +53,7 @@ from meganeura_runtime.backends.xla.lowering import (
     pool,
     reduction,
 )
+from meganeura_runtime.backends.xla.product_ops import LibraryMatMul
 
 Lowered = jax.Array | tuple[jax.Array, ...]
 Lowering = Callable[..., Lowered]
@@ -82,6 +83,9 @@ CONTRACTIONS: Mapping[type[Op], Lowering] = {
     ConvWeightGradient: contraction.conv_weight_gradient,
 }
 """Ops that also take an `Arithmetic`, which says what they compute in."""
+
+FINISHED: Mapping[type[Op], Lowering] = {LibraryMatMul: contraction.library_mat_mul}
+"""Such ops that only graphs for XLA contain."""
 
 
 def _plain(function: Callable[..., jax.Array]) -> Lowering:

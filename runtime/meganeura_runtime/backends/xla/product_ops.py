@@ -1,0 +1,33 @@
+"""Products that a library finishes, in an op that only graphs for XLA contain."""
+
+from collections.abc import Sequence
+
+from meganeura_dsl.ir.graph import Array, Op
+from meganeura_dsl.ir.ops.fused.contraction import FusedMatMul
+from meganeura_dsl.ir.traits import ElementCost, Operands
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.startup.deferred_dataclass import dataclass
+from meganeura_dsl.symbolic.assumptions import Facts
+
+
+@dataclass(frozen=True)
+class LibraryMatMul(Op):
+    """The result of `whole` without a residual, rounded once."""
+
+    operands = Operands(("a", "b", "bias"))
+    traits = FusedMatMul.traits
+    element_cost = ElementCost.LOAD
+
+    whole: FusedMatMul
+
+    def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
+        """The type of the product."""
+        return self.whole.infer(facts, *operands)
+
+    def evaluate(self, *operands: Array) -> Array:
+        """What the reference gives."""
+        return self.whole.evaluate(*operands)
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        """Those of the product."""
+        return self.whole.flops(operands, result)
