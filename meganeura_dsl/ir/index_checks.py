@@ -176,9 +176,7 @@ def _checked(graph: Graph, bounds: Mapping[str, Bound], given: Mapping[str, Rang
             largest += zip(loop.checks, over, strict=True)
     compared = _exempt_values(graph)
     for use in uses:
-        ids, count = values[use.ids.id], _number(use.count, {})
-        if count is None:
-            raise ValueError(f"the size {show(use.count)} has no number")
+        ids, count = values[use.ids.id], concrete(use.count)
         exempt = compared.get(use.ids.id, ()) if isinstance(use.user.op, Compare) else ()
         with build.at(use.user.origin):
             check = Check(0, ids.type.dtype, count, location_of(use.user.origin))
@@ -250,9 +248,9 @@ def _unproved(graph: Graph, bounds: Mapping[str, Bound], ranges: Ranges) -> Iter
     picked = _picked(graph)
     seen: dict[tuple[int, int], Use] = {}
     for use in _uses(graph):
-        count, ids = _number(use.count, {}), _whole(use.ids)
+        count, ids = concrete(use.count), _whole(use.ids)
         leaf = _source(ids).op
-        if count is None or (isinstance(leaf, Leaf) and leaf.name in bounds):
+        if isinstance(leaf, Leaf) and leaf.name in bounds:
             continue
         is_compared = isinstance(use.user.op, Compare)
         if is_compared and (use.user.id not in picked or not _depends(ids)):

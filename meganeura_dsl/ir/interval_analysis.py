@@ -130,7 +130,7 @@ def _of_operands(value: Value, known: list[Range | None]) -> Range | None:
         case _:
             needed = known
     ranges = [each for each in needed if each is not None]
-    if not ranges or len(ranges) < len(needed):
+    if len(ranges) < len(needed):
         return _of_bounds(value, known)
     match value.op:
         case Cast(dtype=dtype):

@@ -217,7 +217,7 @@ def _judge(hint: object) -> Callable[[Attribute], bool]:
     """Whether an attribute has a type that its field may have; a bool is no number."""
     parts = get_args(hint)
     if get_origin(hint) is Literal:
-        return lambda value: isinstance(value, str) and value in parts
+        return lambda value: value in parts
     if get_origin(hint) is tuple:
         inner = _judge(parts[0])
         return lambda value: isinstance(value, tuple) and all(map(inner, value))

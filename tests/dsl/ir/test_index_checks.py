@@ -1,6 +1,7 @@
 """Indices of a graph: which are proved, which come from outside, and which a step looks at."""
 
 from collections.abc import Callable
+from math import inf, nan
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,13 @@ import pytest
 from meganeura_dsl import pipeline
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Builder, Graph, Value
-from meganeura_dsl.ir.index_checks import Bound, Check, checks_of, leaf_bounds, with_checks
+from meganeura_dsl.ir.index_checks import Bound, Check, all_of, checks_of, leaf_bounds, with_checks
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.interval_analysis import Range, ranges_of
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.resources import standard_model_names
+from meganeura_dsl.symbolic.size import dim
 
 PROGRAM = """\
 block Pick()(table: [7, 3], id: i32[4], any_: i32[4], mask: bool[4]) -> [4, 3]:
@@ -49,6 +51,8 @@ PROVED = (
     "gather(table, cummax(iota(4), 0)) + gather(table, i32(round(f32(iota(4)))))",
     "roll(table, 0, any_[0])[:4]",
     "where(insert_axis(iota(4) - 1, 1, 3) == iota(3), table[:4], 0)",
+    "insert_axis(sum(where(insert_axis(iota(4) - 1, 1, 3) == iota(3), table[:4], 0), 1), 1, 3)",
+    "insert_axis(sum(where(table[:4] == f32(insert_axis(iota(3), 0, 4)), table[:4], 0), 1), 1, 3)",
 )
 """What needs no check. An input that is an index itself is looked at where it comes from."""
 
@@ -144,6 +148,32 @@ def test_an_index_of_a_round_is_looked_at_in_all_rounds(
             evaluate(checked, feeds)
 
 
+@pytest.mark.parametrize(
+    ("known", "picked"),
+    [("minimum(maximum(k, 0), 6)", "q"), ("minimum(maximum(ids, 0), 6)", "q[:, t]")],
+)
+def test_what_is_known_before_a_loop_is_known_in_its_rounds(
+    known: str, picked: str, tmp_path: Path
+) -> None:
+    text = ROUNDS.replace("  p = k\n", f"  q = {known}\n  p = k\n").format(picked=picked)
+    (tmp_path / "pick.mgn").write_text(text)
+    graph = pipeline.elaborate_model(pipeline.load(str(tmp_path / "pick.mgn"))).graph
+    assert with_checks(graph) is graph
+
+
+def test_several_indices_of_a_round_are_looked_at_each(tmp_path: Path) -> None:
+    text = ROUNDS.format(picked="p) + gather(table[:6], p - k) + gather(table, ids[:, t]")
+    (tmp_path / "pick.mgn").write_text(text)
+    checked = with_checks(pipeline.elaborate_model(pipeline.load(str(tmp_path / "pick.mgn"))).graph)
+    ids = np.arange(20, dtype=np.int32).reshape(4, 5) % 4
+    feeds = {"table": np.zeros((7, 3), np.float32), "ids": ids, "k": np.full(4, 2, np.int32)}
+    found = evaluate(checked, feeds).outputs
+    largest = {check.count: [] for check in checks_of(checked).values()}
+    for name, check in checks_of(checked).items():
+        largest[check.count].append(int(found[name]))
+    assert {count: sorted(each) for count, each in largest.items()} == {6: [4], 7: [3, 6]}
+
+
 @pytest.mark.parametrize("start", ["iota(4)", "0 * iota(4)", "k"])
 @pytest.mark.parametrize("next_", ["p + 1", "p - 1", "2 * p + 1"])
 def test_what_a_round_makes_of_a_known_start_is_looked_at(
@@ -229,6 +259,50 @@ def test_a_table_does_not_take_what_a_loss_leaves_out() -> None:
     assert leaf_bounds(build.graph({**label, "row": row})) == {"ids": Bound(3)}
 
 
+def test_two_bounds_leave_what_satisfies_both() -> None:
+    wide = Bound(9, frozenset({-1, -2}), "v = 9", "a.mgn:1")
+    narrow = Bound(5, frozenset({-2, -3}), "w = 5", "a.mgn:2")
+    for found in (wide.narrowed(narrow), narrow.narrowed(wide)):
+        assert found == Bound(5, frozenset({-2}))
+        assert (found.shown, found.location) == ("w = 5", "a.mgn:2")
+    merged = all_of({"a": wide, "b": wide}, {"b": narrow, "c": narrow})
+    assert merged == {"a": wide, "b": Bound(5, frozenset({-2})), "c": narrow}
+
+
+def test_a_size_that_is_left_open_bounds_what_it_is_given() -> None:
+    build = Builder()
+    table = build.add(ops.Input("table", DType.F32, (2 * dim("v"), 2)))
+    ids = build.add(ops.Input("ids", DType.I32, (3,)))
+    graph = build.graph({"row": build.add(ops.Gather(0), table, ids)})
+    assert leaf_bounds(graph) == {}
+    assert leaf_bounds(graph, {"w": 3}) == {}
+    (bound,) = leaf_bounds(graph, {"v": 3}).values()
+    assert (bound.count, bound.shown) == (6, "2*v = 6")
+
+
+def test_unsigned_indices_are_looked_at_as_they_are() -> None:
+    build = Builder()
+    words = build.add(ops.Input("words", DType.U32, (4,)))
+    table = build.add(ops.Input("table", DType.F32, (9, 2)))
+    ids = build.add(ops.Add(), words, full(build, words.type, 3))
+    updates = {
+        name: build.add(op, build.add(ops.Parameter(name, DType.F32, (4, 2), "state")))
+        for name, op in (("one", ops.Neg()), ("two", ops.Exp()))
+    }
+    graph = build.graph({"row": build.add(ops.Gather(0), table, ids)}, updates)
+    checked = with_checks(graph)
+    assert list(checked.updates) == ["one", "two"]
+    ((output, check),) = checks_of(checked).items()
+    assert (check.dtype, check.count) == (DType.U32, 9)
+    feeds = {"table": np.zeros((9, 2), np.float32), "words": np.array([5, 0, 1, 4], np.uint32)}
+    feeds |= {name: np.zeros((4, 2), np.float32) for name in updates}
+    found = evaluate(checked, feeds)
+    assert int(found.outputs[output]) == 8
+    assert {name: float(each[0, 0]) for name, each in found.updates.items()} == {
+        "one": 0, "two": 1,
+    }  # fmt: skip
+
+
 # --- ranges hold what the reference computes -----------------------------------------------------
 
 SIX = TensorType(DType.I32, (6,))
@@ -296,6 +370,27 @@ def test_a_result_that_could_wrap_may_be_any() -> None:
     large = full(build, SIX, 1 << 30)
     total = build.add(ops.Add(), large, large)
     assert total.id not in ranges_of(build.graph({"total": total}), {})
+
+
+def test_unsigned_numbers_reach_further_and_not_below_zero() -> None:
+    build = Builder()
+    word = TensorType(DType.U32, (6,))
+    large, one = full(build, word, (1 << 32) - 2), full(build, word, 1)
+    found = [build.add(ops.Add(), large, one), build.add(ops.Add(), large, large)]
+    found.append(build.add(ops.Sub(), one, large))
+    ranges = ranges_of(build.graph({str(each.id): each for each in found}), {})
+    assert [ranges.get(each.id) for each in found] == [
+        Range((1 << 32) - 1, (1 << 32) - 1),
+        None,
+        None,
+    ]
+
+
+def test_a_number_that_is_not_finite_has_no_range() -> None:
+    build = Builder()
+    numbers = [build.add(ops.Constant(each, DType.F32)) for each in (inf, -inf, nan, 1.5)]
+    ranges = ranges_of(build.graph({str(each.id): each for each in numbers}), {})
+    assert [ranges.get(each.id) for each in numbers] == [None, None, None, Range(1, 2)]
 
 
 def test_padding_adds_zeros() -> None:

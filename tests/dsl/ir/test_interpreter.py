@@ -67,6 +67,10 @@ def test_an_interpreter_runs_again_and_again() -> None:
             "does not read `wieght`; it has `weight`",
         ),
         (
+            {"x": singles(1, 2, 3), "weight": singles(1, 2, 3), "q": singles(1)},
+            "does not read `q`$",
+        ),
+        (
             {"x": singles(1, 2, 3), "weight": singles(1, 2)},
             r"`weight` is f32\[3\], but float32\[2\] was fed",
         ),
@@ -79,7 +83,7 @@ def test_an_interpreter_runs_again_and_again() -> None:
             r"`x` is f32\[3\], but float64\[3\] was fed",
         ),
     ],
-    ids=["missing", "unknown", "shape", "integers", "doubles"],
+    ids=["missing", "unknown", "unlike any", "shape", "integers", "doubles"],
 )
 def test_feeds_must_fit(feeds: dict[str, Array], words: str) -> None:
     with pytest.raises(FeedError, match=words):

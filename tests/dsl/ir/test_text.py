@@ -171,7 +171,12 @@ def test_empty_lines_and_comments_are_skipped() -> None:
         ("Conv(", "Convolve(", "line 3: there is no op `Convolve`"),
         ("%2 = Conv", "%5 = Conv", "line 3: the next value is %2"),
         ("Conv(%0, %1", "Conv(%0, %7", "line 3: %7 is not defined above"),
+        ("Conv(%0, %1", "Conv(%0, %2", "line 3: %2 is not defined above"),
         ("= %3\n", "= %9\n", "line 6: %9 is not defined above"),
+        ("= %3\n", "= %5\n", "line 6: %5 is not defined above"),
+        ('kind="param"', 'kind="other"', "line 2: `kind` is a text that it cannot be"),
+        ('kind="param"', "kind=7", "line 2: `kind` is 7, which it cannot be"),
+        ("f32[n, 3, h]\n", "f32[n, n**65, h]\n", "line 1: 65 is too high a power for a size"),
         (", groups=1", "", "line 3: `Conv` has the attributes stride, padding, dilation, groups"),
         (
             "dilation=[1], groups=1",
@@ -183,6 +188,8 @@ def test_empty_lines_and_comments_are_skipped() -> None:
         *(
             ("f32[n, 3, h]\n", f"f32[n, {size}, h]\n", f"line 1: {words} for a graph")
             for size, words in (
+                (f"{2**64 + 1}", "a number is too large"),
+                (f"{2**32} * {2**32} + 1", "a number is too large"),
                 ("9999999999 * 9999999999", "a number is too large"),
                 ("9999999999 * 9999999999 // 9999999999", "a number is too large"),
                 (" * ".join("n" * 500), "a size is too long"),
@@ -199,6 +206,16 @@ def test_what_cannot_be_read_says_its_line(old: str, new: str, words: str) -> No
     assert old in TEXT
     with pytest.raises(GraphTextError, match=words):
         parse_graph(TEXT.replace(old, new, 1), OPS)
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [(str(2**64), 2**64), (f"-{2**64}", -(2**64)), ("n**3", dim("n") * dim("n") * dim("n")),
+     ("n**64", dim("n") ** 64), ("(n + 1)**2", dim("n") ** 2 + 2 * dim("n") + 1)],
+)  # fmt: skip
+def test_the_largest_numbers_and_powers_are_read(written: str, size: Size) -> None:
+    text = f'%0 = Input(name="x", dtype=f32, shape=[{written}]) : f32[{written}]\n'
+    assert parse_graph(text, OPS).values[0].type.shape == (size,)
 
 
 SCANNED = """\
@@ -218,6 +235,12 @@ def test_a_body_stands_above_the_ops_that_have_it() -> None:
     graph = parse_graph(SCANNED, OPS)
     verify(graph)
     assert format_graph(graph) == SCANNED
+    lines = SCANNED.splitlines()
+    for count in range(len(lines)):
+        values = [line for line in lines[:count] if line.startswith("%")]
+        assert len(parse_graph("\n".join(lines[:count]), OPS).values) == len(values)
+    with pytest.raises(GraphTextError, match="line 7: @1 is not defined above"):
+        parse_graph(SCANNED.replace("body=@0", "body=@1"), OPS)
     first, second = (value.op.bodies[0] for value in graph.values[1:])
     assert first == second
 

@@ -1,6 +1,6 @@
 """Tensor types."""
 
-from meganeura_dsl.ir.types import DType, TensorType, free_sizes
+from meganeura_dsl.ir.types import DType, TensorType, example_sizes, free_sizes
 from meganeura_dsl.symbolic.size import dim
 
 n, h = dim("n"), dim("h")
@@ -42,3 +42,9 @@ def test_sizes_left_open_are_named_once_whatever_they_stand_in() -> None:
     assert free_sizes(types[:1]) == ["n"]
     assert free_sizes([TensorType(DType.F32, (n * h,))]) == ["h", "n"]
     assert free_sizes([TensorType(DType.F32, (4,))]) == []
+
+
+def test_the_first_axes_count_examples_and_others_are_lengths() -> None:
+    n, h = dim("n"), dim("h")
+    types = [TensorType(DType.F32, shape) for shape in ((), (n, h), (n, 2 * h, 7), (3, dim("w")))]
+    assert example_sizes(types) == {"n": 1, "h": 32, "w": 32}

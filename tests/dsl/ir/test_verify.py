@@ -36,6 +36,10 @@ def ill_typed(graph: Graph) -> Graph:
     return with_value(graph, 2, wrong)
 
 
+def of_another_element_type(graph: Graph) -> Graph:
+    return with_value(graph, 2, replace(graph.values[2], type=TensorType(DType.I32, (3,))))
+
+
 def refused(graph: Graph) -> Graph:
     x, weight, *_ = graph.values
     wider = replace(weight, type=TensorType(DType.F32, (5,)), op=replace(weight.op, shape=(5,)))
@@ -90,6 +94,7 @@ def ill_typed_update(graph: Graph) -> Graph:
 
 BROKEN: dict[Callable[[Graph], Graph], str] = {
     ill_typed: r"%2 = Add of layer\.0 is marked f32\[5\], but its op gives f32\[3\]",
+    of_another_element_type: r"%2 = Add of layer\.0 is marked i32\[3\], but its op gives f32\[3\]",
     refused: r"%2 = Add of layer\.0 is ill typed: .*one shape",
     out_of_order: "%2 = Add of layer.0 reads %1 = Parameter, which does not come before",
     twice: "%4 = Sum comes after %4 = Sum",

@@ -101,7 +101,7 @@ class Slice(Op):
         return (build.add(Pad(self.start, high, interior), cotangent),)
 
     def bytes_read(self, operand: TensorType, result: TensorType) -> int:
-        return min(size_in_bytes(operand), size_in_bytes(result))
+        return size_in_bytes(result)
 
 
 @dataclass(frozen=True)
