@@ -197,8 +197,12 @@ class Expressions(ABC):
         """The condition of a clause of a block's `where`.
 
         In a proof for every configuration, nothing is known of a real: a clause about one says
-        nothing there, and each model is held to it.
+        nothing there, and each model is held to it. Beside `and` it says nothing alone.
         """
+        if isinstance(clause, ast.Binary) and clause.operator == "and":
+            left = self.stated(clause.left, frame, block)
+            right = self.stated(clause.right, frame, block)
+            return static_arithmetic.connect("and", left, right)
         try:
             return self.condition(clause, frame)
         except OpenNumberError:

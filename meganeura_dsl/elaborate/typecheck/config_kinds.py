@@ -142,16 +142,32 @@ def with_open_numbers(inner: Frame, block: ast.Block) -> Frame:
     """In a proof, the frame of a block's `where`, where a real that was given a symbol is open.
 
     A parameter without a kind is taken for a size there, and each model may give it a number that
-    is none: `block Drop(p)(x: [n, d]) = x |> dropout(p)`.
+    is none: `block Drop(p)(x: [n, d]) = x |> dropout(p)`. What is computed from such a parameter,
+    or is the size of an axis too, stays a size.
     """
     if not inner.state.generic or not block.where:
         return inner
+    *_, outermost = inner.enclosing() if inner.parent is not None else (inner,)
+    without_kind = _without_kind(outermost.declaration)
     given = {
         each.name: Unknown.NUMBER
         for each in block.parameters
-        if _is_real(each) and isinstance(inner.names[each.name], Dim)
+        if _is_real(each) and inner.names[each.name] in without_kind
     }
     return replace(inner, names={**inner.names, **given}) if given else inner
+
+
+def _without_kind(declaration: ast.Node | None) -> list[Evaluated]:
+    """What parameters of a block without a kind are in its proof, but for sizes of its axes."""
+    if not isinstance(declaration, ast.Block):
+        return []
+    parts = (part for item in declaration.inputs for part in walk(item.type))
+    axes = {part.text for part in parts if isinstance(part, ast.Name)}
+    return [
+        dim(each.name)
+        for each in declaration.parameters
+        if each.kind is None and each.default is None and each.name not in axes
+    ]
 
 
 def is_about_open_real(clause: ast.Expression, frame: Frame, block: ast.Block) -> bool:

@@ -79,7 +79,7 @@ def _combine(operator: str, left: Evaluated, right: Evaluated) -> Static:
     if isinstance(left, Axes) or isinstance(right, Axes):
         return _combine_axes(operator, left, right)
     if operator in ("and", "or"):
-        return _connect(operator, _condition(left), _condition(right))
+        return connect(operator, _condition(left), _condition(right))
     if operator in COMPARISONS:
         return compare(operator, left, right)
     if isinstance(left, list) and isinstance(right, list) and operator == "+":
@@ -125,14 +125,17 @@ def compare(operator: str, left: Evaluated, right: Evaluated) -> Condition:
             return COMPARISONS[operator](left, right)
         return Compare(_comparison(operator), left, right)
     if isinstance(left, Unknown) or isinstance(right, Unknown):
+        other = right if isinstance(left, Unknown) else left
+        if not isinstance(other, Unknown) and not is_number(other) and not is_size(other):
+            raise KindError(f"something to compare with {describe(left)}", right)
         raise OpenNumberError("a choice depends on a number the configuration gives")
     if isinstance(left, OpenText) or isinstance(right, OpenText):
         if not all(isinstance(each, str | OpenText) for each in (left, right)):
             raise KindError(f"something to compare with {describe(left)}", right)
         raise UndecidableError("a choice depends on a text the configuration gives")
     if is_condition(left) and is_condition(right) and operator in ("==", "!="):
-        both = _connect(
-            "or", _connect("and", left, right), _connect("and", invert(left), invert(right))
+        both = connect(
+            "or", connect("and", left, right), connect("and", invert(left), invert(right))
         )
         return both if operator == "==" else invert(both)
     if isinstance(left, Dim) or isinstance(right, Dim):
@@ -163,7 +166,8 @@ def _condition(value: Evaluated) -> Condition:
     raise KindError("a condition", value)
 
 
-def _connect(operator: str, left: Condition, right: Condition) -> Condition:
+def connect(operator: str, left: Condition, right: Condition) -> Condition:
+    """`left and right` or `left or right`, without what is known to be true or false."""
     neutral = operator == "and"
     if isinstance(left, bool):
         return right if left is neutral else left
@@ -183,7 +187,7 @@ def _combine_axes(operator: str, left: Evaluated, right: Evaluated) -> Static:
         differs = operator == "!=" and isinstance(left, Axes) and isinstance(right, Axes)
         total: Condition = not differs
         for result in results:
-            total = _connect("or" if differs else "and", total, _condition(result))
+            total = connect("or" if differs else "and", total, _condition(result))
         return total
     sizes = [result for result in results if is_size(result)]
     if len(sizes) != len(results):

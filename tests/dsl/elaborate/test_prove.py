@@ -579,3 +579,53 @@ def _spreads(pattern: ast.Pattern, rank: int) -> bool:
     assert [at for at, _, _ in placed] == [sum(taken[:number]) for number in range(len(taken))]
     assert sum(taken) == rank
     return True
+
+
+@pytest.mark.parametrize(
+    ("where", "call", "found"),
+    [
+        ("p < 1", "g(n + 5, 8)", ["E0311"]),
+        ("p < 1", "g(d, 8)", ["E0311"]),
+        ("p < 1", "g(k + 1, 8)", ["E0311"]),
+        ("p < 1", "g(1.5, 8)", ["E0311"]),
+        ("p < 1", "g(k, 8)", []),
+        ("p < 1 and c >= 8", "g(k, 1)", ["E0311"]),
+        ("c >= 8 and p < 1", "g(k, 1)", ["E0311"]),
+        ("c >= 8 and p < 1", "g(k, 8)", []),
+        ('p == "a"', "g(k, 8)", ["E0203"]),
+        ("p > [1] and c > 3", "g(k, 8)", ["E0203"]),
+        ("p > true", "g(k, 8)", ["E0203"]),
+    ],
+)
+def test_a_clause_about_a_real_says_nothing_but_of_that_real(
+    where: str, call: str, found: list[str]
+) -> None:
+    text = f"""\
+        block g(p: real, c: size)(x: [n, d]) -> [n, d]
+            where {where}:
+          return x * p * c
+        block U(k)(x: [n, d]) -> [n, d] = k * (x |> {call})
+        """
+    assert [code for code, _ in codes(text)] == found
+
+
+def test_what_stands_beside_a_real_is_known_in_the_body() -> None:
+    text = """\
+        block B(p: real)(x: [n, c]) -> [n, c // 2]
+            where c % 2 == 0 and p < 1:
+          y = rearrange(x, [n, 2 * m] -> [n, 2, m])
+          return sum(y, 1) * p
+        """
+    assert checked(text).proved == ("B",)
+
+
+def test_a_block_whose_clause_about_sizes_is_false_stands_for_none() -> None:
+    text = """\
+        block g(p: real, c: size)(x: [n, d]) -> [n, d]
+            where c >= 8 and p < 1:
+          return x * p * c
+        block H(f: block(p: real, c: size)(x: [n, d]) -> [n, d])(x: [n, d]) -> [n, d]:
+          return x |> f(0.5, 1)
+        block U()(x: [n, d]) -> [n, d] = x |> H(f=g)
+        """
+    assert [code for code, _ in codes(text)] == ["E0221"]
