@@ -214,8 +214,9 @@ class Session(Closing):
         then or once the outputs are read.
         """
         self.require_values()
+        inputs = feeds if isinstance(feeds, Uploaded) else self._fitting(feeds)
         self._last = None
-        self._last = self._run(feeds if isinstance(feeds, Uploaded) else self._fitting(feeds))
+        self._last = self._run(inputs)
         return self._last
 
     def follow(self, feeds: Mapping[str, Array], links: Mapping[str, str]) -> Outputs:

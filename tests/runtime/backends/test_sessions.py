@@ -96,6 +96,16 @@ def test_a_step_follows_only_outputs_of_the_types_of_its_inputs(open_session: Op
             session.follow(feeds, links)
 
 
+def test_inputs_that_are_refused_leave_the_last_step_as_it_was(open_session: Open) -> None:
+    session = started(open_session)
+    session.step(fed(1))
+    with pytest.raises(FeedError):
+        session.step({"x": fed(1)["x"]})
+    with pytest.raises(FeedError):
+        session.follow({"x": fed(1)["x"]}, {})
+    assert float(session.outputs()["loss"]) == 0
+
+
 def test_run_and_outputs_are_a_step_in_two_halves(open_session: Open) -> None:
     session = started(open_session)
     with pytest.raises(SessionError, match="no step has run"):

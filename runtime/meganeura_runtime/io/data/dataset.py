@@ -100,7 +100,8 @@ def match_held_out(
 ) -> StoredSplit:
     """Data that is held out as a whole; of data with splits only that of `test.`."""
     match = _Matcher(tensors, demand, path, span)
-    has_splits = any(name.startswith("test.") for name in tensors)
+    names = [demand.tensors.get(name, name) for name in demand.inputs]
+    has_splits = any(f"test.{name}" in tensors for name in names)
     test = match.split("test." if has_splits else "")
     if test.examples == 0:
         raise ProblemError(NothingHeldOut(span, path))

@@ -59,16 +59,20 @@ class WrongBatch(Problem, code="E0602", topic="data"):
     number: int
     given: int
     wanted: int
-    counter: str
+    counter: str | None
 
     def report(self) -> Report:
-        """Offer the size of the data's batches."""
+        """Offer the size of the data's batches, if the program has a size for it."""
+        if self.counter is None:
+            cure = Help("give batches of one example: no size of this program counts examples")
+        else:
+            cure = Help(
+                "make them equal, for example by the setting", f"{self.counter}={self.given}"
+            )
         return self.message(
             f"batch {self.number:,} of the data has {self.given:,} examples, and a step takes "
             f"{self.wanted:,}",
-            cure=Help(
-                "make them equal, for example by the setting", f"{self.counter}={self.given}"
-            ),
+            cure=cure,
         )
 
 

@@ -114,8 +114,7 @@ class StreamSplit(Split):
             if split.examples == wanted:
                 return split
             if not is_rest:
-                counter = demand.counter or "batch"
-                problem = WrongBatch(self._count, split.examples, wanted, counter)
+                problem = WrongBatch(self._count, split.examples, wanted, demand.counter)
                 raise ProblemError(problem)
         raise ProblemError(StreamEnded(self._count, -(-self.examples // demand.batch)))
 

@@ -179,6 +179,11 @@ def test_data_that_is_held_out_may_have_splits_of_its_own(prefix: str) -> None:
     assert isinstance(caught.value.problem, NothingHeldOut)
 
 
+def test_a_tensor_of_another_name_makes_no_split_of_data_that_is_held_out() -> None:
+    held = {"image": images(3), "label": labels(3), "test.other": labels(2)}
+    assert match_held_out(tensors(**held), IMAGES, PATH).examples == 3
+
+
 GRAPH = Demand({"x": f32(5, 2), "node": i32(BATCH)}, {"batch": 2}, whole=frozenset({"x"}))
 
 

@@ -147,7 +147,7 @@ def test_without_a_free_size_each_batch_is_one_example() -> None:
     demand = Demand({"x": TensorType(DType.F32, (3,))}, {})
     with pytest.raises(ProblemError) as caught:
         stream([{"x": np.zeros(6)}], demand).take(slice(0, 1))
-    assert caught.value.problem == WrongBatch(1, 2, 1, "batch")
+    assert caught.value.problem == WrongBatch(1, 2, 1, None)
 
 
 class Counted:
