@@ -76,6 +76,29 @@ def test_a_driver_that_fails_is_told_where_the_device_is_opened(
         require_device("wgpu:0")
 
 
+@pytest.mark.parametrize(
+    ("name", "infos", "reason"),
+    [
+        ("wgpu", [], "no adapter was found; install the vendor's GPU driver"),
+        ("wgpu:0", [], "no adapter was found"),
+        ("wgpu", [SOFTWARE], None),
+        ("wgpu:0", [SOFTWARE], None),
+        ("wgpu:1", [REAL, SOFTWARE], None),
+        ("wgpu:2", [REAL, SOFTWARE], "there is no adapter 2; there are: wgpu:0: a card"),
+        ("cpu", [], None),
+    ],
+)
+def test_an_adapter_is_required_before_it_is_opened(
+    name: str, infos: list[DeviceInfo], reason: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapters, "list_devices", lambda: tuple(infos))
+    if reason is None:
+        require_device(name)
+        return
+    with pytest.raises(DeviceError, match=reason):
+        require_device(name)
+
+
 # --- names ---------------------------------------------------------------------------------------
 
 

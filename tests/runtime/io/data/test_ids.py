@@ -9,8 +9,11 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.index_checks import Bound, Check, leaf_bounds
-from meganeura_dsl.ir.types import DType
-from meganeura_runtime.io.data.index_bounds import check_ids
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.size import dim
+from meganeura_runtime.io.data import dataset as datasets
+from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
+from meganeura_runtime.io.data.index_bounds import bounded, check_ids
 from meganeura_runtime.io.data.index_problems import (
     ComputedIndexOutside,
     IndexOutside,
@@ -105,6 +108,34 @@ def test_an_index_is_told_by_its_row_where_a_tensor_is_looked_at_in_pieces(
         problem = caught.value.problem
         assert isinstance(problem, IndexOutside)
         assert problem.index == index
+
+
+def fed(dataset: Dataset, bound: Bound) -> list[list[int]]:
+    """All indices of what is trained on and of what is held out."""
+    checked = bounded(dataset, {"y": bound}, None)
+    assert checked.test is not None
+    return [each.take(slice(0, 3))["y"].tolist() for each in (checked.train, checked.test)]
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("spoilt", ["train", "test"])
+def test_an_index_that_picks_nothing_is_refused_held_out_or_not(
+    spoilt: str, monkeypatch: pytest.MonkeyPatch, *, is_large: bool
+) -> None:
+    """What is large is looked at as it is fed, and all else before."""
+    if is_large:
+        monkeypatch.setattr(datasets, "READ_FIRST", 1)
+    path = Path("digits")
+    found = {f"{each}.y": [0, 4, 5 if each == spoilt else 2] for each in ("train", "test")}
+    stored = {name: stored_array(path, name, np.array(each)) for name, each in found.items()}
+    demand = Demand({"y": TensorType(DType.I32, (dim("batch"),))}, {"batch": 1})
+    dataset = match_data(stored, demand, path)
+    assert fed(dataset, Bound(6)) == list(found.values())
+    with pytest.raises(ProblemError) as caught:
+        _ = fed(dataset, Bound(5)) if is_large else bounded(dataset, {"y": Bound(5)}, None)
+    problem = caught.value.problem
+    assert isinstance(problem, IndexOutside)
+    assert (problem.name, problem.index, problem.value) == (f"{spoilt}.y", (2,), 5)
 
 
 @pytest.mark.parametrize(

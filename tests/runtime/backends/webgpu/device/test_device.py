@@ -1,12 +1,14 @@
 """Adapters: which one is opened and why, what errors say, and what the device promises."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
+from meganeura_runtime.backends.webgpu.device import adapters as adapter_lists
 from meganeura_runtime.backends.webgpu.device import device as devices
 from meganeura_runtime.backends.webgpu.device.adapters import DeviceInfo, list_devices, preference
 from meganeura_runtime.backends.webgpu.device.device import Device, Range, open_device
@@ -51,6 +53,30 @@ def test_without_wgpu_the_error_names_the_cpu(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "wgpu", None)
     with pytest.raises(DeviceError, match=r"wgpu cannot be loaded .* use the device `cpu`"):
         list_devices()
+
+
+@pytest.mark.parametrize("error", [ImportError, OSError, RuntimeError])
+def test_where_its_library_fails_the_error_names_the_cpu(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is missing, of another machine, or finds its declarations changed."""
+
+    def fail() -> None:
+        raise error("libwgpu_native.so")
+
+    monkeypatch.setattr(adapter_lists, "_found", list[DeviceInfo]())
+    monkeypatch.setattr(adapter_lists, "_load_library", fail)
+    with pytest.raises(DeviceError, match=r"cannot be loaded \(libwgpu_native\.so\); use .* `cpu`"):
+        list_devices()
+
+
+def test_another_version_of_wgpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapter_lists, "_found", list[DeviceInfo]())
+    for version in ((0, 31, 9), (0, 33, 0), (1, 32, 0)):
+        other = SimpleNamespace(version_info=version, __version__=".".join(map(str, version)))
+        monkeypatch.setitem(sys.modules, "wgpu", other)
+        with pytest.raises(DeviceError, match=r"wgpu [013.29]+ is installed, 0\.32 is needed"):
+            list_devices()
 
 
 @pytest.mark.adapter
