@@ -109,22 +109,22 @@ Evaluated = Static | Tensor | TensorList | Pattern | tuple[Tensor, ...]
 
 def is_size(value: Evaluated) -> TypeGuard[Size]:
     """Whether the value can be the size of an axis."""
-    return isinstance(value, int | Dim) and not isinstance(value, bool)
+    return isinstance(value, (int, Dim)) and not isinstance(value, bool)
 
 
 def is_number(value: Evaluated) -> TypeGuard[int | float | Dim | Unknown]:
     """Whether the value is a number, known or symbolic."""
-    return isinstance(value, int | float | Dim | Unknown) and not isinstance(value, bool)
+    return isinstance(value, (int, float, Dim, Unknown)) and not isinstance(value, bool)
 
 
 def is_condition(value: Evaluated) -> TypeGuard[Condition]:
     """Whether the value is true, false or a condition on sizes."""
-    return isinstance(value, bool | Compare | Flag | Not | And | Or)
+    return isinstance(value, (bool, Compare, Flag, Not, And, Or))
 
 
 def is_symbolic(value: Evaluated) -> TypeGuard[SymbolicCondition]:
     """Whether the value is a condition on sizes that is neither true nor false yet."""
-    return isinstance(value, Compare | Flag | Not | And | Or)
+    return isinstance(value, (Compare, Flag, Not, And, Or))
 
 
 def is_initializer(value: Evaluated) -> TypeGuard[Initializer]:
@@ -139,7 +139,7 @@ def is_tensor(value: Evaluated) -> TypeGuard[Tensor]:
 
 def is_static(value: Evaluated) -> TypeGuard[Static]:
     """Whether the value is known before any data is."""
-    return isinstance(value, Axes) or not isinstance(value, Value | TensorList | Pattern | tuple)
+    return isinstance(value, Axes) or not isinstance(value, (Value, TensorList, Pattern, tuple))
 
 
 def describe(value: Evaluated) -> str:

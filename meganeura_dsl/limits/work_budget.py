@@ -112,6 +112,12 @@ def apart(steps: int) -> Generator[None]:
         _CURRENT.reset(before)
 
 
+def steps_left() -> int | None:
+    """The steps that may still be taken; None without a budget."""
+    budget = _CURRENT.get()
+    return None if budget is None else budget.left
+
+
 def measured(action: Callable[[], _Result]) -> tuple[_Result, int]:
     """What an action gives and how many steps it takes, which are left to the caller to count."""
     outer = _CURRENT.get()

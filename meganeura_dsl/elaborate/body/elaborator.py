@@ -264,14 +264,15 @@ class Elaborator(Layers):
     ) -> Frame:
         """The frame of an application inside of another."""
         spend(APPLICATION)
-        chain = [declaration.name.text]
-        around: Frame | None = frame
+        depth, around = 0, frame
         while around is not None:
-            chain.append(around.name)
-            if around.declaration is declaration or len(chain) > DEEPEST:
-                raise ProblemError(RecursiveBlock(frame.location(span), tuple(reversed(chain))))
+            depth += 1
+            if around.declaration is declaration or depth >= DEEPEST:
+                names = [each.name for each in (frame, *frame.enclosing())][:depth]
+                chain = (*reversed(names), declaration.name.text)
+                raise ProblemError(RecursiveBlock(frame.location(span), chain))
             around = around.parent
-        frame.state.applied.enter(declaration, len(chain) - 1)
+        frame.state.applied.enter(declaration, depth)
         return Frame(
             frame.state, module, declaration.name.text, {}, path,
             parent=frame, call_span=span, declaration=declaration,
@@ -328,7 +329,7 @@ class Elaborator(Layers):
         self.require_blocks_fit(inner, block)
         match_inputs(inner, block, span, self.evaluate)
         fill_inputs(inner, block, self.evaluate)
-        check_where(inner, block, caller_location(inner, span), self.stated)
+        check_where(inner, block, lambda: caller_location(inner, span), self.stated)
 
     def assume_signature(self, inner: Frame, block: ast.Block) -> None:
         """Match inputs and configuration in symbols with the signature, and assume `where`."""

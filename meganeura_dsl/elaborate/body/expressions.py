@@ -547,6 +547,8 @@ def _require_divisor(node: ast.Binary, right: Evaluated, frame: Frame) -> None:
 
     Raises `UndecidableError` unless one that depends on the number of a symbol is 1 or more.
     """
+    if isinstance(right, int):
+        return
     sizes = [each for each in (right if isinstance(right, Axes) else (right,)) if is_size(each)]
     if frame.state.is_general(right):
         for size in sizes:

@@ -16,14 +16,12 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body import open_numbers
 from meganeura_dsl.elaborate.body.layer_templates import with_types
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable
-from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.postponed import Postponed
 from meganeura_dsl.elaborate.scope.scope import (
     Binding,
     ElaborationState,
     Frame,
     ProofPath,
-    UndecidableError,
 )
 from meganeura_dsl.elaborate.scope.summary import Summaries, SummarizedValue, Summary
 from meganeura_dsl.elaborate.scope.unused_values import walk
@@ -272,8 +270,11 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
             for name, info in summary.parameters
         ]
     )
-    if not all(info.kind == "cache" or _may_be_sized(info, inner) for _, info in parameters):
-        return None
+    sizing = inner.state.generalized
+    for _, info in parameters:
+        for size in info.type.shape if info.kind != "cache" else ():
+            if not isinstance(size, int) and not size.variables() <= sizing:
+                return None  # a size that the data decides
     shapes = frozenset([tuple([sized(size) for size in shape]) for shape in summary.shapes])
     if not all(is_countable(shape, inner.facts) for shape in shapes):
         return None
@@ -295,14 +296,6 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
     )
 
 
-def _may_be_sized(info: ParameterInfo, inner: Frame) -> bool:
-    """Whether no size of a parameter is one that the data decides."""
-    return all(
-        isinstance(size, int) or size.variables() <= inner.state.generalized
-        for size in info.type.shape
-    )
-
-
 def _numbers(
     postponed: Sequence[Postponed[Frame]], sizes: Mapping[str, Size], state: ElaborationState
 ) -> tuple[dict[str, Initializer], tuple[Postponed[Frame], ...]]:
@@ -314,11 +307,8 @@ def _numbers(
     left: list[Postponed[Frame]] = []
     for each in postponed:
         here = open_numbers.with_sizes(each, sizes, state)
-        try:
-            if each.parameter:
-                initials[each.parameter] = open_numbers.initializer_of(here)
-            else:
-                open_numbers.value_of(here)
-        except UndecidableError:
+        if isinstance(here, Postponed):
             left.append(here)
+        elif here is not None:
+            initials[each.parameter] = here
     return initials, tuple(left)

@@ -217,9 +217,12 @@ def _summary_in_symbols(
 def _may_stand_here(inner: Frame, summary: Summary) -> bool:
     """Whether nothing that was applied is applied around it as well, and nothing is too deep."""
     below = summary.applied.depths
-    if inner.depth + max(below.values(), default=0) >= DEEPEST:
-        return False
-    return all(frame.declaration not in below for frame in inner.enclosing())
+    depth, frame = 0, inner.parent
+    while frame is not None:
+        if frame.declaration in below:
+            return False
+        depth, frame = depth + 1, frame.parent
+    return depth + max(below.values(), default=0) < DEEPEST
 
 
 @contextmanager
@@ -358,7 +361,7 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor | None]) -> 
     state.rounds += summary.rounds
     if state.rounds > MOST_ROUNDS:
         raise OutOfWorkError("more rounds than one model may have")
-    state.applied.add(summary.applied.moved(inner.depth))
+    state.applied.add(summary.applied, inner.depth)
     state.bindings += summary.bindings
     state.postponed += [
         replace(each, parameter=inner.join(each.parameter) if each.parameter else "")

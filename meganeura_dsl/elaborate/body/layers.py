@@ -336,7 +336,7 @@ class Layers(BlockArguments, ABC):
                 raise UndecidableError(f"whether `{block.name.text}` has a parameter `{name}`")
         bind_config(inner, block.name.text, block.parameters, config, call.span, self.evaluate)
         match_inputs(inner, block, call.span, self.evaluate)
-        check_where(inner, block, frame.location(call.span), self.stated)
+        check_where(inner, block, lambda: frame.location(call.span), self.stated)
         frame.state.contracts.add(path)
         if claims:
             frame.state.claim(path, frame.location(call.span), inner.label)
@@ -358,13 +358,13 @@ class Layers(BlockArguments, ABC):
                 raise ProblemError(HasWeights(location, name, known.declared))
             if not call.label.parts:
                 arguments = passed_on(arguments, call, frame)
-        config = arguments.config()
+        owns = call.label is not None or isinstance(declaration, ast.Model)
+        config = arguments.config() if owns else ((), ())
         if value.is_contract:
             bound = replace(value, path=path)
-            owns = call.label is not None
-            results = self._apply_contract(call, bound, arguments, frame, claims=owns)
+            claims = call.label is not None
+            results = self._apply_contract(call, bound, arguments, frame, claims=claims)
         else:
-            owns = call.label is not None or isinstance(declaration, ast.Model)
             if call.label is None and isinstance(declaration, ast.Model):
                 before = frame.state.models.get((declaration, path))
                 if before == config:

@@ -5,7 +5,7 @@ parameter begins, no type and no name depends on it, so its expression is evalua
 application that a symbol gets a number from: there it is a number, or has none, as `1 / (c - 8)`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -18,29 +18,57 @@ from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.values import Axes, Evaluated
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.initializers import Initializer
+from meganeura_dsl.limits.work_budget import spend, steps_left
 from meganeura_dsl.symbolic.size import Dim, Size, substitute
 from meganeura_dsl.syntax import ast
+
+MOST_NUMBERS = 256
+"""Numbers of one expression that are remembered; then it is forgotten what they were."""
 
 
 def with_sizes(
     postponed: Postponed[Frame], sizes: Mapping[str, Size], state: ElaborationState
-) -> Postponed[Frame]:
-    """The same where symbols are these sizes, in an elaboration that may have symbols too."""
+) -> Initializer | Postponed[Frame] | None:
+    """What the parameter begins as where symbols are these sizes, or nothing for another number.
+
+    The same expression, where its names are still symbols. Raises `ProblemError` where the number
+    has no value. Where all names are whole numbers, it is the same each time, as are its steps.
+    """
     names = {name: _at(value, sizes) for name, value in postponed.frame.names.items()}
-    return replace(postponed, frame=replace(postponed.frame, state=_alone(state), names=names))
+    key = state.training, tuple([(type(each), each) for each in names.values()])
+    if state.build.facts.is_contradictory or not _are_numbers(names.values()):
+        key = None
+    elif key in postponed.known:
+        found, steps = postponed.known[key]
+        spend(steps)
+        return found
+    frame = replace(postponed.frame, state=_alone(state), names=names)
+    before = steps_left()
+    try:
+        found = _evaluated(postponed, frame)
+    except UndecidableError:
+        return replace(postponed, frame=frame)
+    after = steps_left()
+    if key is not None and before is not None and after is not None:
+        if len(postponed.known) >= MOST_NUMBERS:
+            postponed.known.clear()
+        postponed.known[key] = found, before - after
+    return found
 
 
-def value_of(postponed: Postponed[Frame]) -> Evaluated:
-    """The number. Raises `ProblemError`; and `UndecidableError` as long as there is none."""
-    return postponed.evaluate(postponed.node, postponed.frame)
+def _are_numbers(values: Iterable[Evaluated]) -> bool:
+    return all(isinstance(each, int) for each in values)
 
 
-def initializer_of(postponed: Postponed[Frame]) -> Initializer:
-    """What the parameter begins as. Raises what `value_of` raises."""
-    found = as_initializer(value_of(postponed), postponed.frame)
+def _evaluated(postponed: Postponed[Frame], frame: Frame) -> Initializer | None:
+    """What the parameter begins as, if there is one. Raises `ProblemError`, `UndecidableError`."""
+    value = postponed.evaluate(postponed.node, frame)
+    if not postponed.parameter:
+        return None
+    found = as_initializer(value, frame)
     if found is None:
         node = postponed.node
-        location = postponed.frame.location(node.span)
+        location = frame.location(node.span)
         raise ProblemError(MissingInitial(location, postponed.parameter, node.span.text))
     return found
 

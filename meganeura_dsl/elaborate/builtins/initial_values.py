@@ -89,6 +89,8 @@ def take_initials(inner: Frame, block: ast.Block, arguments: Arguments, span: Sp
     that is configuration too, as `bias` of `linear`, does so if it is an initial value; it stays
     configuration, where an initial value counts as true. Raises `ProblemError`.
     """
+    if not arguments.named and not any(map(is_initializer, arguments.positional)):
+        return arguments
     config = [parameter.name for parameter in block.parameters]
     given = {**dict(zip(config, arguments.positional, strict=False)), **arguments.named}
     if not any(name not in config or is_initializer(value) for name, value in given.items()):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from meganeura_dsl.elaborate.values import Evaluated
+    from meganeura_dsl.ir.initializers import Initializer
     from meganeura_dsl.syntax import ast
 
 
@@ -24,3 +28,10 @@ class Postponed(Generic[Scope]):
     frame: Scope
     evaluate: Callable[[ast.Expression, Scope], Evaluated]
     parameter: str = ""
+    known: dict[Hashable, tuple[Initializer | None, int]] = field(
+        init=False,
+        repr=False,
+        compare=False,
+        default_factory=dict["Hashable", "tuple[Initializer | None, int]"],
+    )
+    """By the whole numbers that all names are: what the parameter begins as, and the steps."""

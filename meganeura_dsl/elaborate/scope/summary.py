@@ -47,10 +47,12 @@ class Applied:
         if depth > self.depths.get(declaration, -1):
             self.depths[declaration] = depth
 
-    def add(self, other: Applied) -> None:
-        """What was applied elsewhere too."""
+    def add(self, other: Applied, deeper: int = 0) -> None:
+        """What was applied elsewhere too, so much deeper."""
+        depths = self.depths
         for declaration, depth in other.depths.items():
-            self.enter(declaration, depth)
+            if depth + deeper > depths.get(declaration, -1):
+                depths[declaration] = depth + deeper
         self.blocks |= other.blocks
 
     def moved(self, by: int) -> Applied:

@@ -20,7 +20,9 @@ def unused_values(
     body: tuple[ast.Node, ...] = (
         (declaration.body,) if isinstance(declaration, ast.Def) else declaration.body
     )
-    reads = list(_reads(body))
+    nodes = [node for statement in body for node in walk(statement)]
+    bindings = list(_bindings(nodes))
+    reads = list(_reads(nodes, bindings))
     if isinstance(declaration, ast.Def):
         yield from _unread(((p.name, p.span) for p in declaration.parameters), reads)
         return
@@ -28,21 +30,16 @@ def unused_values(
     if isinstance(declaration, ast.Block):
         yield from _unread(((p.name, p.span) for p in declaration.parameters), [*reads, *signature])
     yield from _unread(((item.name, item.span) for item in declaration.inputs), reads)
-    loops = [
-        node.span
-        for statement in body
-        for node in walk(statement)
-        if isinstance(node, ast.For | ast.Scan)
-    ]
+    loops = [node.span for node in nodes if isinstance(node, ast.For | ast.Scan)]
     last_first: dict[str, list[Span]] = {}
     for read, span in sorted(reads, key=lambda each: -each[1].start):
         last_first.setdefault(read, []).append(span)
-    for name in _bindings(body):
+    for name in bindings:
         again = [loop.end for loop in loops if loop.start <= name.span.start < loop.end]
         after = min([name.span.end, *(loop.start for loop in loops if loop.end in again)])
         if not _is_read(name, after, last_first.get(name.text, ())):
             yield from _unread([(name.text, name.span)], [])
-    yield from _unapplied(body, reads)
+    yield from _unapplied(nodes, reads)
 
 
 def _is_read(name: ast.Name, after: int, last_first: Iterable[Span]) -> bool:
@@ -52,11 +49,10 @@ def _is_read(name: ast.Name, after: int, last_first: Iterable[Span]) -> bool:
 
 
 def _unapplied(
-    body: tuple[ast.Node, ...], reads: Iterable[tuple[str, Span]]
+    nodes: Iterable[ast.Node], reads: Iterable[tuple[str, Span]]
 ) -> Iterator[UnappliedLayer]:
     """The declared layers that nothing applies or gives to a block."""
     known = {name for name, _ in reads}
-    nodes = [node for statement in body for node in walk(statement)]
     numbered = {words_of(each.path) for each in nodes if isinstance(each, ast.Call) and each.path}
     for node in nodes:
         if isinstance(node, ast.Layer) and layer_text(node.call) not in known:
@@ -92,36 +88,34 @@ def _signature_reads(declaration: ast.Block | ast.Train) -> Iterator[tuple[str, 
     parameters = declaration.parameters if isinstance(declaration, ast.Block) else ()
     parts = [part for p in parameters for part in (p.default, p.kind) if part is not None]
     parts += [item.default for item in declaration.inputs if item.default is not None]
-    yield from _reads(
-        (*(item.type for item in declaration.inputs), *results, *declaration.where, *parts)
-    )
+    roots = (*(item.type for item in declaration.inputs), *results, *declaration.where, *parts)
+    yield from _reads([node for root in roots for node in walk(root)], ())
 
 
-def _bindings(body: tuple[ast.Node, ...]) -> Iterator[ast.Name]:
-    for statement in body:
-        for node in walk(statement):
-            match node:
-                case ast.Bind(targets=targets):
-                    yield from targets
-                case ast.Part(target=target):
-                    yield target
-                case _:
-                    pass
+def _bindings(nodes: Iterable[ast.Node]) -> Iterator[ast.Name]:
+    for node in nodes:
+        match node:
+            case ast.Bind(targets=targets):
+                yield from targets
+            case ast.Part(target=target):
+                yield target
+            case _:
+                pass
 
 
-def _reads(nodes: tuple[ast.Node, ...]) -> Iterator[tuple[str, Span]]:
-    for root in nodes:
-        written = set(map(id, _bindings((root,))))
-        for node in walk(root):
-            match node:
-                case ast.Name(text=text) if id(node) not in written:
-                    yield text, node.span
-                case ast.Rest(name=name):
-                    yield name, node.span
-                case ast.Call(callee=callee, callee_span=span):
-                    yield callee, span
-                case _:
-                    pass
+def _reads(nodes: Iterable[ast.Node], bindings: Iterable[ast.Name]) -> Iterator[tuple[str, Span]]:
+    """The names that nodes read, which are not those they bind."""
+    written = set(map(id, bindings))
+    for node in nodes:
+        match node:
+            case ast.Name(text=text) if id(node) not in written:
+                yield text, node.span
+            case ast.Rest(name=name):
+                yield name, node.span
+            case ast.Call(callee=callee, callee_span=span):
+                yield callee, span
+            case _:
+                pass
 
 
 def layer_text(call: ast.Call) -> str:

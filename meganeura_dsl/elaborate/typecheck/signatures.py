@@ -39,6 +39,7 @@ from meganeura_dsl.elaborate.values import (
     Evaluated,
     Static,
     Tensor,
+    TensorList,
     describe,
     is_number,
     is_size,
@@ -138,9 +139,9 @@ def bind_config(
 ) -> None:
     """Bind configuration by position, by name, and by default, in that order."""
     positional, named = list(arguments.positional), dict(arguments.named)
-    fault, given_at = None, caller_location(inner, span)
+    fault = None
     for parameter in parameters:
-        location = given_at
+        default = None
         if positional:
             if parameter.name in named:
                 fault = f"got `{parameter.name}` twice"
@@ -149,12 +150,15 @@ def bind_config(
         elif parameter.name in named:
             value = named.pop(parameter.name)
         elif parameter.default is not None:
-            value = evaluate(parameter.default, inner)
-            location = inner.location(parameter.default.span)
+            default = parameter.default
+            value = evaluate(default, inner)
         else:
             fault = f"needs `{parameter.name}`"
             break
-        inner.names[parameter.name] = fitted(inner, name, parameter, value, location, evaluate)
+        if parameter.kind is not None or isinstance(value, TensorList):
+            location = inner.location(default.span) if default else caller_location(inner, span)
+            value = fitted(inner, name, parameter, value, location, evaluate)
+        inner.names[parameter.name] = value
     unknown = next(iter(named), "") if fault is None else ""
     if unknown:
         fault = f"has no argument `{unknown}`"
@@ -164,6 +168,7 @@ def bind_config(
         form = signature(name, parameters)
         left = parameters[len(arguments.positional) :]
         known = tuple(each.name for each in left if each.name not in arguments.named)
+        given_at = caller_location(inner, span)
         raise ProblemError(WrongArguments(given_at, name, fault, form, unknown, known))
 
 
@@ -400,7 +405,7 @@ def declared_types(
 def check_where(
     inner: Frame,
     block: ast.Block,
-    caller: Location,
+    caller: Callable[[], Location],
     condition: Stated,
 ) -> None:
     """Prove every clause of a block's `where` at its call; of data that is fed, assume it."""
@@ -412,7 +417,7 @@ def check_where(
         if is_tensor(value) and not is_fed:
             symbol = handed_on(inner, value)
         if not isinstance(symbol, Dim):
-            given = _with_position(inner, given, block, caller, name)
+            given = _with_position(inner, given, block, caller(), name)
         else:
             given = replace(given, names={**given.names, name: symbol})
             free |= symbol.variables()
@@ -428,7 +433,7 @@ def check_where(
             if is_open and inner.facts.truth(part) is not False:
                 inner.build.facts = inner.facts.assume(part)
             elif not isinstance(verdict, Proved):
-                problem = _unmet(inner, block, caller, clause, part, verdict)
+                problem = _unmet(inner, block, caller(), clause, part, verdict)
                 smallest = _smallest(given, block, clause, condition)
                 raise ProblemError(replace(problem, cure=smallest))
 

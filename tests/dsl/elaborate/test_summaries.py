@@ -8,7 +8,7 @@ import pytest
 
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.diagnostics.terminal import render
-from meganeura_dsl.elaborate.body import elaborator, layer_summaries
+from meganeura_dsl.elaborate.body import elaborator, layer_summaries, open_numbers
 from meganeura_dsl.elaborate.declarations import models, training_blocks
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.scope.summary import Summaries
@@ -17,6 +17,7 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.limits import work_budget
 from meganeura_dsl.pipeline import CheckResult, Program, check, load
 from meganeura_dsl.resources import standard_model_names
+from meganeura_dsl.syntax import ast
 from tests.effort import effort
 
 PROGRAMS = effort(["digits_cnn", "recurrent"], [*standard_model_names()])
@@ -569,3 +570,39 @@ def test_steps_count_with_summaries_and_those_of_a_failure_do_not() -> None:
         "plain",
         5,
     )
+
+
+def test_what_a_parameter_begins_as_is_found_once_and_costs_its_steps_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = [f"model m{width} = Net({width + 8}, {width})\n" for width in (16, 24, 40)]
+    program, runs, known = checked(STARTS + "".join(lines)).program, list[str](), Summaries()
+    evaluated = open_numbers._evaluated
+    monkeypatch.setattr(
+        open_numbers,
+        "_evaluated",
+        lambda number, frame: runs.append(number.parameter) or evaluated(number, frame),
+    )
+
+    def elaborate(model: ast.Model) -> tuple[Elaboration, int]:
+        runs.clear()
+        known.known.clear()
+        known.calls.clear()
+        return work_budget.measured(
+            lambda: models.elaborate_model(
+                program.module, model, config={}, sizes=None, training=False, summaries=known
+            )
+        )
+
+    family = [*program.module.models.values()]
+    for model in family * 2:  # the first application of a layer is none in symbols
+        elaborate(model)
+    for model in family:
+        remembered, steps = elaborate(model)
+        assert not runs
+        with monkeypatch.context() as patch:
+            patch.setattr(open_numbers, "_are_numbers", lambda _: False)
+            anew, expected = elaborate(model)
+        assert {"layer.weight", "layer.gain"} <= {*runs}
+        assert found(remembered) == found(anew)
+        assert steps == expected
