@@ -144,7 +144,11 @@ def test_a_device_that_it_has_not_is_refused(meganeura: Command) -> None:
 
 @pytest.mark.parametrize(
     ("value", "reason"),
-    [("nowhere:BACKEND", "No module named 'nowhere'"), ("json:dumps", "json:dumps is no such")],
+    [
+        ("nowhere:BACKEND", "No module named 'nowhere'"),
+        ("json:dumps", "json:dumps is no such"),
+        ("meganeura_toy.backend:BACKEND", "meganeura_toy.backend:BACKEND is no such"),
+    ],
 )
 def test_one_that_is_broken_is_told_where_it_is_asked_for(
     value: str, reason: str, meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -166,10 +166,9 @@ def device_or_any(selector: str, *, tuned: bool = True) -> tuple[Backend, OpenDe
     try:
         device = choose_device(selector, tuned=tuned)
     except DeviceError:
-        backend = None if selector == AUTO else backend_of(selector)
-        if backend is None or backend.name != selector:
+        if selector == AUTO or backend_of(selector).name != selector:
             raise
-        return backend, None
+        return backend_of(selector), None
     return device.backend, device
 
 
@@ -231,9 +230,8 @@ def _meant(
             return backend, backend.preferred(), "; ".join(reasons)
         except DeviceError as error:
             reasons += [reason] if (reason := str(error)) else []
-    if precision is not ComputePrecision.F32:
-        raise DeviceError(f"no GPU computes in {precision} here; `xla:cpu` can, slowly")
-    raise DeviceError("; ".join(reasons))
+    # Never for f32, which the device `cpu` has, and is always there.
+    raise DeviceError(f"no GPU computes in {precision} here; `xla:cpu` can, slowly")
 
 
 # --- installed backends --------------------------------------------------------------------------

@@ -176,6 +176,29 @@ def test_a_model_that_runs_tells(
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_a_computed_index_is_told_where_it_picks(tmp_path: Path, device: str) -> None:
+    """Whichever of two tables has nothing there."""
+    text = """\
+block Words()(word: i32[n], place: i32[n]) -> [n, 4]:
+  param table: [7, 4] = normal(1.0)
+  param places: [9, 4] = normal(1.0)
+  x = gather(table, word + 1)
+  return x + gather(places, place + 1)
+
+model words = Words()
+"""
+    (tmp_path / "words.mgn").write_text(text)
+    model = meganeura.load(str(tmp_path / "words.mgn")).model(seed=0)
+    for word, place, line in ((6, 0, 4), (0, 8, 5)):
+        with pytest.raises(ProblemError) as caught:
+            model.run({"word": np.array([word]), "place": np.array([place])}, device=device)
+        problem = caught.value.problem
+        assert isinstance(problem, ComputedIndexOutside)
+        assert problem.value == problem.count == max(word, place) + 1
+        assert problem.location.startswith(f"words.mgn:{line}  ")
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_a_session_tells_when_its_outputs_are_read(tmp_path: Path, device: str) -> None:
     model = meganeura.load(str(words(tmp_path))).model(seed=0)
     with model.session({"n": 3}, device=device) as session:

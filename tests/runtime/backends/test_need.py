@@ -20,8 +20,10 @@ from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.device_problems import TooLittleMemory
 from meganeura_runtime.backends.errors import OutOfMemoryError
 from meganeura_runtime.backends.memory_estimate import (
+    MemoryEstimate,
     MemoryExceededError,
     estimate_memory,
+    gigabytes,
     stored_bytes,
 )
 from meganeura_runtime.backends.memory_roles import MemoryRole, roles_of
@@ -193,6 +195,49 @@ def test_where_not_even_the_parameters_fit_no_batch_is_offered(
     assert isinstance(problem, TooLittleMemory)
     assert problem.change is None
     assert "even without a batch" in problem.cure
+
+
+@pytest.mark.parametrize(
+    ("step", "kept", "available", "batch", "cure"),
+    [
+        (100, 20, 60, 8, "about so large a batch would fit: --set batch=4"),
+        (100, 20, 30, 8, "about so large a batch would fit: --set batch=1"),
+        (100, 20, 29, 8, "a smaller batch takes less"),
+        (100, 20, 60, None, "a smaller batch takes less"),
+        (100, 20, 20, 8, "even without a batch, its parameters would not fit"),
+        (100, 20, 10, 8, "even without a batch, its parameters would not fit"),
+        (100, 100, 99, 8, "even without a batch, its parameters would not fit"),
+        (4e9, 1e9, None, 8, "half the batch would take about 2.5 GB"),
+    ],
+)
+def test_the_batch_that_would_fit_is_offered(
+    step: int, kept: int, available: int | None, batch: int | None, cure: str
+) -> None:
+    """What is kept does not depend on the batch."""
+    need = MemoryEstimate(int(step), int(kept), ())
+    error = MemoryExceededError(need, available)
+    problem = TooLittleMemory.of(error, None if batch is None else ("batch", batch))
+    offered = "" if problem.change is None else f": {problem.change}"
+    assert problem.cure + offered == cure
+
+
+def test_no_more_than_the_whole_batch_fits() -> None:
+    assert MemoryEstimate(100, 20, ()).share(100) == MemoryEstimate(100, 20, ()).share(999) == 1
+    assert MemoryEstimate(100, 100, ()).share(101) == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [
+        (0, "0.0 MB"),
+        (99_940_000, "99.9 MB"),
+        (100_000_000, "0.1 GB"),
+        (1_960_000_000, "2.0 GB"),
+        (1_234_500_000_000, "1,234.5 GB"),
+    ],
+)
+def test_sizes_are_told_in_one_unit_or_the_other(size: int, shown: str) -> None:
+    assert gigabytes(size) == shown
 
 
 def test_the_system_says_what_is_free_or_nothing(

@@ -10,8 +10,11 @@ import pytest
 
 from meganeura_dsl.ir import cost_model
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, GPU, DeviceModel
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends import registry
+from meganeura_runtime.backends.backend import Backend, OpenDevice
 from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.registry import (
     BUILT_IN,
     DEVICE_NAMES,
@@ -19,13 +22,16 @@ from meganeura_runtime.backends.registry import (
     begin_to_open,
     choose_device,
     device_forms,
+    device_or_any,
     model_of,
     require_device,
 )
+from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
 from meganeura_runtime.backends.webgpu.device import adapters, device
 from meganeura_runtime.backends.webgpu.device.adapters import DeviceInfo
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
+from meganeura_runtime.backends.xla.backend import XlaBackend
 from meganeura_runtime.support import background
 
 REAL = DeviceInfo("wgpu:0", "a card", "DiscreteGPU", "Vulkan", "1")
@@ -86,6 +92,7 @@ def test_a_driver_that_fails_is_told_where_the_device_is_opened(
         ("wgpu:1", [REAL, SOFTWARE], None),
         ("wgpu:2", [REAL, SOFTWARE], "there is no adapter 2; there are: wgpu:0: a card"),
         ("cpu", [], None),
+        ("auto", [], None),
     ],
 )
 def test_an_adapter_is_required_before_it_is_opened(
@@ -143,6 +150,31 @@ def test_a_name_is_given_once() -> None:
         registry.register(BUILT_IN[-1])
 
 
+def test_one_that_is_registered_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Toy(ReferenceBackend):
+        name = "toy"
+        forms = ("toy",)
+        pattern = "toy"
+
+    with pytest.raises(DeviceError, match="`toy` is no device"):
+        backend_of("toy")
+    monkeypatch.setattr(registry, "_registered", list[Backend]())
+    added = Toy()
+    registry.register(added)
+    assert backend_of("toy") is added
+    assert registry.backends() == ((*BUILT_IN, added), ())
+    with pytest.raises(ValueError, match="there is a backend `toy` already"):
+        registry.register(Toy())
+    with pytest.raises(DeviceError, match="`toy:0` is no device"):
+        backend_of("toy:0")
+
+
+def test_a_package_cannot_take_the_name_of_a_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "installed_names", lambda: frozenset({"cpu"}))
+    assert registry.backends() == (BUILT_IN, ())
+    assert backend_of("cpu") is BUILT_IN[-1]
+
+
 def test_to_know_the_backends_loads_none_of_them() -> None:
     loaded = "import sys; print(*sys.modules)"
     text = f"from meganeura_runtime.backends import registry; registry.device_forms(); {loaded}"
@@ -196,6 +228,51 @@ def test_each_who_asks_has_a_device_of_its_own(asked: list[tuple[str, str]]) -> 
         with pytest.raises(DeviceError):
             choose_device("wgpu")
     assert len(asked) == 2
+
+
+def test_what_was_opened_unasked_computes_in_f32_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first device with a precision may be another than the first of all."""
+    opened: list[str] = []
+
+    def note(backend: Backend, name: str, reason: str) -> OpenDevice:
+        opened.append(name)
+        return ReferenceBackend().open("cpu", f"{backend.name}: {reason}")
+
+    monkeypatch.setattr(WebGpuBackend, "preferred", lambda self: self.name)
+    monkeypatch.setattr(XlaBackend, "preferred", lambda _: "xla:gpu")
+    for backend in (WebGpuBackend, XlaBackend):
+        monkeypatch.setattr(backend, "open", note)
+    monkeypatch.setattr(OpenDevice, "at", lambda self, _: self)
+    for precision, names in (
+        (ComputePrecision.F32, ["wgpu"]),
+        (ComputePrecision.BF16, ["wgpu", "xla:gpu"]),
+    ):
+        opened.clear()
+        begin_to_open("auto")
+        found = choose_device("auto", precision=precision)
+        assert opened == names
+        assert names[-1].startswith(found.description.removeprefix("cpu (").partition(":")[0])
+    assert choose_device("auto", precision=ComputePrecision.TF32).description == "cpu (xla: )"
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [("wgpu", "wgpu"), ("xla", "xla"), ("xla:gpu", None), ("wgpu:0", None), ("auto", None)],
+)
+def test_a_backend_without_a_device_here_stands_for_any_of_its_devices(
+    name: str, backend: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Backend, name: str, reason: str) -> OpenDevice:
+        raise DeviceError(f"there is no {name} ({reason})")
+
+    for each in (WebGpuBackend, XlaBackend):
+        monkeypatch.setattr(each, "open", fail)
+    monkeypatch.setattr(WebGpuBackend, "preferred", lambda self: self.name)
+    if backend is not None:
+        assert device_or_any(name) == (backend_of(backend), None)
+        return
+    with pytest.raises(DeviceError, match=f"there is no {'wgpu' if name == 'auto' else name}"):
+        device_or_any(name)
 
 
 def test_the_cpu_needs_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
