@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from meganeura import load
+from meganeura.cli.reports.memory_report import memory_text
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Builder
@@ -298,6 +299,8 @@ def test_several_devices_share_a_batch(tmp_path: Path) -> None:
 
 def test_a_batch_that_is_fixed_fits_or_does_not(tmp_path: Path) -> None:
     fixed = probe(tmp_path, "4")
+    shown = memory_text("fit", [fit(fixed)])
+    assert shown.startswith("a training step of `fit` on 1 example\n")
     memory = fit(fixed).memory
     assert memory is not None
     for spare, largest in ((0, 1), (-1, None)):

@@ -39,8 +39,9 @@ def memory_text(train: str, found: "Sequence[Fit]") -> str:
     """A column for each device, a row for each role, and the largest batches."""
     unit, name = _unit(found)
     rows = [[name, *(each.device for each in found)], *_rows(found, unit)]
+    examples = "1 example" if found[0].batch == 1 else f"{found[0].batch:,} examples"
     lines = [
-        f"a training step of `{train}` on {found[0].batch:,} examples",
+        f"a training step of `{train}` on {examples}",
         "",
         table(rows, right=range(1, len(found) + 1)),
         "",
