@@ -76,3 +76,18 @@ def test_what_a_loop_does_not_change_is_read_before_it() -> None:
         "    }",
         "}",
     ]
+
+
+def test_four_neighbours_are_read_at_once_only_where_they_are_aligned() -> None:
+    """Else the element would be another one of the four, and nobody would notice."""
+    emitter, make, four, tap = WgslEmitter(), Expressions(), Axis("i", 8), Axis("tap", 4)
+    emitter.vec4s = frozenset({0})
+    emitter.axis(four, "id.x")
+    emitter.axis(tap, "id.y")
+    start = variable(four) * 4
+    assert emitter.value(make.load(0, start + 2, DType.F32)) == "v1"
+    assert emitter.lines[2:] == ["let q0 = b0[i];", "let v1 = q0.z;"]
+    with pytest.raises(ValueError, match="not aligned"):
+        emitter.value(make.load(0, start + variable(tap), DType.F32))
+    with pytest.raises(ValueError, match="not aligned"):
+        emitter.store_vec4(0, DType.F32, start + variable(tap), ["v1"] * 4)

@@ -139,6 +139,27 @@ def test_convolutions(
     assert_as_reference(*graph_of(to_w, numbers(*x), dy), device, Style.GPU)
 
 
+@pytest.mark.parametrize(
+    ("x", "w", "stride"),
+    [
+        ((2, 32, 8, 8), (40, 32, 2, 2), 2),
+        ((2, 32, 64), (40, 32, 4), 1),
+        ((1, 32, 20, 20), (40, 32, 5, 5), 1),
+    ],
+)
+def test_what_is_aligned_at_the_first_tap_need_not_be_so_at_others(
+    x: tuple[int, ...], w: tuple[int, ...], stride: int, device: Device
+) -> None:
+    """A channel's first of four weights is the first of a vec4, its second is not.
+
+    Nor are four pixels of a row that begin one tap later.
+    """
+    rank = len(x) - 2
+    op = Conv((stride,) * rank, (0,) * rank, (1,) * rank, 1)
+    assert tile_for(op, numbers(*x), numbers(*w)) is not None
+    assert_as_reference(*graph_of(op, numbers(*x), numbers(*w)), device, Style.GPU)
+
+
 def test_a_step_over_several_taps_counts_if_any_reaches_a_pixel(device: Device) -> None:
     """Of 20 channels and 3 taps, 16 terms are a step, whose first may be the tap that does not."""
     to_x = ConvInputGradient((2,), (2,), (1,), 1, (32,))

@@ -55,7 +55,13 @@ class KvLoop:
     def reads(self) -> list[Expression]:
         """Everything that is read in a block."""
         block = variable(self._block)
-        return [e for one in self._products for _, e in one.reads(block, Affine(0))]
+        return [
+            element
+            for product in self._products
+            for side in product.fetched(block)
+            for step in product.steps.written
+            for element in side.fetch(step)
+        ]
 
     def begin(self, start: str) -> None:
         """Fetch what the products begin with."""

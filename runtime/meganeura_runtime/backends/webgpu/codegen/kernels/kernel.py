@@ -15,7 +15,7 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     Expression,
     unravel,
 )
-from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
+from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter, is_aligned
 from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expressions, Load, walk
 from meganeura_runtime.backends.webgpu.codegen.wgsl.math_library import functions
 from meganeura_runtime.backends.webgpu.config.limits import Style, Target
@@ -193,11 +193,6 @@ def are_many_vec4s(count: int, target: Target) -> bool:
 
 def _holds_vec4s(memory: Memory, tensor: int, dtype: DType) -> bool:
     return dtype.bytes == 4 and memory.bytes(tensor) % 16 == 0
-
-
-def is_aligned(index: Affine) -> bool:
-    """Whether an element always has the same place among four neighbours."""
-    return all(count % 4 == 0 for _, count in index.terms)
 
 
 def is_vec4(positions: Sequence[Affine]) -> bool:

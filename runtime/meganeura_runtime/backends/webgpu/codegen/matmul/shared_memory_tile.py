@@ -80,6 +80,15 @@ class Steps:
         """The step's block, and its index along each of the other axes."""
         return unravel(step, self._grid)
 
+    @property
+    def written(self) -> list[Index]:
+        """The steps that a kernel spells out: the first, and any of those that follow in a loop.
+
+        What is aligned in the first need not be so in others.
+        """
+        following = [Axis("following", self.count)] if self.count > 1 else []
+        return [self.at(Affine(0)), *(self.at(variable(axis)) for axis in following)]
+
     def term(self, step: Index, number: Affine, width: int) -> tuple[BoundsCheck, list[Index]]:
         """Neighbouring terms of a step, from the `number`-th `width` of them on."""
         block, *others = step
@@ -153,7 +162,7 @@ def staged(side: Operand, steps: Steps, lane: Axis, make: Expressions) -> Shared
     divisible = (steps.length if along_terms else prod(side.axes)) % 4 == 0
     if divisible:
         staged = _spread(side, steps, lane, make, _Run(4, along_terms))
-        if _are_vec4s(staged.fetch(steps.at(Affine(0)))):
+        if all(_are_vec4s(staged.fetch(step)) for step in steps.written):
             return staged
     return _spread(side, steps, lane, make, _Run(1, along_terms))
 

@@ -93,7 +93,7 @@ def tiled_kernel(
         result_of(make, work.stores, before, elements)
         for elements in lanes.elements(work.anchors[0], all_of(exists))
     ]
-    reads = [one for side in sides for one in side.fetch(steps.at(Affine(0)))]
+    reads = [one for side in sides for at in steps.written for one in side.fetch(at)]
     emitter.vec4s = vec4s_of(reads, memory, results)
     step = Axis("step", steps.count)
     reached = _reached(contraction, steps, batch, variable(step))

@@ -305,8 +305,19 @@ def _nested(choice: Choice) -> tuple[tuple[BoundsCheck, ...], Expression]:
     return guards, inside
 
 
+def is_aligned(index: Affine) -> bool:
+    """Whether an element always has the same place among four neighbours."""
+    return all(count % 4 == 0 for _, count in index.terms)
+
+
 def quarter(index: Affine) -> Affine:
-    """The number of the four neighbours that an element is among; all factors are fourfold."""
+    """The number of the four neighbours that an element is among.
+
+    Raises `ValueError` for one that has different places among them: a kernel that took it for
+    aligned would read another element.
+    """
+    if not is_aligned(index):
+        raise ValueError(f"{index} is not aligned")
     return Affine(index.constant // 4, tuple((atom, count // 4) for atom, count in index.terms))
 
 
