@@ -15,25 +15,30 @@ from meganeura_dsl.elaborate.values import (
 )
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.assumptions import Compare
-from meganeura_dsl.symbolic.size import Dim
 from meganeura_dsl.syntax import ast
 
 
 def may_assume_signature(inner: Frame, block: ast.Block, evaluate: Evaluate) -> bool:
     """Whether the block was proved for the arguments it is given here."""
-    is_proved = inner.state.is_proved
-    if is_proved is None or block.results is None or inner.path in inner.state.opened:
+    flags_if_proved = inner.state.flags_if_proved
+    if flags_if_proved is None or block.results is None or inner.path in inner.state.opened:
         return False
-    return (
+    if not (
         all(_covers_input(inner.names[item.name]) for item in block.inputs)
         and all(_covers_rest(inner.names[name]) for name in rest_names(block))
         and all(_covers(inner, parameter, evaluate) for parameter in block.parameters)
-        and is_proved(inner.module, block)
-    )
+    ):
+        return False
+    flags = flags_if_proved(inner.module, block)
+    return flags is not None and all(_is_flag(inner.names[name]) for name in flags)
 
 
 def _covers_input(value: Evaluated) -> bool:
     return is_tensor(value) and value.type.dtype is not DType.F16
+
+
+def _is_flag(value: Evaluated) -> bool:
+    return is_condition(value) or is_initializer(value)
 
 
 def _covers_rest(value: Evaluated) -> bool:
@@ -50,8 +55,7 @@ def _covers(inner: Frame, parameter: ast.Parameter, evaluate: Evaluate) -> bool:
     default = None if parameter.default is None else evaluate(parameter.default, inner)
     match default:
         case bool():
-            is_flag = is_condition(value) or is_initializer(value)
-            return is_flag or isinstance(value, Dim)  # a name whose kind is unknown
+            return _is_flag(value)
         case int() if default < 0:
             return value == default
         case None | int():

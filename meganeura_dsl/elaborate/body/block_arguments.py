@@ -214,8 +214,8 @@ class _Fit:
     ) -> None:
         count, named = use
         by_position = [each.name for each in self._left()][:count]
-        is_proved = self.inner.state.is_proved if modular else None
-        state = ElaborationState(Builder(), Flag("training"), generic=True, is_proved=is_proved)
+        proved = self.inner.state.flags_if_proved if modular else None
+        state = ElaborationState(Builder(), Flag("training"), generic=True, flags_if_proved=proved)
         frame = Frame(state, self.contract.module, self.block.name.text, {})
         self._bind(frame, {*by_position, *named})
         for name, rank in ranks.items():

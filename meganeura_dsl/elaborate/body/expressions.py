@@ -419,7 +419,7 @@ class Expressions(ABC):
         name = frame.join(relative)
         if name in frame.state.leaves:
             return frame.state.current(name)
-        if frame.state.is_proved is not None:
+        if frame.state.flags_if_proved is not None:
             raise NeedsInliningError(frame.state.assumed_around(name))
         if any(name.startswith(f"{path}.") for path in frame.state.contracts if path):
             raise UndecidableError(f"`{relative}` is a weight of a block that is given")

@@ -1,6 +1,6 @@
 """A block proved once, for all sizes and configurations."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import product as every
 
@@ -46,15 +46,18 @@ from meganeura_dsl.limits.work_budget import OutOfWorkError, apart
 from meganeura_dsl.symbolic.assumptions import Facts, Flag
 from meganeura_dsl.syntax import ast
 
-IsProved = Callable[[LinkedModule, ast.Block], bool]
-"""Whether the signature of a block may be assumed."""
+FlagsIfProved = Callable[[LinkedModule, ast.Block], frozenset[str] | None]
+"""Of a block whose signature may be assumed, the parameters that are conditions; else None."""
 
 
 MOST_IMPORTED = 1024
 """Proofs of imported blocks that a process remembers."""
 
-_imported: dict[tuple[ast.Block, Sources], tuple[Problem | None, frozenset[ast.Block]]] = {}
-"""What became of the proof of a block in the files it is linked with, and the blocks it ran."""
+_imported: dict[
+    tuple[ast.Block, Sources], tuple[Problem | None, frozenset[str], frozenset[ast.Block]]
+] = {}
+"""What became of the proof of a block in the files it is linked with, its parameters that are
+conditions, and the blocks it ran."""
 
 
 class Prover:
@@ -63,7 +66,8 @@ class Prover:
     def __init__(self, facts: Facts | None = None) -> None:
         self._facts = Facts() if facts is None else facts
         """What proofs start from: what one learns from `where` is known to the others."""
-        self._proved: dict[ast.Block, bool] = {}
+        self.proved: dict[ast.Block, frozenset[str]] = {}
+        """The blocks that hold, and which of their parameters without a kind are conditions."""
         self.blocks: set[ast.Block] = set()
         """The blocks whose bodies were run in a proof that succeeded."""
         self.bindings: list[Binding] = []
@@ -74,9 +78,15 @@ class Prover:
 
         Returns None when proved, the refutation when refuted, a note when neither is decidable.
         """
-        problem = self._attempt(module, block)
-        self._proved[block] = problem is None
+        flags = set[str]()
+        problem = self._attempt(module, block, flags)
+        self._remember(block, problem, flags)
         return problem
+
+    def _remember(self, block: ast.Block, problem: Problem | None, flags: Iterable[str]) -> None:
+        self.proved.pop(block, None)
+        if problem is None:
+            self.proved[block] = frozenset(flags)
 
     def prove_imported(self, module: LinkedModule, block: ast.Block) -> Problem | None:
         """Prove a block of an imported file, as `prove` does, unless that was done before."""
@@ -85,28 +95,35 @@ class Prover:
             if len(_imported) >= MOST_IMPORTED:
                 _imported.clear()
             prover = Prover()
-            prover._proved = self._proved
-            _imported[key] = prover.prove(module, block), frozenset(prover.blocks)
-        problem, blocks = _imported[key]
-        self._proved[block] = problem is None
+            prover.proved = self.proved
+            problem = prover.prove(module, block)
+            flags = self.proved.get(block, frozenset())
+            _imported[key] = problem, flags, frozenset(prover.blocks)
+        problem, flags, blocks = _imported[key]
+        self._remember(block, problem, flags)
         self.blocks |= blocks
         return problem
 
-    def is_proved(self, module: LinkedModule, block: ast.Block) -> bool:
-        """Whether a block holds; one of the library is proved now, if it was not before."""
-        if module.is_library and module.own:
-            return _proves_library(module.source.name, block.name.text)
-        return self._proved.get(block, False)
+    def flags_if_proved(self, module: LinkedModule, block: ast.Block) -> frozenset[str] | None:
+        """Of a block that holds, its parameters without a kind that are conditions; else None.
 
-    def _attempt(self, module: LinkedModule, block: ast.Block) -> Problem | None:
+        A block of the library is proved now, if it was not before.
+        """
+        if module.is_library and module.own:
+            return _library_flags(module.source.name, block.name.text)
+        return self.proved.get(block)
+
+    def _attempt(self, module: LinkedModule, block: ast.Block, flags: set[str]) -> Problem | None:
         blocks: set[ast.Block] = set()
         for parameter in block.parameters:
             if parameter.name in MODES:
                 location = Location(parameter.span)
                 return ReservedParameter(location, parameter.name, block.name.text)
         try:
-            for number, state in enumerate(_proofs(module, block, self.is_proved, self._facts)):
+            proofs = _proofs(module, block, self.flags_if_proved, self._facts)
+            for number, state in enumerate(proofs):
                 self.bindings += state.bindings if number == 0 else ()
+                flags.update(state.inferred_flags)
                 blocks |= state.applied.blocks
         except UndecidableError as error:
             return CheckedPerModel(Location(block.name.span), block.name.text, error.reason)
@@ -124,12 +141,14 @@ def prove_block(module: LinkedModule, block: ast.Block) -> Problem | None:
 
 
 @cache
-def _proves_library(module_name: str, block_name: str) -> bool:
+def _library_flags(module_name: str, block_name: str) -> frozenset[str] | None:
     (module,) = (module for module in library() if module.source.name == module_name)
     block = module.own[block_name]
     assert isinstance(block, ast.Block)
+    prover = Prover()
     with apart(LIBRARY):
-        return Prover().prove(module, block) is None
+        prover.prove(module, block)
+    return prover.proved.get(block)
 
 
 def _rest_ranks(block: ast.Block) -> Iterator[dict[str, int]]:
@@ -139,7 +158,7 @@ def _rest_ranks(block: ast.Block) -> Iterator[dict[str, int]]:
 
 
 def _proofs(
-    module: LinkedModule, block: ast.Block, is_proved: IsProved, facts: Facts
+    module: LinkedModule, block: ast.Block, flags_if_proved: FlagsIfProved, facts: Facts
 ) -> Iterator[ElaborationState]:
     """A proof for each case that `where` allows. Raises what a proof raises."""
     for ranks in _rest_ranks(block):
@@ -147,7 +166,7 @@ def _proofs(
         cases = alternatives(block)
         for case in cases:
             try:
-                yield _prove(module, block, ranks, case, is_proved, facts)
+                yield _prove(module, block, ranks, case, flags_if_proved, facts)
             except ImpossibleCaseError as error:
                 impossible.append(error)
         if len(impossible) == len(cases):
@@ -167,13 +186,13 @@ def _prove(
     block: ast.Block,
     ranks: Mapping[str, int],
     case: Alternative,
-    is_proved: IsProved,
+    flags_if_proved: FlagsIfProved,
     facts: Facts,
 ) -> ElaborationState:
     opened = frozenset[str]()
     while True:
         try:
-            return _prove_case(module, block, ranks, case, is_proved, facts, opened)
+            return _prove_case(module, block, ranks, case, flags_if_proved, facts, opened)
         except NeedsInliningError as error:
             if error.path is None or error.path in opened:
                 break
@@ -190,7 +209,7 @@ def _prove_case(
     block: ast.Block,
     ranks: Mapping[str, int],
     case: Alternative,
-    is_proved: IsProved | None,
+    flags_if_proved: FlagsIfProved | None,
     facts: Facts,
     opened: frozenset[str] = frozenset(),
 ) -> ElaborationState:
@@ -198,7 +217,11 @@ def _prove_case(
         raise UndecidableError("its inputs may have several element types")
     elaborator = Elaborator()
     state = ElaborationState(
-        Builder(facts), Flag("training"), generic=True, is_proved=is_proved, opened=opened
+        Builder(facts),
+        Flag("training"),
+        generic=True,
+        flags_if_proved=flags_if_proved,
+        opened=opened,
     )
     frame = Frame(state, module, block.name.text, dict(case.values), declaration=block)
     require_known_texts(block, frame)

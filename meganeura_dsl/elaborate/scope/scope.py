@@ -143,8 +143,8 @@ class ElaborationState:
     bindings: list[Binding] = field(default_factory=list[Binding])
     streams: dict[str, int] = field(default_factory=dict[str, int])
     notes: list[ProblemError] = field(default_factory=list[ProblemError])
-    is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
-    """In a proof, whether the signature of a block may be assumed; None if of none."""
+    flags_if_proved: Callable[[LinkedModule, ast.Block], frozenset[str] | None] | None = None
+    """In a proof, of a block whose signature may be assumed the parameters that are conditions."""
     opened: frozenset[str] = frozenset()
     """In a proof, the paths of layers that are looked into, as some weight of them is read."""
     results: dict[tuple[object, ...], Evaluated] = field(

@@ -84,10 +84,13 @@ def fitted(
     if isinstance(value, TensorList) and isinstance(inner.declaration, ast.Block):
         cure = "a list of tensors stays in its block: give it the tensors one by one"
         raise ProblemError(WrongKind(location, "configuration", describe(value), cure))
+    is_switch = (
+        isinstance(parameter.default, ast.Boolean) if kind is None else is_named(kind, "bool")
+    )
+    if isinstance(value, Dim) and is_switch:
+        value = as_flag(inner, value, location.span) or value
     if kind is None or isinstance(kind, ast.BlockKind):
         return value
-    if isinstance(value, Dim) and is_named(kind, "bool"):
-        value = as_flag(inner, value, location.span) or value
     fault = _fault(inner, kind, value, evaluate)
     if fault is None:
         return float(value) if is_named(kind, "real") and type(value) is int else value

@@ -155,7 +155,7 @@ def bind_config(
         else:
             fault = f"needs `{parameter.name}`"
             break
-        if parameter.kind is not None or isinstance(value, TensorList):
+        if parameter.kind is not None or isinstance(value, TensorList | Dim):
             location = inner.location(default.span) if default else caller_location(inner, span)
             value = fitted(inner, name, parameter, value, location, evaluate)
         inner.names[parameter.name] = value

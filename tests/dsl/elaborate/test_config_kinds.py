@@ -128,10 +128,13 @@ def test_what_is_given_is_of_the_kind(kind: str) -> None:
 
 
 FLAG = "block A(b: bool)(x: [n]) -> [n] = x if b else -x\n"
+SWITCH = "block A(b=true)(x: [n]) -> [n] = x if b else -x\n"
+CHOICE = "block A(b)(x: [n]) -> [n] = x if b else -x\n"
 TEXT = 'block A(t: text)(x: [n]) -> [n] = x if t == "a" else -x\nmodel a = A(t="a")\n'
 EITHER = 'block A(t: "a" or "b")(x: [n]) -> [n] = x\n'
 PAIR = "block A(w: list[2])(x: [n]) -> [n] = x * len(w)\n"
 SIZE = "block A(k: size)(x: [n]) -> [n] = x * k\n"
+NO_CONDITION = ("E0203", "this needs a condition", "this is the size 2*c")
 FINE, TAKES_BOOL = ("", "", ""), "`b` of `A` takes true or false"
 HANDED_ON = {
     f"{FLAG}block B(c)(x: [n]) -> [n] = x |> A(c)": FINE,
@@ -147,6 +150,23 @@ HANDED_ON = {
         "E0220",
         "`c` is used as a condition, and this needs a size",
         "this is a condition in line 2",
+    ),
+    f"{SWITCH}block B(d, c)(x: [n]) -> [n] = x * d * c |> A(c)": (
+        "E0220",
+        "`c` is used as a condition, and this needs a size",
+        "this is a condition in line 2",
+    ),
+    f"{CHOICE}block B(d, c)(x: [n]) -> [n] = x * d * c |> A(c)": (
+        "E0220",
+        "`c` is used as a condition, and this needs a size",
+        "this is a condition in line 1",
+    ),
+    f"{SWITCH}block B(c)(x: [n]) -> [n] = x |> A(2 * c)": NO_CONDITION,
+    f"{CHOICE}block B(c)(x: [n]) -> [n] = x |> A(2 * c)": NO_CONDITION,
+    f"{CHOICE}block B()(x: [n]) -> [n] = x |> A(n)": (
+        "E0203",
+        "this needs a condition",
+        "this is the size n",
     ),
     "block B(d, c)(x: [n]) -> [n]:\n  for i in 0..c:\n    x = x + d\n  return x if c else -x": (
         "E0220",
@@ -275,3 +295,11 @@ def test_from_python() -> None:
     with pytest.raises(ProblemError) as caught:
         pipeline.elaborate_model(result.program, config={"b": 1})
     assert isinstance(caught.value.problem, KindMismatch)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_condition_of_an_imported_block_is_one_each_time(count: int) -> None:
+    text = "from lib import A\nblock B(c)(x: [n]) -> [n] = x * c |> A(c)\n"
+    source = Source("net.mgn", text)
+    results = [pipeline.check(source, lambda _: Source("lib.mgn", CHOICE)) for _ in range(count)]
+    assert [report.code for report in results[-1].reports] == ["E0220"]

@@ -63,9 +63,9 @@ MESSAGES = {
         ("in a label",),
     ),
     "a flag without default": (
-        "block A(causal)(q: [n, h, s, d]) -> [n, h, s, d] = attention(q, q, q, causal=causal)\n",
+        "block A(wide)(x: [n]) -> [n]:\n  return x if wide and n > 1 else 2 * x\n",
         "E0220",
-        ("`causal` is a size, and this needs a condition", "causal: bool"),
+        ("`wide` is a size, and this needs a condition", "wide: bool"),
         (),
     ),
     "a flag without default, turned round": (
