@@ -1,5 +1,6 @@
-"""What JAX says of a compiled step: the memory it takes, and the kernels it runs."""
+"""What JAX says of a compiled step: its memory, the kernels it runs, what libraries finish."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,17 +14,25 @@ from meganeura_runtime.backends.xla.timing.device_events import device_events, o
 
 GPU, STREAM = "/device:GPU", "Stream"
 """Of a GPU every kernel is on the line of its stream, and what it is part of on other lines."""
+FINISHED = re.compile(r'custom_call_target="__cublas\$lt\$matmul".*"epilogue":"(?:BIAS_)?GELU"')
+"""The instruction of a product of which cuBLASLt takes the approximate gelu."""
 
 
 def mebibytes(compiled: Compiled) -> float:
     """What a step takes at its peak: what goes in, what comes out elsewhere, what lies between."""
     sizes = compiled.memory_analysis()
+    assert sizes is not None, "XLA knows it on CPUs and GPUs"
     parts: Mapping[str, int] = {
         "in": sizes.argument_size_in_bytes,
         "out": sizes.output_size_in_bytes - sizes.alias_size_in_bytes,
         "between": sizes.temp_size_in_bytes,
     }
     return sum(parts.values()) / 2**20
+
+
+def finished_products(text: str) -> int:
+    """How many products of a compiled program cuBLASLt gives with their gelu."""
+    return sum(FINISHED.search(line) is not None for line in text.splitlines())
 
 
 def kernels(action: Step) -> Sequence[Kernel]:

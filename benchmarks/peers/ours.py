@@ -90,10 +90,29 @@ def _figures(session: Session) -> Mapping[str, Figure]:
         }
     if isinstance(session, ReferenceSession):
         return {}
-    from benchmarks.peers.jax_tools import mebibytes  # noqa: PLC0415  JAX may be missing
+    from benchmarks.peers.jax_tools import (  # noqa: PLC0415  JAX may be missing
+        finished_products,
+        mebibytes,
+    )
 
-    compiled = cast("XlaSession", session).compiled
-    return {"MiB": lambda: mebibytes(compiled)}
+    found = cast("XlaSession", session)
+    compiled, asked = found.compiled, products_to_finish(found.program.graph)
+    if not asked:
+        return {"MiB": lambda: mebibytes(compiled)}
+    return {
+        "MiB": lambda: mebibytes(compiled),
+        "products with a gelu": lambda: float(asked),
+        "these by cuBLASLt": lambda: float(finished_products(compiled.as_text())),
+    }
+
+
+def products_to_finish(graph: Graph) -> int:
+    """How many products of a graph for XLA are to be given with their gelu."""
+    from meganeura_runtime.backends.xla.product_ops import (  # noqa: PLC0415  JAX may be missing
+        LibraryMatMul,
+    )
+
+    return sum(isinstance(value.op, LibraryMatMul) for value in graph.values)
 
 
 def _kernels(session: WebGpuSession) -> list[float]:

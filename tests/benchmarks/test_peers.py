@@ -23,14 +23,20 @@ from benchmarks.peers.contender import (
     rounds_ms,
     sampled,
 )
+from benchmarks.peers.jax_tools import finished_products
 from benchmarks.peers.kernel_kinds import kind_of, shares
 from benchmarks.peers.models import SMALL, Model
-from benchmarks.peers.ours import FED, ROUND_TRIP, Ours
+from benchmarks.peers.ours import FED, ROUND_TRIP, Ours, products_to_finish
 from benchmarks.peers.processes import Job, Worker
 from benchmarks.peers.roster import MODES
 from benchmarks.peers.table import RATIO, Table
 from benchmarks.peers.worker import reason
+from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.interpreter import Interpreter
+from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.ops.fused.contraction import FusedMatMul
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.xla.finished_products import with_finished_products
 from tests.effort import effort
 
 TINY = Model(
@@ -78,6 +84,30 @@ def test_ours_gives_what_the_reference_gives(*, trains: bool) -> None:
         for step in running.steps.values():
             assert all(time > 0 for time in rounds_ms(step, running.wait, QUICK))
         assert all(figure() > 0 for figure in running.figures.values())
+
+
+PRODUCTS = """\
+  %a.1 = (bf16[8,8]{1,0}, s8[32]{0}) custom-call(%x, %w, %b), \
+custom_call_target="__cublas$lt$matmul", backend_config={"epilogue":"BIAS_GELU","grad_x":false}
+  %a.2 = (bf16[8,8]{1,0}, s8[32]{0}) custom-call(%x, %w), \
+custom_call_target="__cublas$lt$matmul", backend_config={"epilogue":"DEFAULT","grad_x":false}
+  %a.3 = (bf16[8,8]{1,0}, s8[32]{0}) custom-call(%x, %w, %b), \
+custom_call_target="__cublas$lt$matmul", backend_config={"epilogue":"BIAS","grad_x":false}
+"""
+
+
+def test_products_that_a_library_gives_with_their_gelu_are_counted() -> None:
+    assert finished_products(PRODUCTS) == 1
+    build = Builder()
+    x, w, bias = (
+        build.add(Input(name, DType.F32, shape))
+        for name, shape in (("x", (8, 8)), ("w", (8, 8)), ("bias", (8,)))
+    )
+    product = FusedMatMul(transpose_left=False, transpose_right=False, epilogue="gelu_tanh")
+    y = build.add(product, build.add(product, x, w, bias), w, bias)
+    graph = build.graph({"y": y})
+    assert products_to_finish(graph) == 0
+    assert products_to_finish(with_finished_products(graph)) == 2
 
 
 def test_what_a_device_does_not_compute_in_is_said() -> None:
