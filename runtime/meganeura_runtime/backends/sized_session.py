@@ -38,13 +38,9 @@ class SizedSession(Session):
         """The outputs of each session that somebody may still read."""
 
     def add(self, other: Session) -> None:
-        """Have a session ready for the shapes of its inputs."""
-        shapes = _shapes_of(other)
-        if shapes in self._opened:
-            other.close()
-            return
+        """Have a session ready for the shapes of its inputs, for which there is none yet."""
         other.share(self._first)
-        self._opened[shapes] = other
+        self._opened[_shapes_of(other)] = other
 
     @property
     def opened(self) -> tuple[Session, ...]:

@@ -66,6 +66,28 @@ def test_another_shape_is_refused(
     assert bool(hint) == bool(problem.hint)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "given", "sizes"),
+    [
+        ((2 * N,), (7,), ()),
+        ((2 * N, N), (7, 4), (("n", 4, "`x`"),)),
+        ((N + 3,), (3,), ()),
+        ((N, 3), (2, 4), (("n", 2, "`x`"),)),
+        ((3, 4), (4, 3), ()),
+    ],
+)
+def test_what_is_wrong_tells_the_sizes_that_are_known(
+    wanted: tuple[Size, ...], given: tuple[int, ...], sizes: tuple[tuple[str, int, str], ...]
+) -> None:
+    """No number that does not fit is one of them."""
+    with pytest.raises(ProblemError) as caught:
+        bind_sizes(declared(x=wanted), {"x": given})
+    problem = caught.value.problem
+    assert isinstance(problem, InputShape)
+    assert problem.sizes == sizes
+    assert problem.given == str(list(given))
+
+
 def test_a_size_that_does_not_follow_is_chosen() -> None:
     wanted = declared(x=((N + 1) // 2,))
     with pytest.raises(ProblemError) as caught:
@@ -79,8 +101,18 @@ def test_a_size_that_does_not_follow_is_chosen() -> None:
     assert problem.sizes == (("n", 7, "the command line"),)
 
 
-@pytest.mark.parametrize("names", [(), ("x",), ("x", "y", "z"), ("x", "Y")])
-def test_exactly_the_declared_inputs_are_given(names: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("names", "missing", "unknown"),
+    [
+        ((), ("x", "y"), ()),
+        (("x",), ("y",), ()),
+        (("x", "z", "y"), (), ("z",)),
+        (("z", "Y", "x"), ("y",), ("Y", "z")),
+    ],
+)
+def test_exactly_the_declared_inputs_are_given(
+    names: tuple[str, ...], missing: tuple[str, ...], unknown: tuple[str, ...]
+) -> None:
     with pytest.raises(ProblemError) as caught:
         bind_sizes(declared(x=(3,), y=(3,)), dict.fromkeys(names, (3,)))
-    assert isinstance(caught.value.problem, WrongInputs)
+    assert caught.value.problem == WrongInputs(missing, unknown, (("x", "f32[3]"), ("y", "f32[3]")))

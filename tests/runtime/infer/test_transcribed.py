@@ -1,5 +1,6 @@
 """What is written down of sounds is what stands in `transcribed.txt`."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,8 +9,10 @@ import pytest
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
-from meganeura_runtime.infer.transcription import SpeechTask, _clock
-from tests.runtime.infer.transcribed import FILE, described
+from meganeura_runtime.infer.generator import Generator
+from meganeura_runtime.infer.transcription import Speech, SpeechTask, Transcriber, _clock
+from meganeura_runtime.io.preprocess.input_transforms import Sounds
+from tests.runtime.infer.transcribed import FILE, FRAMES, MANY, ROOM, described
 
 
 def test_sounds_are_written_down_as_they_were() -> None:
@@ -39,3 +42,13 @@ def test_a_model_that_takes_something_beside_a_sound_writes_nothing_down() -> No
         made = SimpleNamespace(context=tuple(context), elaboration=SimpleNamespace(inputs=inputs))
         with pytest.raises(ProblemError, match="no input `sound`"):
             SpeechTask.of(cast("Any", lambda _, made=made: made), ())
+
+
+def test_what_a_model_cannot_do_is_told_before_a_sound_is_read() -> None:
+    """The pieces come one by one, and none is needed for that."""
+    task = SpeechTask("mel", Sounds(2, FRAMES), ROOM)
+    made = Transcriber(cast("Generator", None), task, cast("Any", None), MANY)
+    for speech, steps in ((Speech(language="xx"), None), (Speech(), ROOM + 1)):
+        with pytest.raises(ProblemError) as caught:
+            made(Path("nowhere.wav"), speech, steps)
+        assert "nowhere" not in str(caught.value)

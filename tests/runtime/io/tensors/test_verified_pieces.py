@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from threading import get_ident
 from zlib import crc32
 
 import numpy as np
@@ -24,7 +25,12 @@ from meganeura_runtime.io.tensors.file_array import InFile
 from meganeura_runtime.io.tensors.joined_array import joined
 from meganeura_runtime.io.tensors.open_file import OpenFile
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors, write_tensors
-from meganeura_runtime.io.tensors.verified_pieces import RUN, VerifiedPieces
+from meganeura_runtime.io.tensors.verified_pieces import (
+    RUN,
+    WORTH_THREADS,
+    VerifiedPieces,
+    for_each_run,
+)
 
 RANDOM = np.random.default_rng(0)
 PIECE = 16 << 10
@@ -229,6 +235,19 @@ def test_a_file_without_pieces_is_compared_when_it_is_opened(
     np.testing.assert_array_equal(content.all().view(np.float32), ODD)
     flip(path, path.stat().st_size - 9)
     assert refused(path, lambda: streamed(path)) == "`x`"
+
+
+@pytest.mark.parametrize("size", [WORTH_THREADS - 1, WORTH_THREADS])
+def test_what_comes_of_runs_is_in_their_order(size: int) -> None:
+    """Whether they are worth threads or not."""
+    threads = set[int]()
+
+    def work(run: int) -> int:
+        threads.add(get_ident())
+        return 2 * run
+
+    assert for_each_run(work, range(20), size) == list(range(0, 40, 2))
+    assert (get_ident() in threads) == (size < WORTH_THREADS)
 
 
 def test_the_sums_of_tensors_are_those_there_were_before(tmp_path: Path) -> None:
