@@ -4,9 +4,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
-from meganeura_runtime.train.data_fingerprint import SAMPLED_ROWS, digest, sampled_digest
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.size import dim
+from meganeura_runtime.io.checkpoint import Fingerprint
+from meganeura_runtime.io.data import dataset as datasets
+from meganeura_runtime.io.data.data_files import open_data
+from meganeura_runtime.io.data.dataset import Demand, match_data
+from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor
+from meganeura_runtime.train.data_fingerprint import (
+    SAMPLED_ROWS,
+    digest,
+    fingerprints,
+    sampled_digest,
+)
 
 ROWS = 3 * SAMPLED_ROWS
 
@@ -46,3 +58,60 @@ def test_few_rows_are_all_sampled(count: int) -> None:
         changed = rows()[:count]
         changed[position] += 1
         assert sampled_digest(stored(changed)) != sampled_digest(stored(rows()[:count]))
+
+
+@pytest.mark.parametrize("count", [0, 1, SAMPLED_ROWS - 1, SAMPLED_ROWS])
+def test_few_rows_are_known_by_all_of_their_elements(count: int) -> None:
+    assert sampled_digest(stored(rows()[:count])) == digest(stored(rows()[:count]))
+
+
+DEMAND = Demand(
+    {
+        "x": TensorType(DType.F32, (dim("batch"), 2)),
+        "scale": TensorType(DType.F32, ()),
+        "names": TensorType(DType.I32, (dim("many"), 3)),
+    },
+    {"batch": 2, "many": 0},
+    whole=frozenset({"scale", "names"}),
+)
+
+
+def data(**changed: Array) -> dict[str, Array]:
+    """What is trained on and held out, with one number and one tensor without rows."""
+    whole = {"scale": np.array(2, np.float32), "names": np.zeros((0, 3), np.int32)}
+    return {"train.x": rows(), "test.x": rows()[:5], **whole, **changed}
+
+
+def known(folder: Path, tensors: dict[str, Array]) -> dict[str, Fingerprint]:
+    path = folder / "data.safetensors"
+    save_file(tensors, path)
+    return {each.tensor: each for each in fingerprints(match_data(open_data(path), DEMAND, path))}
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_run_is_known_by_all_that_it_is_fed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_large: bool
+) -> None:
+    """Of what is too large to be looked at before, some rows tell, and the number of them."""
+    if is_large:
+        monkeypatch.setattr(datasets, "READ_FIRST", 1)
+    before = known(tmp_path, data())
+    assert list(before) == [
+        f"{split}.{name}" for split in ("train", "test") for name in ("x", "scale", "names")
+    ]
+    assert {name: each.examples for name, each in before.items() if name.endswith(".x")} == {
+        "train.x": ROWS, "test.x": 5,
+    }  # fmt: skip
+    spoilt, last = rows(), rows()
+    spoilt[1] += 1
+    last[-1] += 1
+    for changed, names in (
+        ({}, set[str]()),
+        ({"train.x": spoilt}, set[str]() if is_large else {"train.x"}),
+        ({"train.x": last}, {"train.x"}),
+        ({"train.x": rows()[:-1]}, {"train.x", "train.scale", "train.names"}),
+        ({"test.x": rows()[1:6]}, {"test.x"}),
+        ({"scale": np.array(3, np.float32)}, {"train.scale", "test.scale"}),
+    ):
+        now = known(tmp_path, data(**changed))
+        assert {name for name, each in now.items() if each != before[name]} == names
