@@ -432,6 +432,16 @@ def test_a_layer_that_is_called_again_is_matched_with_its_signature_once(
     assert len(found.parameters) == 160
 
 
+@pytest.mark.parametrize("layer", ["relu", "layer_norm", "linear(16)"])
+def test_a_standard_layer_is_elaborated_once_for_all_sizes(layer: str) -> None:
+    """Of a square, whose two sizes are equal, as of an oblong."""
+    library = layer_summaries._of_library
+    library.cache_clear()
+    program = f"block A(h, w)(x: [n, 3, h, w]):\n  return x |> one: {layer}\n\n"
+    assert checked(program + "model a = A(24, 40)\nmodel b = A(24, 24)\n").fine
+    assert len(library().general) == 1
+
+
 FAMILY = """\
 block Layer(d)(x: [n, c]) -> [n, d]:
   y = x |> fc: linear(d) |> relu

@@ -1,5 +1,6 @@
 """Sizes: their arithmetic, their normal form and their text."""
 
+from itertools import combinations, permutations
 from itertools import product as every
 
 import pytest
@@ -78,6 +79,14 @@ def test_plainly_equal_sizes_have_one_form(left: Size, right: Size) -> None:
     assert left == right
     assert hash(left) == hash(right)
     assert show(left) == show(right)
+
+
+def test_factors_that_differ_in_one_number_alone_have_an_order() -> None:
+    """A product is one size, whichever of its factors was first."""
+    floors = (h // 2, h // 3, w // 2, (2 * h) // 3, (h + 1) // 4, (h + 2) // 4, h // w, h // s, h)
+    for factors in (*combinations(floors, 2), *combinations(floors, 3)):
+        ways = len({product(order) for order in permutations(factors)})
+        assert ways == 1
 
 
 SHOWN = [

@@ -76,7 +76,8 @@ def adam(o: Adam, p: Array, g: Array, m: Memory, t: int) -> Array:
 def lamb(o: Lamb, p: Array, g: Array, m: Memory, t: int) -> Array:
     mean, square = m.mix("mean", o.beta1, g), m.mix("square", o.beta2, g**2)
     r = mean / (1 - o.beta1**t) / (np.sqrt(square / (1 - o.beta2**t)) + o.eps) + decay(o, p) * p
-    return p - o.lr * np.linalg.norm(p) / np.linalg.norm(r) * r
+    length, step = float(np.linalg.norm(p)), float(np.linalg.norm(r))
+    return p - o.lr * (length / step if length and step else 1.0) * r
 
 
 def rmsprop(o: RmsProp, p: Array, g: Array, m: Memory) -> Array:
@@ -240,6 +241,25 @@ def test_steps_are_those_of_the_formula(optimizer: Optimizer) -> None:
         for name, g in each.items():
             expected[name] = moved(optimizer, expected[name], g, memories[name], t)
             np.testing.assert_allclose(kept[name], expected[name], rtol=1e-6, atol=1e-9)
+
+
+STILL = (*CASES, *(each() for each in OPTIMIZERS.values()))
+
+
+@pytest.mark.parametrize("optimizer", STILL, ids=str)
+def test_gradients_that_are_all_zero_so_far_are_no_division_by_zero(optimizer: Optimizer) -> None:
+    """Two steps without any gradient, of zeros and of other numbers; then one of each sign."""
+    names = MATRICES if isinstance(optimizer, Muon) else tuple(SHAPES)
+    expected, gradients = numbers(names)
+    expected["wide"] = np.zeros(SHAPES["wide"])
+    memories = {name: Memory(SHAPES[name]) for name in names}
+    gradients[:2] = [{name: np.zeros(SHAPES[name]) for name in names}] * 2
+    steps = runs(stepped(TrainingSettings(optimizer), names), expected, gradients)
+    for t, (kept, each) in enumerate(zip(steps, gradients, strict=True), 1):
+        for name, g in each.items():
+            expected[name] = moved(optimizer, expected[name], g, memories[name], t)
+            assert np.isfinite(kept[name]).all()
+            np.testing.assert_allclose(kept[name], expected[name], rtol=1e-5, atol=1e-9)
 
 
 def test_an_update_is_made_of_the_mean_of_its_batches() -> None:

@@ -151,6 +151,30 @@ def test_a_choice_is_cyclic_only_within_one_component(of: ExtractionProblem) -> 
         assert (component[one] == component[other]) == together
 
 
+@pytest.mark.parametrize(
+    ("needs", "expected"),
+    [
+        # Two circles, the later of which needs the earlier one, that was finished before.
+        ([[(), (1,)], [(0,)], [(0,), (3,)], [(2,)]], [{0, 1}, {2, 3}]),
+        ([[(), (1,)], [(0,)], [(3,), (1,)], [(0,), (2,)]], [{0, 1}, {2, 3}]),
+        # One that comes back to its beginning by way of two others; two that share a class.
+        ([[(1,), ()], [(2,), (1,)], [(0,)]], [{0, 1, 2}]),
+        ([[(1,), (2,)], [(0,), ()], [(0,), ()]], [{0, 1, 2}]),
+        # Circles in a row, from the last to the first.
+        ([[(1,), (2,)], [(0,), ()], [(3,), (4,)], [(2,), ()], [(), ()]], [{0, 1}, {2, 3}, {4}]),
+        ([[()], [(0,)], [(1,), (0,)]], [{0}, {1}, {2}]),
+    ],
+)
+def test_components_are_the_circles(
+    needs: list[list[tuple[int, ...]]], expected: list[set[int]]
+) -> None:
+    of = problem(*([(1.0, each) for each in nodes] for nodes in needs), roots=(0,))
+    found: dict[int, set[int]] = {}
+    for number, component in enumerate(components(of)):
+        found.setdefault(component, set()).add(number)
+    assert sorted(found.values(), key=min) == expected
+
+
 def _below(of: ExtractionProblem, number: int) -> set[int]:
     seen: set[int] = set()
     stack = [number]
