@@ -252,18 +252,23 @@ def test_a_killed_run_goes_on_on_other_numbers_of_devices(place: Path, alone: Pa
         assert_the_same(place / f"on-{name}", alone)
 
 
-def test_a_run_goes_from_the_reference_to_eight_devices_and_back(place: Path, alone: Path) -> None:
-    begun = ["train", "small.mgn", "--device", "cpu", "--out", "moved", "--set", "epochs=4"]
-    until = monotonic() + PATIENCE
-    with process(1, [begun], place) as running:
-        while not (place / "moved/best.safetensors").is_file() and monotonic() < until:
-            assert running.poll() is None
-        running.send_signal(signal.SIGTERM)
-        running.communicate(timeout=PATIENCE)
-    assert 0 < len(losses(place / "moved")) < 20
-    spread = ["--device", "xla:cpu", "--set", "devices=8", "--set", "sharding=fsdp"]
-    finish(8, [resume("moved", *spread)], place)
-    assert_the_same(place / "moved", alone)
+@pytest.mark.adapter
+def test_a_run_begins_on_wgpu_goes_on_on_eight_devices_and_ends_on_the_cpu(place: Path) -> None:
+    unscheduled = ("schedule=constant", "epochs=1")
+    begun = [word for each in unscheduled for word in ("--set", each)]
+    spread = ("--set", "devices=8", "--set", "sharding=fsdp", "--set", "epochs=2")
+    commands = [
+        ["train", "small.mgn", "--device", "wgpu", "--out", "moved", *begun],
+        resume("moved", "--device", "xla:cpu", *spread),
+        resume("moved", "--device", "cpu", "--set", "devices=1", "--set", "epochs=3"),
+        ["train", "small.mgn", "--device", "cpu", "--out", "stayed", *begun, "--set", "epochs=3"],
+    ]
+    told = finish(8, commands, place)
+    assert told.count("device: wgpu") == 1
+    assert told.count("8 devices, fsdp") == 1
+    assert told.count("device: cpu") == 2
+    assert len(losses(place / "moved")) == 15
+    assert_the_same(place / "moved", place / "stayed")
 
 
 def test_a_host_that_dies_ends_the_run_of_the_others(place: Path) -> None:
