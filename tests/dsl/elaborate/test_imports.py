@@ -1,9 +1,11 @@
 """What a file leads to by its imports."""
 
-from meganeura_dsl.diagnostics.problem import Sink
+import pytest
+
+from meganeura_dsl.diagnostics.problem import Severity, Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import Linker
-from meganeura_dsl.pipeline import check
+from meganeura_dsl.pipeline import Program, check, elaborate_model
 
 DEPTH = 8
 
@@ -36,3 +38,55 @@ def test_each_file_is_visited_once_however_many_names_lead_to_it() -> None:
 
 def test_a_block_behind_many_files_is_checked() -> None:
     assert check(file(0), load).reports == ()
+
+
+DECLARED = {
+    "def": "def {}(k) = k + 1\n",
+    "block": "block {}()(x: [n]) -> [n] = x\n",
+    "model": "block b()(x: [n]) -> [n] = x\nmodel {} = b()\n",
+    "train": "train {}(x: [n, 3]):\n  minimize sum(x |> l: linear(1))\n",
+}
+
+
+@pytest.mark.parametrize("second", DECLARED)
+@pytest.mark.parametrize("first", DECLARED)
+def test_a_name_is_declared_once_whatever_is_declared(first: str, second: str) -> None:
+    before = DECLARED[first].replace("b()", "b1()").format("same")
+    behind = DECLARED[second].replace("b()", "b2()")
+    text = before + behind.format("same")
+    reports = check(Source("net.mgn", text), lambda _: None).reports
+    (report,) = (each for each in reports if each.severity is Severity.ERROR)
+    assert (report.code, report.headline) == ("E0213", "`same` is declared twice")
+    assert report.label is not None
+    assert report.label.span.start == text.rindex(" same") + 1
+    assert [each.span and each.span.start for each in report.remarks] == [text.index(" same") + 1]
+    assert check(Source("net.mgn", before + behind.format("other")), lambda _: None).fine
+
+
+WIDER = """\
+block linear(c)(x: [n, d]) -> [n, c]:
+  param w: [d, c + {}] = ones
+  return (x @ w)[:, :c]
+"""
+NAMED = {
+    "of the library": ("", [(4, 3), (4,)]),
+    "imported": ("from wide import linear\n", [(3, 5)]),
+    "imported again": ("from wide import linear\nfrom long import linear\n", [(3, 6)]),
+    "of the file": (f"from wide import linear\n{WIDER.format(3)}", [(3, 7)]),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_name_means_what_is_nearest(name: str) -> None:
+    text, shapes = NAMED[name]
+    text += "block Net()(x: [n, 3]) -> [n, 4] = x |> fc: linear(4)\nmodel net = Net()\n"
+    files = {"wide": WIDER.format(1), "long": WIDER.format(2)}
+
+    def find(words: tuple[str, ...]) -> Source | None:
+        return Source(f"{words[-1]}.mgn", files[words[-1]])
+
+    sink = Sink()
+    module = Linker(find, sink).link(Source("net.mgn", text))
+    assert not sink.has_errors
+    found = elaborate_model(Program(module), "net").parameters
+    assert [each.type.shape for each in found] == shapes

@@ -133,3 +133,30 @@ block B(d)(x: [n, d]) -> [n, d]:
 """)
     assert all(message.startswith("error[E0208]") for message in messages)
     assert len(messages) == 2
+
+
+def test_what_is_declared_stands_where_its_layer_was_declared_and_names_may_begin_alike() -> None:
+    text = """
+block Two()(x: [n, 2]) -> [n, 2]:
+  layer late: linear(2)
+  layer late2: linear(2)
+  y = x |> early: linear(2)
+  return y |> late2 |> late
+
+block Net()(x: [n, 2]) -> [n, 2]:
+  layer fc: Two()
+  layer fc_1: linear(2, bias=false)
+  layer fc1: linear(2, bias=false)
+  param fc_bias: [2] = zeros
+  y = x |> fc10: linear(2, bias=false)
+  return (y |> fc1 |> fc) + fc_bias |> fc_1
+
+model net = Net()
+"""
+    assert reports(text) == []
+    of_two = [
+        f"{name}.{kind}" for name in ("late", "late2", "early") for kind in ("weight", "bias")
+    ]
+    assert parameters(text) == [
+        *(f"fc.{name}" for name in of_two), "fc_1.weight", "fc1.weight", "fc_bias", "fc10.weight",
+    ]  # fmt: skip

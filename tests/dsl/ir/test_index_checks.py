@@ -393,6 +393,30 @@ def test_a_number_that_is_not_finite_has_no_range() -> None:
     assert [ranges.get(each.id) for each in numbers] == [None, None, None, Range(1, 2)]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [
+        (DType.F16, -(1 << 11), 1 << 11),
+        (DType.F32, -(1 << 24), 1 << 24),
+        (DType.I32, -(1 << 31), (1 << 31) - 1),
+    ],
+)
+def test_a_type_holds_whole_numbers_exactly_up_to_its_ends(
+    dtype: DType, low: int, high: int
+) -> None:
+    if dtype.is_float:
+        of_type = np.dtype(f"float{dtype.value[1:]}").type
+        assert [int(of_type(each)) for each in (low - 1, high + 1)] == [low, high]
+    build = Builder()
+    x = build.add(ops.Input("x", DType.I32, (6,)))
+    by_way = build.add(ops.Cast(DType.I32), build.add(ops.Cast(dtype), x))
+    graph = build.graph({"y": by_way})
+    held = Range(low, high)
+    assert ranges_of(graph, {"x": held})[by_way.id] == held
+    for wider in (Range(low - 1, 0), Range(0, high + 1)):
+        assert by_way.id not in ranges_of(graph, {"x": wider})
+
+
 def test_padding_adds_zeros() -> None:
     build = Builder()
     six = build.add(ops.Add(), build.add(ops.Iota(6)), full(build, SIX, 3))
