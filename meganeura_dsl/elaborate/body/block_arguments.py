@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import product
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.body.layer_templates import is_hashable, with_types
 from meganeura_dsl.elaborate.body.statements import Results, Statements
 from meganeura_dsl.elaborate.builtins.builtin_math import UNARY
 from meganeura_dsl.elaborate.problems.layer_problems import BlockDoesNotFit
@@ -104,8 +105,9 @@ class BlockArguments(Statements, ABC):
         if not isinstance(value, BoundBlock):
             wanted = f"a block as `{parameter.name}`"
             raise ProblemError(WrongKind(location, wanted, describe(value)))
-        key = (value, block, parameter)
-        if key in inner.state.fitting:
+        stated = with_types(contract) if isinstance(contract, BoundBlock) else None
+        key = (with_types(value), stated, parameter)
+        if is_hashable(key) and key in inner.state.fitting:
             return
         own = _owned(value)
         if own and any(call.label is None for call, _ in _uses(block, parameter)):
@@ -121,7 +123,8 @@ class BlockArguments(Statements, ABC):
             )
         if isinstance(contract, BoundBlock):
             _Fit(self, inner, block, parameter, contract, value).require()
-        inner.state.fitting.add(key)
+        if is_hashable(key):
+            inner.state.fitting.add(key)
 
 
 def _location_of(inner: Frame, value: Evaluated, block: ast.Block) -> Location:
@@ -175,7 +178,8 @@ class _Fit:
         """Raise `ProblemError` unless the block fits, for all sizes and configurations."""
         if self.value.path is not None:
             raise self._refused("has the sizes of its weights, and a header is for all sizes")
-        if (self.value.declaration, self.value.config) == (self.header, self.contract.config):
+        is_header = self.value.declaration == self.header
+        if is_header and with_types(self.value)[1] == with_types(self.contract)[1]:
             return
         names = rest_names(self.header)
         for ranks in product(REST_RANKS, repeat=len(names)):
@@ -186,15 +190,14 @@ class _Fit:
                     raise self._refused(error.reason) from error
 
     def _forms(self) -> set[tuple[int, tuple[str, ...]]]:
-        """How the body gives configuration: how much by position, and what by name."""
+        """How the body applies it: how much configuration by position, and what by name."""
         tensors = {item.name for item in self.header.inputs}
         forms: set[tuple[int, tuple[str, ...]]] = set()
         for call, piped in _uses(self.block, self.parameter):
             named = [each.name for each in call.arguments if each.name is not None]
             due = len(tensors) - len(tensors.intersection(named))
             positional = len(call.arguments) - len(named) + len(call.inputs) + piped - due
-            config = tuple(each for each in named if each not in {*tensors, *MODES})
-            forms.add((max(positional, 0), config))
+            forms.add((max(positional, 0), tuple(each for each in named if each not in MODES)))
         required = [each for each in self._left() if each.default is None]
         return forms or {(len(required), ())}
 
@@ -225,7 +228,7 @@ class _Fit:
         for clause in self.header.where:
             stated = self.elaborator.stated(clause, frame, self.header)
             state.build.facts = state.build.facts.assume(stated)
-        tensors = (frame.names[item.name] for item in self.header.inputs)
+        tensors = (frame.names[item.name] for item in self.header.inputs if item.name not in named)
         arguments = Arguments(
             (*tensors, *(frame.names[name] for name in by_position)),
             {name: frame.names[name] for name in named},

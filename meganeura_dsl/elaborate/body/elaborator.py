@@ -12,7 +12,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.assume_signature import may_assume_signature
 from meganeura_dsl.elaborate.body.equal_calls import call_key
 from meganeura_dsl.elaborate.body.layer_summaries import apply_summary, repeated_call
-from meganeura_dsl.elaborate.body.layer_templates import apply_template
+from meganeura_dsl.elaborate.body.layer_templates import apply_template, is_hashable
 from meganeura_dsl.elaborate.body.layers import Layers
 from meganeura_dsl.elaborate.body.modes import TRAINING, in_mode, split_mode
 from meganeura_dsl.elaborate.body.statements import Results
@@ -189,14 +189,14 @@ class Elaborator(Layers):
             arguments.positional,
             tuple(arguments.named.items()),
         )
-        if _is_hashable(key) and key in known:
+        if is_hashable(key) and key in known:
             return known[key]
         inner = self.child(frame, module, declaration, call.span, frame.path)
         inner.choices = frame.choices
         name, parameters = declaration.name.text, declaration.parameters
         bind_config(inner, name, parameters, arguments, call.span, self.evaluate)
         result = self.evaluate(declaration.body, inner)
-        if frame.facts is key[1] and _is_hashable(key):  # otherwise it made a choice on the way
+        if frame.facts is key[1] and is_hashable(key):  # otherwise it made a choice on the way
             known[key] = result
         return result
 
@@ -490,14 +490,6 @@ class Elaborator(Layers):
 
 def _is_true(node: ast.Node) -> bool:
     return isinstance(node, ast.Boolean) and node.value
-
-
-def _is_hashable(key: tuple[object, ...]) -> bool:
-    try:
-        hash(key)
-    except TypeError:
-        return False
-    return True
 
 
 def _last_return(block: ast.Block) -> Span:

@@ -6,7 +6,7 @@ follows from their types, their numbers and the facts alone, so it is found once
 
 from collections.abc import Hashable, Sequence
 
-from meganeura_dsl.elaborate.body.layer_templates import with_types
+from meganeura_dsl.elaborate.body.layer_templates import is_hashable, with_types
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.summary import EqualCall, Summary
 from meganeura_dsl.elaborate.typecheck.positions import whole_number
@@ -41,11 +41,7 @@ def call_key(inner: Frame, block: ast.Block, arguments: Arguments) -> Hashable:
         inner.facts,
         len(arguments.positional), tuple(arguments.named), tuple(parts),
     )  # fmt: skip
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+    return key if is_hashable(key) else None
 
 
 def _part(inner: Frame, value: Evaluated) -> Hashable:

@@ -59,18 +59,23 @@ def application_key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) ->
 
 
 def _hashable(config: tuple[Evaluated | None, ...]) -> Hashable:
+    return tuple(map(with_types, config)) if is_hashable(config) else None
+
+
+def is_hashable(key: tuple[object, ...]) -> bool:
+    """Whether a dict can have a key; one with a list in it, it cannot."""
     try:
-        hash(config)
+        hash(key)
     except TypeError:
-        return None
-    return tuple(map(with_types, config))
+        return False
+    return True
 
 
-def with_types(value: Evaluated | None) -> Hashable:
+def with_types(value: Evaluated | None) -> tuple[Hashable, object]:
     """A value that tells 1 from true and from 1.0, in what a block was given too."""
     if not isinstance(value, BlockValue):
         return type(value), value
-    return value, tuple(with_types(each) for _, each in value.config)
+    return value, tuple((name, with_types(each)) for name, each in value.config)
 
 
 class _Recorder:
