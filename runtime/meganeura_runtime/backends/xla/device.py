@@ -118,5 +118,5 @@ class XlaDevice(OpenDevice):
         found = Program.of(graph, self.precision, self.placement or OneDevice(self.device))
         if self.device.platform != "cpu":
             devices = 1 if self.placement is None else self.placement.mesh.size
-            require_countable(found.graph, self.precision, devices)
+            require_countable(found.graph, devices)
         return found

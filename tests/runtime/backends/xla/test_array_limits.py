@@ -1,21 +1,27 @@
-"""Arrays of more elements than 32 bits count are refused on GPUs, where none was measured."""
+"""Arrays of more elements than 32 bits count are refused on GPUs, and those that are wrong."""
 
 import re
 from dataclasses import replace
 
 import pytest
 
-from meganeura_dsl.ir.graph import Builder, Graph
-from meganeura_dsl.ir.ops import Broadcast, Input, MatMul, Mul, Parameter, Sort
-from meganeura_dsl.ir.ops.fused.softmax import CrossEntropy
+from meganeura_dsl.ir.graph import Body, Builder, Graph
+from meganeura_dsl.ir.ops import Broadcast, Input, Mul, Parameter, ReduceMax, Scan, Sin
+from meganeura_dsl.ir.ops.fused.attention import Attention
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.registry import choose_device
-from meganeura_runtime.backends.xla.array_limits import MOST_ELEMENTS, require_countable
+from meganeura_runtime.backends.xla.array_limits import (
+    MOST_ELEMENTS,
+    MOST_OF_ATTENTION,
+    require_countable,
+)
+from meganeura_runtime.backends.xla.attention_ops import (
+    Library,
+    LibraryAttention,
+    LibraryAttentionGradient,
+)
 from meganeura_runtime.backends.xla.device import XlaDevice
-
-BF16, F32 = ComputePrecision.BF16, ComputePrecision.F32
 
 
 def scaled(rows: int, width: int) -> Graph:
@@ -27,42 +33,61 @@ def scaled(rows: int, width: int) -> Graph:
 
 
 def test_an_array_has_as_many_elements_as_32_bits_count() -> None:
-    require_countable(scaled(1, MOST_ELEMENTS), F32, 1)
-    with pytest.raises(LimitError, match=re.escape("2,147,483,648 on each")):
-        require_countable(scaled(2, 2**30), F32, 1)
+    require_countable(scaled(1, MOST_ELEMENTS), 1)
+    with pytest.raises(LimitError, match=re.escape("4,294,967,296 on each")):
+        require_countable(scaled(4, 2**30), 1)
 
 
 def test_devices_share_what_is_not_persistent() -> None:
-    require_countable(scaled(2, 2**30), F32, 2)
+    require_countable(scaled(4, 2**30), 2)
     with pytest.raises(LimitError):
-        require_countable(scaled(4, 2**30), F32, 2)
+        require_countable(scaled(8, 2**30), 2)
     with pytest.raises(LimitError):
-        require_countable(scaled(1, 2**31), F32, 4)
+        require_countable(scaled(1, 2**32), 4)
 
 
-def losses(rows: int, classes: int, axis: int = 1) -> Graph:
-    """Those of logits, which are then put in order along an axis if it is not their last."""
+def attention(examples: int, *, trained: bool) -> Graph:
+    """Of 12 heads of 1,024 x 64, as cuDNN makes it."""
     builder = Builder()
-    x = builder.add(Input("x", DType.F32, (rows, 4)))
-    labels = builder.add(Input("labels", DType.I32, (rows,)))
-    weight = builder.add(Parameter("weight", DType.F32, (4, classes), "param"))
-    logits = builder.add(MatMul(), x, weight)
-    found = {"loss": builder.add(CrossEntropy(), logits, labels)}
-    if axis != 1:
-        found["order"] = builder.add_all(Sort(axis), logits)[1]
-    return builder.graph(found)
+    whole, library = Attention(0.125, causal=True), Library("cudnn")
+    q, k, v, dy = (
+        builder.add(Input(name, DType.F32, (examples, 12, 1024, 64)))
+        for name in ("q", "k", "v", "dy")
+    )
+    mean = builder.add(LibraryAttention(whole, library), q, k, v)
+    if not trained:
+        return builder.graph({"mean": mean})
+    gradient = LibraryAttentionGradient(whole, library)
+    return builder.graph({"dq": builder.add_all(gradient, q, k, v, mean, dy)[0]})
 
 
-def test_products_and_their_losses_were_measured_in_bf16() -> None:
-    require_countable(losses(65_536, 50_257), BF16, 1)
-    with pytest.raises(LimitError, match="4,294,967,295"):
-        require_countable(losses(2**17, 50_257), BF16, 1)
-    for graph, precision in (
-        (losses(65_536, 50_257), F32),
-        (losses(65_536, 50_257, axis=0), BF16),
-    ):
-        with pytest.raises(LimitError, match="2,147,483,647"):
-            require_countable(graph, precision, 1)
+def test_the_gradient_of_attention_by_cudnn_has_what_signed_numbers_count() -> None:
+    most = MOST_OF_ATTENTION // (12 * 1024 * 64)
+    require_countable(attention(most, trained=True), 1)
+    with pytest.raises(LimitError, match="2,147,483,647"):
+        require_countable(attention(most + 1, trained=True), 1)
+    require_countable(attention(most + 1, trained=True), 2)
+    require_countable(attention(most + 1, trained=False), 1)
+
+
+def repeated(rows: int, width: int) -> Graph:
+    """A carry whose outer product is summed in each of some rounds; nothing else is as large."""
+    inner = Builder()
+    inner.add(Input("round", DType.I32, ()))
+    carry = inner.add(Input("carry.0", DType.F32, (width,)))
+    wide = inner.add(Sin(), inner.add(Broadcast((rows, width), (1,)), carry))
+    body = Body(inner.graph({"carry.0": inner.add(ReduceMax((0,)), wide)}))
+    builder = Builder()
+    start = builder.add(Input("start", DType.F32, (width,)))
+    scan = Scan(body, 3, 1, (), (), backward=False)
+    return builder.graph({"last": builder.add_all(scan, start)[0]})
+
+
+def test_values_of_a_round_count() -> None:
+    require_countable(repeated(3, 2**30), 1)
+    with pytest.raises(LimitError, match=re.escape("4,294,967,296 on each")):
+        require_countable(repeated(4, 2**30), 1)
+    require_countable(repeated(4, 2**30), 2)
 
 
 def test_a_gpu_refuses_it_before_anything_is_compiled() -> None:
@@ -73,4 +98,4 @@ def test_a_gpu_refuses_it_before_anything_is_compiled() -> None:
         platform = "gpu"
 
     with pytest.raises(LimitError, match="elements of an array on a GPU"):
-        replace(device, device=Gpu()).open(scaled(2, 2**30))
+        replace(device, device=Gpu()).open(scaled(4, 2**30))
