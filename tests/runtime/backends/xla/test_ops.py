@@ -47,14 +47,19 @@ from tests.runtime.running import assert_results, graph_of
 from tests.samples import SAMPLES, Sample
 
 COMPUTED = [sample for sample in SAMPLES if not isinstance(sample.op, Leaf)]
-F32 = ComputePrecision.F32
+F32, BF16 = ComputePrecision.F32, ComputePrecision.BF16
+ROUNDED: Mapping[type[Op], float] = {**dict.fromkeys(CONTRACTIONS, 2**-7), Scan: 2**-5}
+"""By how much the operands of products that are rounded to bfloat16 change their results.
+
+In units of the largest element; all other ops compute in float32.
+"""
 
 
 def computed(
     samples: Mapping[str, tuple[Op, tuple[Array, ...]]], precision: ComputePrecision
 ) -> dict[str, dict[str, Array]]:
     """The results of many ops, compiled as one program."""
-    lowerings = IN_BFLOAT16 if precision is ComputePrecision.BF16 else {}
+    lowerings = IN_BFLOAT16 if precision is BF16 else {}
     graphs, feeds = {}, {}
     for name, (op, operands) in samples.items():
         graph, feeds[name] = graph_of(op, *operands)
@@ -109,6 +114,26 @@ def results() -> dict[str, dict[str, Array]]:
 def test_an_op_computes_the_reference(sample: Sample, results: dict[str, dict[str, Array]]) -> None:
     graph, feeds = graph_of(sample.op, *sample.operands)
     assert_results(Results(results[sample.name], {}), graph, feeds)
+
+
+@pytest.fixture(scope="module")
+def narrow() -> dict[str, dict[str, Array]]:
+    choose_device("xla:cpu")
+    return computed({each.name: (each.op, each.operands) for each in COMPUTED}, BF16)
+
+
+@pytest.mark.parametrize("sample", COMPUTED, ids=lambda sample: sample.name)
+def test_in_bf16_only_products_are_rounded(
+    sample: Sample, narrow: dict[str, dict[str, Array]]
+) -> None:
+    graph, feeds = graph_of(sample.op, *sample.operands)
+    most = ROUNDED.get(type(sample.op))
+    if most is None:
+        assert_results(Results(narrow[sample.name], {}), graph, feeds)
+        return
+    for output, value in evaluate(graph, feeds).outputs.items():
+        tolerance = most * np.abs(value).max()
+        np.testing.assert_allclose(narrow[sample.name][output], value, 0, tolerance)
 
 
 def test_every_primitive_is_in_exactly_one_table() -> None:
