@@ -32,7 +32,7 @@ def hoist(graph: Graph, inputs: Collection[str]) -> Hoisted:
     """
     early = _early(graph, inputs)
     used = [each for value in graph.values if value.id not in early for each in value.operands]
-    cut = {_looked_through(value, early).id for value in [*used, *graph.roots] if value.id in early}
+    cut = {_looked_through(value).id for value in [*used, *graph.roots] if value.id in early}
     ordered = [value for value in graph.values if value.id in cut]
     names = {value.id: f"{HELD}.{number}" for number, value in enumerate(ordered)}
     first = _part({names[value.id]: value for value in ordered}, {}, {})
@@ -57,9 +57,9 @@ def _early(graph: Graph, inputs: Collection[str]) -> set[int]:
     return early
 
 
-def _looked_through(value: Value, early: Collection[int]) -> Value:
-    """What a value is a view of, as far as that is early."""
-    while Trait.VIEW in value.op.traits and value.operands[0].id in early:
+def _looked_through(value: Value) -> Value:
+    """What a value is a view of, which is early if the value is."""
+    while Trait.VIEW in value.op.traits:
         value = value.operands[0]
     return value
 

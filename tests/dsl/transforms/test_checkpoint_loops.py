@@ -83,14 +83,28 @@ model net = Net()
 """A round gives its number out, and computes nothing else with it."""
 
 
+LAST = """
+block Net()(x: [n, s, 3]) -> [n, 3], i32[]:
+  h = x[:, 0]
+  last = i32(sum(x))
+  scan t in 0..s:
+    h = sin(h + x[:, t]) * f32(1 + last)
+    last = i32(t)
+  return h, last
+
+model net = Net()
+"""
+"""A round hands its number on, and reads that of the round before."""
+
+
 def everywhere(graph: Graph, above: int = 0) -> Graph:
     return checkpoint_loops(graph, above, {value.id for value in graph.values})
 
 
 @pytest.mark.parametrize(
     "text",
-    [RECURRENT, NESTED, STOPPING, COUNTING],
-    ids=["layers", "nested", "stops", "counts"],
+    [RECURRENT, NESTED, STOPPING, COUNTING, LAST],
+    ids=["layers", "nested", "stops", "counts", "last"],
 )
 @pytest.mark.parametrize("rounds", [4, 7, 9])
 def test_segments_are_the_rounds_and_so_are_their_gradients(text: str, rounds: int) -> None:
@@ -150,7 +164,10 @@ def test_a_segment_stores_the_least_and_leaves_no_rest_where_that_costs_little()
         }
         return segment_length(scan)
 
-    # A round carries [4, 8] and stores three of them: k = sqrt(n / 3).
+    # A round carries [4, 8] and stores three of them: k = sqrt(n / 3), and two at least.
+    assert [length(rounds) for rounds in (4, 5, 8, 9, 30, 31)] == [2, 2, 2, 3, 3, 3]
+    assert length(49) == 7  # 7 + 21 slices, and no rest; of 4 rounds 12 + 12
+    assert length(46) == 4  # 11 + 12; the least without a rest is 23 + 6
     assert length(48) == 4
     assert length(300) == 10
     assert length(10_000) == 50
@@ -165,6 +182,33 @@ def scans(graph: Graph) -> list[Scan]:
         if isinstance(op, Scan)
         for each in (op, *scans(op.body.graph))
     ]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "expected"), [(3, [3]), (4, [2, 2]), (5, [2, 2, 1]), (9, [3, 3])]
+)
+def test_a_loop_of_four_rounds_is_the_shortest_with_segments(
+    rounds: int, expected: list[int]
+) -> None:
+    assert [scan.rounds for scan in scans(everywhere(forward(SUMMED, n=4, s=rounds)))] == expected
+
+
+def test_a_loop_within_one_that_is_too_short_has_segments_of_its_own() -> None:
+    text = """
+block Net()(x: [n, s, 3]) -> [n, 3]:
+  h = zeros([n, 3])
+  scan t in 0..2:
+    scan u in 0..s:
+      h = cos(h + x[:, u])
+  return h
+
+model net = Net()
+"""
+    graph = forward(text, n=2, s=6)
+    stored = 6 * 2 * 3 * 4
+    assert stored_by_loops(graph) == [stored]
+    assert everywhere(graph, stored) is graph
+    assert [scan.rounds for scan in scans(everywhere(graph, stored - 1))] == [2, 3, 2]
 
 
 def test_what_is_stored_grows_with_the_square_root_of_the_rounds() -> None:

@@ -99,6 +99,18 @@ def test_an_output_of_the_context_alone_is_held(build: Builder) -> None:
     numbers(graph, arrays("sound", "token"), ["sound"])
 
 
+def test_what_the_rest_does_not_compute_with_is_held_where_it_is_given_out(build: Builder) -> None:
+    """One is an output alone, and the other the next value of a state alone, turned."""
+    sound, token, state = fed(build, "sound"), fed(build, "token"), kept(build, "state", "param")
+    loud, new = build.add(Exp(), sound), build.add(Transpose((1, 0)), build.add(Tanh(), sound))
+    graph = build.graph({"loud": loud, "sum": build.add(Add(), token, state)}, {"state": new})
+    parts = hoist(graph, ["sound"])
+    assert ops(parts.first) == {"Input", "Exp", "Tanh"}
+    assert leaves(parts.rest) == {"held.0", "held.1", "token", "state"}
+    assert ops(parts.rest) == {"Input", "Parameter", "Transpose", "Add"}
+    numbers(graph, arrays("sound", "token", "state"), ["sound"])
+
+
 def test_random_numbers_are_drawn_anew(build: Builder) -> None:
     counter = build.add(Input("counter", DType.U32, (2,)))
     bits = build.add(RandomBits(0, SHAPE), counter)

@@ -222,6 +222,7 @@ CASES: tuple[Optimizer, ...] = (
     Lamb(0.25, beta1=0.5, beta2=0.75, eps=0.125, weight_decay=0.5),
     Adafactor(0.25, beta2_decay=-0.5, eps1=0.125, eps2=0.75, d=1.25, weight_decay=0.5),
     Adafactor(2.0, d=1.0),
+    Adafactor(0.25, eps1=1.5),
     Muon(0.25, momentum=0.75, weight_decay=0.5),
     Muon(0.25, nesterov=False, ns_steps=2, adjust_lr_fn="match_rms_adamw"),
 )

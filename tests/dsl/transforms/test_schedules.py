@@ -79,6 +79,11 @@ FORMULAS: dict[str, tuple[Schedule, Formula]] = {
         OneCycle(pct_start=0.25),
         between([(0, 1 / 25), (9, 1.0), (39, 1 / 25 / 1e4)], linear=False),
     ),
+    "one-cycle-down": (
+        OneCycle(pct_start=0.025),
+        between([(0, 1.0), (39, 1 / 25 / 1e4)], linear=False),
+    ),
+    "one-cycle-up": (OneCycle(1, "linear"), between([(0, 1 / 25), (39, 1.0)], linear=True)),
     "one-cycle-linear": (
         OneCycle(0.5, "linear", 10, 100),
         between([(0, 0.1), (19, 1.0), (39, 0.001)], linear=True),
