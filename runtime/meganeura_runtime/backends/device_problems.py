@@ -22,8 +22,9 @@ class DeviceFailure(Problem, code="E0551", topic="device"):
 class BeyondLimits(Problem, code="E0552", topic="device"):
     """A value of the program is larger than the adapter can hold or reach in one piece.
 
-    Every GPU has limits on the bytes of a buffer and of a binding. A smaller batch makes most
-    values smaller; `--device cpu` has no such limits.
+    Every GPU has limits on the bytes of a buffer and of a binding; `xla:gpu` counts the elements of
+    an array with 32 bits. A smaller batch makes most values smaller; `--device cpu` has no such
+    limits.
     """
 
     span: Span | None

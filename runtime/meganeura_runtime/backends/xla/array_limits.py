@@ -1,8 +1,8 @@
 """How many elements an array of a GPU may have: as 32 bits count, but for what is wrong before.
 
-XLA and the libraries that it calls index some arrays with 32 bits. Every op of the table gives, on
-an H200, with a little less than 2³² elements what it gives with parts of them, and cuDNN's gradient
-of attention does not: of q and k it is wrong in rows behind the first 2³¹ elements.
+XLA and the libraries that it calls index arrays with 32 bits, some with signed ones. On an H200,
+54 kinds of ops were compared with themselves on parts of arrays of 2.2 to 4.2 x 10⁹ elements:
+cuDNN's gradient of attention alone is wrong, in rows of the gradients of q and k behind 2³¹.
 """
 
 from math import prod
