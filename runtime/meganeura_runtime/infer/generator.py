@@ -26,7 +26,7 @@ from meganeura_dsl.elaborate.declarations.generation import (
 )
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.graph import Array, Graph
-from meganeura_dsl.ir.index_checks import leaf_bounds
+from meganeura_dsl.ir.index_checks import Bound, all_of, leaf_bounds
 from meganeura_dsl.ir.interpreter import FeedError
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
@@ -159,8 +159,9 @@ class Generator(Closing):
         self.vocabulary = first.vocabulary
         self.context = first.context
         """The inputs that `read` takes."""
-        self._bounds = leaf_bounds(first.elaboration.graph)
-        self._chained = _may_chain(first)
+        self._bound = _bounds(first.elaboration).get(IDS)
+        # Nobody need look at a token that is drawn where the model takes all that can be.
+        self._chained = self._bound is None or self.vocabulary <= self._bound.count
         parts = self._parts(first)
         self._reader: Session | None = None
         if first.context:
@@ -199,7 +200,8 @@ class Generator(Closing):
 
         A prompt of one axis is one sequence. Each call begins a new sequence; to stop, ask for no
         more. Raises `ProblemError` for a prompt that is empty or too long, and for tokens that the
-        model does not have; `SessionError` before the context was read.
+        model does not have, drawn ones too, before they are read; `SessionError` before the context
+        was read.
         """
         ids = self._checked(prompt, steps)
         return self._drawn(ids, steps, sampling)
@@ -214,11 +216,15 @@ class Generator(Closing):
         """A prompt as `i32[rows, tokens]`, which the model takes."""
         ids = np.asarray(prompt, np.int32).reshape(self._rows, -1)
         capacity_for(ids.shape[1], steps, self.capacity)
-        if IDS in self._bounds:
-            check_values(ids, self._bounds[IDS], IDS)
+        self._require_known(ids)
         if not self._has_read:
             raise SessionError(f"nothing was read: `read` takes {quoted(self.context)}")
         return ids
+
+    def _require_known(self, ids: Array) -> None:
+        """Raise `ProblemError` for tokens that the model does not take."""
+        if self._bound is not None:
+            check_values(ids, self._bound, IDS)
 
     def _chosen(self, ids: Array, steps: int, choose: Choose) -> Iterator[Array]:
         step = replace(self._step, top_k=None, draws=False)
@@ -227,6 +233,7 @@ class Generator(Closing):
             token = choose(logits)
             yield token
             if position + 1 < ids.shape[1] + steps:
+                self._require_known(token)
                 session = self._session(step)
                 inputs = _step_inputs(session, position, 1, GREEDY)
                 logits = session.step({IDS: token[:, None], **inputs})[LOGITS]
@@ -253,6 +260,7 @@ class Generator(Closing):
         for number in range(1, steps):
             inputs = _step_inputs(session, position, 1, sampling)
             if number == 1 or not self._chained:
+                self._require_known(token)
                 outputs = session.step({IDS: token, **inputs})
             else:
                 outputs = session.follow(inputs, {IDS: TOKEN})
@@ -309,12 +317,10 @@ def _step_inputs(
 
 def _positions(elaboration: Elaboration) -> int:
     """How many positions the tokens of a step of one may have."""
-    bounds = [leaf_bounds(elaboration.graph), elaboration.stated_bounds({})]
-    counts = [each[POSITION].count for each in bounds if POSITION in each]
-    return min([UNBOUNDED, *counts])
+    bounds = _bounds(elaboration)
+    return min(UNBOUNDED, bounds[POSITION].count) if POSITION in bounds else UNBOUNDED
 
 
-def _may_chain(elaborated: TokenGraph) -> bool:
-    """Whether every token that is drawn is one that the model takes, so that nobody checks it."""
-    bounds = [leaf_bounds(elaborated.elaboration.graph), elaborated.elaboration.stated_bounds({})]
-    return all(elaborated.vocabulary <= each[IDS].count for each in bounds if IDS in each)
+def _bounds(elaboration: Elaboration) -> Mapping[str, Bound]:
+    """Those of inputs that pick something, and those that are stated of them."""
+    return all_of(leaf_bounds(elaboration.graph), elaboration.stated_bounds({}))

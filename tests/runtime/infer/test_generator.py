@@ -151,6 +151,57 @@ model lm = Lm()
 """
 
 
+NEXT = """\
+block Lm(capacity=0)(ids: i32[n, s], position: i32[] = 0) -> [n, s, 9]
+    where 0 <= position{stated}:
+  param table: [{rows}, 9] = zeros
+  x = {table} + 0 * f32(position)
+  if capacity > 0:
+    cache h: [n, 9]
+    scan t in 0..s:
+      update h = x[:, t]
+      y[:, t] = h
+    x = y
+  return x
+
+model lm = Lm()
+"""
+"""Of a token's row the likeliest is the next token, so that the last row's is one too many."""
+
+
+@pytest.mark.parametrize(
+    ("rows", "stated", "table"),
+    [
+        (5, "", "gather(table, ids)"),
+        (8, ", ids < 5", "gather(table, ids)"),
+        (8, ", ids < 5", "one_hot(ids, 8) @ table"),
+    ],
+)
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_token_that_is_drawn_is_one_that_the_model_takes(
+    tmp_path: Path, rows: int, stated: str, table: str, device: str
+) -> None:
+    """It is told before it is read: nothing follows from it."""
+    path = tmp_path / "lm.mgn"
+    path.write_text(NEXT.format(rows=rows, stated=stated, table=table))
+    model = meganeura.load(str(path)).model("lm", seed=0)
+    model.values = {"table": 9 * np.eye(rows, 9, 1, np.float32)}
+    with model.generator(64, device=device) as generator:
+        assert [int(each[0]) for each in generator.tokens([1], 4)] == [2, 3, 4, 5]
+        for prompt in ([5], [1, 7], [-1]):
+            with pytest.raises(ProblemError, match="E0535"):
+                generator.tokens(prompt, 1)
+
+        def likeliest(logits: Array) -> Array:
+            return logits.argmax(1).astype(np.int32)
+
+        for tokens in (generator.tokens([1], 9), generator.chosen([1], 9, likeliest)):
+            found: list[int] = []
+            with pytest.raises(ProblemError, match="`ids` holds 5, and must be below 5"):
+                found.extend(int(each[0]) for each in tokens)
+            assert found == [2, 3, 4, 5]
+
+
 def test_a_sequence_begins_with_a_carry_of_zeros(tmp_path: Path) -> None:
     """A recurrence remembers what it read, so that its caches are cleared for another sequence."""
     (tmp_path / "lm.mgn").write_text(RECURRENT)
