@@ -44,6 +44,9 @@ def test_a_program_says_what_it_computes_in(meganeura: Command) -> None:
     refused = meganeura("build", "digits_mlp", "--emit", "plan", *narrow)
     assert refused.code != 0
     assert "E0559" in refused.err
+    others = meganeura("build", "digits_mlp", "--emit", "plan", "--device", "xla:cpu")
+    assert others.code != 0
+    assert "there is no plan for the device of JAX, but stablehlo or precision" in others.err
 
 
 def test_a_model_runs_in_a_precision(meganeura: Command, tmp_path: Path) -> None:

@@ -232,7 +232,9 @@ def emitted(wanted: Emission, backend: "Backend", graph: "Graph") -> str:
             backend = chosen.backend
         backend.require_precision(wanted.precision)
         if not backend.can_emit(wanted.stage):
+            others = " or ".join(backend.capabilities.stages)
             text = f"there is no {wanted.stage} for the {backend.title}"
+            text += f", but {others}" if others else ""
             raise typer.BadParameter(text, param_hint="--device")
         try:
             return backend.emit(wanted.stage, graph, chosen, wanted.precision)
