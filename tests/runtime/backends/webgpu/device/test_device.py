@@ -64,6 +64,8 @@ def test_where_its_library_fails_the_error_names_the_cpu(
     def fail() -> None:
         raise error("libwgpu_native.so")
 
+    module = SimpleNamespace(version_info=(*adapter_lists.VERSION, 0))
+    monkeypatch.setitem(sys.modules, "wgpu", module)
     monkeypatch.setattr(adapter_lists, "_found", list[DeviceInfo]())
     monkeypatch.setattr(adapter_lists, "_load_library", fail)
     with pytest.raises(DeviceError, match=r"cannot be loaded \(libwgpu_native\.so\); use .* `cpu`"):
