@@ -172,12 +172,11 @@ def _checkpointed(forward: Graph, above: int | None) -> Graph:
     """The graph where scans that gradients go through run in segments, if they store too much."""
     if above is None:
         return forward
-    names = [name for name in forward.outputs if Objective.of(name) is not None] or [LOSS]
     behind = {value.id for value in forward.values if trained(value) is not None}
     for value in forward.values:
         if any(each.id in behind for each in value.operands):
             behind.add(value.id)
-    before = reachable(forward.outputs[name] for name in names)
+    before = reachable([forward.outputs[LOSS]])  # that of several objectives is their sum
     return checkpoint_loops(forward, above, behind & before)
 
 

@@ -120,6 +120,57 @@ def test_a_loop_and_the_same_one_backwards_stay_two() -> None:
     assert_same(outputs(simplify_loops(graph), feeds), outputs(unroll_loops(graph), feeds))
 
 
+APART = {
+    "what they read": {"read": "y[:, t]"},
+    "how they begin": {"begin": "y[:, 1]"},
+    "the axis that they go along": {"read": "x[:, :, t]"},
+    "how many rounds they have": {"rounds": "2", "read": "first"},
+    "what they hand on": {"next": "b"},
+    "which way they go": {"read": "x[:, s - 1 - t]", "row": "s - 1 - t"},
+}
+
+
+@pytest.mark.parametrize("other", APART.values(), ids=APART)
+def test_loops_that_differ_in_one_thing_stay_two(other: dict[str, str]) -> None:
+    """Each round computes the same ops of its own leaves, and all results are read."""
+    one = {"rounds": "3", "begin": "first", "read": "x[:, t]", "next": "a", "row": "t"}
+    one |= {"read": other["read"]} if "rounds" in other else {}
+    template = (
+        "  h = {begin}\n  scan t in 0..{rounds}:\n    a = sin(h + {read})\n"
+        "    b = cos(h + {read})\n    h = {next}\n    {name}[{row}] = a + b\n"
+    )
+    loops = [template.format(**each, name=name) for each, name in ((one, "p"), (one | other, "q"))]
+    text = (
+        f"block Net()(x: [n, s, s], y: [n, s, s]) -> [3, n, s], [{other.get('rounds', 3)}, n, s]"
+        f" where s == 3:\n  first = x[:, 0]\n{''.join(loops)}  return p, q\n\nmodel net = Net()\n"
+    )
+    graph = forward(text, n=2, s=3)
+    feeds = numbers(graph)
+    simple = simplify_loops(graph)
+    verify(simple)
+    assert_same(outputs(simple, feeds), outputs(unroll_loops(graph), feeds))
+    assert len({value.application for value in simple.values if value.op.bodies}) == 2
+
+
+def test_loops_that_differ_in_what_they_give_alone_are_one() -> None:
+    """The first gives `a`, the second `b`, the third both the other way round, along other axes."""
+    given = ("p[t] = a", "q[t] = b", "r[:, t] = b\n    u[t] = a")
+    rounds = (
+        "  h = x[:, 0]\n  scan t in 0..s:\n    a = sin(h + x[:, t])\n    b = cos(h + x[:, t])\n"
+        f"    h = a + b\n    {each}\n"
+        for each in given
+    )
+    text = (
+        "block Net()(x: [n, s, 3]) -> [s, n, 3], [s, n, 3], [n, s, 3], [s, n, 3], [n, 3]:\n"
+        f"{''.join(rounds)}  return p, q, r, u, h\n\nmodel net = Net()\n"
+    )
+    graph = forward(text)
+    feeds = numbers(graph)
+    simple = simplify_loops(graph)
+    verify(simple)
+    assert_same(outputs(simple, feeds), outputs(unroll_loops(graph), feeds))
+
+
 @pytest.mark.parametrize("optimized", [False, True], ids=["plain", "optimized"])
 def test_a_training_step_through_scans_is_that_of_the_rounds(*, optimized: bool) -> None:
     graph = elaborate_train(program(RECURRENT), sizes={"batch": 2}, training=True).graph

@@ -82,6 +82,7 @@ def test_what_follows_sees_the_moved_parameter() -> None:
     assert found["a"] == moved
     assert found["b"] == B - RATE * moved * X
     assert found["loss"] == A * B * X + moved * B * X
+    assert found.keys() == {"loss", "a", "b"}
 
 
 def test_what_stands_above_both_moves_at_the_same_time() -> None:
@@ -145,6 +146,21 @@ def test_a_later_objective_that_is_not_finite_leaves_everything_as_it_was() -> N
     """
     found = step(body, settings, seen=7.0)
     assert (found["update.skipped"], found["seen"], found["b"]) == (1, 7, B)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "skipped"),
+    [("a * x", "b * x", 0), ("(a - 3) ** 0.5", "b * x", 1), ("a * x", "(b - 5) ** 0.5", 1)],
+)
+def test_a_step_is_skipped_where_any_objective_is_not_finite(
+    first: str, second: str, skipped: int
+) -> None:
+    body = f"state n: [] = 0\nminimize {first} over a\nupdate n = n + 1\nminimize {second} over b"
+    found = step(body, TrainingSettings(Sgd(RATE), skip_not_finite=True), n=7.0)
+    assert (found["update.skipped"], found["n"]) == (skipped, 8 - skipped)
+    # The slope of an objective that is not finite moves nothing.
+    assert found["a"] == (A if "0.5" in first else A - RATE * X)
+    assert found["b"] == (B if "0.5" in second else B - RATE * X)
 
 
 def test_a_state_follows_what_moved() -> None:

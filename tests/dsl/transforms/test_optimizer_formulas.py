@@ -306,6 +306,14 @@ def test_a_batch_without_finite_gradients_changes_nothing() -> None:
         np.testing.assert_array_equal(second[name], value, err_msg=name)
     assert not np.array_equal(third["wide"], first["wide"])
     assert third["optimizer.step"] == 2
+    graph = stepped(settings, ("vector", "wide"))
+    for each, skipped in zip(gradients, (0, 1, 0), strict=True):
+        fed = first | {f"g.{name}": g for name, g in each.items()}
+        assert Interpreter(graph, Precision.DOUBLE).run(fed).outputs["update.skipped"] == skipped
+    moving = stepped(replace(settings, skip_not_finite=False), ("vector", "wide"))
+    _, second, _ = runs(moving, start, gradients)
+    np.testing.assert_array_equal(np.isnan(second["vector"]), [False, True, False])
+    assert np.isfinite(second["wide"]).all()
 
 
 def test_bounds_of_elements_come_before_that_of_the_norm() -> None:

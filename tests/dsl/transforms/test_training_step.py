@@ -269,7 +269,12 @@ def test_a_fed_learning_rate_takes_the_place_of_the_optimizers() -> None:
 def test_the_last_schedule_that_matches_gives_a_parameter_its_rate() -> None:
     """The rates are a vector: first that of all, then one for each glob."""
     rates = np.array([0.01, 0.25, 0.5], np.float32)
-    for globs, expected in ((("*", "layer.*"), 0.5), (("layer.*", "*.dead"), 0.25)):
+    of_globs = (
+        (("*", "layer.*"), 0.5),
+        (("layer.*", "*.dead"), 0.25),
+        (("*.dead", "*.dead"), 0.01),
+    )
+    for globs, expected in of_globs:
         settings = TrainingSettings(Sgd(9.0), feed_learning_rate=True, schedules=globs)
         graph = training_step(forward(), settings)
         fed = evaluate(graph, feeds_for(graph, learning_rate=rates)).updates
@@ -284,12 +289,13 @@ RATE = {"learning_rate": np.array(0.01, np.float32)}
 
 
 def test_the_last_group_that_matches_moves_a_parameter() -> None:
-    plain, faster, scaled, still = (
+    plain, faster, scaled, double, still = (
         evaluate(graph, feeds_for(graph, **(RATE if fed else {}))).updates
         for fed, groups in (
             (False, ()),
             (False, (("*", Sgd(9.0)), ("layer.*", Sgd(0.05)))),
             (True, (("*", Sgd(9.0)), ("layer.*", Sgd(0.05)))),
+            (True, (("layer.*", Sgd(0.02)),)),
             (False, (("layer.*", Sgd(0.05)), ("*.weight", None))),
         )
         for graph in [training_step(forward(), TrainingSettings(Sgd(), None, fed, groups))]
@@ -297,6 +303,7 @@ def test_the_last_group_that_matches_moves_a_parameter() -> None:
     moved = 1 - plain["layer.weight"]
     np.testing.assert_allclose(1 - faster["layer.weight"], 5 * moved, rtol=1e-5)
     np.testing.assert_allclose(1 - scaled["layer.weight"], 5 * moved, rtol=1e-5)
+    np.testing.assert_allclose(1 - double["layer.weight"], 2 * moved, rtol=1e-5)
     assert "layer.weight" not in still
 
 
