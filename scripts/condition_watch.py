@@ -80,7 +80,7 @@ class Watch:
     def result(self, point: int, name: str, left: Any, right: Any) -> object:
         """A sum, product, quotient, rest or union is made."""
         value = getattr(operator, name)(left, right)
-        if self.seen[point] & 15 != 15 and type(left) in COUNTABLE:
+        if self.seen[point] & 15 != 15 and {type(left), type(value)} <= COUNTABLE:
             rest = name == "floordiv" and value * right != left
             self.seen[point] |= 8 | (value != left) | (value != right) << 1 | rest << 2
         return value

@@ -17,6 +17,9 @@ def sign(number, known=()):
 def rounded(size, part, more):
     return min(size // part, 9) + len({part} | more)
 
+def less(than):
+    return 1 - than
+
 def kinds(values):
     found = []
     for value in values:
@@ -90,6 +93,8 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
             ["size // part: the division leaves no rest"],
         ),
         ("rounded(4, 2, {3}), rounded(5, 2, {2}), rounded(90, 2, {2})", []),
+        ("less(0)", ["1 - than: the right operand never matters"]),
+        ("less(__import__('numpy').ones(2))", []),
         (
             "kinds([1])",
             [

@@ -23,6 +23,8 @@ def declared(**shapes: tuple[Size, ...]) -> dict[str, TensorType]:
         ((2 * N + 1,), (7,), {"n": 3}),
         ((N * H, N), (6, 3), {"n": 3, "h": 2}),
         ((N * H, H * D, D), (6, 10, 5), {"n": 3, "h": 2, "d": 5}),
+        ((N * N, N), (16, 4), {"n": 4}),
+        ((N // 4, N), (1, 5), {"n": 5}),
         ((), (), {}),
         ((4,), (4,), {}),
     ],
@@ -52,6 +54,8 @@ def test_sizes_are_shared_by_all_inputs() -> None:
         ((3, 4), (4, 3), "transposed by [1, 0]?"),
         ((2 * N,), (7,), ""),
         ((N, 3), (2, 3, 1, 1), ""),
+        ((3, 4), (4, 3, 1), ""),
+        ((3, 4), (3,), "a single example is still a batch"),
         ((N + 3,), (3,), ""),
     ],
 )
@@ -86,6 +90,15 @@ def test_what_is_wrong_tells_the_sizes_that_are_known(
     assert isinstance(problem, InputShape)
     assert problem.sizes == sizes
     assert problem.given == str(list(given))
+
+
+@pytest.mark.parametrize("size", [N * N, N // 4, (N + 1) // 2, N * H])
+def test_only_a_size_in_even_steps_is_read_off(size: Size) -> None:
+    """Though a square such as this one would tell."""
+    with pytest.raises(ProblemError) as caught:
+        bind_sizes(declared(x=(size,)), {"x": (16,)})
+    assert isinstance(caught.value.problem, OpenSize)
+    assert caught.value.problem.size in {"n", "h"}
 
 
 def test_a_size_that_does_not_follow_is_chosen() -> None:

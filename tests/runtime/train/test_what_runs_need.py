@@ -19,6 +19,7 @@ from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.xla.session import XlaSession
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.events import (
+    EpochEnded,
     Evaluated,
     Event,
     Finished,
@@ -196,6 +197,28 @@ def test_a_run_skips_or_goes_on(workspace: Workspace) -> None:
     ignores = workspace.start("ignores", "not_finite=ignore")
     assert not any(event.is_skipped for event in workspace.events if isinstance(event, NotFinite))
     assert not all(np.isfinite(each).all() for each in load_file(ignores.weights).values())
+
+
+def test_an_update_is_skipped_though_the_loss_is_finite(workspace: Workspace) -> None:
+    """The slope of a root is infinite at 0, where the loss is 0."""
+    x = points(8)["x"]
+    x[4:] = 0
+    save_file({"x": x}, workspace.folder / "points.safetensors")
+    workspace.write(
+        "train fit(x: [batch, 6]):\n"
+        "  param w: [6] = ones\n"
+        "  minimize mean(sqrt(x * x * expand(w, [d] -> [batch, d]) ** 2))\n"
+        '  run:\n    data = "points.safetensors"\n    batch = 4\n    shuffle = false\n'
+        "    epochs = 1\n    log_every = 1\n    optimizer = sgd(lr=0.1)\n"
+    )
+    folder = workspace.start("run", "not_finite=skip")
+    found = [event for event in workspace.events if isinstance(event, NotFinite)]
+    assert [(event.step, event.loss, event.is_skipped) for event in found] == [(2, 0.0, True)]
+    logged = [event for event in workspace.events if isinstance(event, Logged)]
+    (ended,) = (event for event in workspace.events if isinstance(event, EpochEnded))
+    assert ended.loss == pytest.approx(logged[0].loss / 2)
+    slope = np.abs(x[:4]).sum(0) / 24
+    assert load_file(folder.weights)["w"] == pytest.approx(1 - 0.1 * slope, rel=1e-5)
 
 
 def test_averages_are_what_is_evaluated_and_saved(workspace: Workspace) -> None:
