@@ -41,6 +41,28 @@ def test_the_text_of_a_program_says_what_an_instruction_moves_and_computes() -> 
     assert found["tanh.1"].sources == (12,)
 
 
+ROW = """\
+%fused (param_0: f32[4], param_1: f32[1,4]) -> f32[1,4] {
+  %param_0 = f32[4]{0} parameter(0)
+  %bitcast.1 = f32[4]{0} bitcast(%param_1), metadata={op_name="jit(step)/net.mgn:5/%7/dot_general"}
+  ROOT %add.1 = f32[1,4]{1,0} add(%b, %w), metadata={op_name="jit(step)/net.mgn:6/%9/add"}
+}
+
+ENTRY %main (x: f32[3,1], w: f32[4,3], bias: f32[4]) -> f32[1,4] {
+  %dot.2 = f32[1,4]{1,0} dot(%x, %w), lhs_contracting_dims={0}, rhs_contracting_dims={1}
+  ROOT %fusion.3 = f32[1,4]{1,0} fusion(%bias, %dot.2), calls=%fused, \
+metadata={op_name="jit(step)/net.mgn:6/%9/add"}
+}
+"""
+"""What XLA makes of a product of one row: its name is that of a bitcast of what it gave."""
+
+
+def test_a_product_of_one_row_has_its_name() -> None:
+    found = instructions(ROW)
+    assert found["dot.2"].sources == (7,)
+    assert found["fusion.3"].sources == (9,)
+
+
 def products() -> Graph:
     """tanh(x w) w, its second product on a line of a file."""
     build = Builder()

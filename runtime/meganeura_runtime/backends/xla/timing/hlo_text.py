@@ -6,6 +6,7 @@ computation it calls, whose instructions are written the same way.
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import prod
 
 from meganeura_dsl.startup.deferred_dataclass import dataclass
@@ -19,6 +20,7 @@ ARRAY = re.compile(r"(?P<type>pred|bf16|[fsuc]\d+)\w*\[(?P<sizes>[\d,]*)\]")
 OPERAND = re.compile(r"%([\w.-]+)")
 CALLED = re.compile(r"(?:calls|to_apply)=%([\w.-]+)")
 SOURCE = re.compile(r'op_name="[^"]*/%(\d+)[/"]')
+PRODUCT = re.compile(r'op_name="[^"]*/%(\d+)/dot_general"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +39,47 @@ def instructions(text: str) -> Mapping[str, Instruction]:
     """The instructions of all computations of a program, by name."""
     lines = dict(_lines(text))
     sizes = {name: _bytes(line["shape"]) for _, line in lines.values() for name in (line["name"],)}
-    inside: dict[str, list[int]] = {}
-    for computation, line in lines.values():
-        inside.setdefault(computation, []).extend(map(int, SOURCE.findall(line["attributes"])))
-    return {
+    sources, products = (_sources(lines, pattern) for pattern in (SOURCE, PRODUCT))
+    found = {
         name: Instruction(
             name,
             line["kind"],
             sizes[name] + sum(sizes.get(each, 0) for each in OPERAND.findall(line["operands"])),
-            tuple(dict.fromkeys(_sources(line["attributes"], inside))),
+            sources[name],
+        )
+        for name, (_, line) in lines.items()
+    }
+    nameless = {name for name, each in found.items() if each.kind == "dot" and not each.sources}
+    for reader, (_, line) in lines.items():
+        # XLA rewrites a product of one row, and leaves its name to what reads it.
+        rows = nameless.intersection(OPERAND.findall(line["operands"]))
+        if len(rows) == 1:
+            (name,) = rows
+            rest = tuple(each for each in sources[reader] if each not in products[reader])
+            found[name] = replace(found[name], sources=products[reader])
+            found[reader] = replace(found[reader], sources=rest)
+    return found
+
+
+def _sources(
+    lines: Mapping[str, tuple[str, re.Match[str]]], pattern: re.Pattern[str]
+) -> Mapping[str, tuple[int, ...]]:
+    """The ids that a pattern finds in each instruction, with those of the computations it calls."""
+    inside: dict[str, list[int]] = {}
+    for computation, line in lines.values():
+        inside.setdefault(computation, []).extend(map(int, pattern.findall(line["attributes"])))
+    return {
+        name: tuple(
+            dict.fromkeys(
+                [
+                    *(
+                        x
+                        for each in CALLED.findall(line["attributes"])
+                        for x in inside.get(each, ())
+                    ),
+                    *map(int, pattern.findall(line["attributes"])),
+                ]
+            )
         )
         for name, (_, line) in lines.items()
     }
@@ -59,12 +93,6 @@ def _lines(text: str) -> Iterator[tuple[str, tuple[str, re.Match[str]]]]:
             computation = found["name"]
         elif found := INSTRUCTION.match(line):
             yield found["name"], (computation, found)
-
-
-def _sources(attributes: str, inside: Mapping[str, list[int]]) -> Iterator[int]:
-    for called in CALLED.findall(attributes):
-        yield from inside.get(called, ())
-    yield from map(int, SOURCE.findall(attributes))
 
 
 def _bytes(shape: str) -> int:
