@@ -10,10 +10,10 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.open_numbers import postpone
 from meganeura_dsl.elaborate.body.round_parts import (
+    innermost_of,
     lifted_operand,
     note_read,
     round_part,
-    speaks_of_round,
 )
 from meganeura_dsl.elaborate.body.tensor_parts import Part, entries_of_axes, take_part
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
@@ -472,18 +472,19 @@ class Expressions(ABC):
     def _part(self, node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
         """A part of a tensor: first along the axes where it is the same in all rounds of a scan."""
         of_axes = entries_of_axes(frame, node.span, node.entries, base.type.rank)
-        of_round = [
-            axis
+        of_round = {
+            axis: innermost
             for axis, entry in enumerate(of_axes)
-            if frame.state.scans and speaks_of_round(entry, frame, self.evaluate)
-        ]
+            if frame.state.scans and (innermost := innermost_of(entry, frame, self.evaluate))
+        }
         entries = list(of_axes)
         for axis in of_round:
             entries[axis] = ast.Range(entries[axis].span, None, None)
         result = take_part(frame, node.span, base, self.part_of(node.span, entries, base, frame))
-        for axis in reversed(of_round):
+        for axis in sorted(of_round, key=of_round.__getitem__):  # a scan slices what is around it
             at = sum(isinstance(each, ast.Range) for each in entries[:axis])
             result = round_part(result, at, of_axes[axis], frame, self.size)
+            entries[axis] = of_axes[axis]
         return result
 
     def part_of(

@@ -42,6 +42,11 @@ def lifted_operand(frame: Frame, node: ast.Binary, side: Evaluated, other: Evalu
 
 def speaks_of_round(entry: ast.Entry, frame: Frame, evaluate: Evaluate) -> bool:
     """Whether a subscript differs from round to round."""
+    return innermost_of(entry, frame, evaluate) > 0
+
+
+def innermost_of(entry: ast.Entry, frame: Frame, evaluate: Evaluate) -> int:
+    """Which of the open scans is the innermost that a subscript speaks of, from 1; 0 if of none."""
     match entry:
         case ast.EllipsisEntry():
             ends = ()
@@ -49,9 +54,9 @@ def speaks_of_round(entry: ast.Entry, frame: Frame, evaluate: Evaluate) -> bool:
             ends = (start, stop)
         case _:
             ends = (entry,)
-    return any(
-        frame.state.differs_by_round(evaluate(end, frame)) for end in ends if end is not None
-    )
+    values = [evaluate(end, frame) for end in ends if end is not None]
+    sizes = {name for each in values if isinstance(each, Dim) for name in each.variables()}
+    return max((at for at, name in enumerate(frame.state.scans, 1) if name in sizes), default=0)
 
 
 def round_part(base: Tensor, axis: int, entry: ast.AxisEntry, frame: Frame, size: SizeOf) -> Tensor:
@@ -77,7 +82,8 @@ def round_part(base: Tensor, axis: int, entry: ast.AxisEntry, frame: Frame, size
 def _entry(base: Tensor, axis: int, at: Size, frame: Frame, span: Span) -> Tensor:
     """One entry: the slice of the round where each round reads its own, in order or in reverse."""
     scan = _scan_alone(frame, at)
-    if scan is None or scan.region.depends(base):
+    scans = list(frame.state.scans.values())
+    if scan is None or any(each.region.depends(base) for each in scans[scans.index(scan) :]):
         return frame.add(span, ops.Gather(axis), base, number(frame, span, at))
     assert isinstance(at, Dim)
     share, rest = at.split(str(scan.index))

@@ -357,7 +357,7 @@ def _close(
     for name, leaf in scan.carried.items():
         after = rounds.get(name, leaf)
         if name not in scan.read:
-            if not scan.is_at_start(name, after) or name in scan.written:
+            if not scan.is_at_start(name, after):
                 frame.names.pop(name, None)
                 frame.gone.add(name)
             continue

@@ -7,6 +7,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.testing import assert_gradients
 
 X = np.arange(24, dtype=np.float32).reshape(2, 4, 3) - 7
@@ -35,6 +36,14 @@ def _until_large(x: Array) -> Array:
         h = h + np.abs(x[:, t])
         y[:, t] = h
     return y + h[:, None]
+
+
+def _exchanged(x: Array) -> Array:
+    g, h, y = x[:, 0], x[:, 3], np.zeros_like(x)
+    for t in range(4):
+        g, h = h, g + x[:, t]
+        y[:, t] = g - 2 * h
+    return y + (h - g)[:, None]
 
 
 WORKS = {
@@ -124,6 +133,115 @@ WORKS = {
             + 2 * np.abs(x[:, :1])
         ),
     ),
+    "slices from both ends": (
+        (
+            "  h = zeros([n, d])\n  scan t in 0..s:\n    h = h + x[:, t]\n    y[:, t] = h\n"
+            "    z[:, s - 1 - t] = h\n  return y + 2 * z\n"
+        ),
+        lambda x: x.cumsum(1) + 2 * x.cumsum(1)[:, ::-1],
+    ),
+    "more slices from the last one": (
+        (
+            "  h = zeros([n, d])\n  scan t in 0..s:\n    h = h + x[:, t]\n    y[:, t] = h\n"
+            "    z[:, s - 1 - t] = h\n    v[:, s - 1 - t] = x[:, t] + h\n  return y + z - 3 * v\n"
+        ),
+        lambda x: x.cumsum(1) - 2 * x.cumsum(1)[:, ::-1] - 3 * x[:, ::-1],
+    ),
+    "rounds that are counted from 1": (
+        (
+            "  scan t in 1..s + 1:\n    y[:, t - 1] = x[:, t - 1] * f32(t)\n"
+            "    z[:, s - t] = x[:, t - 1] / f32(t)\n  return y + z\n"
+        ),
+        lambda x: x * np.arange(1, 5)[:, None] + (x / np.arange(1, 5)[:, None])[:, ::-1],
+    ),
+    "slices along the first axis and the last one": (
+        (
+            "  scan t in 0..n:\n    y[t] = x[t] * f32(t)\n"
+            "  scan t in 0..d:\n    z[:, :, d - 1 - t] = x[:, :, t]\n"
+            "    v[..., t] = x[..., t] + 1\n"
+            "  return y + z * v\n"
+        ),
+        lambda x: x * np.arange(2)[:, None, None] + x[..., ::-1] * (x + 1),
+    ),
+    "what was there along other axes, where a condition leaves rounds out": (
+        (
+            "  y = x\n  z = 3 * x\n  scan t in 0..d while t < 2:\n    y[:, :, t] = 2 * x[:, :, t]\n"
+            "    z[:, :, d - 1 - t] = x[:, :, t]\n  return y + 10 * z\n"
+        ),
+        lambda x: (
+            x * np.array([2, 2, 1], np.float32)
+            + 10 * np.stack([3 * x[..., 0], x[..., 1], x[..., 0]], 2)
+        ),
+    ),
+    "all that was there, by every round": (
+        "  y = x\n  q = 3 * x\n  scan t in 0..s:\n    y[:, t] = 2 * x[:, t]\n  return y + q\n",
+        lambda x: 5 * x,
+    ),
+    "a scan within a scan": (
+        (
+            "  scan t in 0..s:\n    h = zeros([n])\n    scan i in 0..d:\n"
+            "      h = h + x[:, t, i] * f32(i + t)\n      row[:, d - 1 - i] = h\n"
+            "    y[:, t] = row + insert_axis(h, 1, d)\n  return y\n"
+        ),
+        lambda x: (
+            (x * np.add.outer(np.arange(4), np.arange(3))).cumsum(2)[..., ::-1]
+            + (x * np.add.outer(np.arange(4), np.arange(3))).sum(2, keepdims=True)
+        ),
+    ),
+    "entries at the rounds of both": (
+        (
+            "  scan i in 0..d:\n    scan t in 0..s:\n"
+            "      a[:, t] = x[:, t, i] + x[:, s - 1 - t, d - 1 - i] * f32(i)\n"
+            "      b[:, t] = sum(x[:, t:t + 1, i], 1) * f32(t)\n"
+            "    y[:, :, i] = a - 2 * b\n  return y\n"
+        ),
+        lambda x: x + x[:, ::-1, ::-1] * np.arange(3) - 2 * x * np.arange(4)[:, None],
+    ),
+    "what an inner round computes, at the round of the outer one": (
+        (
+            "  scan t in 0..s:\n    h = x\n    scan i in 0..d:\n      part = x[:, :, i]\n"
+            "      h = h + 1\n      row[:, i] = part[:, t] + h[:, t, i]\n    y[:, t] = row\n"
+            "  return y\n"
+        ),
+        lambda x: 2 * x + np.arange(1, 4),
+    ),
+    "entries that begin later, or of which there are more than rounds": (
+        (
+            "  z = concat(x, 2 * x, axis=1)\n  scan t in 0..s:\n"
+            "    y[:, t] = z[:, t] - 3 * z[:, t + s] + 5 * z[:, t + 1] - 7 * z[:, s - t]\n"
+            "  return y\n"
+        ),
+        lambda x: (
+            x
+            - 6 * x
+            + np.concatenate([5 * x[:, 1:], 10 * x[:, :1]], 1)
+            - np.concatenate([14 * x[:, :1], 7 * x[:, :0:-1]], 1)
+        ),
+    ),
+    "numbers that are no sizes": (
+        (
+            "  scan t in 0..s:\n    y[:, t] = x[:, t] * (t + 1) - f32(t) ** 2\n"
+            "    z[:, t] = 0 * x[:, t] + (2 * t - s)\n"
+            "  return y - z\n"
+        ),
+        lambda x: x * np.arange(1, 5)[:, None] - np.array([-4, -1, 4, 11])[:, None],
+    ),
+    "an entry at the same round along two axes": (
+        (
+            "  both = x @ rearrange(x, [n, s, d] -> [n, d, s])\n"
+            "  scan t in 0..s:\n    y[:, t] = both[:, t, t]\n"
+            "  return x * expand(y, [n, s] -> [n, s, d])\n"
+        ),
+        lambda x: x * np.einsum("nsd,nsd->ns", x, x)[..., None],
+    ),
+    "two carries that change places": (
+        (
+            "  g = x[:, 0]\n  h = x[:, s - 1]\n  scan t in 0..s:\n    k = g\n    g = h\n"
+            "    h = k + x[:, t]\n    y[:, t] = g - 2 * h\n"
+            "  return y + insert_axis(h - g, 1, s)\n"
+        ),
+        _exchanged,
+    ),
     "an input that may be left out": (
         (
             "  return Masked()(x)\n\n"
@@ -147,6 +265,21 @@ def test_what_a_round_may_do(name: str) -> None:
     np.testing.assert_allclose(found, wanted(X), rtol=1e-6)
     if "ids" not in body:
         assert_gradients(graph)
+
+
+def test_slices_of_rounds_within_rounds_are_read_in_order() -> None:
+    text = """
+block Net()(x: [n, s, d]) -> [n, s, d]:
+  scan t in 0..s:
+    scan i in 0..d:
+      row[:, i] = x[:, t, i] + x[:, s - 1 - t, i]
+    y[:, t] = row
+  return y
+model net = Net()
+"""
+    program = pipeline.check(Source("net.mgn", text), lambda _: None).program
+    graph = pipeline.elaborate_model(program, "net", sizes={"n": 2, "s": 4, "d": 3}).graph
+    assert "Gather" not in format_graph(graph)
 
 
 def test_a_round_may_give_what_a_layer_outside_of_it_gave() -> None:
@@ -216,3 +349,34 @@ def test_what_no_round_can_do(line: str, code: str) -> None:
     text += f"  given = [x, x]\n  z = x\n  scan t in 0..s:\n    {line}\n  return y + z + given[0]\n"
     result = pipeline.check(Source("net.mgn", text), lambda _: None)
     assert code in [report.code for report in result.reports]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "headline"),
+    [
+        ("y[:, t] = x[:, t] * (t // 2)", "a scan has one body for all rounds"),
+        ("y[:, t] = x[:, t] * (6 / (t + 1))", "`Div` takes f32 or f16, not i32"),
+        ("y[:, t] = x[:, t] * 2 ** t", "`**` needs a float tensor on its left"),
+        ("h = x[:, t]\n    y[:, t] = h", "`h` belonged to the rounds of a scan"),
+        ("y[:, t] = x[:, t]\n    y[:, s - 1 - t] = x[:, t]", "a round writes `y` twice"),
+        ("y[:, t + 1] = x[:, t]", "slice 0 of `y` is never written"),
+        ("y[t, t] = x[:, t]", "a round writes one slice of `y`"),
+        ("y[:, t:t + 1] = x[:, t:t + 1]", "a round writes one slice of `y`"),
+        ("y[:, t, :, :] = x[:, t]", "`y` has fewer axes"),
+        ("y[:, 2 * t] = x[:, t]", "not every slice of `y` is written once"),
+        ("y[:, s - t] = x[:, t]", "not every slice of `y` is written once"),
+        ("y[:, t] = x[:, t]\n    h = h[0]", "`h` does not keep its shape from round to round"),
+        ("y[:, t] = x[:, t]\n    h = f16(h)", "`h` does not keep its shape from round to round"),
+        ("y[:, t] = x[:, t]\n    m = m + 1", "`m` does not keep its shape from round to round"),
+        ("y[:, t] = x[:, t]\n    f = 2.5", "`f` does not keep its shape from round to round"),
+        ("y[:, t] = x[:, t]\n    f = f + 0.0", ""),
+        ("y[:, t] = x[:, t]\n    m = m * 1", ""),
+        ("y[:, t] = x[:, t]\n    h = x[:, t, 0:1]", "`h` belonged to the rounds of a scan"),
+        ("y[:, t] = x[:, t]\n    k = x[:, t]\n    h = h + k", ""),
+    ],
+)
+def test_what_a_round_leaves(rounds: str, headline: str) -> None:
+    text = "block Net()(x: [n, s, d]) -> [n, s, d]:\n  h = x[:, 0]\n  m = 2\n  f = 1.5\n"
+    text += f"  scan t in 0..s:\n    {rounds}\n  return y + insert_axis(h, 1, s) * m * f\n"
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert [each.headline for each in result.reports] == ([headline] if headline else [])
