@@ -108,8 +108,8 @@ class Numerics:
         """The floats that a value is computed in, for people."""
         if value.op.traits & PRODUCTS:
             operands = self.arithmetic(value).operands or jax_type(value.type.dtype)
-            shown = "tf32" if self.precision is ComputePrecision.TF32 else str(operands)
-            return f"{shown}, summed in float32"
+            is_tf32 = self.precision is ComputePrecision.TF32 and operands == FLOAT32
+            return f"{'tf32' if is_tf32 else operands}, summed in float32"
         return "moved" if type(value.op) in MOVES else "float32"
 
     def arithmetic(self, value: Value) -> Arithmetic:

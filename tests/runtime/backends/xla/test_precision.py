@@ -1,10 +1,12 @@
 """Precisions: which values are bfloat16, how far results are off, and who refuses what."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from jax import lax
 from jax.sharding import Mesh
 
 import meganeura
@@ -14,6 +16,8 @@ from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import (
     Add,
     Concat,
+    Conv,
+    Exp,
     Input,
     MatMul,
     Mul,
@@ -41,6 +45,53 @@ from tests.runtime.runs import Workspace
 from tests.samples import SAMPLES
 
 BF16, F32, TF32 = ComputePrecision.BF16, ComputePrecision.F32, ComputePrecision.TF32
+
+
+WIDE, NARROW = np.dtype(np.float32), np.dtype(BFLOAT16)
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+@pytest.mark.parametrize("is_conv", [False, True])
+@pytest.mark.parametrize("precision", [F32, TF32, BF16])
+def test_what_contractions_compute_in(
+    precision: ComputePrecision, dtype: DType, *, is_conv: bool
+) -> None:
+    """Of two in a row, the first gives what the second reads."""
+    build = Builder()
+    shapes = ((2, 3, 5, 5), (3, 3, 1, 1)) if is_conv else ((4, 8), (8, 8))
+    x, w = (build.add(Input(name, dtype, shape)) for name, shape in zip("xw", shapes, strict=True))
+    op = Conv((1, 1), (0, 0), (1, 1), 1) if is_conv else MatMul()
+    first = build.add(op, x, w)
+    second = build.add(op, first, w)
+    moved = build.add(Reshape((150 if is_conv else 32,)), second)
+    graph = build.graph({"y": build.add(Exp(), moved)})
+    numerics = Numerics.of(graph, precision)
+    highest, default = lax.Precision.HIGHEST, lax.Precision.DEFAULT
+    # The operands' type (none if it stays), what both give, how exactly, and what people are told.
+    expected = {
+        (F32, DType.F32): (WIDE, WIDE, highest, "float32"),
+        (TF32, DType.F32): (WIDE, WIDE, default, "tf32"),
+        (BF16, DType.F32): (NARROW, NARROW, default, "bfloat16"),
+        (F32, DType.F16): (
+            WIDE if is_conv else None,
+            WIDE,
+            highest,
+            "float32" if is_conv else "float16",
+        ),
+        (TF32, DType.F16): (None, WIDE, highest, "float16"),
+        (BF16, DType.F16): (None, WIDE, highest, "float16"),
+    }
+    operands, result, exactly, told = expected[precision, dtype]
+    for value in (first, second):
+        found = numerics.arithmetic(value)
+        last = WIDE if value is second else result
+        assert (found.operands, found.result, found.precision) == (operands, last, exactly)
+        assert (found.is_aligned, found.has_odd_rows, found.sums_taps) == (False, False, False)
+        taps = replace(numerics, is_on_one_gpu=True).arithmetic(value).sums_taps
+        assert taps == (dtype is DType.F32 and precision is not BF16)
+        assert numerics.computed_in(value) == f"{told}, summed in float32"
+    told_of = {type(each.op).__name__: numerics.computed_in(each) for each in graph.values}
+    assert (told_of["Reshape"], told_of["Exp"]) == ("moved", "float32")
 
 
 def test_products_read_copies_of_parameters_that_no_step_changes(
