@@ -45,7 +45,7 @@ def with_joined_rows(graph: Graph) -> Graph:
             found = build.add(Sum((1,)), join(operands[0]))
         elif isinstance(op, Broadcast) and shape in wholes and op.axes == (len(shape) - 1,):
             found = build.add(Broadcast((prod(shape[:-1]), shape[-1]), (1,)), *operands)
-        elif isinstance(op, Broadcast) and shape in wholes and _shape(operands[0]) == shape[:-1]:
+        elif isinstance(op, Broadcast) and shape in wholes and op.axes == _all_but_last(shape):
             found = build.add(Broadcast((prod(shape[:-1]), shape[-1]), (0,)), join(operands[0]))
         else:
             return build.reapply(value, *operands)
@@ -67,6 +67,10 @@ def _wholes(graph: Graph) -> Iterator[Shape]:
 
 def _is_of_rows(sum_: Sum, x: Value) -> bool:
     return sum_.axes == (x.type.rank - 1,) and x.type.rank > 1
+
+
+def _all_but_last(shape: Shape) -> tuple[int, ...]:
+    return tuple(range(len(shape) - 1))
 
 
 def _shape(value: Value) -> Shape:
