@@ -102,6 +102,9 @@ def test_what_looks_into_an_attention_keeps_it() -> None:
         gradient(PLAIN.gradient, k, moved),
         gradient(PLAIN.gradient, k, other),
         gradient(PLAIN.gradient, k, rows),
+        gradient(PLAIN.gradient, k, build.add(Sum((3,)), build.add(Add(), dy, mean))),
+        gradient(PLAIN.gradient, k, build.add(Sum((3,)), build.add(Mul(), v, mean))),
+        gradient(PLAIN.gradient, k, build.add(Sum((3,)), build.add(Mul(), dy, v))),
     ):
         assert LibraryAttention not in kinds(taken(graph))
     mask = build.add(Input("mask", DType.F32, (1, 2, 4, 4)))
@@ -162,6 +165,28 @@ def test_cudnn_is_asked_and_is_not_on_a_cpu() -> None:
     assert not any(is_taken(library, PLAIN, qkv, bool(qkv)) for library in CUDNN)
     program = Program.of(graph, ComputePrecision.BF16, device.program(graph).placement)
     assert kinds(program.graph).isdisjoint({LibraryAttention, Attention})
+
+
+def test_the_numbers_of_rows_are_sums_along_them() -> None:
+    """A square has as many columns."""
+    build = Builder()
+    q, k, v, dy = (
+        build.add(Input(name, DType.F32, (1, 2, 8, 8))) for name in ("q", "k", "v", "dy")
+    )
+    mean, rows = build.add_all(PLAIN, q, k, v)
+    for axis in (2, 3):
+        level = build.add(Sum((axis,)), build.add(Mul(), dy, mean))
+        graph = build.graph({"dq": build.add(PLAIN.gradient, q, k, v, dy, rows, level)})
+        assert (LibraryAttention in kinds(taken(graph))) == (axis == 3)
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_library_is_asked_for_floats_of_32_bits_alone(*, trained: bool) -> None:
+    """What is computed in bfloat16 is of that type in the program."""
+    build = Builder()
+    for dtype in (DType.F32, DType.F16):
+        qkv = [build.add(Input(f"{dtype}{name}", dtype, (2, 4, 6, 8))) for name in "qkv"]
+        assert is_taken(Library("xla"), PLAIN, qkv, trained) == (dtype is DType.F32)
 
 
 def test_the_first_library_that_takes_an_attention_makes_it() -> None:

@@ -20,10 +20,12 @@ from meganeura_runtime.backends.xla.product_ops import LibraryMatMul
 from meganeura_runtime.backends.xla.session import XlaSession
 
 
-def network(epilogue: Epilogue, *, residual: bool = False, left: bool = False) -> Graph:
+def network(
+    epilogue: Epilogue, *, residual: bool = False, left: bool = False, batch: tuple[int, ...] = ()
+) -> Graph:
     build = Builder()
     x = build.add(Input("x", DType.F32, (8, 8) if left else (2, 8, 8)))
-    a = build.add(Parameter("a", DType.F32, (8, 8), "param"))
+    a = build.add(Parameter("a", DType.F32, (*batch, 8, 8), "param"))
     bias = build.add(Parameter("bias", DType.F32, (8,), "param"))
     product = FusedMatMul(transpose_left=left, transpose_right=False, epilogue=epilogue)
     rest = (x,) if residual else ()
@@ -41,6 +43,7 @@ def test_only_a_bias_and_the_approximate_gelu_are_finished() -> None:
     assert not finished(network("none"))
     assert not finished(network("gelu_tanh", residual=True))
     assert not finished(network("gelu_tanh", left=True))
+    assert not finished(network("gelu_tanh", batch=(2,)))
 
 
 @pytest.mark.parametrize("precision", [ComputePrecision.F32, ComputePrecision.BF16])
