@@ -65,6 +65,10 @@ def reached(loss: Value) -> frozenset[str]:
     return frozenset(op.name for op in leaves if isinstance(op, Parameter))
 
 
+_ENDS = (StopGradient, Floor, Round, Moved)
+"""Ops that no gradient goes through."""
+
+
 def reached_values(loss: Value, ends: frozenset[int] = frozenset()) -> tuple[Value, ...]:
     """The parameters that the gradient of a loss reaches, and those of the ids `ends` on its way.
 
@@ -78,13 +82,9 @@ def reached_values(loss: Value, ends: frozenset[int] = frozenset()) -> tuple[Val
         if value.id in seen or not value.type.dtype.is_float:
             continue
         seen.add(value.id)
-        match value.op:
-            case _ if value.id in ends:
-                found.append(value)
-            case StopGradient() | Floor() | Round() | Moved():
-                pass
-            case Parameter(kind="param"):
-                found.append(value)
-            case _:
-                stack.extend(value.operands)
+        op = value.op
+        if value.id in ends or (isinstance(op, Parameter) and op.kind == "param"):
+            found.append(value)
+        elif not isinstance(op, _ENDS):
+            stack.extend(value.operands)
     return tuple(found)

@@ -214,11 +214,10 @@ def terms_of(size: Size) -> Mapping[Monomial, int]:
 
 def length_of(size: Size) -> int:
     """How many terms a size has, those inside its floors included."""
-    spend(len(terms_of(size)))
-    return sum(
-        1 + sum(atom.length for atom in monomial if isinstance(atom, Floor))
-        for monomial in terms_of(size)
-    )
+    terms = terms_of(size)
+    spend(len(terms))
+    floors = (atom for monomial in terms for atom in monomial if isinstance(atom, Floor))
+    return len(terms) + sum(atom.length for atom in floors)
 
 
 def variables_of(size: Size) -> frozenset[str]:
@@ -316,6 +315,8 @@ def _scaled(size: Dim, factor: int) -> Size:
     spend(len(size.terms))
     if factor == 0:
         return 0
+    if factor == 1:
+        return size
     return Dim({monomial: factor * value for monomial, value in size.terms.items()})
 
 

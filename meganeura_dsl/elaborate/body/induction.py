@@ -9,6 +9,7 @@ width: then it is elaborated by itself, if it is known that there is one.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -48,6 +49,10 @@ class UnstableError(Exception):
         self.after = after
 
 
+_FAILURES = (UnstableError, ProblemError, UndecidableError)
+"""What ends an attempt. It is kept in no name, as its traceback would keep all of the check."""
+
+
 @dataclass(frozen=True)
 class Loop:
     """A loop over `start..stop`, at least one of which is a symbol, and what runs its body."""
@@ -81,27 +86,22 @@ def run_by_induction(loop: Loop) -> Results | None:
     """
     try:
         return _by_induction(loop)
-    except (UnstableError, ProblemError, UndecidableError) as error:
-        first = error
-    if loop.has_round:
-        try:
-            return _undone(loop.frame, lambda: _first_apart(loop))
-        except (UnstableError, ProblemError, UndecidableError):
-            pass
-    if not isinstance(first, UnstableError):
-        raise first
-    raise _refusal(loop, first)
+    except _FAILURES as error:
+        if loop.has_round:
+            with suppress(*_FAILURES):
+                return _undone(loop.frame, lambda: _first_apart(loop))
+        if not isinstance(error, UnstableError):
+            raise
+        raise _refusal(loop, error) from None
 
 
 def _by_induction(loop: Loop) -> Results | None:
     try:
         return _undone(loop.frame, lambda: _stable(loop))
-    except (UnstableError, ProblemError, UndecidableError) as error:
-        first = error
-    try:
-        return _undone(loop.frame, lambda: _growing(loop))
-    except (UnstableError, ProblemError, UndecidableError):
-        raise first from None
+    except _FAILURES:
+        with suppress(*_FAILURES):
+            return _undone(loop.frame, lambda: _growing(loop))
+        raise
 
 
 def _first_apart(loop: Loop) -> Results | None:
@@ -329,7 +329,7 @@ def _undone(frame: Frame, attempt: Callable[[], _Found]) -> _Found:
     saved = _Saved.of(frame)
     try:
         return attempt()
-    except (UnstableError, ProblemError, UndecidableError):
+    except _FAILURES:
         saved.restore(frame)
         raise
 

@@ -25,6 +25,10 @@ class ParameterInfo(NamedTuple):
     location: Location
     begins_as: str = ""
 
+    def named(self, name: str) -> ParameterInfo:
+        """The same under another name."""
+        return ParameterInfo(name, *self[1:])
+
     @property
     def drawn_as(self) -> str:
         """The name that its first value is drawn for."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import field, fields
+from itertools import accumulate
+from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -249,16 +251,16 @@ class ElaborationState:
         """All parameters, those of a layer where the layer was declared."""
         if not self.reserved:
             return tuple(self.parameters.values())
-        paths = [*self.reserved.items()]
+        places = {
+            path: (before, 0, index) for index, (path, before) in enumerate(self.reserved.items())
+        }
 
         def location(item: tuple[int, ParameterInfo]) -> tuple[tuple[int, int, int], ...]:
-            """The places of the layers around a parameter, outermost first, and its own."""
+            """The places of the layers around a parameter, in their order, and its own."""
             number, info = item
-            around = [
-                (before, 0, index)
-                for index, (path, before) in enumerate(paths)
-                if info.name.startswith(f"{path}.")
-            ]
+            words = info.name.split(".")
+            paths = accumulate(words[:-1], "{}.{}".format)
+            around = sorted((places[path] for path in paths if path in places), key=itemgetter(2))
             return (*around, (number, 1, 0))
 
         return tuple(info for _, info in sorted(enumerate(self.parameters.values()), key=location))
@@ -347,12 +349,12 @@ class ElaborationState:
         is_open = self.claimed or self.contracts
         if is_open or any(name in self.parameters for name, _ in named):
             for name, info in named:
-                self.declare(info._replace(name=name), label)
+                self.declare(info.named(name), label)
             return
         ops = [Parameter(name, each.type.dtype, each.type.shape, each.kind) for name, each in named]
         leaves = self.build.add_leaves(ops, [each.type for _, each in named])
         for (name, info), leaf in zip(named, leaves, strict=True):
-            self.parameters[name] = info._replace(name=name)
+            self.parameters[name] = info.named(name)
             self.leaves[name] = leaf
         if not self.open_models:
             self.own += [name for name, _ in named]

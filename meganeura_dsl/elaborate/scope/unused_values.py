@@ -139,7 +139,7 @@ def walk(node: ast.Node) -> Iterator[ast.Node]:
                 stack.append(value)
             elif isinstance(value, tuple):
                 parts = cast("tuple[object, ...]", value)
-                stack.extend(part for part in parts if isinstance(part, ast.Node))
+                stack += [part for part in parts if isinstance(part, ast.Node)]
 
 
 @cache

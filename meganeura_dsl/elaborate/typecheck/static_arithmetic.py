@@ -76,6 +76,9 @@ def _joined(operator: str, left: Evaluated, right: Evaluated) -> TensorList:
 
 
 def _combine(operator: str, left: Evaluated, right: Evaluated) -> Static:
+    if is_size(left) and is_size(right) and operator not in ("and", "or"):
+        is_comparison = operator in COMPARISONS
+        return (_compare_sizes if is_comparison else _combine_sizes)(operator, left, right)
     if isinstance(left, Axes) or isinstance(right, Axes):
         return _combine_axes(operator, left, right)
     if operator in ("and", "or"):
@@ -92,8 +95,6 @@ def _combine(operator: str, left: Evaluated, right: Evaluated) -> Static:
         raise KindError("a number", left)
     if not is_number(right):
         raise KindError("a number", right)
-    if is_size(left) and is_size(right):
-        return _combine_sizes(operator, left, right)
     if isinstance(left, int | float) and isinstance(right, int | float):
         return _combine_numbers(operator, left, right)
     return Unknown.NUMBER
@@ -121,9 +122,7 @@ def invert(value: Evaluated) -> Condition:
 def compare(operator: str, left: Evaluated, right: Evaluated) -> Condition:
     """`left operator right`: true, false, or a condition on sizes."""
     if is_size(left) and is_size(right):
-        if isinstance(left, int) and isinstance(right, int):
-            return COMPARISONS[operator](left, right)
-        return Compare(_comparison(operator), left, right)
+        return _compare_sizes(operator, left, right)
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         other = right if isinstance(left, Unknown) else left
         if not isinstance(other, Unknown) and not is_number(other) and not is_size(other):
@@ -148,6 +147,12 @@ def compare(operator: str, left: Evaluated, right: Evaluated) -> Condition:
     ):
         return COMPARISONS[operator](left, right)
     raise KindError(f"something to compare with {describe(left)}", right)
+
+
+def _compare_sizes(operator: str, left: Size, right: Size) -> Condition:
+    if isinstance(left, int) and isinstance(right, int):
+        return COMPARISONS[operator](left, right)
+    return Compare(_comparison(operator), left, right)
 
 
 def _comparison(operator: str) -> Operator:
@@ -206,8 +211,8 @@ def _bounded(value: Static, right: Size) -> Static:
     """The value, unless it is larger than what a size can be."""
     if not is_size(value):
         return value
-    numbers = (value,) if isinstance(value, int) else value.terms.values()
-    if any(number.bit_length() > _MOST_BITS for number in numbers):
+    largest = value if isinstance(value, int) else max(value.terms.values(), key=abs)
+    if largest.bit_length() > _MOST_BITS:
         raise KindError(f"a number of at most {MOST_DIGITS} digits", right)
     if length_of(value) > MOST_TERMS:
         raise KindError(f"a size of at most {MOST_TERMS:,} terms", right)

@@ -1,5 +1,7 @@
 """Blocks proved for all sizes and configurations, refuted, or left to each model."""
 
+import gc
+from collections.abc import Callable
 from textwrap import dedent, indent
 
 import pytest
@@ -7,11 +9,13 @@ import pytest
 from meganeura_dsl.diagnostics.problem import ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
+from meganeura_dsl.elaborate.body.induction import UnstableError
 from meganeura_dsl.elaborate.declarations.block_proofs import prove_block
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import require_countable
 from meganeura_dsl.elaborate.problems.shape_problems import ZeroDivisor
 from meganeura_dsl.elaborate.scope.linker import Linker, library
+from meganeura_dsl.elaborate.scope.scope import UndecidableError
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Mismatch, spread
 from meganeura_dsl.elaborate.values import Axes
 from meganeura_dsl.ir.types import DType, TensorType
@@ -114,6 +118,24 @@ def test_a_loop_that_changes_a_shape_is_left_to_each_model() -> None:
         model small = Shrink(depth=3)
         """
     assert [code for code, _ in codes(text)] == ["N0001"]
+    assert what_is_kept_of_failures(lambda: codes(text)) == []
+
+
+def what_is_kept_of_failures(action: Callable[[], object]) -> list[Exception]:
+    """The refusals that an action leaves to the garbage collector, and what their frames hold."""
+
+    def failures() -> list[Exception]:
+        kinds = (ProblemError, UndecidableError, UnstableError)
+        return [each for each in gc.get_objects() if isinstance(each, kinds)]
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = failures()
+        action()
+        return [each for each in failures() if each not in before]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(
