@@ -145,8 +145,26 @@ def test_a_new_choice_is_judged_and_explained(program: Path, tmp_path: Path) -> 
     ):
         with pytest.raises(ProblemsError, match=re.escape(headline)):
             loaded.train(settings={"optimizer": wrong}, out=str(tmp_path / "run"))
-    page = choice_page("bounded") or ""
-    assert page.startswith("optimizer = bounded(lr=0.5, momentum=0)\n\nMomentum whose steps")
+    assert choice_page("bounded") == (
+        "optimizer = bounded(lr=0.5, momentum=0)\n\n"
+        "Momentum whose steps are bounded: b' = momentum b + g, p' = p - lr tanh(b').\n\n"
+        "It is defined here alone.\n\n"
+        "  lr            above 0\n"
+        "  momentum      at least 0, below 1"
+    )
+    assert choice_page("bonded") is None
+
+
+def test_arguments_of_long_names_are_explained_in_one_column() -> None:
+    page = choice_page("adagrad") or ""
+    assert page.endswith(
+        "\n\n  lr                         above 0\n"
+        "  lr_decay                   at least 0\n"
+        "  initial_accumulator_value  at least 0\n"
+        "  eps                        above 0\n"
+        "  weight_decay               at least 0\n"
+        '  decay                      "all" or "matrices"'
+    )
 
 
 def test_the_page_lists_the_arguments_of_every_choice() -> None:

@@ -4,10 +4,12 @@ A setting that is added needs a row here.
 """
 
 from collections.abc import Sequence
+from math import inf, nan
 
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemsError
+from meganeura_dsl.settings.best_metric import best_metric
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.resolve_settings import resolve_settings
 from meganeura_dsl.settings.run_settings import MEANINGS, RunSettings
@@ -100,6 +102,33 @@ def test_defaults_are_those_that_are_documented() -> None:
         "device": "auto", "devices": 1, "sharding": "data", "precision": ComputePrecision.F32,
         "memory": None, "optimize": True, "disabled_rules": [],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "than", "expected"),
+    [
+        ("lowest loss", 2.0, None, True),
+        ("lowest loss", 2.0, 2.5, True),
+        ("lowest loss", 2.0, 2.0, False),
+        ("lowest loss", 2.0, 1.5, False),
+        ("lowest loss", nan, None, False),
+        ("lowest loss", nan, 2.0, False),
+        ("lowest loss", inf, None, False),
+        ("lowest loss", -inf, None, True),
+        ("highest accuracy", 0.5, None, True),
+        ("highest accuracy", -0.5, None, True),
+        ("highest accuracy", 0.5, 0.25, True),
+        ("highest accuracy", 0.5, 0.5, False),
+        ("highest accuracy", 0.5, 0.75, False),
+        ("highest accuracy", nan, None, False),
+        ("highest accuracy", inf, None, True),
+        ("highest accuracy", -inf, None, False),
+    ],
+)
+def test_the_best_value_is_beyond_those_before(
+    text: str, value: float, than: float | None, *, expected: bool
+) -> None:
+    assert best_metric(text).is_better(value, than) is expected
 
 
 def test_schedules_count_updates() -> None:
