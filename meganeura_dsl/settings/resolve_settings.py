@@ -1,6 +1,6 @@
 """From what is written under `run:` to the settings of a run, or to all that is wrong with it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 
 from pydantic import ValidationError
@@ -35,7 +35,10 @@ from meganeura_dsl.settings.settings_problems import (
     UnnamedArgument,
     WrongSettingType,
 )
+from meganeura_dsl.transforms.optimizers.hyperparameters import Choice
 
+KIND = "kind"
+"""The word of a choice, in its record."""
 EVERY = "every"
 """The setting of how many steps parameters wait, which is always for some paths."""
 FIELDS_BY_PATH = {"optimizers": "optimizer", "intervals": EVERY, "schedules": "schedule"}
@@ -119,7 +122,26 @@ def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Probl
             and setting.value.positional
             and setting.value.name not in READERS
         ),
+        *_taken_arguments(written),
     ]
+
+
+def _taken_arguments(written: RawSettings) -> Iterator[Problem]:
+    """Arguments with the name that records have for the word of a choice."""
+    for key, setting in written.items():
+        choices = CHOICES.get(paths_of(key)[0], {})
+        match setting.value:
+            case Invocation(name=word, arguments=arguments) if (
+                KIND in arguments and word in choices
+            ):
+                yield UnknownSetting(setting.span, KIND, word, _names_of(choices[word]))
+            case _:
+                pass
+
+
+def _names_of(choice: type[Choice]) -> tuple[str, ...]:
+    """The names of the arguments of a choice."""
+    return tuple(each.name for each in fields(choice))
 
 
 def _data_problems(written: RawSettings) -> list[Problem]:
@@ -184,7 +206,7 @@ def _as_fields(known: RawSettings, free_dims: Sequence[str]) -> dict[str, object
     }
     if "data" in known and "data" not in free_dims:
         given |= _data_fields(known["data"].value)
-    choices = {name: {"kind": choice} for name, choice in DEFAULT_CHOICES.items()}
+    choices = {name: {KIND: choice} for name, choice in DEFAULT_CHOICES.items()}
     sizes = {name: given.pop(name) for name in free_dims if name in given}
     return {**choices, **given, "sizes": sizes, **_by_path(known)}
 
@@ -228,7 +250,7 @@ def _plain(value: Static) -> object:
         case Invocation(name="none") if not value.arguments:
             return None
         case Invocation(name=name, arguments=arguments):
-            return {**{key: _plain(each) for key, each in arguments.items()}, "kind": name}
+            return {**{key: _plain(each) for key, each in arguments.items()}, KIND: name}
         case list():
             return [_plain(item) for item in value]
         case _:
@@ -272,16 +294,13 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
         setting = FIELDS_BY_PATH[setting]
         path = [setting_key(setting, path[1]), *path[2:]]
     key = path[0] if path[0] in written else setting
-    if kind == "missing":
-        return MissingSetting(setting, MEANINGS[setting], f'{setting} = "digits"', _first(written))
     span = written[key].span
     name = _shown_name(path)
     context = error.get("ctx", {})
     match kind:
         case "extra_forbidden":
             choice = _word(setting, key, written)
-            arguments = tuple(each.name for each in fields(CHOICES[setting][choice]))
-            return UnknownSetting(span, path[-1], choice, arguments)
+            return UnknownSetting(span, path[-1], choice, _names_of(CHOICES[setting][choice]))
         case "unknown_choice":
             return UnknownChoice(span, setting, str(context["word"]), tuple(CHOICES[setting]))
         case "no_choice":

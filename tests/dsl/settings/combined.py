@@ -39,7 +39,8 @@ TEXTS = (
     'data=file("x.npz", x="a")', "data.x=b", 'data=table("t.csv", x=["a", "b"], y="c")',
     'data=images("i", crop=0.5)', 'data=text("t.txt", tokenizer="t.json")',
     'data=images("i", "j")', 'data=text("t.txt", crop=0.5)', 'data=file(x="a")',
-    'data=images("i", crop=7)', 'data=images("i", mean="x")', 'data=file("x.npz", x=1)',
+    'data=images("i", crop=7)', 'data=images("i", x=1, y=2)', 'data=images("i", resample="box")',
+    'data=images("i", resample="cubic")', 'data=images("i", mean="x")', 'data=file("x.npz", x=1)',
     'data=table("t.csv", x=[1])', "data=", "x=digits", "validation=0.25", "validation=held.npz",
     "validation=1", 'validation=table("v.csv", x="a")', 'device=file("x")', "device=0.5",
     "best=0.5",
@@ -53,12 +54,16 @@ TEXTS = (
     'optimizer["head.*"]=none', 'optimizer["head.*"]=none(lr=1)',
     'optimizer["body.*"]=frozen', 'optimizer["body.*"]=frozen(lr=1)', 'optimizer["head.*"].lr=3',
     'optimizer["[hb]*[!t]"]=muon', 'optimizer["none.*"]=sgd',
-    'every["head.*"]=2', 'every["*"]=0', "every=2", 'epochs["*"]=2', "schedule=cosine",
+    'every["head.*"]=2', 'every["none.*"]=2', 'schedule["none.*"]=cosine',
+    'every["*"]=0', "every=2", 'epochs["*"]=2', "schedule=cosine",
     "schedule=linear(warmup=2)", "schedule=step(every=1, gamma=0.5)", "schedule.warmup=4",
     "accumulate=1", "accumulate=5", "accumulate=100", "drop_last=false", "best=highest accuracy",
     "best=lowest x", "best=least loss", "stop_after=1", "stop_after=none", "ema=0.5", "ema=1",
     "seed=4294967296",
-    "log_every=0", 'log=["wandb"]', 'log=["x"]', "device=cpu", "devices=2", "sharding=fsdp",
+    "log_every=0", 'log=["wandb"]', 'log=["x"]', "device=cpu", "workers=257",
+    "shuffle=false", "clip_value=0.5", "gradient_norm=true",
+    "balance=y", "sampling_weights=w", "eval_every=2", "save_every=0", "memory=8GiB", "memory=8",
+    "memory=x", "optimize=false", 'log=["tensorboard", "wandb"]', "devices=2", "sharding=fsdp",
     "precision=bf16", "precision=f64", "not_finite=skip", 'disabled_rules=["a"]', "clip_norm=0",
     "seed=1\ndef f() = 2", "seed = -1", "seed", "seed=[1", "unknown=1", "optimizer=sgd(1)",
 )  # fmt: skip
@@ -66,6 +71,7 @@ BELOW = (
     'data=file("x.npz", x="a")', "steps=9", "epochs=3", "optimizer=sgd(momentum=0.5)",
     "optimizer=adam(lr=0.25)", 'optimizer["*.weight"]=sgd(lr=2)', 'optimizer["head.*"]=none',
     "schedule=linear(warmup=2)", "schedule=cosine", "accumulate=5",
+    'schedule["*.weight"]=constant(warmup=3)',
 )  # fmt: skip
 FREE = (("batch",), ("batch", "steps"), ("batch", "data"), ())
 """Sizes that the inputs leave open; some have the names of settings."""
@@ -86,6 +92,7 @@ def described() -> Iterator[str]:
         alone = [_outcome([DATA, "batch=2"], [text], free) for free in FREE]
         given = [
             _outcome([DATA, text], [], ("batch",)),
+            _outcome([DATA, "batch=2", text], [], ("batch",)),
             _outcome([text, "batch=2"], [], ()),
             _outcome(["batch=2"], [text], ("batch",)),
             _outcome([DATA, "batch=2", "epochs=3"], [text], ("batch", "steps")),

@@ -152,6 +152,8 @@ def test_missing_data_is_asked_for() -> None:
         ("optimizer", Invocation("adam", {"lr": "x"}), '`optimizer.lr` must be a number, not "x"'),
         ("optimizer", Invocation("adam", {"beta": 0.9}), "`adam` has no argument `beta`"),
         ("optimizer", Invocation("sgd", {"nesterov": True}), "`optimizer` needs momentum above 0"),
+        ("optimizer", Invocation("adam", {"kind": "sgd"}), "`adam` has no argument `kind`"),
+        ("schedule", Invocation("cosine", {"kind": 1}), "`cosine` has no argument `kind`"),
         ("optimizer", Invocation("adam", {}, (0.1,)), "this argument has no name"),
         ("schedule", Invocation("cosine", {"final": 2}), "`schedule.final` must be at most 1"),
         ("schedule", Invocation("piecewise", {"milestones": 3}),
@@ -174,6 +176,14 @@ def test_a_mistake_is_told_at_its_place(name: str, value: Static, headline: str)
     assert report.headline == headline
     assert report.label is not None
     assert report.label.span.text == name
+
+
+def test_a_word_that_reads_no_data_is_told_beside_its_argument() -> None:
+    reports = refused(raw(data=Invocation("picture", {}, ("i",)), batch=64))
+    assert [each.headline for each in reports] == [
+        "this argument has no name",
+        "`picture` is no way to read data",
+    ]
 
 
 def test_the_nearest_name_is_offered() -> None:

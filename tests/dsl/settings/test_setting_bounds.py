@@ -143,6 +143,7 @@ def test_schedules_count_updates() -> None:
         0.5, 0.5, 0.25, 0.25, 0.125,
     ]  # fmt: skip
     assert settings.model_copy(update={"accumulate": 100}).learning_rate(5, run) == 0.25
+    assert by_epoch.model_copy(update={"accumulate": 100}).learning_rate(5, run) == 0.5
 
 
 def test_what_a_group_leaves_out_is_that_of_all_for_the_same_rule() -> None:
@@ -169,6 +170,8 @@ def test_paths_have_schedules_of_their_own() -> None:
         "accumulate=2",
     )
     assert settings.schedules == {"a.*": Cosine(warmup=2, final=0.5), "b.*": Constant()}
+    whole = Cosine(final=0.5)
+    assert settings.all_schedules == (whole, *settings.schedules.values())
     run, updates = RunLength(steps=20, steps_per_epoch=10), RunLength(10, 5)
     for step in (0, 3, 11):
         each = [each.at(step // 2, updates) for each in settings.all_schedules]
@@ -182,6 +185,27 @@ def test_paths_have_schedules_of_their_own() -> None:
     for wrong in ("frozen", "cosine(final=2)", "1"):
         with pytest.raises(ProblemsError):
             resolved(f'schedule["a.*"]={wrong}')
+
+
+def test_an_evaluation_reduces_what_follows_it_by_the_measurement_it_follows() -> None:
+    settings = resolved(
+        "schedule=plateau(patience=0, factor=0.5)",
+        'schedule["a.*"]=cosine()',
+        'schedule["b.*"]=plateau(patience=0, factor=0.25, metric="accuracy", mode="max")',
+    )
+    state = (Reduction(),) * 3
+    for measured in ({"loss": 2.0, "accuracy": 0.5}, {"loss": 2.0, "accuracy": 0.75}):
+        state = settings.reduced(state, measured)
+    assert [each.scale for each in state] == [0.5, 1.0, 1.0]
+    assert [each.best for each in state] == [2.0, None, 0.75]
+    state = settings.reduced(state, {"loss": 1.0, "accuracy": 0.5})
+    assert [each.scale for each in state] == [0.5, 1.0, 0.25]
+
+
+def test_an_amount_of_memory_is_bytes() -> None:
+    assert resolved("memory=8GiB").memory_bytes == 8 << 30
+    assert resolved("memory=512").memory_bytes == 512
+    assert resolved().memory_bytes is None
 
 
 def test_steps_and_epochs_are_two_lengths() -> None:
