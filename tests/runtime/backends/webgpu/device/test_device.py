@@ -1,7 +1,10 @@
 """Adapters: which one is opened and why, what errors say, and what the device promises."""
 
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -79,6 +82,101 @@ def test_another_version_of_wgpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setitem(sys.modules, "wgpu", other)
         with pytest.raises(DeviceError, match=r"wgpu [013.29]+ is installed, 0\.32 is needed"):
             list_devices()
+
+
+# --- what an adapter says of itself --------------------------------------------------------------
+
+SAID = {
+    "max-buffer-size": 1 << 33,
+    "max-storage-buffer-binding-size": 1 << 31,
+    "max-storage-buffers-per-shader-stage": 11,
+    "min-storage-buffer-offset-alignment": 64,
+    "max-compute-workgroups-per-dimension": 60_000,
+    "max-compute-invocations-per-workgroup": 512,
+    "max-compute-workgroup-size-x": 400,
+    "max-compute-workgroup-storage-size": 30_000,
+}
+
+
+class _Adapter:
+    """One that says this, and notes what is asked of it."""
+
+    def __init__(self, *features: str) -> None:
+        self.features = {*features, "texture-compression-bc"}
+        self.limits = {**SAID, "max-texture-dimension-1d": 4}
+        self.asked: list[tuple[set[str], dict[str, int]]] = []
+
+    def request_device_sync(
+        self, *, required_features: list[str], required_limits: dict[str, int]
+    ) -> object:
+        self.asked.append((set(required_features), required_limits))
+        return object()
+
+
+HALVES, CLOCK, LANES = "shader-f16", "timestamp-query", "subgroup"
+
+
+@pytest.mark.parametrize("kind", ["DiscreteGPU", "CPU"])
+@pytest.mark.parametrize(
+    "features", [(), (HALVES,), (CLOCK,), (LANES,), (HALVES, CLOCK), (HALVES, CLOCK, LANES)]
+)
+def test_a_device_has_what_its_adapter_has(
+    features: tuple[str, ...], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All limits are asked for, and the features there are; shuffles are tried on software."""
+    monkeypatch.setattr(devices, "explained", nullcontext)
+    monkeypatch.setattr(Device, "_working_lanes", lambda _: 8)
+    adapter, is_software = _Adapter(*features), kind == "CPU"
+    made = Device(cast("Any", adapter), info(kind, "Vulkan"), "as asked", checked=True)
+    assert adapter.asked == [(set(features), SAID)]
+    assert made.limits == DeviceLimits(
+        buffer_bytes=1 << 33,
+        binding_bytes=1 << 31,
+        storage_buffers=11,
+        offset_alignment=64,
+        workgroups=60_000,
+        invocations=512,
+        workgroup_bytes=30_000,
+        half_floats=HALVES in features,
+        lanes=8 if LANES in features and is_software else 0,
+    )
+    assert made.has_clock == (CLOCK in features)
+    assert made.style is (Style.SOFTWARE_VULKAN if is_software else Style.GPU)
+
+
+@pytest.mark.parametrize(
+    ("selector", "kinds", "checked", "opened"),
+    [
+        ("wgpu", ["CPU", "DiscreteGPU"], None, (1, "the first GPU found", False)),
+        ("wgpu", ["IntegratedGPU", "DiscreteGPU"], None, (1, "the first GPU found", False)),
+        ("wgpu", ["DiscreteGPU", "DiscreteGPU"], None, (0, "the first GPU found", False)),
+        ("wgpu", ["CPU"], None, (0, "no GPU was found", True)),
+        ("wgpu:0", ["CPU", "DiscreteGPU"], None, (0, "as asked", True)),
+        ("wgpu:1", ["CPU", "DiscreteGPU"], None, (1, "as asked", False)),
+        ("wgpu:1", ["CPU", "DiscreteGPU"], True, (1, "as asked", True)),
+        ("wgpu", ["CPU"], False, (0, "no GPU was found", False)),
+    ],
+)
+def test_the_adapter_that_is_meant_is_opened(
+    selector: str,
+    kinds: list[str],
+    checked: bool | None,  # noqa: FBT001 - as it is given
+    opened: tuple[int, str, bool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kernels check their indices on software alone, unless they are asked to."""
+    infos = [info(kind, "Vulkan") for kind in kinds]
+    monkeypatch.setattr(devices, "adapters_to_open", lambda: range(len(infos)))
+    monkeypatch.setattr(devices, "list_devices", lambda: tuple(infos))
+    made: list[tuple[int, str, bool]] = []
+
+    def open_(adapter: int, found: DeviceInfo, reason: str, *, checked: bool) -> None:
+        assert found is infos[adapter]
+        made.append((adapter, reason, checked))
+
+    monkeypatch.setattr(devices, "Device", open_)
+    open_device(selector, checked=checked)
+    assert made == [opened]
 
 
 @pytest.mark.adapter
@@ -162,6 +260,22 @@ class TestAdapter:
             assert kernels == expected
         for buffer in buffers:
             device.free(buffer)
+
+    @pytest.mark.parametrize(
+        ("name", "works"),
+        [
+            (None, True),
+            ("llvmpipe", False),
+            ("llvmpipe (LLVM 15.0.6, 8192 bits)", False),
+        ],
+    )
+    def test_lanes_are_as_many_as_shuffle(
+        self, name: str | None, device: Device, monkeypatch: pytest.MonkeyPatch, *, works: bool
+    ) -> None:
+        """Whatever a driver says of itself."""
+        if name is not None:
+            monkeypatch.setattr(device, "info", replace(device.info, name=name))
+        assert device._working_lanes() == (device.limits.lanes if works else 0)
 
     def test_memory_begins_as_zeros(self, device: Device) -> None:
         buffer = device.allocate(1024)

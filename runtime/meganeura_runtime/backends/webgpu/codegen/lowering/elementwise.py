@@ -120,7 +120,7 @@ def _is_relu(operands: tuple[Expression, ...]) -> bool:
     """
     match operands:
         case (Call(template=template, operands=(x, zero)), Literal() as low, other):
-            is_cut = template == RELATIONS["le"] and x is other and isinstance(zero, Literal)
+            is_cut = template == RELATIONS["le"] and x is other
             return is_cut and low.value == 0 and zero == low
         case _:
             return False
