@@ -83,6 +83,17 @@ def made(op: Op, *shapes: tuple[int, ...], limits: DeviceLimits = LARGE) -> list
     return [value.op for value in fuse_attention(graph, Target(limits, Style.GPU)).values]
 
 
+@pytest.mark.parametrize("is_read", [False, True])
+def test_an_attention_whose_rows_are_read_is_trained(*, is_read: bool) -> None:
+    """Of such sizes one that is trained is no faster as a kernel."""
+    build = Builder()
+    qkv = [build.add(Input(name, DType.F32, (1, 48, 1500, 64))) for name in "qkv"]
+    mean, rows = build.add_all(Attention(0.125, causal=False), *qkv)
+    graph = build.graph({"mean": mean, **({"rows": rows} if is_read else {})})
+    found = fuse_attention(graph, Target(LARGE, Style.GPU)).values
+    assert any(isinstance(value.op, FlashAttentionOp) for value in found) != is_read
+
+
 @pytest.mark.parametrize("gradient", [False, True])
 def test_a_mask_of_numbers_is_left_to_the_expansion(gradient: bool) -> None:  # noqa: FBT001
     q, scores = (1, 16, 1025, 128), (1, 16, 1025, 1025)
