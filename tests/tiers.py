@@ -69,7 +69,7 @@ FULL = (
     "dsl/testing/test_strategies.py",
     "dsl/transforms/egraph/test_extract.py",
     "dsl/transforms/egraph/test_extractions.py",
-    "dsl/transforms/egraph/test_kernels.py",
+    "dsl/transforms/egraph/test_kernels.py::test_what_was_optimized_before_changes_nothing",
     "dsl/transforms/egraph/test_misses.py",
     "dsl/transforms/egraph/test_models.py",
     "dsl/transforms/egraph/test_overflow.py::test_numbers_stay_numbers",

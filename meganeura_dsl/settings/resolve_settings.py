@@ -60,7 +60,7 @@ def resolve_settings(
     if needs_data and "data" not in written:
         span = _first(written)
         problems.append(MissingSetting("data", MEANINGS["data"], 'data = "digits"', span))
-    if "steps" in written and "epochs" in written and "steps" not in free_dims:
+    if len(_lengths(written, free_dims)) == 2:
         problems.append(TwoLengths(written["steps"].span))
     if _data_problems(written):
         raise ProblemsError(tuple(problems))
@@ -82,11 +82,16 @@ def resolve_settings(
 
 def _of_one_length(written: RawSettings, free_dims: Sequence[str]) -> RawSettings:
     """The settings where a length from the command line replaces the one of the program."""
-    both = [name for name in ("epochs", "steps") if name in written and name not in free_dims]
+    both = _lengths(written, free_dims)
     given = [name for name in both if written[name].span.source.name == OVERRIDE]
     if len(both) == 2 and len(given) == 1:
         return {name: each for name, each in written.items() if name in given or name not in both}
     return written
+
+
+def _lengths(written: RawSettings, free_dims: Sequence[str]) -> list[str]:
+    """The settings that say how long a run is; a size of such a name says nothing of it."""
+    return [name for name in ("epochs", "steps") if name in written and name not in free_dims]
 
 
 def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Problem]:

@@ -267,3 +267,56 @@ def test_a_malformed_override_is_refused(text: str, code: str) -> None:
     with pytest.raises(ProblemError) as caught:
         resolved(raw(data="digits", batch=1), text)
     assert caught.value.problem.code == code
+
+
+LENGTHS: list[tuple[dict[str, Static], tuple[str, ...], tuple[int, int | None] | str]] = [
+    ({}, (), (1, None)),
+    ({"epochs": 3}, (), (3, None)),
+    ({"steps": 9}, (), (1, 9)),
+    ({"epochs": 3, "steps": 9}, (), "steps"),
+    ({"steps": 9, "epochs": 3}, (), "steps"),
+    ({}, ("epochs=3", "steps=9"), "steps=9"),
+    ({}, ("steps=9", "epochs=3"), "steps=9"),
+    ({"epochs": 3}, ("steps=9",), (1, 9)),
+    ({"steps": 9}, ("epochs=3",), (3, None)),
+    ({"epochs": 3}, ("epochs=4", "steps=9"), "steps=9"),
+    ({"steps": 9}, ("epochs=4", "steps=8"), "steps=8"),
+    ({"epochs": 3, "steps": 9}, ("steps=8",), (1, 8)),
+    ({"epochs": 3, "steps": 9}, ("epochs=2",), (2, None)),
+    ({"epochs": 3, "steps": 9}, ("epochs=2", "steps=8"), "steps=8"),
+    ({"epochs": 3, "steps_per_epoch": 5}, (), (3, None)),
+    ({"steps": 9, "steps_per_epoch": 5}, (), (1, 9)),
+    ({"epochs": 3}, ("seed=1",), (3, None)),
+]
+"""What a program and a command line say of a run's length: epochs and steps, or the place that is
+refused, which is that of the steps."""
+
+
+@pytest.mark.parametrize(("written", "overrides", "expected"), LENGTHS)
+def test_a_run_has_one_length_the_one_of_the_command_line_first(
+    written: dict[str, Static],
+    overrides: tuple[str, ...],
+    expected: tuple[int, int | None] | str,
+) -> None:
+    settings = raw(data="digits", batch=64, **written)
+    if not isinstance(expected, str):
+        found = resolved(settings, *overrides)
+        assert (found.epochs, found.steps) == expected
+        return
+    [report] = refused(settings, *overrides)
+    assert report.code == "E0547"
+    assert report.label is not None
+    assert report.label.span.text == expected
+
+
+@pytest.mark.parametrize("size", ["steps", "epochs"])
+def test_a_size_of_the_name_of_a_length_is_none(size: str) -> None:
+    """It is refused as a size alone, and takes the place of no other length."""
+    other = "epochs" if size == "steps" else "steps"
+    for settings, overrides in (
+        (raw(data="digits", epochs=3, steps=9), ()),
+        (raw(data="digits", **{size: 3}), (f"{other}=9",)),
+        (raw(data="digits", **{other: 3}), (f"{size}=9",)),
+    ):
+        reports = refused(settings, *overrides, free=(size,))
+        assert [each.code for each in reports] == ["E0519"]

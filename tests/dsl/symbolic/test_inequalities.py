@@ -121,6 +121,55 @@ def test_a_size_is_zero_everywhere_by_its_coefficients() -> None:
     assert not is_zero_everywhere(other)
 
 
+def one_of(size: Size, period: int, residue: int) -> Size:
+    """1 where a size leaves that residue modulo a period, and 0 elsewhere."""
+    return (size + period - residue) // period - (size + period - residue - 1) // period
+
+
+@pytest.mark.parametrize(
+    ("period", "other"),
+    [(2, 1), (511, 1), (512, 1), (513, 1), (4096, 1), (1024, 2), (2, 2048), (23, 22), (64, 64)],
+)
+@pytest.mark.parametrize("place", [0.0, 0.5, 1.0])
+def test_a_size_that_is_zero_at_nearly_all_places_is_not_zero(
+    period: int, other: int, place: float
+) -> None:
+    """Of all residues of two sizes it is 1 at a single pair."""
+    rare = one_of(h, period, round(place * (period - 1)))
+    if other > 1:
+        rare = rare * one_of(w, other, round(place * (other - 1)))
+    assert isinstance(rare, Dim)
+    assert not is_zero_everywhere(rare)
+    assert not isinstance(Facts().decide(Compare("==", rare, 0)), Proved)
+
+
+@pytest.mark.parametrize(
+    "size",
+    [h // 64 * (w // 64), h // 513, h // 2 * (w // 300), h // 16 * (w // 16) * (s // 4)],
+)
+def test_a_size_that_is_zero_of_small_ones_is_refuted_by_a_large_one(size: Size) -> None:
+    assert isinstance(size, Dim)
+    assert not is_zero_everywhere(size)
+    assert not isinstance(Facts().decide(Compare("==", size, 0)), Proved)
+
+
+@pytest.mark.parametrize("factor", [1, w, w * w, w // 2, w // 64, w // 512 + s, w // 2048])
+def test_a_size_that_is_zero_is_so_whatever_it_is_multiplied_by(factor: Size) -> None:
+    zero = (h // 2 + (h + 1) // 2 - h) * factor
+    assert isinstance(zero, Dim)
+    assert is_zero_everywhere(zero)
+    for other in (zero + 1, zero + h):
+        assert isinstance(other, Dim)
+        assert not is_zero_everywhere(other)
+
+
+@pytest.mark.parametrize("factor", [w // 2049, (w // 64) * (s // 33), (w // 1024) * (s // 2) * a])
+def test_a_size_of_too_many_classes_is_not_known_to_be_zero(factor: Size) -> None:
+    zero = (h // 2 + (h + 1) // 2 - h) * factor
+    assert isinstance(zero, Dim)
+    assert not is_zero_everywhere(zero)
+
+
 def test_a_second_divisor_does_not_hide_a_bound() -> None:
     c, ratio = dim("c"), dim("ratio")
     facts = Facts().assume(Compare("==", c % ratio, 0)).assume(Compare("==", c % 2, 0))

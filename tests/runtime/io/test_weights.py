@@ -23,6 +23,7 @@ from meganeura_runtime.io.files.file_problems import (
     UnreadableFile,
 )
 from meganeura_runtime.io.tensors.shape_mismatch import transposed
+from meganeura_runtime.io.tensors.sharded_weights import open_weights
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.io.weight_names import MalformedRename, Names, Rename
 from meganeura_runtime.io.weights import (
@@ -332,6 +333,33 @@ def test_an_index_that_lies_is_refused(tmp_path: Path, weight_map: object, reaso
     problem = caught.value.problem
     assert isinstance(problem, UnreadableFile)
     assert reason in problem.reason, problem.reason
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "../other.safetensors", "..", ".", "./", "./model-2.safetensors", "/model-2.safetensors",
+        "model-2.safetensors/", "inner/model-2.safetensors", "inner/../model-2.safetensors", "",
+        "/", None, 2, 2.0, True, ["model-2.safetensors"], {"file": "model-2.safetensors"},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["fc.weight", "bn.num_batches_tracked", "more"])
+def test_one_place_of_an_index_that_is_no_file_beside_it_is_refused(
+    tmp_path: Path, name: str, place: object
+) -> None:
+    """Among places that are right, and whether or not the tensor is asked for."""
+    index = shards(tmp_path)
+    (tmp_path / "inner").mkdir()
+    places = json.loads(index.read_text())["weight_map"]
+    index.write_text(json.dumps({"weight_map": {**places, name: place}}))
+    with pytest.raises(ProblemError) as caught:
+        read_weights(index, PARAMETERS)
+    assert caught.value.problem == UnreadableFile(index, BESIDE)
+
+
+def test_an_index_of_no_tensors_promises_none(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {}}')
+    assert open_weights(tmp_path) == {}
 
 
 @pytest.mark.parametrize("content", ["[]", '"weight_map"', "3"])

@@ -1,5 +1,7 @@
 """The model of a plan: what is a kernel, what is done inside another, what memory is touched."""
 
+import pytest
+
 from meganeura_dsl.ir.cost_model import Cost
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.ops import Add, MatMul, Mul, Neg, Sum, Transpose
@@ -46,6 +48,54 @@ def test_reductions_of_the_same_rows_are_one_kernel() -> None:
     assert graph_cost(build.graph({"a": sums[0], "b": sums[1]})).launches == 1
     other = build.add(Sum((1,)), y)
     assert graph_cost(build.graph({"a": sums[0], "b": other})).launches == 2
+
+
+X = FLOAT * 8 * 16
+"""Bytes of each tensor that is summed."""
+ROW, COLUMN = FLOAT * 8, FLOAT * 16
+"""Bytes of what a sum of its rows or columns makes."""
+
+SHARED: list[tuple[str, list[tuple[str, int]], tuple[int, int]]] = [
+    ("one", [("x", 1)], (X + ROW, 1)),
+    ("two of one tensor", [("x", 1), ("xx", 1)], (X + 2 * ROW, 1)),
+    ("three of one tensor", [("x", 1), ("xx", 1), ("-x", 1)], (X + 3 * ROW, 1)),
+    ("of several tensors", [("x", 1), ("y", 1)], (2 * X + 2 * ROW, 2)),
+    ("of columns", [("x", 0), ("xx", 0)], (X + 2 * COLUMN, 1)),
+    ("rows and columns", [("x", 1), ("x", 0)], (2 * X + ROW + COLUMN, 2)),
+    ("one of two tensors again", [("xy", 1), ("y", 1)], (2 * X + 2 * ROW, 1)),
+    ("one more tensor", [("x", 1), ("xy", 1)], (2 * X + 2 * ROW, 1)),
+    ("one tensor less", [("xy", 1), ("x", 1)], (2 * X + 2 * ROW, 1)),
+    ("both again", [("xy", 1), ("-xy", 1)], (2 * X + 2 * ROW, 1)),
+    ("each of both", [("xy", 1), ("x", 1), ("y", 1)], (2 * X + 3 * ROW, 1)),
+    ("two pairs", [("x", 1), ("y", 1), ("xx", 1), ("-y", 1)], (2 * X + 4 * ROW, 2)),
+    ("pairs of each axis", [("x", 1), ("x", 0), ("xx", 1), ("xx", 0)],
+     (2 * X + 2 * ROW + 2 * COLUMN, 2)),
+]  # fmt: skip
+"""What is summed along which axes, and the bytes and launches that takes.
+
+Sums along one axis that read the same tensor are a kernel, which reads it once.
+"""
+
+
+@pytest.mark.parametrize(("summed", "expected"), [each[1:] for each in SHARED])
+def test_reductions_that_share_rows_share_what_they_read(
+    summed: list[tuple[str, int]], expected: tuple[int, int]
+) -> None:
+    build = Builder()
+    x, y = data(build, "x", 8, 16), data(build, "y", 8, 16)
+    xy = build.add(Mul(), x, y)
+    made = {
+        "x": lambda: x,
+        "y": lambda: y,
+        "xx": lambda: build.add(Mul(), x, x),
+        "-x": lambda: build.add(Neg(), x),
+        "-y": lambda: build.add(Neg(), y),
+        "xy": lambda: xy,
+        "-xy": lambda: build.add(Neg(), xy),
+    }
+    sums = [build.add(Sum((axis,)), made[name]()) for name, axis in summed]
+    cost = graph_cost(build.graph({f"y{number}": each for number, each in enumerate(sums)}))
+    assert (cost.bytes, cost.launches) == expected
 
 
 def test_what_was_optimized_before_changes_nothing() -> None:
