@@ -33,7 +33,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.phases import recorded
 
 if TYPE_CHECKING:
-    from meganeura_runtime.backends.backend import OpenDevice
+    from meganeura_runtime.backends.backend import Hosts, OpenDevice, Rendezvous
     from meganeura_runtime.io.weight_names import Names
     from meganeura_runtime.io.weights import Allowed
     from meganeura_runtime.train.events import Finished
@@ -90,7 +90,7 @@ def train(
     from meganeura.cli.ui.progress import display
     from meganeura_dsl import pipeline
     from meganeura_runtime.backends.device_failures import explained_failures
-    from meganeura_runtime.backends.registry import choose_device, meet_hosts
+    from meganeura_runtime.backends.registry import choose_device
     from meganeura_runtime.train.job import prepare
     from meganeura_runtime.train.loop import train as run_job
     from meganeura_runtime.train.recipe import settings_of
@@ -107,7 +107,7 @@ def train(
         program = load(target)
         name = program.train()
         with explained_failures():
-            met = meet_hosts(
+            met = _meet(
                 settings_of(program, name, overrides, needs_data=resume is None).device, meeting
             )
         if resume is None:
@@ -137,6 +137,15 @@ def train(
         say(_summary(finished, folder))
     if finished.interrupted:
         raise typer.Exit(interruption.exit_code)
+
+
+def _meet(device: str, meeting: "Rendezvous | None") -> "Hosts":
+    """The processes of the run, which wait for each other."""
+    from meganeura_runtime.backends.registry import meet_hosts
+
+    if meeting is not None and meeting.hosts.is_first:
+        say(f"waiting for {meeting.hosts.count} hosts at {meeting.coordinator}")
+    return meet_hosts(device, meeting)
 
 
 def _overrides(

@@ -1,6 +1,9 @@
 """The processes of a run on several hosts, and how they find each other."""
 
-from threading import Lock
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from threading import Lock, Thread
 
 import jax
 
@@ -21,27 +24,40 @@ _joining = Lock()
 def join(rendezvous: Rendezvous) -> None:
     """Meet the other processes at a place; raises `DeviceError` where they do not come."""
     hosts = rendezvous.hosts
-    with explained():
-        try:
-            jax.distributed.initialize(
-                rendezvous.coordinator,
-                hosts.count,
-                hosts.index,
-                initialization_timeout=PATIENCE,
-                heartbeat_timeout_seconds=HEARTBEAT,
-            )
-        except ValueError as error:
-            raise DeviceError(f"JAX: {error}") from error
+    came = f"not all of {hosts.count} hosts came to {rendezvous.coordinator}"
+    _meet(
+        came,
+        partial(jax.distributed.initialize, rendezvous.coordinator, hosts.count, hosts.index),
+    )
 
 
 def join_launched() -> None:
     """Meet the others where a launcher started several processes, unless that is done."""
     with _joining:
         if is_launched() and not jax.distributed.is_initialized():
-            with explained():
-                jax.distributed.initialize(
-                    initialization_timeout=PATIENCE, heartbeat_timeout_seconds=HEARTBEAT
-                )
+            _meet("not all processes of the launcher came", jax.distributed.initialize)
+
+
+def _meet(missing: str, start: Callable[..., None]) -> None:
+    """Wait for the others in a thread, as JAX aborts the process when its own patience ends."""
+    met: Future[None] = Future()
+
+    def initialize() -> None:
+        try:
+            start(initialization_timeout=2 * PATIENCE, heartbeat_timeout_seconds=HEARTBEAT)
+        except Exception as error:  # noqa: BLE001 - raised by who waits
+            met.set_exception(error)
+        else:
+            met.set_result(None)
+
+    Thread(target=initialize, name="hosts", daemon=True).start()
+    try:
+        with explained():
+            met.result(PATIENCE)
+    except TimeoutError:
+        raise DeviceError(f"{missing} within {PATIENCE} s") from None
+    except ValueError as error:
+        raise DeviceError(f"JAX: {error}") from error
 
 
 def hosts_here() -> Hosts:

@@ -1,6 +1,7 @@
 """Processes of a run, as launchers start them, and devices of several of them as one."""
 
 from collections.abc import Mapping
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -29,7 +30,7 @@ def joined(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     told: list[tuple[object, ...]] = []
 
     def initialize(*where: object, **patience: object) -> None:
-        assert patience == {"initialization_timeout": 120, "heartbeat_timeout_seconds": 20}
+        assert patience == {"initialization_timeout": 240, "heartbeat_timeout_seconds": 20}
         told.append(where)
 
     for name in SEVERAL:
@@ -85,6 +86,18 @@ def test_those_that_name_a_place_meet_there(
     monkeypatch.setattr(jax.distributed, "initialize", refuse)
     with pytest.raises(DeviceError, match=r"^JAX: coordinator_address should be defined$"):
         meet_hosts("xla", HERE)
+
+
+def test_hosts_that_do_not_come_are_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = Event()
+    monkeypatch.setattr(jax.distributed, "initialize", lambda *_, **__: ended.wait(60))
+    monkeypatch.setattr(hosts, "PATIENCE", 0.05)
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    with pytest.raises(DeviceError, match=r"not all of 4 hosts came to 127\.0\.0\.1:5000 within"):
+        hosts.join(HERE)
+    with pytest.raises(DeviceError, match=r"not all processes of the launcher came within 0\.05 s"):
+        hosts.join_launched()
+    ended.set()
 
 
 def test_other_devices_are_of_one_host() -> None:

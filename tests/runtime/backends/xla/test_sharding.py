@@ -223,9 +223,11 @@ def test_two_processes_of_four_devices_give_the_losses_of_one(place: Path, alone
     ):
         told, silent = (each.communicate(timeout=PATIENCE)[0] for each in (first, second))
     assert (first.returncode, second.returncode) == (0, 0), told + silent
+    assert f"waiting for 2 hosts at {hosts[1]}" in told
     assert "8 devices of 2 hosts, fsdp" in told
     assert "epoch 4: mean loss" in told
     assert "loss" not in silent
+    assert "waiting" not in silent
     assert_the_same(place / "two", alone)
 
 
