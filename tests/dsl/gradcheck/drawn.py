@@ -61,6 +61,9 @@ block Any(scale, small = 0.5)(x: [...shape]) -> [...shape]:
 block Kinds(on: bool, by: size, text: text)(x: [n, c]) -> [n, c]:
   return x / by if on else x
 
+block Same()(first: any[n, c], second: any[...shape]) -> [n, c]:
+  return where(first > 0, f32(first), 1)
+
 block Wide(width: int, depth = 2, factor)(x: [n, width]) -> [n, width]:
   for i in 0..depth:
     x = x |> fc[i]: linear(width) |> back[i]: linear(width) |> tanh

@@ -26,6 +26,7 @@ from meganeura_dsl.gradcheck.verdicts import (
     WrongOnDevice,
 )
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
+from meganeura_dsl.ir.initializers import Normal
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import Erf, Input, Log, Maximum, Mul, Sqrt, Sum
 from meganeura_dsl.ir.ops.primitive import reverse_mode
@@ -134,6 +135,10 @@ def test_what_norms_of_equal_numbers_magnify_is_no_fault() -> None:
         ("block f()(x: i32[n]) -> i32[n] = x + x\n", "none of its results is a float"),
         ("block f()(x: i32[n]) -> [n] = f32(x)\n", "it reads no float that could be moved"),
         ("block f()(x: [n]) -> [n] = log(-x * x)\n", "its result is not finite for the numbers"),
+        (
+            "block f()(x: [n]) -> [n] where n > 4, n < 5:\n  return x\n",
+            "no sizes were found that it accepts",
+        ),
     ],
 )
 def test_a_block_without_a_slope_is_skipped(text: str, reason: str) -> None:
@@ -169,8 +174,12 @@ def test_one_graph_is_checked_by_itself(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_reproducer_is_written_in_the_language() -> None:
     config: dict[str, Static] = {"on": True, "widths": [1, 2], "mode": "same", "k": 3}
+    config["init"] = Normal(0.5)
     case = Case(block("nn", "relu"), config, {}, (), training=False, seed=0)
-    assert case.snippet == 'model reproducer = relu(on=true, widths=[1, 2], mode="same", k=3)'
+    assert (
+        case.snippet
+        == 'model reproducer = relu(on=true, widths=[1, 2], mode="same", k=3, init=normal(0.5))'
+    )
 
 
 def test_a_block_that_needs_a_list_no_model_gives_is_skipped() -> None:

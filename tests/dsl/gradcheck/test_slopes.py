@@ -1,0 +1,154 @@
+"""Slopes by differences where numbers, not graphs, decide; and devices beside the reference."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.gradcheck import case_search
+from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients
+from meganeura_dsl.gradcheck.device_check import compare
+from meganeura_dsl.gradcheck.finite_differences import LEAST, ROUNDING, TOLERANCE, Slope, slopes
+from meganeura_dsl.gradcheck.probe import DECISION, LOSS, MAGNITUDE, Point, probe
+from meganeura_dsl.gradcheck.random_inputs import RandomInputs
+from meganeura_dsl.gradcheck.verdicts import Passed
+from meganeura_dsl.ir.graph import Array, Builder, Graph
+from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.ir.ops import Add, Input, Maximum, Sub
+from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.testing import block
+
+
+@dataclass
+class Curve:
+    """A function of one number at 0, whose slope by reverse mode is 1 or what follows."""
+
+    value: Callable[[float], float]
+    piece: Callable[[float], int] = lambda _: 0
+    reverse: tuple[float, ...] = (1.0,)
+    calls: int = 0
+
+    @property
+    def gradients(self) -> Mapping[str, Array]:
+        """The first slope, and the next one each time that it is computed again."""
+        self.calls += 1
+        return {"x": np.array(self.reverse[min(self.calls, len(self.reverse)) - 1])}
+
+    @property
+    def feeds(self) -> Mapping[str, Array]:
+        return {"x": np.array(0.0)}
+
+    @property
+    def probe(self) -> "Curve":
+        return self
+
+    def at(self, _feeds: Mapping[str, Array]) -> "Curve":
+        return self
+
+    def moved(self, direction: Mapping[str, Array], by: float) -> Mapping[str, Array]:
+        x = by * float(direction["x"])
+        outputs = {LOSS: self.value(x), MAGNITUDE: abs(self.value(x)), DECISION: self.piece(x)}
+        return {name: np.asarray(number) for name, number in outputs.items()}
+
+
+def only(curve: Curve) -> Slope | None:
+    found = list(slopes(cast("Point", curve), 0))
+    assert len(found) < 2
+    return found[0] if found else None
+
+
+def bent(until: float) -> Callable[[float], float]:
+    """A line of slope 1 that is steeper by a thousandth near 0, as if it had been rounded."""
+    return lambda x: x + 1e-3 * max(-until, min(until, x))
+
+
+@pytest.mark.parametrize(("cubic", "step"), [(1e3, 1e-4), (1e5, 1e-6)])
+def test_the_error_of_a_quotient_falls_with_the_fourth_power_of_its_step(
+    cubic: float, step: float
+) -> None:
+    """Nothing is left of it for a polynomial of the fourth degree; what is allowed says the step.
+
+    At the first step that is tried, 1e-4, the second of the two would be worth nothing.
+    """
+    found = only(Curve(lambda x: x + 50 * x**2 + cubic * x**3 - x**4))
+    assert found is not None
+    assert found.differences == pytest.approx(1, abs=1e-8)
+    noise = ROUNDING * (step + LEAST) / step
+    expected = TOLERANCE + 10 * 3 * cubic * step**2 + noise
+    assert found.allowed == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("until", "agrees"),
+    [(1e-9, True), (4e-4, True), (2e-3, False), (1.0, False)],
+    ids=["nowhere", "near", "as far as the next step", "everywhere"],
+)
+def test_where_the_two_disagree_wider_steps_are_tried(until: float, *, agrees: bool) -> None:
+    found = only(Curve(bent(until)))
+    assert found is not None
+    assert found.agrees is agrees
+
+
+def test_a_step_across_a_kink_is_made_shorter() -> None:
+    """At 2e-6 the curve turns: of the steps 1e-4, 1e-6 and 1e-8 the last alone stays before."""
+    kink = 1.5e-6
+    found = only(Curve(lambda x: x if x < kink else 9 * x, lambda x: int(x < kink)))
+    assert found is not None
+    assert found.agrees
+    everywhere = Curve(lambda x: x, lambda x: int(x > 0))
+    assert only(everywhere) is None
+
+
+def test_a_gradient_that_rounding_changes_is_as_far_off_as_that() -> None:
+    found = only(Curve(lambda x: 1.25 * x))
+    assert found is not None
+    assert (found.where, found.reverse, found.scale) == ("x", 1.0, 1.0)
+    assert (found.differences, found.error) == pytest.approx((1.25, 0.25))
+    assert not found.agrees
+    found = only(Curve(lambda x: 1.25 * x, reverse=(1.0, 1.0, 1.0, 1.03, 1.0)))
+    assert found is not None
+    assert found.agrees  # ten times as far off as 1.03 is
+    found = only(Curve(lambda x: 1.25 * x, reverse=(1.0, 1.0, 1.0, 1.02, 1.0)))
+    assert found is not None
+    assert not found.agrees
+
+
+def shifted() -> Graph:
+    """`max((x + 1e8) - 1e8 - 1/2, 0)`, which is on another side of 0 in single precision."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2,)))
+    far, half, zero = (full(build, x.type, number) for number in (1e8, 0.5, 0.0))
+    near = build.add(Sub(), build.add(Sub(), build.add(Add(), x, far), far), half)
+    return build.graph({"y": build.add(Maximum(), near, zero)})
+
+
+@pytest.mark.parametrize(("number", "is_compared"), [(1.0, False), (-1.0, True), (64.0, True)])
+def test_where_single_precision_falls_elsewhere_a_device_may(
+    number: float, *, is_compared: bool
+) -> None:
+    probed = probe(shifted())
+    feeds = RandomInputs(0).feeds(probed.graph) | {"x": np.full(2, number)}
+    assert compare(probed, feeds, lambda graph, fed: evaluate(graph, fed).outputs) is None
+    fault = compare(
+        probed,
+        feeds,
+        lambda graph, fed: {n: a + 1e3 for n, a in evaluate(graph, fed).outputs.items()},
+    )
+    assert (fault is not None) is is_compared
+
+
+@pytest.mark.parametrize("most", [1, 1000])
+def test_probes_that_are_forgotten_are_made_again(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    effort, subject = SearchBudget(examples=6), block("nn", "silu")
+    expected = check_gradients(subject, effort)
+    assert isinstance(expected, Passed)
+    monkeypatch.setattr(case_search, "MOST_PROBES", most)
+    search = case_search._Search(subject, effort)
+    search.run()
+    assert (search.examples, search.slopes) == (expected.examples, expected.slopes)
+    assert 0 < len(search._probes) <= most
