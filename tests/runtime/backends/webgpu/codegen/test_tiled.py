@@ -17,6 +17,7 @@ from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import (
     Tile,
     tile_of,
 )
+from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
@@ -40,6 +41,33 @@ def test_every_lane_fetches_whole_vec4s_and_tiles_fit_the_least_adapter(tile: Ti
     assert tile.columns * tile.terms % (4 * tile.lanes) == 0
     assert tile.bytes <= DeviceLimits().workgroup_bytes
     assert tile.lanes <= DeviceLimits().invocations
+
+
+@pytest.mark.parametrize(("terms", "is_short"), [(127, True), (128, True), (129, False)])
+def test_a_kernel_that_is_to_compile_soon_has_a_tile_where_it_takes_long(
+    terms: int, *, is_short: bool
+) -> None:
+    """Of 2^21 products at most it is over before a tile is worth compiling."""
+    op = MatMul()
+    value = graph_of(op, numbers(128, terms), numbers(terms, 128))[0].outputs["y"]
+    for quick, tile in ((False, SQUARE), (True, None if is_short else SQUARE)):
+        target = Target(DeviceLimits(), Style.GPU, fusing=FusionConfig(quick=quick))
+        assert tile_of(CONTRACTIONS[MatMul](op, *value.operands), target) == tile
+
+
+@pytest.mark.parametrize("workgroup_bytes", [SMALL.bytes - 1, SMALL.bytes, SQUARE.bytes - 1])
+def test_a_tile_fits_into_the_memory_of_a_workgroup(workgroup_bytes: int) -> None:
+    op = MatMul()
+    value = graph_of(op, numbers(128, 64), numbers(64, 128))[0].outputs["y"]
+    limits = DeviceLimits(workgroup_bytes=workgroup_bytes)
+    found = tile_of(CONTRACTIONS[MatMul](op, *value.operands), Target(limits, Style.GPU))
+    if workgroup_bytes < SMALL.bytes:
+        assert found is None
+    elif workgroup_bytes == SMALL.bytes:
+        assert found == SMALL
+    else:
+        assert found is not None
+        assert SMALL.bytes < found.bytes <= workgroup_bytes
 
 
 @pytest.mark.parametrize(
