@@ -2,15 +2,18 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from random import Random
 from textwrap import dedent
 
 import pytest
 
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.elaborate.body import elaborator, layer_summaries, open_numbers
 from meganeura_dsl.elaborate.declarations import models, training_blocks
 from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.ir.objectives import reached
 from meganeura_dsl.ir.types import TensorType
@@ -284,6 +287,82 @@ REFUSED = {
             data = "digits"
         """,
 }
+
+
+SIZES = (1, 2, 3, 7, 8, 9, 16)
+STEPS = (
+    "x = x |> up{at}: linear(k)",
+    "x = x |> same{at}: linear(d)",
+    "x = x |> up{at}: linear(c * k)",
+    "if k == d:\n    x = 2 * x |> equal{at}: linear(c)",
+    "if k > {size}:\n    x = x |> deep{at}: linear(k)",
+    "if d >= {size}:\n    x = x |> wide{at}: linear(c, bias=false)",
+    "if d % 2 == 0:\n    x = x |> even{at}: linear(d // 2)",
+    "if c == {size}:\n    x = concat(x, x, axis=1)",
+    "x = x[:, :k]",
+    "x = rearrange(x, [n, e * 2] -> [n, e, 2])[:, :, 0]",
+    "x = x |> norm{at}: layer_norm",
+    "layer late{at}: linear(c, bias=false)\n  x = x |> early{at}: linear(k) |> late{at}",
+    "x = dropout(x, 0.1) + full([n, 1], k)[0, 0]",
+    "param w{at}: [k, c] = normal(1 / k)\n  x = x * mean(w{at})",
+    "param b{at}: [c] = uniform(1.0 / d)\n  x = x + mean(b{at})",
+    "state s{at}: [k] = ones\n  if training:\n    update s{at} = 0.5 * s{at} + mean(x)",
+    "for i in 0..c:\n    x = x |> stack{at}[i]: linear(k)",
+    "scan t in 0..c:\n    x = tanh(x + f32(t))",
+    "x = (x - mean(x, axis=0, keep=true)) if n > 1 else x",
+)
+
+
+def layers(seed: int) -> str:
+    """A model of random blocks, each applied to several sizes and with several numbers."""
+    random = Random(seed)
+    text = ""
+    for number in range(2):
+        steps = [random.choice(STEPS) for _ in range(random.randint(1, 3))]
+        if number:
+            steps.insert(random.randrange(2), "x = x |> part{at}: Part0(c, {size}, f)")
+        lines = [each.format(at=at, size=random.choice(SIZES)) for at, each in enumerate(steps)]
+        body = "\n  ".join(lines)
+        text += (
+            f"block Part{number}(k, c=3, f=relu)(x: [n, d]):\n  {body}\n  return c * k * x |> f\n\n"
+        )
+    for number in range(3):
+        given = [
+            f"a{at}: Part{random.randrange(2)}({random.choice(SIZES)}"
+            + random.choice(("", ", 2", ", 3", ", c=8, f=tanh", ", f=abs"))
+            + ")"
+            for at in range(3)
+        ]
+        size, piped = random.choice(SIZES), " |> ".join(given)
+        text += f"block Net{number}()(x: [n, {size}]):\n  return x |> {piped}\n\n"
+        text += f"model net{number} = Net{number}()\n\n"
+    return text
+
+
+@pytest.mark.parametrize("seeds", [range(each, each + 8) for each in range(0, 48, 8)])
+def test_random_layers_are_what_they_are_when_each_is_elaborated(
+    seeds: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in seeds:
+        text = layers(seed)
+        result = checked(text)
+        assert texts(result) == texts(walked(text, monkeypatch)), text
+        summaries, module = Summaries(), result.program.module
+        for model in module.models.values():
+            assert told(module, model, summaries) == told(module, model, None), text
+
+
+def told(
+    module: LinkedModule, model: ast.Model, summaries: Summaries | None
+) -> dict[str, object] | str:
+    """All that a check asks of a model, or why it is refused."""
+    try:
+        elaboration = models.elaborate_model(
+            module, model, config={}, sizes=None, training=True, summaries=summaries
+        )
+    except ProblemError as error:
+        return render(error.problem.report())
+    return found(elaboration)
 
 
 def texts(result: CheckResult) -> list[str]:
