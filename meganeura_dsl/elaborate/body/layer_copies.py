@@ -36,7 +36,7 @@ def copied(
     built = dict(known)
     for path, (source, location) in copies.items():
         for name, other in _pairs(path, source, known, location):
-            of = known[other]
+            of = built[other]
             built[name] = known[name]._replace(
                 initializer=of.initializer, begins_as=of.begins_as or other
             )

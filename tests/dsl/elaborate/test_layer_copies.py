@@ -59,6 +59,41 @@ def test_a_copy_begins_as_the_other_layer_in_every_tensor() -> None:
     assert float(np.ptp(values["online.fc.weight"])) > 0
 
 
+def test_a_copy_of_a_copy_begins_as_the_first_in_every_tensor() -> None:
+    rest = "frozen=true, training=false"
+    text = f"""{HEAD}  layer third: Net(4) = target
+  layer other: linear(4)
+  layer fourth: Net(4) = third
+  layer another: linear(4) = other
+  y = (x |> online) + (x |> other) * (x |> another({rest}))
+  minimize mean(y * (x |> target({rest})) + (x |> third({rest})) * (x |> fourth({rest})))
+  update fourth = 0.5 * fourth + 0.25 * third + 0.25 * online
+"""
+    assert codes(text) == []
+    values = initial_values(elaborated(text).parameters, seed=5)
+    of = {"target": "online", "third": "online", "fourth": "online", "another": "other"}
+    for name, value in values.items():
+        layer, _, rest = name.partition(".")
+        first = values[f"{of.get(layer, layer)}.{rest}"]
+        np.testing.assert_array_equal(value, first)
+    assert len(values) == 4 * 9 + 4
+    feeds, new = step(text)
+    for rest in ("fc.weight", "norm.bias", "norm.running_var"):
+        online = new if "online." + rest in new else feeds
+        wanted = 0.5 * feeds[f"fourth.{rest}"] + 0.25 * feeds[f"third.{rest}"]
+        np.testing.assert_allclose(new[f"fourth.{rest}"], wanted + 0.25 * online[f"online.{rest}"])
+
+
+def test_a_name_in_an_update_is_that_of_a_value_before_that_of_a_model() -> None:
+    text = f"""{HEAD}  net = 3.0
+  norm = 0.5
+{AWAY}  update target = norm * target + net * online
+"""
+    feeds, new = step(text)
+    wanted = 0.5 * feeds["target.fc.bias"] + 3 * new["online.fc.bias"]
+    np.testing.assert_allclose(new["target.fc.bias"], wanted)
+
+
 @pytest.mark.parametrize("order", ["after", "before"])
 def test_an_average_follows_what_the_objective_left_or_found(order: str) -> None:
     """Below the objective it sees the moved weights, above it those of the start."""
@@ -137,6 +172,10 @@ REFUSED = {
     "of nothing": (
         HEAD.replace("= online", "= other") + AWAY,
         ("E0201", "nothing here is called `other`"),
+    ),
+    "of a model that is not applied": (
+        HEAD.replace("= online", "= net") + AWAY,
+        ("E0201", "nothing here is called `net`"),
     ),
     "another shape": (
         HEAD + AWAY + "  update target = mean(online)\n",
