@@ -12,6 +12,7 @@ from math import log, pi, prod, sqrt
 from typing import assert_never
 
 from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import np
 
@@ -91,6 +92,23 @@ def fits(initializer: Initializer, shape: tuple[int, ...]) -> bool:
     if not isinstance(initializer, Sinusoids):
         return True
     return len(shape) == 2 and shape[1] % 2 == 0 and shape[1] >= 4
+
+
+MOST_WHOLE = 1 << 24
+"""Values are made in single precision, which holds whole numbers up to here."""
+WHOLE = {DType.BOOL: (0, 1), DType.I32: (-MOST_WHOLE, MOST_WHOLE), DType.U32: (0, MOST_WHOLE)}
+
+
+def holds(dtype: DType, initializer: Initializer) -> bool:
+    """Whether elements of a type can begin so: whole numbers and truth values are not drawn."""
+    if dtype not in WHOLE or isinstance(initializer, Zeros | Ones):
+        return True
+    low, high = WHOLE[dtype]
+    match initializer:
+        case Full(number):
+            return float(number).is_integer() and low <= number <= high
+        case _:
+            return False
 
 
 def sample(initializer: Initializer, seed: int, name: str, shape: tuple[int, ...]) -> Array:

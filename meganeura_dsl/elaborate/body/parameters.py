@@ -18,7 +18,7 @@ from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast, require_fit
 from meganeura_dsl.elaborate.values import Evaluated, Tensor
 from meganeura_dsl.ir.graph import Origin
-from meganeura_dsl.ir.initializers import Initializer, Sinusoids, Zeros, fits, spell
+from meganeura_dsl.ir.initializers import Initializer, Sinusoids, Zeros, fits, holds, spell
 from meganeura_dsl.ir.ops.primitive.leaf import Kind
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.assumptions import Unproved
@@ -93,12 +93,19 @@ def _check_fit(
     initializer: Initializer, type_: TensorType, frame: Frame, statement: ast.Declare
 ) -> None:
     """Raise `ProblemError` unless a parameter of this type can begin so, for every size."""
+    location, name = frame.location(statement.span), statement.path.span.text
+    if not holds(type_.dtype, initializer):
+        words = {DType.BOOL: "`zeros` or `ones`"}.get(type_.dtype, "a whole number up to 2**24")
+        wanted = f"it begins as {words}"
+        unfit = UnfitInitial(location, name, str(type_), spell(initializer), wanted)
+        raise ProblemError(unfit)
     if not isinstance(initializer, Sinusoids):
         return
-    location, name = frame.location(statement.span), statement.path.span.text
     sizes = tuple(size for size in type_.shape if isinstance(size, int))
     if type_.rank != 2 or (len(sizes) == type_.rank and not fits(initializer, sizes)):
-        raise ProblemError(UnfitInitial(location, name, str(type_), spell(initializer)))
+        wanted = "no table of an even number of channels from 4"
+        unfit = UnfitInitial(location, name, str(type_), spell(initializer), wanted)
+        raise ProblemError(unfit)
     channels, what = type_.shape[1], f"the channels of `{name}`, a table of sinusoids"
     try:
         frame.facts.require(Compare("==", channels % 2, 0), f"{what}, are even")
@@ -136,9 +143,7 @@ def _initializer(
 def _cleared(statement: ast.Declare, frame: Frame) -> Initializer:
     """The first value of a cache, which is never another one."""
     node = statement.initial
-    if node is not None and not (
-        isinstance(node, ast.Call | ast.Name) and node.span.text == "zeros"
-    ):
+    if node is not None and node.span.text not in ("zeros", "zeros()"):
         raise ProblemError(CacheNotCleared(frame.location(node.span), statement.path.span.text))
     return Zeros()
 

@@ -53,17 +53,19 @@ class MissingInitial(LocatedProblem, code="E0209", topic="parameters"):
 
 
 class UnfitInitial(LocatedProblem, code="E0231", topic="parameters"):
-    """A parameter cannot begin as it is said to, because of its shape.
+    """A parameter cannot begin as it is said to, because of its shape or of its elements.
 
-    `sinusoids()` is a table of positions: it has two axes, the second of an even size from 4.
+    `sinusoids()` is a table of positions: it has two axes, the second of an even size from 4. Whole
+    numbers begin as one whole number of up to 2**24, truth values as `zeros` or `ones`.
     """
 
     name: str
     type: str
     initial: str
+    wanted: str
 
     def report(self) -> Report:
         return self.words(
             f"`{self.name}` cannot begin as `{self.initial}`",
-            f"this is {self.type}, and not a table of an even number of channels from 4",
+            f"this is {self.type}: {self.wanted}",
         )

@@ -165,6 +165,64 @@ def test_what_cannot_be_is_refused(layer: str, headline: str) -> None:
     assert messages[0].startswith(headline), messages[0]
 
 
+DECLARED = {
+    "param w: [3] = ones": ("f32[3]", "param", "f32", Ones()),
+    "param w: [3] = zeros()": ("f32[3]", "param", "f32", Zeros()),
+    "param w: [3] = 1 / 4": ("f32[3]", "param", "f32", Full(0.25)),
+    "param w: f16[3] = 2": ("f16[3]", "param", "f16", Full(2.0)),
+    "param w: [3]": "`w` has no initial value",
+    "param w: [3] = x": "`x` is not an initial value",
+    "param w: [3] = true": "`true` is not an initial value",
+    "param w: i64[3] = ones": "tensors cannot be `i64` here",
+    "param w: bool[3] = ones": "a trainable parameter holds real numbers",
+    "param w: i32[3] = ones": "a trainable parameter holds real numbers",
+    "frozen param w: i32[3]": ("i32[3]", "frozen", "i32", Zeros()),
+    "frozen param w: [3] = normal(1)": ("f32[3]", "frozen", "f32", Normal(1.0)),
+    "frozen param w: i64[3] = ones": "tensors cannot be `i64` here",
+    "frozen param w: i32[3] = normal(1)": "`w` cannot begin as `normal(1.0)`",
+    "frozen param w: u32[3] = kaiming_uniform()": "`w` cannot begin as `kaiming_uniform()`",
+    "frozen param w: i32[4, 4] = sinusoids()": "`w` cannot begin as `sinusoids()`",
+    "state w: i64[] ": ("i32[]", "state", "i64", Zeros()),
+    "state w: i64[] = 2": ("i32[]", "state", "i64", Full(2.0)),
+    "state w: i32[] = -1": ("i32[]", "state", "i32", Full(-1.0)),
+    "state w: i32[] = 16777216": ("i32[]", "state", "i32", Full(2.0**24)),
+    "state w: i32[] = 16777217": "`w` cannot begin as `16777217.0`",
+    "state w: i32[] = -16777217": "`w` cannot begin as `-16777217.0`",
+    "state w: i32[] = 1.5": "`w` cannot begin as `1.5`",
+    "state w: u32[] = 3": ("u32[]", "state", "u32", Full(3.0)),
+    "state w: u32[] = -1": "`w` cannot begin as `-1.0`",
+    "state w: bool[3]": ("bool[3]", "state", "bool", Zeros()),
+    "state w: bool[3] = ones": ("bool[3]", "state", "bool", Ones()),
+    "state w: bool[3] = 1": ("bool[3]", "state", "bool", Full(1.0)),
+    "state w: bool[3] = 2": "`w` cannot begin as `2.0`",
+    "state w: f16[3] = 1.5": ("f16[3]", "state", "f16", Full(1.5)),
+    "param w: [1, 4] = sinusoids()": ("f32[1, 4]", "param", "f32", Sinusoids()),
+    "param w: [5, 6] = sinusoids()": ("f32[5, 6]", "param", "f32", Sinusoids()),
+    "param w: [4, 2] = sinusoids()": "`w` cannot begin as `sinusoids()`",
+    "param w: [4, 5] = sinusoids()": "`w` cannot begin as `sinusoids()`",
+    "param w: [4] = sinusoids()": "`w` cannot begin as `sinusoids()`",
+    "param w: [2, 4, 4] = sinusoids()": "`w` cannot begin as `sinusoids()`",
+    "cache w: [n, 3]": ("f32[n, 3]", "cache", "f32", Zeros()),
+    "cache w: [n, 3] = zeros": ("f32[n, 3]", "cache", "f32", Zeros()),
+    "cache w: [n, 3] = zeros()": ("f32[n, 3]", "cache", "f32", Zeros()),
+    "cache w: [n, 3] = ones": "the cache `w` begins as zeros",
+    "cache w: [n, 3] = 0": "the cache `w` begins as zeros",
+}
+
+
+@pytest.mark.parametrize("line", DECLARED)
+def test_what_is_declared_has_a_type_a_kind_and_a_first_value(line: str) -> None:
+    text = f"block Net()(x: [n, 3]) -> [n, 3]:\n  {line}\n  return x\nmodel net = Net()\n"
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    wanted = DECLARED[line]
+    errors = [each.headline for each in result.reports if each.code != "E0207"]
+    assert errors == ([wanted] if isinstance(wanted, str) else [])
+    if not errors:
+        elaboration = elaborate_model(result.program, "net")
+        (info,) = (*elaboration.parameters, *elaboration.caches)
+        assert (str(info.type), info.kind, info.stored, info.initializer) == wanted
+
+
 def test_a_parameter_that_this_configuration_does_not_have() -> None:
     (message,) = reports("""
 block Scale(shifted=false)(x: [n, d]) -> [n, d]:
