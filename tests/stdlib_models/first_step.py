@@ -39,8 +39,9 @@ OWN_DATA = frozenset({"sage"})
 
 
 def job(file: str, train: str, folder: Path, *overrides: str, examples: int = EXAMPLES) -> Job:
-    """The training on a few random examples of what it asks for."""
-    settings = [f"batch={examples}", "epochs=1", "schedule=constant", "device=cpu"]
+    """The training on a few random examples of what it asks for; on `EXAMPLES` of its own."""
+    batch = EXAMPLES if file in OWN_DATA else examples
+    settings = [f"batch={batch}", "epochs=1", "schedule=constant", "device=cpu"]
     if file in OWN_DATA:
         return prepare(load(file), train, folder, [*settings, *overrides])
     sizes = {"batch": examples}

@@ -29,7 +29,7 @@ LARGE = ("resnet", "fit")
 def test_a_training_follows_the_reference(file: str, train: str, tmp_path: Path) -> None:
     made = job(file, train, tmp_path, f"optimizer=sgd(lr={RATE}, momentum=0.9)", examples=EXAMPLES)
     kept = made.initial_values()
-    data = made.dataset.train.take(slice(0, EXAMPLES))
+    data = made.dataset.train.take(slice(0, made.batch))
     with (
         choose_device("xla:cpu").open(made.step) as actual,
         choose_device("cpu").open(made.step) as expected,
