@@ -25,11 +25,11 @@ def require_countable(graph: Graph, devices: int) -> None:
     ops that are lowered; values of one round of a loop count too.
     """
     for value in graph.values:
-        most = (
-            MOST_OF_ATTENTION if isinstance(value.op, LibraryAttentionGradient) else MOST_ELEMENTS
-        )
+        most, multiple = MOST_ELEMENTS, 1
+        if isinstance(value.op, LibraryAttentionGradient):
+            most, multiple = MOST_OF_ATTENTION, value.op.library.multiple
         for each in (value, *value.operands):
-            held = _held(each, devices)
+            held = _held(each, devices, multiple)
             if held > most:
                 limit = "elements of an array on a GPU"
                 raise LimitError(each, limit, f"{held:,} on each", f"{most:,}")
@@ -38,9 +38,13 @@ def require_countable(graph: Graph, devices: int) -> None:
             require_countable(body.graph, devices)
 
 
-def _held(value: Value, devices: int) -> int:
-    elements = prod(concrete_shape(value.type.shape))
-    return elements if _is_whole(value) else elements // devices
+def _held(value: Value, devices: int, multiple: int) -> int:
+    """The elements of a value, whose rows are padded to a multiple, on each of so many devices."""
+    shape = concrete_shape(value.type.shape)
+    if multiple > 1:
+        *outer, rows, width = shape
+        shape = (*outer, rows + -rows % multiple, width)
+    return prod(shape) if _is_whole(value) else prod(shape) // devices
 
 
 def _is_whole(value: Value) -> bool:

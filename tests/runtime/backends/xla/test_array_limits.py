@@ -46,12 +46,12 @@ def test_devices_share_what_is_not_persistent() -> None:
         require_countable(scaled(1, 2**32), 4)
 
 
-def attention(examples: int, *, trained: bool) -> Graph:
-    """Of 12 heads of 1,024 x 64, as cuDNN makes it."""
+def attention(examples: int, *, trained: bool, rows: int = 1024, multiple: int = 1) -> Graph:
+    """Of 12 heads of so many rows of 64, as cuDNN makes it."""
     builder = Builder()
-    whole, library = Attention(0.125, causal=True), Library("cudnn")
+    whole, library = Attention(0.125, causal=True), Library("cudnn", multiple)
     q, k, v, dy = (
-        builder.add(Input(name, DType.F32, (examples, 12, 1024, 64)))
+        builder.add(Input(name, DType.F32, (examples, 12, rows, 64)))
         for name in ("q", "k", "v", "dy")
     )
     mean = builder.add(LibraryAttention(whole, library), q, k, v)
@@ -68,6 +68,13 @@ def test_the_gradient_of_attention_by_cudnn_has_what_signed_numbers_count() -> N
         require_countable(attention(most + 1, trained=True), 1)
     require_countable(attention(most + 1, trained=True), 2)
     require_countable(attention(most + 1, trained=False), 1)
+
+
+def test_rows_that_cudnn_gets_padded_count() -> None:
+    examples = MOST_OF_ATTENTION // (12 * 1023 * 64)
+    require_countable(attention(examples, trained=True, rows=1023), 1)
+    with pytest.raises(LimitError, match=f"{examples * 12 * 1024 * 64:,} on each"):
+        require_countable(attention(examples, trained=True, rows=1023, multiple=2), 1)
 
 
 def repeated(rows: int, width: int) -> Graph:
