@@ -1,0 +1,311 @@
+"""Loops in proofs: the verdict of a proof, and what becomes of the loop for numbers of rounds."""
+
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError, Sink
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.scope.linker import Linker
+from meganeura_dsl.pipeline import Program, elaborate_model
+
+OPEN = "left open"
+"""Of a block that no proof decides, which is checked in each model."""
+LOOPS = [
+    ("[n, d]", "", "for i in 0..k:\n    x = x |> fc[i]: linear(d)\n  return x", "proved"),
+    ("[n, d + k]", "", "for i in 0..k:\n    x = concat(x, x[:, :1], axis=1)\n  return x", "proved"),
+    (
+        "[n, d + 2 * k]",
+        "",
+        (
+            "for i in 0..k:\n    x = concat(x, x[:, :1], axis=1)\n"
+            "    x = concat(x[:, :1], x, axis=1)\n  return x"
+        ),
+        "proved",
+    ),
+    ("[n, d + k]", "", "for i in 2..k:\n    x = concat(x, x[:, :1], axis=1)\n  return x", OPEN),
+    ("[n, d + k - 2]", "", "for i in 2..k:\n    x = concat(x, x[:, :1], axis=1)\n  return x", OPEN),
+    (
+        "[n, d + k - 2]",
+        "k >= 2",
+        "for i in 2..k:\n    x = concat(x, x[:, :1], axis=1)\n  return x",
+        "proved",
+    ),
+    (
+        "[n, d + k - 2]",
+        "k >= 1",
+        "for i in 2..k:\n    x = concat(x, x[:, :1], axis=1)\n  return x",
+        OPEN,
+    ),
+    (
+        "[n, d + k]",
+        "k >= 2",
+        "for i in 2..k:\n    x = concat(x, x[:, :1], axis=1)\n  return x",
+        "E0303",
+    ),
+    ("[n, 2 * d]", "", "for i in 0..k:\n    x = concat(x, x, axis=1)\n  return x", OPEN),
+    (
+        "[n, d]",
+        "",
+        ("y = x[:, :1]\n  for i in 0..k:\n    y = x |> fc[i]: linear(d)\n  return y"),
+        "proved",
+    ),
+    (
+        "[n, d]",
+        "k >= 1",
+        ("y = x[:, :1]\n  for i in 0..k:\n    y = x |> fc[i]: linear(d)\n  return y"),
+        "proved",
+    ),
+    ("[n, 3]", "k >= 1", "for i in 0..k:\n    x = x |> fc[i]: linear(3)\n  return x", "proved"),
+    ("[n, 3]", "", "for i in 0..k:\n    x = x |> fc[i]: linear(3)\n  return x", "proved"),
+    ("[n, 3]", "k >= 2", "for i in 1..k:\n    x = x |> fc[i]: linear(3)\n  return x", "proved"),
+    ("[n, 3]", "k >= 1", "for i in 1..k:\n    x = x |> fc[i]: linear(3)\n  return x", OPEN),
+    (
+        "[n, d + k]",
+        "",
+        "c = d\n  for i in 0..k:\n    c = c + 1\n  return x |> fc: linear(c)",
+        "proved",
+    ),
+    (
+        "[n, d + 3 * k]",
+        "",
+        "c = d\n  for i in 0..k:\n    c = c + 3\n  return x |> fc: linear(c)",
+        "proved",
+    ),
+    (
+        "[n, d * k]",
+        "k >= 1",
+        "c = d\n  for i in 1..k:\n    c = c + d\n  return x |> fc: linear(c)",
+        "proved",
+    ),
+    ("[n, d]", "", "c = d\n  for i in 0..k:\n    c = c * 2\n  return x |> fc: linear(d)", OPEN),
+    (
+        "[n, d]",
+        "",
+        "for i in 0..k:\n    y = x[:, i:i + 1]\n    x = x + sum(y)\n  return x",
+        "E0305",
+    ),
+    (
+        "[n, d]",
+        "k <= d",
+        "for i in 0..k:\n    y = x[:, i:i + 1]\n    x = x + sum(y)\n  return x",
+        "proved",
+    ),
+    (
+        "[n, d]",
+        "k <= d",
+        ("for i in 0..k + 1:\n    y = x[:, i:i + 1]\n    x = x + sum(y)\n  return x"),
+        "E0305",
+    ),
+    (
+        "[n, d]",
+        "k <= d",
+        "for i in 1..k:\n    x = x + x[:, i - 1:i + 1][0, 0]\n  return x",
+        "proved",
+    ),
+    (
+        "[n, d]",
+        "k <= d",
+        (
+            "for i in 0..k:\n    for j in i..k:\n"
+            "      x = x + sum(x[:, j:j + 1]) - sum(x[:, i])\n  return x"
+        ),
+        "proved",
+    ),
+    (
+        "[n, d]",
+        "k <= d",
+        ("for i in 0..k:\n    for j in 0..i:\n      x = x + sum(x[:, i - j - 1])\n  return x"),
+        "proved",
+    ),
+    (
+        "[n, d]",
+        "",
+        (
+            "for i in 0..k:\n    if i > 0:\n      x = x |> fc[i]: linear(d)\n    else:\n"
+            "      x = x * 2\n  return x"
+        ),
+        "proved",
+    ),
+    (
+        "[n, d]",
+        "",
+        (
+            "for i in 0..k:\n    if i > 0:\n      x = x |> fc[i]: linear(d)\n    else:\n"
+            "      x = x |> fc[i]: linear(d + 1)\n  return x"
+        ),
+        OPEN,
+    ),
+    (
+        "[n, d]",
+        "",
+        ("for i in 0..k:\n    x = x |> a[i]: linear(d + i) |> b[i]: linear(d)\n  return x"),
+        "proved",
+    ),
+    (
+        "[n, d]",
+        "",
+        ("for i in 0..k:\n    x = x |> a[i]: linear(d - i) |> b[i]: linear(d)\n  return x"),
+        "E0305",
+    ),
+    (
+        "[n, d]",
+        "k <= d",
+        ("for i in 0..k:\n    x = x |> a[i]: linear(d - i) |> b[i]: linear(d)\n  return x"),
+        "proved",
+    ),
+    ("[n, d]", "", "for i in 0..k:\n    return x\n  return x", "proved"),
+    ("[n, d]", "", "for i in 0..k:\n    return x", "proved"),
+    ("[n, d]", "k >= 1", "for i in 0..k:\n    return x", "proved"),
+    ("[n, d]", "", "for i in 0..k:\n    y = x * 2\n  return y", "proved"),
+    ("[n, d]", "k >= 1", "for i in 0..k:\n    y = x * 2\n  return y", "proved"),
+    ("[n, d]", "", "h = [x]\n  for i in 0..k:\n    h = h + [x]\n  return h[0]", OPEN),
+    ("[n, d]", "", "i = 3\n  for i in 0..k:\n    x = x + i\n  return x * i", "proved"),
+    ("[n, d]", "", "f = 1.0\n  for i in 0..k:\n    f = f * 2\n  return x * f", OPEN),
+    ("[n, d]", "", "f = true\n  for i in 0..k:\n    f = not f\n  return x * 2 if f else x", OPEN),
+    ("[n, d]", "", "for i in 0..k:\n    x = f16(x)\n  return f32(x)", "proved"),
+    ("[n, d]", "", "y = f16(x)\n  for i in 0..k:\n    y = y * 2\n  return f32(y)", "proved"),
+    (
+        "[n, d]",
+        "",
+        "y = x\n  for i in 0..k:\n    z = y\n    y = x[0]\n    y = z\n  return y",
+        "proved",
+    ),
+    ("[n, d]", "", "y = sum(x)\n  for i in 0..k:\n    y = x\n  return x + sum(y)", "proved"),
+    (
+        "[n, d + k]",
+        "",
+        (
+            "y = x\n  z = x\n  for i in 0..k:\n    y = concat(y, z[:, :1], axis=1)\n"
+            "    z = concat(z, y[:, :1], axis=1)\n  return y + z"
+        ),
+        "proved",
+    ),
+    (
+        "[n, d + k]",
+        "",
+        (
+            "y = x\n  z = x\n  for i in 0..k:\n    y = concat(y, z[:, :1], axis=1)\n"
+            "    z = concat(z, y[:, :2], axis=1)\n  return y"
+        ),
+        "proved",
+    ),
+    ("[n + k, d]", "", "for i in 0..k:\n    x = concat(x, x[:1], axis=0)\n  return x", "proved"),
+    (
+        "[n + k, d + k]",
+        "",
+        (
+            "for i in 0..k:\n    x = concat(x, x[:1], axis=0)\n"
+            "    x = concat(x, x[:, :1], axis=1)\n  return x"
+        ),
+        "proved",
+    ),
+    ("[n, d]", "d > k", "for i in 0..k:\n    x = x[:, 1:]\n  return x |> fc: linear(d)", "proved"),
+    ("[n, d - k]", "d > k", "for i in 0..k:\n    x = x[:, 1:]\n  return x", "proved"),
+    ("[n, d - k]", "d >= k", "for i in 0..k:\n    x = x[:, 1:]\n  return x", "E0305"),
+    (
+        "[n, d]",
+        "",
+        (
+            "for i in 0..k:\n    x = x |> fc[i]: linear(d)\n  for i in k..2 * k:\n"
+            "    x = x |> fc[i]: linear(d)\n  return x"
+        ),
+        "proved",
+    ),
+    ("[n, d]", "", "for i in 1..k:\n    y = x * 2\n  return y", "E0201"),
+    ("[n, d]", "k >= 2", "for i in 1..k:\n    y = x * 2\n  return y", "proved"),
+    ("[n, d]", "", "for i in 1..k:\n    return x", OPEN),
+    ("[n, d]", "", "for i in 1..k:\n    return x * 2\n  return x", OPEN),
+    ("[n, d]", "", "w = x\n  for i in 1..k:\n    x = f16(x)\n  return x + w", OPEN),
+    ("[n, d]", "", "w = x\n  for i in 1..k:\n    x = f16(x)\n  return f32(x) + w", OPEN),
+    (
+        "[n, d + k]",
+        "",
+        (
+            "f = 1.0\n  for i in 0..k:\n    x = concat(x, x[:, :1], axis=1)\n    f = f * 2\n"
+            "  return x * f"
+        ),
+        OPEN,
+    ),
+    (
+        "[n, d + k]",
+        "",
+        (
+            "m = 0\n  for i in 0..k:\n    x = concat(x, x[:, :1], axis=1)\n    m = m + 2\n"
+            "  return x * m"
+        ),
+        "proved",
+    ),
+    (
+        "[n, d + k]",
+        "",
+        (
+            "y = x\n  for i in 0..k:\n    x = concat(x, x[:, :1], axis=1)\n"
+            "    y = insert_axis(y, 0, 1)\n  return x + sum(y)"
+        ),
+        OPEN,
+    ),
+    (
+        "[n, d + k - 1]",
+        "",
+        (
+            "x = concat(x, x[:, :1], axis=1)\n  for i in 2..k:\n"
+            "    x = concat(x, x[:, :1], axis=1)\n  return x"
+        ),
+        OPEN,
+    ),
+    (
+        "[n, d]",
+        "k <= d",
+        "for i in 0..k:\n    for i in i..k:\n      x = x + sum(x[:, i])\n  return x",
+        "proved",
+    ),
+    (
+        "[n, d]",
+        "",
+        "for i in 2 * k..3 * k:\n    for i in 0..k:\n      x = x + sum(x[:, 40])\n  return x",
+        "E0305",
+    ),
+    (
+        "[n, d]",
+        "",
+        "for i in 0..k:\n    if i >= 2:\n      x = x + sum(x[:, i - 2])\n  return x",
+        OPEN,
+    ),
+    (
+        "[n, d]",
+        "k <= d",
+        "for i in 0..k:\n    if i >= 2:\n      x = x + sum(x[:, i - 2:i + 1])\n  return x",
+        OPEN,
+    ),
+]
+"""What a block gives, what it needs, its body, and what is said about it for all `k` from 1."""
+UNMET = "E0311"
+
+
+@pytest.mark.parametrize(("result", "where", "body", "verdict"), LOOPS)
+def test_what_is_proved_of_a_loop_holds_for_any_number_of_rounds(
+    result: str, where: str, body: str, verdict: str
+) -> None:
+    needs = f"\n    where {where}" if where else ""
+    text = f"block Loop(k)(x: [n, d]) -> {result}{needs}:\n  {body}\n"
+    checked = pipeline.check(Source("net.mgn", text), lambda _: None)
+    codes = {each.code for each in checked.reports} - {"E0207", "E0404", "N0001"}
+    found = "proved" if checked.proved else next(iter(codes), OPEN)
+    assert (found, len(codes)) == (verdict, 0 if verdict in ("proved", OPEN) else 1)
+    outcomes = [outcome(text, k, d) for k in (1, 2, 3) for d in (1, 2, 5)]
+    if verdict == "proved":
+        assert set(outcomes) <= {"", UNMET}
+        assert "" in outcomes
+    elif verdict != OPEN:
+        assert not set(outcomes) <= {"", UNMET}
+
+
+def outcome(text: str, k: int, d: int) -> str:
+    """The code of what is wrong with so many rounds on so many channels, or nothing."""
+    text += f"block Net()(x: [2, {d}]):\n  return x |> loop: Loop({k})\nmodel net = Net()\n"
+    module = Linker(lambda _: None, Sink()).link(Source("net.mgn", text))
+    try:
+        elaborate_model(Program(module), "net")
+    except ProblemError as error:
+        return error.problem.code
+    return ""
