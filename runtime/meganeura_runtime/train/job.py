@@ -3,7 +3,7 @@
 Everything that can be wrong without making a step is found before one is made.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph, Value
+from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings, with_overrides
@@ -156,8 +157,24 @@ def prepare(
     dataset = bounded(dataset, bounds, span_of("data", raw))
     recipe = recipe_of(program, train, settings, signature, start)
     _require_measured(raw, recipe, dataset)
-    unchecked = {name: bound for name, bound in bounds.items() if name not in demand.inputs}
-    return Job.of(replace(recipe, bounds=unchecked), dataset)
+    checked = {name: bound for name, bound in bounds.items() if name in demand.inputs}
+    return Job.of(_without(recipe, checked), dataset)
+
+
+def _without(recipe: Recipe, checked: Mapping[str, Bound]) -> Recipe:
+    """A recipe that leaves out bounds which the data keeps to.
+
+    A smaller batch may have narrower ones, where an index picks one of its rows.
+    """
+
+    def unchecked(bounds: Mapping[str, Bound]) -> dict[str, Bound]:
+        return {name: bound for name, bound in bounds.items() if checked.get(name) != bound}
+
+    def sized(sizes: Mapping[str, int], part: StepPart) -> SizedStep:
+        step = recipe.sized(sizes, part)
+        return replace(step, bounds=unchecked(step.bounds))
+
+    return replace(recipe, bounds=unchecked(recipe.bounds), sized=sized)
 
 
 def _settings(

@@ -57,7 +57,7 @@ class TrainingSession(Closing):
             if not is_one:
                 self.session = sized = SizedSession(first, self._open_for)
                 for each in others:
-                    sized.add(opened.enter_context(self._shared(each, recipe.bounds)))
+                    sized.add(opened.enter_context(self._shared(each, each.bounds)))
             self.evaluator = Evaluator(recipe, open_session)
             opened.pop_all()
 
