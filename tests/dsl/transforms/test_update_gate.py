@@ -8,6 +8,7 @@ import pytest
 from meganeura_dsl.ir.graph import Array, Builder, Graph
 from meganeura_dsl.ir.interpreter import Interpreter, Results
 from meganeura_dsl.ir.ops import Add, Constant, Input, Mul, Parameter, Sum
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.optimizers.optimizers import Adam, Optimizer, Sgd
 from meganeura_dsl.transforms.step_part import StepPart
@@ -53,7 +54,7 @@ class Step:
         self.kept = {
             name: np.array(1, np.int32)
             if leaf.type.dtype is DType.I32
-            else np.full(leaf.type.shape, 0.5, np.float32)
+            else np.full(concrete_shape(leaf.type.shape), 0.5, np.float32)
             for name, leaf in self._interpreter.leaves.items()
             if not name.startswith(("x.", "gradient."))
         }

@@ -1,0 +1,142 @@
+"""What a recipe says of devices, sums and rates, by the settings of its run."""
+
+from itertools import product
+
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.settings.device_sharding import DeviceSharding
+from meganeura_dsl.transforms.optimizers.schedules import Reduction
+from meganeura_dsl.transforms.step_part import StepPart
+from meganeura_runtime.backends.backend import Hosts, OpenDevice, Spread
+from meganeura_runtime.backends.base import Session
+from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.train.recipe import (
+    Recipe,
+    Signature,
+    recipe_by_hand,
+    require_shares,
+    settings_of,
+)
+from meganeura_runtime.train.step_planning import device_of_run
+
+PROGRAM = """\
+train fit(x: [batch, 6], pairs: [2 * batch, 3], table: whole [v, 6], y: [batch, 3]):
+  h = x + mean(table) |> fc: linear(3)
+  minimize mean((h - y) * (h - y)) + mean(pairs)
+  run:
+    batch     = 8
+    v         = 5
+    optimizer = sgd(lr=0.5)
+"""
+ROWS = {"x": 1, "pairs": 2, "y": 1}
+"""Of the inputs that have some for each example."""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> pipeline.Program:
+    file = tmp_path_factory.mktemp("recipe") / "fit.mgn"
+    file.write_text(PROGRAM)
+    return pipeline.load(str(file))
+
+
+def recipe(program: pipeline.Program, *overrides: str) -> Recipe:
+    settings = settings_of(program, "fit", ("optimize=false", *overrides), needs_data=False)
+    return recipe_by_hand(program, "fit", settings)
+
+
+class Together(OpenDevice):
+    """A device of several hosts, which remembers what it was asked to be."""
+
+    def __init__(self, hosts: int = 1) -> None:
+        self._hosts = Hosts(hosts)
+        self.asked: list[Spread] = []
+
+    @property
+    def hosts(self) -> Hosts:
+        return self._hosts
+
+    def at(self, precision: object) -> OpenDevice:
+        del precision
+        return self
+
+    def spread(self, spread: Spread) -> OpenDevice:
+        self.asked.append(spread)
+        return Together()
+
+    def open(self, graph: Graph) -> Session:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(("devices", "sharding"), [*product((1, 2, 8), DeviceSharding)])
+def test_devices_hold_what_the_settings_say(
+    program: pipeline.Program, devices: int, sharding: DeviceSharding
+) -> None:
+    """Those that a run is planned for are those that it uses."""
+    found = recipe(program, f"devices={devices}", f"sharding={sharding.value}")
+    wanted = Spread(devices, sharding, ROWS)
+    assert found.spread == (None if devices == 1 else wanted)
+    for spread in (
+        found.spread_over,
+        lambda device: device_of_run(device, found.settings, found.demand.rows),
+    ):
+        device = Together()
+        assert (spread(device) is device) == (devices == 1)
+        assert device.asked == ([] if devices == 1 else [wanted])
+
+
+def test_hosts_that_train_together_are_told_on_how_many_devices(program: pipeline.Program) -> None:
+    with pytest.raises(DeviceError, match="3 hosts train together: --set devices=N"):
+        recipe(program).spread_over(Together(3))
+    device = Together(3)
+    assert recipe(program, "devices=4").spread_over(device) is not device
+    assert [each.devices for each in device.asked] == [4]
+
+
+@pytest.mark.parametrize(("batch", "devices"), [*product((1, 2, 6, 8), (1, 2, 3, 4, 8, 16))])
+def test_a_batch_is_shared_evenly_or_refused(
+    program: pipeline.Program, batch: int, devices: int
+) -> None:
+    given = (f"batch={batch}", f"devices={devices}")
+    settings = settings_of(program, "fit", given, needs_data=False)
+    if batch % devices == 0:
+        require_shares("batch", batch, settings)
+        return
+    for share in (
+        lambda: require_shares("batch", batch, settings),
+        lambda: recipe_by_hand(program, "fit", settings),
+    ):
+        with pytest.raises(ProblemError, match="E0567") as caught:
+            share()
+        assert f"{devices} devices" in str(caught.value)
+
+
+def test_of_the_batches_that_make_an_update_the_last_one_moves(program: pipeline.Program) -> None:
+    for accumulate in (1, 2, 3, 5):
+        found = recipe(program, f"accumulate={accumulate}")
+        moves = [found.part_at(step) is StepPart.WHOLE for step in range(2 * accumulate)]
+        assert moves == 2 * [*(accumulate - 1) * [False], True]
+        assert {found.part_at(step) for step in range(9)} <= {StepPart.WHOLE, StepPart.SUM}
+
+
+def test_rates_of_a_run_by_hand_end_with_its_steps(program: pipeline.Program) -> None:
+    """A linear schedule falls from 0.5 to 0 in four steps; where none end it, it is steady."""
+    found = recipe(program, "schedule=linear", "steps=4")
+    rates = [found.scheduled_rates(step, [Reduction()]) for step in range(7)]
+    assert rates == [(0.5,), (0.375,), (0.25,), (0.125,), (0.0,), (0.0,), (0.0,)]
+    halved = [found.scheduled_rates(step, [Reduction(scale=0.5)]) for step in range(7)]
+    assert halved == [(rate / 2,) for (rate,) in rates]
+    steady = recipe(program)
+    assert {steady.scheduled_rates(step, [Reduction()]) for step in (0, 5, 99)} == {(0.5,)}
+
+
+def test_steps_of_other_sizes_have_their_examples_and_parts(program: pipeline.Program) -> None:
+    found = recipe(program)
+    for batch, part in product((8, 3), (StepPart.WHOLE, StepPart.GRADIENTS)):
+        step = found.sized({"batch": batch}, part)
+        assert (step.examples, step.part) == (batch, part)
+        names = {name for name in step.step.outputs if name.startswith("gradient.")}
+        assert bool(names) == (part is StepPart.GRADIENTS)
+    assert Signature.of(program, "fit", found.settings).measured == ("loss",)
