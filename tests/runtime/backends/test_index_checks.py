@@ -13,6 +13,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.export.mgb import Artefact
+from meganeura_runtime.export.reference_run import reference_run
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.io.data.index_problems import ComputedIndexOutside, IndexOutside
 from meganeura_runtime.train.feeder import Feeder
@@ -223,6 +224,17 @@ def test_a_compiled_model_tells(tmp_path: Path, device: str) -> None:
         for word, shift, code in WRONG:
             with pytest.raises(ProblemError, match=code):
                 _ = session.step({"word": word, "shift": shift})["output"]
+
+
+def test_a_run_to_compare_with_tells(tmp_path: Path) -> None:
+    """Before what is exported of a model is held against it."""
+    model = meganeura.load(str(words(tmp_path))).model(seed=0)
+    graph = pipeline.elaborate_model(pipeline.load(str(words(tmp_path))), sizes={"n": 3}).graph
+    found = reference_run(graph, model.values, {"word": GOOD, "shift": GOOD})
+    assert found["output"].shape == (3, 4)
+    for word, shift, _ in WRONG[:2]:
+        with pytest.raises(ProblemError, match="E0535"):
+            reference_run(graph, model.values, {"word": word, "shift": shift})
 
 
 def test_a_parameter_that_is_an_index_is_looked_at_when_it_is_written(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Traces: each kernel of each traced step once, by name and line, within its step."""
 
+import json
 import threading
 from collections import Counter
 from time import perf_counter
@@ -179,3 +180,17 @@ def test_a_timeline_is_shown_in_order_and_from_its_beginning() -> None:
     assert shown.host[1].end - shown.host[1].start == pytest.approx(4)
     assert shown.levels[0] == {"all": 2.5}
     assert shown.device == []
+
+
+def test_what_began_first_and_lasted_longest_comes_first() -> None:
+    """A viewer puts into each what comes behind it and lies within it."""
+    timeline = Timeline("card", 10.0)
+    for name, start, end in (
+        ("in", 10.5, 10.75), ("out", 10.5, 11.0), ("before", 10.25, 10.5), ("deep", 10.5, 10.625),
+    ):  # fmt: skip
+        timeline.host.append(Moment("main", name, start, end))
+    events = [each for each in json.loads(timeline.text())["traceEvents"] if each["ph"] == "X"]
+    assert [(each["name"], each["ts"], each["dur"]) for each in events] == [
+        ("before", 250_000, 250_000), ("out", 500_000, 500_000), ("in", 500_000, 250_000),
+        ("deep", 500_000, 125_000),
+    ]  # fmt: skip

@@ -10,6 +10,7 @@ from typing import cast
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from meganeura_dsl import pipeline
@@ -330,6 +331,17 @@ def test_the_folder_holds_settings_and_metrics(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert all(isinstance(each["loss"], float) for each in records)
     assert {"learning_rate", "steps_per_second", "size"} <= set(records[0])
+
+
+def test_weights_say_which_run_and_step_they_are_of(workspace: Workspace) -> None:
+    """The best are those of the step that was evaluated."""
+    folder = workspace.start("run", "epochs=2", "best=highest loss", "optimize=false")
+    evaluated = [event.loss for event in workspace.events if isinstance(event, Evaluated)]
+    best = 5 * (1 + int(np.argmax(evaluated)))
+    for path, step in ((folder.weights, 10), (folder.best, best)):
+        with safe_open(path, "np") as file:
+            said = {"format": "pt", "train": "fit", "step": str(step)}
+            assert {name: file.metadata()[name] for name in said} == said
 
 
 def test_a_checkpoint_holds_the_place_in_the_run(tmp_path: Path) -> None:

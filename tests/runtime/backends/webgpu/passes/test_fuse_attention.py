@@ -10,7 +10,11 @@ from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.fused import Attention
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.backends.webgpu.codegen.attention.kernel_choice import is_fused, kv_splits
+from meganeura_runtime.backends.webgpu.codegen.attention.kernel_choice import (
+    TILE,
+    is_fused,
+    kv_splits,
+)
 from meganeura_runtime.backends.webgpu.codegen.attention.scores import Heads
 from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
@@ -63,8 +67,13 @@ def test_where_it_is_faster(found: Heads, fused: bool) -> None:  # noqa: FBT001
 def test_where_scores_would_not_fit(trains: bool) -> None:  # noqa: FBT001
     assert is_fused(heads(16, 1025, 1024, 128), Target(SMALL, Style.GPU), trains=trains)
     assert not is_fused(heads(16, 1024, 1024, 128), Target(SMALL, Style.GPU), trains=trains)
-    fewer = replace(SMALL, workgroup_bytes=4096)
-    assert not is_fused(heads(16, 1025, 1024, 128), Target(fewer, Style.GPU), trains=trains)
+    enough = 4 * TILE.words(128, 128)
+    for size, fits in ((4096, False), (enough - 1, False), (enough, True)):
+        target = Target(replace(SMALL, workgroup_bytes=size), Style.GPU)
+        assert is_fused(heads(16, 1025, 1024, 128), target, trains=trains) is fits
+    for count, fits in ((TILE.lanes - 1, False), (TILE.lanes, True)):
+        target = Target(replace(SMALL, invocations=count), Style.GPU)
+        assert is_fused(heads(16, 1025, 1024, 128), target, trains=trains) is fits
 
 
 def test_few_rows_look_at_keys_in_parts() -> None:

@@ -12,9 +12,11 @@ from meganeura_dsl.ir.ops import (
     Conv,
     ConvWeightGradient,
     Cumulative,
+    Exp,
     Input,
     LinearRecurrence,
     MatMul,
+    Parameter,
     ReduceMax,
     ScatterAdd,
     Sort,
@@ -147,3 +149,21 @@ def test_what_goes_along_an_axis_does_so_for_every_length(op: Op) -> None:
         operands = rows if isinstance(op, LinearRecurrence) else rows[1:]
         for style in Style:
             lowered(op, *operands, style=style)
+
+
+def test_each_name_has_a_value_of_its_own_that_is_no_leaf() -> None:
+    """So that no buffer is read as one and written as another."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (3,)))
+    w, _ = (build.add(Parameter(name, DType.F32, (3,), "state")) for name in "wv")
+    y = build.add(Exp(), x)
+    graph = build.graph({"y": y, "again": y, "x": x, "w": w}, {"w": y, "v": w})
+    found = legalize(graph, Target(DeviceLimits(), Style.GPU))
+    roots = [*found.outputs.values(), *found.updates.values()]
+    assert len({value.id for value in roots}) == 6
+    assert not any(isinstance(value.op, Leaf) for value in roots)
+    feeds = {name: numbers(3) + at for at, name in enumerate("xwv")}
+    before, after = evaluate(graph, feeds), evaluate(found, feeds)
+    for one, other in ((before.outputs, after.outputs), (before.updates, after.updates)):
+        for name, array in one.items():
+            np.testing.assert_array_equal(other[name], array)

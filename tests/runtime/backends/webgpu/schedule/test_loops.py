@@ -93,12 +93,12 @@ def single(array: Array) -> Array:
     return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
-def run(graph: Graph, device: Device) -> dict[str, Array]:
+def run(graph: Graph, device: Device, limits: DeviceLimits | None = None) -> dict[str, Array]:
     """The outputs and updates of one step, on small numbers."""
     feeds = {name: single(each) for name, each in fitting(graph, numbers(graph)).items()}
     kept = {value.op.name for value in graph.values if isinstance(value.op, Parameter)}
-    plan = plan_graph(graph, device.limits, device.style)
-    verify_plan(plan, device.limits)
+    plan = plan_graph(graph, limits or device.limits, device.style)
+    verify_plan(plan, limits or device.limits)
     with WebGpuSession(plan, device) as session:
         session.load({name: each for name, each in feeds.items() if name in kept})
         before = device.submissions
@@ -110,10 +110,10 @@ def run(graph: Graph, device: Device) -> dict[str, Array]:
         }
 
 
-def assert_right(graph: Graph, device: Device) -> None:
+def assert_right(graph: Graph, device: Device, limits: DeviceLimits | None = None) -> None:
     feeds = fitting(graph, numbers(graph))
     expected = evaluate(graph, feeds, Precision.DOUBLE)
-    found = run(graph, device)
+    found = run(graph, device, limits)
     for name, array in {**expected.outputs, **expected.updates}.items():
         scale = max(1.0, float(np.abs(array).max()))
         np.testing.assert_allclose(found[name] / scale, array / scale, atol=2e-5, err_msg=name)
@@ -143,6 +143,39 @@ def test_what_a_round_only_hands_on_is_right(device: Device) -> None:
     names = [one.name for one in plan_graph(graph, PORTABLE).dispatches]
     assert names[1:] == ["scan begin", "map 2x3 + gather + sin", "scan slices", "scan end"]
     assert_right(graph, device)
+
+
+CARRIED = """
+block Net()(x: [n, s, 3]) -> [n, 3], [n, s, 3]:
+  a = ones([n, 3])
+  b = zeros([n, 3])
+  c = ones([n, 3])
+  d = zeros([n, 3])
+  scan t in 0..s:
+    last = d
+    d = c + x[:, t]
+    c = sin(b)
+    b = a - x[:, t]
+    a = cos(last + f32(t))
+    y[:, t] = a
+  return a + b * c - d, y
+
+model net = Net()
+"""
+
+
+@pytest.mark.adapter
+@pytest.mark.parametrize("buffers", [5, 8, 9])
+def test_carries_are_moved_a_few_at_a_time_and_rounds_counted_once(
+    device: Device, buffers: int
+) -> None:
+    """As few as two tensors in a kernel beside the number of the round."""
+    graph = forward(CARRIED, n=2, s=5)
+    limits = replace(device.limits, storage_buffers=buffers)
+    names = [one.name for one in plan_graph(graph, limits, device.style).dispatches]
+    most = (buffers - 1) // 2
+    assert names.count("scan end") == -(-4 // most)
+    assert_right(graph, device, limits)
 
 
 @pytest.mark.adapter

@@ -32,6 +32,7 @@ from meganeura_runtime.backends.webgpu.config.tuned_configs import (
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.plan import Plan
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.tuning import autotuner, search_space
 from meganeura_runtime.backends.webgpu.tuning.autotuner import Outcome, Tuning, tune
 from meganeura_runtime.backends.webgpu.tuning.search_space import (
@@ -51,6 +52,41 @@ def product(*shapes: tuple[int, ...], op: Op | None = None) -> Graph:
     build = Builder()
     inputs = [build.add(Input(f"x{n}", DType.F32, shape)) for n, shape in enumerate(shapes)]
     return build.graph({"y": build.add(op or MatMul(), *inputs)})
+
+
+@pytest.mark.parametrize("kernel_seconds", [0.001, autotuner.LONG_TURN])
+def test_ways_take_turns_in_one_submission_unless_they_take_long(kernel_seconds: float) -> None:
+    """Two ways, of one kernel and of two; each kernel takes longer from one time to the next."""
+    asked: list[int] = []
+    count = 0
+
+    class Timed:
+        info = SimpleNamespace(is_software=True)
+
+        def timed(self, launches: list[int], before: int = 0) -> list[float]:
+            nonlocal count
+            asked.append(len(launches))
+            assert before == 0
+            times = [kernel_seconds + (count + at) / 1024 for at in range(len(launches))]
+            count += len(launches)
+            return times
+
+    ready = {
+        KernelConfig(tile=tile): SimpleNamespace(launches=lambda many=many: [0] * many)
+        for tile, many in ((SMALL, 1), (WIDE, 2))
+    }
+    found = autotuner._turns(
+        cast("Device", Timed()), cast("dict[KernelConfig, WebGpuSession]", ready)
+    )
+    turns = autotuner.TURNS
+    assert len(found) == turns
+    is_long = kernel_seconds == autotuner.LONG_TURN
+    assert asked == ([3] * (1 + turns) if is_long else [3, 3 * turns])
+    for number, times in enumerate(found):
+        first = 3 + 3 * number  # what was timed first tells whether a turn is long
+        one, two = (kernel_seconds + (first + at) / 1024 for at in (0, 1))
+        three = kernel_seconds + (first + 2) / 1024
+        assert [*times.values()] == pytest.approx([one, two + three])
 
 
 def subject(graph: Graph, target: Target) -> Subject:
