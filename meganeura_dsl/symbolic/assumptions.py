@@ -244,8 +244,8 @@ class Facts:
         return bool(_ended(lambda: self._is_shown(condition)))
 
     def _is_shown(self, condition: Condition) -> bool:
-        """Shown by its form, or if a few small sizes say nothing against it, by a proof."""
-        if is_plain(condition, self._known):
+        """Stated, shown by its form, or if a few small sizes say nothing against it, by a proof."""
+        if condition in self._said or is_plain(condition, self._known):
             return True
         few = self.example(negate(condition), _FEW_TRIALS)
         return few is None and entails(self._known, condition)
@@ -262,6 +262,12 @@ class Facts:
             if further.truth(condition) and further.example(condition, _SOME_TRIALS) is not None:
                 return fact
         return None
+
+    @cached_property
+    def _said(self) -> frozenset[Condition]:
+        """What was stated, alone or with others: it may have taken too many steps to be learned."""
+        parts = (each.parts if isinstance(each, And) else (each,) for each in self.stated)
+        return frozenset(part for each in parts for part in each)
 
     @cached_property
     def _groups(self) -> list[Group]:

@@ -1,5 +1,8 @@
 """Facts: what is learned from them, alone and together, and what excludes what."""
 
+from itertools import permutations
+from random import Random
+
 import pytest
 
 from meganeura_dsl.symbolic.assumptions import (
@@ -15,6 +18,7 @@ from meganeura_dsl.symbolic.assumptions import (
     Unknown,
     Unproved,
 )
+from meganeura_dsl.symbolic.conditions import holds, negate, show_condition
 from meganeura_dsl.symbolic.polynomial import variables_of
 from meganeura_dsl.symbolic.prover.elimination import solve
 from meganeura_dsl.symbolic.prover.solver_state import SolverState
@@ -335,3 +339,54 @@ def test_a_question_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdicts == [verdicts[0]] * 3
     facts.assume(Compare(">=", dim("h"), 5)).decide(Compare(">=", dim("h") + 1, 2))
     assert len(judged) == 2, "other facts judge for themselves"
+
+
+TOGETHER: tuple[Condition, ...] = (
+    Compare(">=", h, 3),
+    Compare(">=", h * w, 50),
+    Compare("!=", h * s, 25),
+    equal(w % 4, 0),
+    equal(2 * h, 3 * w),
+    equal((h - 1) // 2 + 1, c),
+    Compare(">=", h // s, c),
+    Or((equal(h, 12), equal(w, 9))),
+    Or((Compare(">=", h, 14), Compare("<=", w, 8))),
+    Flag("f"),
+    Not(Flag("g")),
+    Compare("<=", c, 6),
+    Compare(">=", c, 5),
+    Compare("!=", c, 5),
+    equal((h + 1) // s, 6),
+    Compare("<=", h * c, 100),
+    Compare("!=", w * c, 49),
+    equal(d, w * s),
+    And((Compare(">=", d, w), Compare("!=", c, w))),
+    Or((Flag("f"), Compare("<", h, s))),
+)
+"""Facts of all kinds, which are all true of the sizes below."""
+TRUE_OF = {"h": 12, "w": 8, "c": 6, "d": 16, "s": 2, "f": 1, "g": 0}
+
+
+def test_no_fact_is_lost_where_others_are_added() -> None:
+    """Each is asked for as the opposite of its opposite, which nobody has stated."""
+    assert all(holds(each, TRUE_OF) for each in TOGETHER)
+    here = And(tuple(equal(dim(name), TRUE_OF[name]) for name in "hwcds"))
+    triples = Random(0).sample([*permutations(TOGETHER, 3)], 100)
+    for facts in (*permutations(TOGETHER, 2), *triples):
+        known = given(*facts)
+        assert not known.is_contradictory
+        assert not known.assume(here).is_contradictory
+        for each in facts:
+            assert known.proves(Not(negate(each))), (show_condition(each), known.stated)
+
+
+def test_what_was_stated_holds_though_it_takes_too_long_to_learn() -> None:
+    """What follows from a bound and two products that are equal is more than is looked at."""
+    bound = Compare("<=", c, 6)
+    for stated in ([bound], [And((bound, Compare("<=", d, 9)))]):
+        known = given(Compare(">=", h, 3), equal(h * w, c * d), *stated)
+        assert known.proves(bound)
+        assert isinstance(known.decide(bound), Proved)
+        assert not known.proves(Compare("<=", c, 5))
+    either = given(Or((bound, Compare("<=", d, 9))))
+    assert not either.proves(bound)
