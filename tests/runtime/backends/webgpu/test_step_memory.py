@@ -1,0 +1,87 @@
+"""What a step takes of an adapter, and whose limits it is held against."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from meganeura_dsl.ir.graph import Builder, Graph
+from meganeura_dsl.ir.ops import Exp, Input, MatMul, Parameter
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.webgpu import step_memory as module
+from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, DeviceLimits
+from meganeura_runtime.backends.webgpu.step_memory import StepMemory, limits_named, step_memory
+
+SMALL, LARGE = DeviceLimits(binding_bytes=1 << 20), DeviceLimits(binding_bytes=1 << 30)
+ADAPTERS = {"wgpu": SMALL, "wgpu:0": SMALL, "wgpu:1": LARGE}
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is opened and closed, of two adapters."""
+    events: list[str] = []
+
+    def open_device(name: str = "wgpu") -> object:
+        if name not in ADAPTERS:
+            raise DeviceError(f"`{name}` is no device")
+        events.append(f"open {name}")
+        return SimpleNamespace(limits=ADAPTERS[name], close=lambda: events.append(f"close {name}"))
+
+    monkeypatch.setattr(module, "open_device", open_device)
+    return events
+
+
+@pytest.mark.parametrize(
+    ("name", "limits", "opens"),
+    [
+        ("webgpu-default", PORTABLE, None),
+        ("adapter", SMALL, "wgpu"),
+        ("wgpu", SMALL, "wgpu"),
+        ("wgpu:0", SMALL, "wgpu:0"),
+        ("wgpu:1", LARGE, "wgpu:1"),
+    ],
+)
+def test_limits_are_those_of_the_adapter_that_is_named(
+    opened: list[str], name: str, limits: DeviceLimits, opens: str | None
+) -> None:
+    """It is opened to be asked, and closed."""
+    assert limits_named(name) is limits
+    assert opened == ([] if opens is None else [f"open {opens}", f"close {opens}"])
+
+
+@pytest.mark.parametrize("name", ["wgpu:2", "abacus", "cpu", "", "webgpu", "adapter:1"])
+def test_limits_of_no_adapter_are_refused(opened: list[str], name: str) -> None:
+    with pytest.raises(DeviceError, match=f"`{name}` is no device"):
+        limits_named(name)
+    assert opened == []
+
+
+def product(rows: int, *, chained: bool) -> Graph:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (rows, 64)))
+    w = build.add(Parameter("w", DType.F32, (64, 64), "param"))
+    y = build.add(MatMul(), x, w)
+    if chained:
+        y = build.add(MatMul(), build.add(Exp(), y), w)
+    return build.graph({"y": y})
+
+
+@pytest.mark.parametrize("rows", [64, 256])
+def test_a_step_takes_what_it_is_given_makes_and_keeps(rows: int) -> None:
+    """A product has no temporaries; a second one reads that of the first."""
+    given, kept = 4 * rows * 64, 4 * 64 * 64
+    assert step_memory(product(rows, chained=False), PORTABLE) == StepMemory(
+        2 * given + kept, given, 0, 0
+    )
+    assert step_memory(product(rows, chained=True), PORTABLE) == StepMemory(
+        3 * given + kept, given, 1, 0
+    )
+
+
+def test_rows_of_workgroups_that_are_too_few_are_counted() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (1 << 22,)))
+    graph = build.graph({"y": build.add(Exp(), x)})
+    assert step_memory(graph, PORTABLE).spread == 0
+    few = DeviceLimits(workgroups=16)
+    assert step_memory(graph, few).spread == 1
