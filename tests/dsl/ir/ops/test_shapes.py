@@ -58,6 +58,8 @@ from meganeura_dsl.ir.ops import (
     Where,
 )
 from meganeura_dsl.ir.ops.fused.norm import Norm, NormWeightGradient, ScaledNorm
+from meganeura_dsl.ir.ops.fused.softmax import LogSoftmax, Softmax
+from meganeura_dsl.ir.ops.fused.standardize import Standardize
 from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Region
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic import conditions
@@ -295,6 +297,19 @@ ILL_RANKED: tuple[tuple[Op, tuple[TensorType, ...], str], ...] = (
     (ScaledNorm((1,), 0.1, (2,), centred=True), (f32(3, 5), f32(5)), "axes"),
     (NormWeightGradient((1,), 0.1, (2,), centred=True), (f32(3, 5), f32(3, 5)), "axes"),
     (Broadcast((3, 5), (0,)), (f32(3, 5),), "`axes`"),
+    (Broadcast((3, 3), (1, 0)), (f32(3, 3),), "axes"),
+    (Broadcast((3, 3), (1, 1)), (f32(3, 3),), "axes"),
+    (Broadcast((3,), (1,)), (f32(3),), "axes"),
+    (Reverse((1, 0)), (f32(3, 3),), "axes"),
+    (Reverse((-1,)), (f32(3, 3),), "axes"),
+    (ReduceMax((0, 0)), (f32(3, 3),), "axes"),
+    (ArgMax(1), (f32(3),), "axes"),
+    (Gather(1), (f32(3), i32(3)), "axes"),
+    (LinearRecurrence(1), (f32(3), f32(3)), "axes"),
+    (Concat(1), (f32(3), f32(3)), "axes"),
+    (Softmax(1), (f32(3),), "axes"),
+    (LogSoftmax(-1), (f32(3),), "axes"),
+    (Standardize((1, 0), 0.1, centred=True), (f32(3, 3),), "axes"),
     (Transpose((0, 0)), (f32(3, 5),), "no permutation"),
     (Slice((0,), (3,), (1,)), (f32(3, 5),), "`start`"),
     (Concat(0), (), "at least one operand"),
@@ -329,6 +344,47 @@ def test_ranks_and_element_types_are_refused(
 ) -> None:
     with pytest.raises(TypeRuleError, match=words):
         op.infer(Facts(), *operands)
+
+
+LEAST: tuple[tuple[Op, tuple[TensorType, ...], str, object], ...] = (
+    (Slice((0,), (3,), (1,)), (f32(5),), "start", (-1,)),
+    (Slice((0,), (3,), (1,)), (f32(5),), "step", (0,)),
+    (Pad((0,), (0,), (0,)), (f32(3),), "low", (-1,)),
+    (Pad((0,), (0,), (0,)), (f32(3),), "high", (-1,)),
+    (Pad((0,), (0,), (0,)), (f32(3),), "interior", (-1,)),
+    (Broadcast((3, 1), (0,)), (f32(3),), "shape", (3, 0)),
+    (Reshape((1, 1)), (f32(1),), "shape", (-1, -1)),
+    (Conv((1,), (0,), (1,), 1), (f32(1, 1, 5), f32(1, 1, 3)), "stride", (0,)),
+    (Conv((1,), (0,), (1,), 1), (f32(1, 1, 5), f32(1, 1, 3)), "padding", (-1,)),
+    (Conv((1,), (0,), (1,), 1), (f32(1, 1, 5), f32(1, 1, 3)), "dilation", (0,)),
+    (Conv((1,), (0,), (1,), 1), (f32(1, 1, 5), f32(1, 1, 3)), "groups", 0),
+    (ConvWeightGradient((1,), (0,), (1,), 1, (1,)), (f32(1, 1, 5), f32(1, 1, 5)), "kernel", (0,)),
+    (MaxPool((1,), (1,), (0,)), (f32(1, 1, 5),), "window", (0,)),
+    (MaxPool((1,), (1,), (0,)), (f32(1, 1, 5),), "stride", (0,)),
+    (MaxPool((1,), (1,), (0,)), (f32(1, 1, 5),), "padding", (-1,)),
+    (FloorDivide(1), (i32(3),), "divisor", 0),
+    (Remainder(1), (i32(3),), "divisor", 0),
+    (Iota(1), (), "size", 0),
+    (RandomBits(0, (1,)), (TensorType(DType.U32, (2,)),), "shape", (0,)),
+    (Input("x", DType.F32, (1,)), (), "shape", (0,)),
+    (Parameter("x", DType.F32, (1,), "param"), (), "shape", (0,)),
+    (ScatterAdd(0, 1), (i32(3), f32(3)), "size", 0),
+    (ScatterExtreme("max", 0, 1), (i32(3), f32(3)), "size", 0),
+    (DynamicSlice((1,)), (f32(3), i32()), "sizes", (0,)),
+)
+"""An op whose attribute is as small as it may be, and the next smaller one."""
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "name", "smaller"), LEAST, ids=lambda each: str(each)[:60]
+)
+def test_attributes_have_a_least_value(
+    op: Op, operands: tuple[TensorType, ...], name: str, smaller: object
+) -> None:
+    op.result_types(Facts(), *operands)
+    changes: dict[str, Any] = {name: smaller}
+    with pytest.raises(Unproved, match=f"`{name}` of .* is at least|at least 1"):
+        replace(op, **changes).result_types(Facts(), *operands)
 
 
 UNPROVABLE: tuple[tuple[Op, tuple[TensorType, ...], str], ...] = (
