@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -513,7 +513,16 @@ def test_a_checkpoint_is_loaded_below_a_prefix(tmp_path: Path) -> None:
     found = compare([path], parts, Allowed(missing=("student.*",)), Names(prefix="teacher."))
     np.testing.assert_array_equal(found.read()["teacher.fc.bias"], [1, 2])
     assert found.anew == tuple(each.name for each in parts[3:])
-    assert ("fc.bias", "teacher.fc.bias") in found.renamed
+    stored = sorted(each.name for each in PARAMETERS)
+    assert sorted(found.renamed) == [(name, f"teacher.{name}") for name in stored]
+
+
+def test_what_has_another_name_is_told_and_nothing_else(tmp_path: Path) -> None:
+    path = saved(tmp_path, {})
+    parts = [replace(each, name=each.name.replace("fc", "head")) for each in PARAMETERS]
+    found = compare([path], parts, names=Names.of({r"fc(\..*)": r"head\1"}, ""))
+    assert sorted(found.renamed) == [("fc.bias", "head.bias"), ("fc.weight", "head.weight")]
+    assert len(parts) > len(found.renamed)
 
 
 @pytest.mark.parametrize("count", [LISTED - 1, LISTED, LISTED + 1, LISTED + 7])

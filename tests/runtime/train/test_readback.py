@@ -12,6 +12,7 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.transforms.optimizers.schedules import Reduction
 from meganeura_dsl.transforms.training_step import LEARNING_RATE
 from meganeura_runtime.backends.base import Outputs, Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
@@ -259,6 +260,32 @@ def test_a_new_rate_is_that_of_the_step_that_is_staged() -> None:
     ahead.refresh((0.125,))  # of no step that is left
     ahead.close()
     assert [int(each.fed["x"]) for each in stage.staged] == [0, 1, 1, 2]
+
+
+def test_steps_that_were_gathered_before_have_the_new_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where gathering takes long, several steps are gathered at a time."""
+    stage = Stage()
+    monkeypatch.setattr(stage, "is_slow", True)
+    ahead = begun(stage)
+    wait(ahead._gathering.values())
+    stage.rate = 0.25
+    ahead.refresh((0.25,))
+    for step in (1, 2):
+        fed = cast("Staged", ahead.take(step, lambda: None)).fed
+        assert (fed["x"], fed[LEARNING_RATE]) == (step, 0.25)
+    ahead.close()
+
+
+def test_a_rate_is_that_from_which_step_on_it_was_reduced(workspace: Workspace) -> None:
+    """Steps are fed again where something is looked for, with the rates they had."""
+    feeder = Feeder(workspace.job("schedule=plateau()", "optimize=false"))
+    for first, scale in ((5, 0.5), (12, 0.25)):
+        feeder.reduce_rates(first, (Reduction(scale=scale),))
+    expected = {0: 1.0, 4: 1.0, 5: 0.5, 11: 0.5, 12: 0.25, 19: 0.25}
+    for step, scale in expected.items():
+        assert feeder.rates(step) == pytest.approx((0.01 * scale,))
+        assert feeder.feeds(step)[LEARNING_RATE] == pytest.approx(0.01 * scale)
+        assert feeder.whole(step)[LEARNING_RATE] == pytest.approx(0.01 * scale)
 
 
 def test_a_step_that_takes_no_rate_is_staged_once() -> None:

@@ -221,6 +221,26 @@ def test_loops_may_lie_behind_and_inside_of_others(loops: tuple[Loop, ...]) -> N
     verify_plan(replace(PLAN, loops=loops), LIMITS)
 
 
+@pytest.mark.parametrize(
+    ("loops", "is_right"),
+    [
+        ((Loop(0, 2, 2), Loop(0, 3, 2)), True),
+        ((Loop(0, 3, 2), Loop(0, 2, 2), Loop(0, 1, 2)), True),
+        ((Loop(0, 3, 1 << 7), Loop(1, 3, 1 << 7), Loop(2, 3, 1 << 8)), False),
+        ((Loop(0, 3, 1 << 7), Loop(1, 3, 1 << 7), Loop(2, 3, 1 << 7)), True),
+        ((Loop(0, 1, 1 << 20), Loop(1, 2, 1 << 20), Loop(2, 3, 1 << 20)), True),
+    ],
+)
+def test_rounds_of_rounds_are_counted(loops: tuple[Loop, ...], *, is_right: bool) -> None:
+    """Whichever of two that begin together is told first."""
+    plan = replace(PLAN, dispatches=(FIRST, SECOND, SECOND), loops=loops)
+    if is_right:
+        verify_plan(plan, LIMITS)
+        return
+    with pytest.raises(PlanError, match="are more than 4,194,304 launches"):
+        verify_plan(plan, LIMITS)
+
+
 @pytest.mark.parametrize(("changes", "reason"), REFUSED.values(), ids=REFUSED)
 def test_what_a_plan_has_no_room_for_is_refused(changes: dict[str, object], reason: str) -> None:
     with pytest.raises(PlanError) as caught:
