@@ -44,11 +44,10 @@ class Tables:
         self._functions = functions
 
     def rows(self, name: str) -> "Iterator[tuple[Sequence[Cell], Cell]]":
-        """The entries of a function, arguments and result, but for those that were subsumed."""
+        """The entries of a function, arguments and result; no rule subsumes any."""
         function = self._functions.get(name)
         for row in function.rows if function else ():
-            if not row.subsumed:
-                yield row.inputs, row.output
+            yield row.inputs, row.output
 
 
 @dataclass(frozen=True)

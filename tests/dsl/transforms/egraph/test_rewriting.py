@@ -1,13 +1,20 @@
 """What a user may say about the optimizer, and what it says when it cannot."""
 
+from dataclasses import replace
+
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.terminal import render
+from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
 from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.egraph import optimize as optimizer
+from meganeura_dsl.transforms.egraph.optimize import select
 from meganeura_dsl.transforms.egraph.optimizer_problems import GaveUp, UnknownRule
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
+from meganeura_dsl.transforms.egraph.saturate.saturate_graph import saturate_graph
 from meganeura_dsl.transforms.egraph.saturate.saturation import OptimizerError
 from tests.dsl.transforms.egraph.compare import ops_of
 from tests.narrow import NARROW
@@ -42,3 +49,21 @@ def test_giving_up_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> N
     problem = caught.value.problem
     assert isinstance(problem, GaveUp)
     assert "too many for `conv-bias`" in render(problem.report())
+
+
+@pytest.mark.parametrize("mode", ["forward", "train", "infer"])
+def test_a_node_of_another_type_than_its_class_is_no_result(mode: Mode) -> None:
+    """It would be the work of a wrong rule, which is named."""
+    graph = model()
+    explored = saturate_graph(graph, mode)
+    found = explored.found
+    (output,) = graph.outputs.values()
+    number = found.values[graph.values.index(output)]
+    types = list(found.types)
+    types[number] = TensorType(DType.F32, (*output.type.shape, 1))
+    wrong = replace(
+        explored,
+        found=replace(found, types=tuple(types), why={**found.why, number: ("first", "last")}),
+    )
+    with pytest.raises(OptimizerError, match=r"which gives a .* rewrote it: `first`, `last`"):
+        select(graph, wrong, mode, DEFAULT_DEVICE)

@@ -189,3 +189,17 @@ def test_a_form_is_promising_for_each_kind_of_convolution(taps: int, spatial: in
         operands = [build.add(Input(f"x{n}", DType.F32, one)) for n, one in enumerate(shapes)]
         graph = build.graph({"y": build.add(op, *operands)})
         assert bool(promising_forms(graph, FORMS)) == (taps == 3), op
+
+
+@pytest.mark.parametrize(("around", "is_promising"), [(0, True), (2, True), (3, False)])
+def test_no_form_is_promising_where_padding_is_wider_than_a_kernel_covers(
+    around: int, *, is_promising: bool
+) -> None:
+    geometry = ((1, 1), (around, 0), (1, 1), 1)
+    build = Builder()
+    images, kernel = (
+        build.add(Input(name, DType.F32, shape))
+        for name, shape in (("x", (2, 16, 12, 12)), ("w", (16, 16, 3, 3)))
+    )
+    graph = build.graph({"y": build.add(Conv(*geometry), images, kernel)})
+    assert bool(promising_forms(graph, FORMS)) is is_promising
