@@ -222,6 +222,28 @@ def test_who_does_not_write_leaves_a_folder_as_it_is(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["metrics.jsonl", "settings.json"]
 
 
+@pytest.mark.parametrize("step", [0, 1, 2, 3, 9])
+def test_what_was_measured_after_a_step_is_forgotten(tmp_path: Path, step: int) -> None:
+    """What was measured at the step itself stays; what is no record, or no whole line, does not."""
+    kept = {number: json.dumps({"kind": "step", "step": number}) for number in (1, 2, 3)}
+    held_out = {2: '{"step": 2, "kind": "held_out", "loss": null}'}
+    wrong = ["", "{", "[2]", '"step"', '{"step": "2"}', '{"step": 2.5}', '{"kind": "step"}', "null"]
+    lines = [kept[1], *wrong, kept[2], held_out[2], kept[3]]
+    folder = RunFolder(tmp_path)
+    folder.metrics.write_text("\n".join(lines) + '\n{"step": 0}')
+    (tmp_path / ".half.7.partial").write_text("half")
+    (tmp_path / "whole.partial").write_text("another's")
+    folder.forget_after(step)
+    expected = [kept[1], kept[2], held_out[2], kept[3]][: (0, 1, 3, 4, 4)[min(step, 4)]]
+    assert folder.metrics.read_text().splitlines() == expected
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["metrics.jsonl", "whole.partial"]
+
+
+def test_a_run_without_metrics_has_none_to_forget(tmp_path: Path) -> None:
+    RunFolder(tmp_path).forget_after(3)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("is_faster", [True, False])
 def test_a_number_that_another_process_took_meanwhile_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_faster: bool
