@@ -457,3 +457,61 @@ model m = f(k=[1])
     (error,) = (each for each in reports if each.code != "N0001")
     assert error.label is not None
     assert (error.code, error.label.text.split("\n")[0]) == ("E0305", "needs 5 <= j")
+
+
+EACH = "for i in 0..len(m):\n    x = x + m[i]\n  "
+
+
+@pytest.mark.parametrize(
+    ("parameters", "body", "maps", "advice"),
+    [
+        ("m: list", f"{EACH}return x", "[n, d] -> [n, d]", "(m=[8, 4]) maps [n, d] -> [n, d]"),
+        ("m", f"{EACH}return x", "[n, d] -> [n, d]", "(m=[8, 4]) maps [n, d] -> [n, d]"),
+        ("m", "return x * m[0]", "[n, d] -> [n, d]", "(m=[8, 4]) maps [n, d] -> [n, d]"),
+        ("m", "return x * sum(m)", "[n, d] -> [n, d]", "(m=[8, 4]) maps [n, d] -> [n, d]"),
+        ("m", "return x * product(m)", "[n, d] -> [n, d]", "(m=[8, 4]) maps [n, d] -> [n, d]"),
+        ("m", "return x * sum(m)", "[n, d] -> [n, d * m[1]]", "(m=[8, 4]) maps [n, d] -> [n, 4*d]"),
+        ("k, m", f"{EACH}return k * x", "[n] -> [n]", "(k=8, m=[8, 4]) maps [n] -> [n]"),
+        ("k, m", f"{EACH}return x", "[n] -> [n * k]", "(k=8, m=[8, 4]) maps [n] -> [8*n]"),
+        ("k=3, m=[2]", f"{EACH}return x", "[n] -> [n * k]", " maps [n] -> [3*n]"),
+        (
+            "f, m",
+            f"if f:\n    x = -x\n  {EACH}return x",
+            "[n] -> [n]",
+            "(f=true, m=[8, 4]) maps [n] -> [n]",
+        ),
+        ("f: bool, m", f"{EACH}return x", "[n] -> [n]", "(f=true, m=[8, 4]) maps [n] -> [n]"),
+        ("f: real, m", f"{EACH}return x", "[n] -> [n]", "(f=1.0, m=[8, 4]) maps [n] -> [n]"),
+        ("f: int, m", f"{EACH}return x", "[n] -> [n]", "(f=0, m=[8, 4]) maps [n] -> [n]"),
+        ("f: size, m", f"{EACH}return x", "[n] -> [n]", "(f=8, m=[8, 4]) maps [n] -> [n]"),
+        ("f: text, m", f"{EACH}return x", "[n] -> [n]", '(f="a", m=[8, 4]) maps [n] -> [n]'),
+        ('f: "p" or "q", m', f"{EACH}return x", "[n] -> [n]", '(f="p", m=[8, 4]) maps [n] -> [n]'),
+        (
+            "f: list[3], m",
+            f"{EACH}return x",
+            "[n] -> [f[2]]",
+            "(f=[8, 4, 4], m=[8, 4]) maps [n] -> [4]",
+        ),
+        ("f: list[1], m", f"{EACH}return x", "[n] -> [f[0]]", "(f=[8], m=[8, 4]) maps [n] -> [8]"),
+        ("m", f"{EACH}return x", "[...b, d] -> [...b, d]", "(m=[8, 4]) maps [b, d] -> [b, d]"),
+        ("m", f"{EACH}return x", "any[n] -> [n]", "(m=[8, 4]) maps [n] -> [n]"),
+        ("m", f"{EACH}return x", "i32[n] -> i32[n]", "(m=[8, 4]) maps i32[n] -> i32[n]"),
+        (
+            "m",
+            f"{EACH}return x, f16(x)",
+            "[n] -> [n], f16[n]",
+            "(m=[8, 4]) maps [n] -> [n], f16[n]",
+        ),
+        ("m", f"{EACH}return x", "[n] ->", "(m=[8, 4]) maps [n] -> [...]"),
+        ("m", f"{EACH}return x", "[m[5]] -> [n]", "(m=[8, 4]) maps [m[5]] -> [n]"),
+    ],
+)
+def test_an_expectation_that_is_advised_has_an_example_of_each_kind(
+    parameters: str, body: str, maps: str, advice: str
+) -> None:
+    taken, _, given = maps.partition(" ->")
+    result = f" ->{given}" if given else ""
+    text = f"block Net({parameters})(x: {taken}){result}:\n  {body}\n"
+    reports = pipeline.check(Source("net.mgn", text), lambda _: None).reports
+    codes = [each.help.code for each in reports if each.code == "E0404" and each.help]
+    assert codes == [f"expect Net{advice}"]
