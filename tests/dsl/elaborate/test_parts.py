@@ -10,6 +10,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.text import format_graph
 from tests.scans import forward
 
@@ -140,6 +141,62 @@ def test_a_model_checks_the_numbers_it_is_fed(tmp_path: Path) -> None:
             run(text, {"x": x, "p": np.array(place, np.int32)}, tmp_path)
     with pytest.raises(ProblemError, match=r"E0535.*`p` holds 0, and must be below s - 2 = 0"):
         run(text, {"x": x[:, :2], "p": np.array(0, np.int32)}, tmp_path)
+
+
+INDICES = (
+    np.s_[1], np.s_[-1], np.s_[:, 1:], np.s_[:, :-1], np.s_[:, -2:], np.s_[:, -2:-1], np.s_[:, 1:2],
+    np.s_[:, :1], np.s_[0, :, 1:3, -1], np.s_[1, 2, 3, 4], np.s_[1, -1, :, -2], np.s_[..., 2],
+    np.s_[1, ..., -2], np.s_[..., 1:-1, :], np.s_[:, 1, 1:], np.s_[0, 1:3, :, 1], np.s_[:, :, 1:4],
+    np.s_[1, 1:, 1:2, 2:-1], np.s_[1:, :, :, 3:5], np.s_[:, 0:3, 0:4, 0], np.s_[:, :, :, 0:5],
+    np.s_[1, ..., 1], np.s_[0:1, 2, :, 4], np.s_[..., 1:3, 1], np.s_[:, 2:3, 1:3],
+)  # fmt: skip
+Index = tuple[object, ...] | slice | int
+X = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
+
+
+@pytest.mark.parametrize("computed", [False, True])
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_a_part_is_that_of_numpy(index: Index, *, computed: bool) -> None:
+    found = of_arrays(f"  return x{written(index, computed=computed)}")
+    np.testing.assert_array_equal(found, X[index])
+
+
+@pytest.mark.parametrize("computed", [False, True])
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_what_is_written_stands_where_numpy_has_it(index: Index, *, computed: bool) -> None:
+    part = written(index, computed=computed)
+    for value, changed in (("7", 7.0), (f"y{written(index, computed=False)}", 1000 + X[index])):
+        wanted = X.copy()
+        wanted[index] = changed
+        found = of_arrays(f"  x{part} = {value}\n  return x")
+        np.testing.assert_array_equal(found, wanted)
+
+
+def written(index: Index, *, computed: bool) -> str:
+    """The subscripts of an index, with numbers from 1 as those that the graph computes, or not."""
+    entries = index if isinstance(index, tuple) else (index,)
+    return f"[{', '.join(entry(each, computed=computed) for each in entries)}]"
+
+
+def entry(each: object, *, computed: bool) -> str:
+    if each is Ellipsis:
+        return "..."
+    if not isinstance(each, slice):
+        return f"p + {each - 1}" if computed and isinstance(each, int) and each > 0 else str(each)
+    ends = (each.start, each.stop)
+    is_open = not all(isinstance(end, int) and end > 0 for end in ends)
+    return ":".join(
+        "" if end is None else entry(end, computed=computed and not is_open) for end in ends
+    )
+
+
+def of_arrays(body: str) -> Array:
+    """What a body gives of x and of y, which is 1000 more; p is computed, and 1."""
+    text = "block A()(x: [2, 3, 4, 5], y: [2, 3, 4, 5], q: i32[]):\n"
+    text += "  p = minimum(maximum(q, 1), 1)\n  y = y + f32(0 * p)\n  x = x + 0 * y\n"
+    graph = forward(f"{text}{body}\nmodel a = A()\n")
+    feeds = {"x": X, "y": 1000 + X, "q": np.array(1, np.int32)}
+    return evaluate(graph, feeds).outputs["output"]
 
 
 def test_what_is_written_replaces_a_part_and_nothing_else(tmp_path: Path) -> None:
