@@ -80,11 +80,10 @@ class Part:
         if is_tensor(at):
             _require_within(frame, span, axis, self.shape[axis], ends)
             computed_starts = (*computed_starts, (axis, at))
-        rest = (0,) * (axis - len(self.starts)), self.shape[len(self.stops) : axis]
         return replace(
             self,
-            starts=(*self.starts, *rest[0], start),
-            stops=(*self.stops, *rest[1], stop),
+            starts=(*self.starts, start),
+            stops=(*self.stops, stop),
             computed_starts=computed_starts,
         )
 

@@ -277,6 +277,9 @@ LOOPS = [
         "for i in 0..k:\n    if i >= 2:\n      x = x + sum(x[:, i - 2:i + 1])\n  return x",
         OPEN,
     ),
+    ("[n, d]", "", "y = sum(x)\n  for i in 1..k:\n    y = 3\n  return x * y", OPEN),
+    ("[n, d]", "", "y = 3\n  for i in 1..k:\n    y = sum(x)\n  return x * y", OPEN),
+    ("[n, d]", "", "y = 3\n  for i in 1..k:\n    y = sum(x)\n  return x |> fc: linear(y)", OPEN),
 ]
 """What a block gives, what it needs, its body, and what is said about it for all `k` from 1."""
 UNMET = "E0311"

@@ -1,6 +1,7 @@
 """Parts of tensors that begin where the graph says: what is proved of them, and what is checked."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,7 +151,8 @@ INDICES = (
     np.s_[1, 1:, 1:2, 2:-1], np.s_[1:, :, :, 3:5], np.s_[:, 0:3, 0:4, 0], np.s_[:, :, :, 0:5],
     np.s_[1, ..., 1], np.s_[0:1, 2, :, 4], np.s_[..., 1:3, 1], np.s_[:, 2:3, 1:3],
 )  # fmt: skip
-Index = tuple[object, ...] | slice | int
+Index = Any
+"""What NumPy takes as subscripts."""
 X = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
 
 

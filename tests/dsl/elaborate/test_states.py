@@ -11,7 +11,7 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.ir.graph import Leaf
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_dsl.pipeline import check, elaborate_train, load
+from meganeura_dsl.pipeline import check, elaborate_model, elaborate_train, load
 
 START = {"a": 1.0, "b": 5.0, "c": 7.0}
 STATES = "".join(f"state {name}: [1] = {value}\n" for name, value in START.items())
@@ -142,3 +142,66 @@ def test_a_proof_follows_updates() -> None:
     result = check(Source("rolling.mgn", dedent(text)), lambda _: None)
     assert result.fine
     assert result.proved == ("Rolling",)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "code"),
+    [
+        ("f32", "f32(x)", ""),
+        ("f32", "f16(x)", ""),
+        ("f16", "f32(x)", ""),
+        ("f16", "f16(x)", ""),
+        ("i32", "i32(x)", ""),
+        ("bool", "x > 0", ""),
+        ("f32", "i32(x)", "E0303"),
+        ("f16", "i32(x)", "E0303"),
+        ("i32", "f32(x)", "E0303"),
+        ("i32", "x > 0", "E0303"),
+        ("bool", "i32(x)", "E0303"),
+        ("f32", "x > 0", "E0303"),
+        ("f32", "x[0]", "E0303"),
+        ("f32", "sum(x)", "E0303"),
+        ("f32", "3", "E0203"),
+    ],
+)
+def test_a_state_keeps_its_type(dtype: str, value: str, code: str) -> None:
+    text = f"""\
+        block Net()(x: [4, 3]) -> [4, 3]:
+          state s: {dtype}[4, 3]
+          if training:
+            update s = {value}
+          return x + f32(s)
+        model net = Net()
+        """
+    result = check(Source("net.mgn", dedent(text)), lambda _: None)
+    assert [each.code for each in result.reports] == ([code] if code else [])
+    if not code:
+        graph = elaborate_model(result.program, "net", training=True).graph
+        assert str(graph.updates["s"].type) == f"{dtype}[4, 3]"
+
+
+def test_states_that_rounds_of_a_scan_update_follow_from_round_to_round() -> None:
+    text = """\
+        block Net()(x: [4, 3]) -> [4, 3]:
+          state a: [] = 1.0
+          state b: [] = 5.0
+          state c: [] = 2.0
+          update c = c + 1
+          scan t in 0..4:
+            y[t] = x[t] * a + c
+            update a = a + b
+            update b = 2 * b
+          return y + b
+        model net = Net()
+        """
+    result = check(Source("net.mgn", dedent(text)), lambda _: None)
+    assert result.reports == ()
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    feeds = {
+        "x": x,
+        **{name: np.array(of, np.float32) for name, of in zip("abc", (1, 5, 2), strict=True)},
+    }
+    found = evaluate(elaborate_model(result.program, "net", training=True).graph, feeds)
+    assert {name: float(each) for name, each in found.updates.items()} == {"a": 76, "b": 80, "c": 3}
+    wanted = x * np.array([[1], [6], [16], [36]]) + 3 + 80
+    np.testing.assert_array_equal(found.outputs["output"], wanted)

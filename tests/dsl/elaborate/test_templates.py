@@ -167,3 +167,26 @@ def test_what_a_layer_reads_is_looked_at_once(tmp_path: Path) -> None:
     )
     graph = elaborate_model(load(str(file)), "a").graph
     assert sum(isinstance(value.op, Parameter) for value in graph.values) == 2
+
+
+def test_a_value_comes_from_the_innermost_line_that_is_no_library_s(tmp_path: Path) -> None:
+    text = """\
+block Inner()(x: [n, 4]) -> [n, 4]:
+  return x |> half |> fc: linear(4)
+
+block half()(x: [n, 4]) -> [n, 4]:
+  return x / 2
+
+block Net()(x: [n, 4]) -> [n, 4]:
+  return x |> inner: Inner |> out: linear(4)
+
+model net = Net()
+"""
+    (tmp_path / "net.mgn").write_text(text)
+    graph = elaborate_model(load(str(tmp_path / "net.mgn")), "net").graph
+    places = [
+        (value.origin.span.line, value.origin.path)
+        for value in graph.values
+        if value.origin.span is not None
+    ]
+    assert list(dict.fromkeys(places)) == [(7, ""), (5, "inner"), (2, "inner.fc"), (8, "out")]
