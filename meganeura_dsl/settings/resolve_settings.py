@@ -84,7 +84,7 @@ def _of_one_length(written: RawSettings, free_dims: Sequence[str]) -> RawSetting
     """The settings where a length from the command line replaces the one of the program."""
     both = _lengths(written, free_dims)
     given = [name for name in both if written[name].span.source.name == OVERRIDE]
-    if len(both) == 2 and len(given) == 1:
+    if len(given) == 1:
         return {name: each for name, each in written.items() if name in given or name not in both}
     return written
 

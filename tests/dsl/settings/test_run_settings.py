@@ -59,6 +59,21 @@ def test_data_may_name_tensors() -> None:
 
 
 @pytest.mark.parametrize(
+    "path",
+    [
+        "z.npz", "file", "file(2", "file(1).npz", "images(old", "images(2).npz", "my file.npz",
+        "copy(x)", "other(y=2)", "a=b.npz", "1.npz", "-1", "none", "a,b.npz", "[a].npz",
+    ],
+)  # fmt: skip
+def test_data_of_the_command_line_is_a_path_unless_it_is_a_call_of_a_reader(path: str) -> None:
+    """And so is one in quotes."""
+    for written in (path, f'"{path}"'):
+        found = resolved(raw(data="digits", batch=64), f"data={written}")
+        assert (found.data, found.tensors) == (path, {})
+    assert resolved(raw(data="digits", batch=64), 'data=file("file(2")').data == "file(2"
+
+
+@pytest.mark.parametrize(
     "file",
     [
         Invocation("file", {"image": "images"}),

@@ -198,7 +198,12 @@ def test_a_whole_input_is_shared_by_both_splits_unless_each_has_its_own() -> Non
     assert own.test is not None
     np.testing.assert_array_equal(own.train.take(slice(0, 2))["x"], x)
     np.testing.assert_array_equal(own.test.take(slice(0, 2))["x"], 2 * x)
-    assert refused(GRAPH, tensors(**ids, **{"train.x": x})).code == "E0522"
+    for split in ("train.x", "test.x"):
+        assert refused(GRAPH, tensors(**ids, **{split: x})).code == "E0522"
+        shared = match(GRAPH, tensors(x=3 * x, **ids, **{split: x}))
+        for each in (shared.train, shared.test):
+            assert each is not None
+            np.testing.assert_array_equal(each.take(slice(0, 2))["x"], 3 * x)
 
 
 @pytest.mark.parametrize("shape", [(4, 2), (6, 2), (10, 2), (5, 3), (5, 2, 1), (5,), ()])

@@ -52,6 +52,9 @@ def test_each_example_is_asked_for_once_for_all_inputs(kind: type[Rows]) -> None
         (slice(3, 9, 2), [3, 5, 7]),
         (slice(1198, 5000), [1198, 1199]),
         (np.array([7, 1199, 0]), [7, 1199, 0]),
+        (np.array([0, 7, 1199]), [0, 7, 1199]),
+        (np.array([0, 1199, 7, 7]), [0, 1199, 7, 7]),
+        (np.array([0, 1199, 7]), [0, 1199, 7]),
     ):
         x, y = tensors["x"].content[rows], tensors["y"].content[rows]
         assert x.tolist() == [[number, -number] for number in numbers]
