@@ -13,7 +13,7 @@ QUESTION = 150_000
 LEARNING = 100_000
 """Steps of adding one fact to the solver state, which is then used in part."""
 LIBRARY = 100 * CHECK
-"""Steps of the proof of a standard block, whose text is not the user's."""
+"""Steps of a standard block in symbols, whose text is not the user's."""
 VALUE = 20
 """Steps of one value of a graph."""
 APPLICATION = 50

@@ -1,7 +1,6 @@
 """A block proved once, for all sizes and configurations."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 from itertools import product as every
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
@@ -16,7 +15,7 @@ from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
-from meganeura_dsl.elaborate.scope.linker import LinkedModule, Sources, library
+from meganeura_dsl.elaborate.scope.linker import LinkedModule, Sources
 from meganeura_dsl.elaborate.scope.scope import (
     MODES,
     Binding,
@@ -41,8 +40,7 @@ from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     rest_names,
 )
 from meganeura_dsl.ir.graph import Builder
-from meganeura_dsl.limits.language_limits import LIBRARY
-from meganeura_dsl.limits.work_budget import OutOfWorkError, apart
+from meganeura_dsl.limits.work_budget import OutOfWorkError
 from meganeura_dsl.symbolic.assumptions import Facts, Flag
 from meganeura_dsl.syntax import ast
 
@@ -107,10 +105,10 @@ class Prover:
     def flags_if_proved(self, module: LinkedModule, block: ast.Block) -> frozenset[str] | None:
         """Of a block that holds, its parameters without a kind that are conditions; else None.
 
-        A block of the library is proved now, if it was not before.
+        That a block of the library holds, and has no such parameter, is for the tests to prove.
         """
         if module.is_library and module.own:
-            return _library_flags(module.source.name, block.name.text)
+            return None if _is_of_several_types(block) else frozenset()
         return self.proved.get(block)
 
     def _attempt(self, module: LinkedModule, block: ast.Block, flags: set[str]) -> Problem | None:
@@ -140,15 +138,9 @@ def prove_block(module: LinkedModule, block: ast.Block) -> Problem | None:
     return Prover().prove(module, block)
 
 
-@cache
-def _library_flags(module_name: str, block_name: str) -> frozenset[str] | None:
-    (module,) = (module for module in library() if module.source.name == module_name)
-    block = module.own[block_name]
-    assert isinstance(block, ast.Block)
-    prover = Prover()
-    with apart(LIBRARY):
-        prover.prove(module, block)
-    return prover.proved.get(block)
+def _is_of_several_types(block: ast.Block) -> bool:
+    """Whether an input may be of any element type, so that no proof covers the block."""
+    return any(item.type.dtype == "any" for item in block.inputs)
 
 
 def _rest_ranks(block: ast.Block) -> Iterator[dict[str, int]]:
@@ -213,7 +205,7 @@ def _prove_case(
     facts: Facts,
     opened: frozenset[str] = frozenset(),
 ) -> ElaborationState:
-    if any(item.type.dtype == "any" for item in block.inputs):
+    if _is_of_several_types(block):
         raise UndecidableError("its inputs may have several element types")
     elaborator = Elaborator()
     state = ElaborationState(

@@ -10,11 +10,11 @@ from meganeura_dsl.diagnostics.problem import ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.body.induction import UnstableError
-from meganeura_dsl.elaborate.declarations.block_proofs import prove_block
+from meganeura_dsl.elaborate.declarations.block_proofs import Prover
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import require_countable
 from meganeura_dsl.elaborate.problems.shape_problems import ZeroDivisor
-from meganeura_dsl.elaborate.scope.linker import Linker, library
+from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, library
 from meganeura_dsl.elaborate.scope.scope import UndecidableError
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Mismatch, spread
 from meganeura_dsl.elaborate.values import Axes
@@ -34,6 +34,12 @@ def codes(text: str) -> list[tuple[str, int]]:
     return [(report.code, report.label.span.line) for report in reports if report.label]
 
 
+def block_of(module: LinkedModule, name: str) -> ast.Block:
+    block = module.own[name]
+    assert isinstance(block, ast.Block)
+    return block
+
+
 LIBRARY_BLOCKS = [
     (module, name)
     for module in library()
@@ -43,18 +49,44 @@ LIBRARY_BLOCKS = [
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), LIBRARY_BLOCKS, ids=[name for _, name in LIBRARY_BLOCKS]
+    ("owner", "name"), LIBRARY_BLOCKS, ids=[name for _, name in LIBRARY_BLOCKS]
 )
-def test_library_blocks_are_proved(module: object, name: str) -> None:
-    (owner,) = (each for each in library() if each is module)
-    block = owner.own[name]
-    assert isinstance(block, ast.Block)
-    problem = prove_block(owner, block)
+def test_library_blocks_are_proved(owner: LinkedModule, name: str) -> None:
+    block = block_of(owner, name)
+    prover = Prover()
+    problem = prover.prove(owner, block)
     if any(item.type.dtype == "any" for item in block.inputs):
         assert problem is not None
         assert problem.code == "N0001"
     else:
         assert problem is None, problem.report()
+        assert prover.proved == {block: frozenset()}
+    assert prover.flags_if_proved(owner, block) == prover.proved.get(block)
+
+
+@pytest.mark.parametrize("module", library(), ids=[each.source.name for each in library()])
+def test_a_block_of_the_library_is_proved_from_those_above_it(module: LinkedModule) -> None:
+    """As a file of its own, none of whose blocks is taken for proved before it is."""
+    proved = {
+        name
+        for owner, name in LIBRARY_BLOCKS
+        if owner is module and Prover().flags_if_proved(owner, block_of(owner, name)) is not None
+    }
+    assert {*check(module.source, lambda _: None).proved} == proved
+
+
+@pytest.mark.parametrize("file", ["net.mgn", "nn.mgn"])
+def test_a_block_with_a_standard_name_is_not_taken_for_proved(file: str) -> None:
+    text = """\
+        block linear(c)(x: [n, d]) -> [n, c]:
+          return x
+
+        block Net(c)(x: [n, d]) -> [n, c]:
+          return x |> fc: linear(c)
+        """
+    result = check(Source(file, dedent(text)), lambda _: None)
+    assert [each.code for each in result.reports] == ["E0303"]
+    assert result.proved == ()
 
 
 def test_a_choice_on_configuration_is_followed_both_ways() -> None:
