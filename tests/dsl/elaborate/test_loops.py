@@ -1,11 +1,15 @@
 """Loops in proofs: the verdict of a proof, and what becomes of the loop for numbers of rounds."""
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import Linker
+from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.pipeline import Program, elaborate_model
 
 OPEN = "left open"
@@ -312,3 +316,44 @@ def outcome(text: str, k: int, d: int) -> str:
     except ProblemError as error:
         return error.problem.code
     return ""
+
+
+VALUES = [
+    ("for i in 0..k:\n    x = x + i\n  return x", lambda k: sum(range(k))),
+    ("for i in 2..k:\n    x = x + i\n  return x", lambda k: sum(range(2, k))),
+    ("for i in 0..k:\n    if i == 1:\n      return 10 * x + 10\n    x = x + 1\n  return x",
+     lambda k: 20 if k > 1 else k),
+    ("for i in 0..k:\n    return x + i + 5\n  return x", lambda k: 5 if k else 0),
+    (("for i in 0..k:\n    for j in 0..i:\n      if j == 2:\n        return x + 100 * i + j\n"
+      "      x = x + 1\n  return x"), lambda k: 302 + 1 + 2 + 2 if k > 3 else k * (k - 1) // 2),
+    (("h = []\n  for i in 0..k:\n    h = h + [x + i]\n  for i in 0..k:\n"
+      "    x = x + h[k - 1 - i] * i\n  return x"),
+     lambda k: sum(i * (k - 1 - i) for i in range(k))),
+    ("w = [3, 1, 2, 7]\n  for i in 0..len(w[:k]):\n    x = x + w[i]\n  return x",
+     lambda k: sum([3, 1, 2, 7][:k])),
+    ("w = [3, 1, 2, 7]\n  return x + sum(w[1:k]) + w[-1] + len(w[k:])",
+     lambda k: sum([3, 1, 2, 7][1:k]) + 7 + len([3, 1, 2, 7][k:])),
+    ("m = 1\n  for i in 0..k:\n    m = 2 * m\n  return x + m", lambda k: 2**k),
+    ("m = 1.5\n  for i in 0..k:\n    m = m + 0.5\n  return x + m", lambda k: 1.5 + k / 2),
+    ("if k > 2 and 12 // (k - 2) == 6:\n    x = x + 1\n  return x", lambda k: int(k == 4)),
+    ("if k <= 2 or 12 // (k - 2) == 6:\n    x = x + 1\n  return x", lambda k: int(k in (1, 2, 4))),
+    ("if not (k == 1 or k == 3):\n    x = x + 1\n  else:\n    x = x - 1\n  return x",
+     lambda k: -1 if k in (1, 3) else 1),
+    (("if k == 1:\n    x = x + 1\n  else:\n    if k == 3:\n      return x + 30\n    x = x + 4\n"
+      "  return x + 0.5"), lambda k: {1: 1.5, 3: 30}.get(k, 4.5)),
+    ("y = x + 1 if k > 2 else x - 1 if k > 1 else x\n  return y", lambda k: (0, 0, -1, 1, 1)[k]),
+]  # fmt: skip
+"""Bodies, and what is added to an x of zeros for a number `k`."""
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+@pytest.mark.parametrize(("body", "wanted"), VALUES)
+def test_a_loop_and_a_choice_do_what_they_say(
+    body: str, wanted: Callable[[int], float], k: int
+) -> None:
+    text = f"block Net(k: size)(x: [3]) -> [3]:\n  {body}\nmodel net = Net({k})\n"
+    checked = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert {each.code for each in checked.reports} <= {"N0001", "E0207"}
+    graph = elaborate_model(checked.program, "net").graph
+    (found,) = evaluate(graph, {"x": np.zeros(3, np.float32)}).outputs.values()
+    np.testing.assert_array_equal(found, [wanted(k)] * 3)
