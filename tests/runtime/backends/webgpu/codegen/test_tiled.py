@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from meganeura_dsl.ir.graph import Array, Op
-from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, MatMul
+from meganeura_dsl.ir.graph import Array, Builder, Op
+from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, Input, MatMul
+from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.matmul import tile_sizes
 from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import CONTRACTIONS
 from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import (
@@ -43,24 +44,72 @@ def test_every_lane_fetches_whole_vec4s_and_tiles_fit_the_least_adapter(tile: Ti
     assert tile.lanes <= DeviceLimits().invocations
 
 
+def chosen(rows: int, terms: int, columns: int, target: Target) -> Tile | None:
+    """The tile of a product of matrices."""
+    build = Builder()
+    a, b = (build.add(Input(name, DType.F32, shape))
+            for name, shape in (("a", (rows, terms)), ("b", (terms, columns))))  # fmt: skip
+    op = MatMul()
+    return tile_of(CONTRACTIONS[MatMul](op, *build.add(op, a, b).operands), target)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_tiled"),
+    [
+        ((16, 16, 16), True),
+        ((15, 16, 16), False),
+        ((16, 15, 16), False),
+        ((16, 16, 15), False),
+        ((15, 1023, 900), False),
+        ((2, 1024, 16), True),
+        ((16, 1024, 2), True),
+        ((2, 1024, 15), False),
+        ((2, 1023, 16), False),
+        ((1, 1024, 900), False),
+    ],
+)
+def test_a_product_of_few_rows_and_terms_has_no_tile(
+    sizes: tuple[int, int, int], *, is_tiled: bool
+) -> None:
+    """Unless there are so many terms that they need many lanes anyway."""
+    assert (chosen(*sizes, Target(DeviceLimits(), Style.GPU)) is not None) == is_tiled
+    assert chosen(*sizes, Target(DeviceLimits(), Style.SOFTWARE_VULKAN)) is None
+
+
+@pytest.mark.parametrize(
+    ("across", "down", "terms", "is_wide"),
+    [
+        (32, 32, 257, True),
+        (32, 32, 256, False),
+        (31, 33, 257, False),
+        (16, 32, 1024, True),
+        (16, 32, 1023, False),
+        (7, 73, 1024, False),
+    ],
+)
+def test_the_widest_tile_is_for_work_enough(
+    across: int, down: int, terms: int, *, is_wide: bool
+) -> None:
+    """As many workgroups as keep a GPU busy, of which each takes its time."""
+    target = Target(DeviceLimits(), Style.GPU)
+    found = chosen(down * WIDE.rows, terms, across * WIDE.columns, target)
+    assert (found == WIDE) == is_wide
+
+
 @pytest.mark.parametrize(("terms", "is_short"), [(127, True), (128, True), (129, False)])
 def test_a_kernel_that_is_to_compile_soon_has_a_tile_where_it_takes_long(
     terms: int, *, is_short: bool
 ) -> None:
     """Of 2^21 products at most it is over before a tile is worth compiling."""
-    op = MatMul()
-    value = graph_of(op, numbers(128, terms), numbers(terms, 128))[0].outputs["y"]
     for quick, tile in ((False, SQUARE), (True, None if is_short else SQUARE)):
         target = Target(DeviceLimits(), Style.GPU, fusing=FusionConfig(quick=quick))
-        assert tile_of(CONTRACTIONS[MatMul](op, *value.operands), target) == tile
+        assert chosen(128, terms, 128, target) == tile
 
 
 @pytest.mark.parametrize("workgroup_bytes", [SMALL.bytes - 1, SMALL.bytes, SQUARE.bytes - 1])
 def test_a_tile_fits_into_the_memory_of_a_workgroup(workgroup_bytes: int) -> None:
-    op = MatMul()
-    value = graph_of(op, numbers(128, 64), numbers(64, 128))[0].outputs["y"]
     limits = DeviceLimits(workgroup_bytes=workgroup_bytes)
-    found = tile_of(CONTRACTIONS[MatMul](op, *value.operands), Target(limits, Style.GPU))
+    found = chosen(128, 64, 128, Target(limits, Style.GPU))
     if workgroup_bytes < SMALL.bytes:
         assert found is None
     elif workgroup_bytes == SMALL.bytes:
