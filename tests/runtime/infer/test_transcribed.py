@@ -10,7 +10,13 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.infer.generator import Generator
-from meganeura_runtime.infer.transcription import Speech, SpeechTask, Transcriber, _clock
+from meganeura_runtime.infer.transcription import (
+    Speech,
+    SpeechTask,
+    Transcriber,
+    _clock,
+    _without_space,
+)
 from meganeura_runtime.io.preprocess.input_transforms import Sounds
 from tests.runtime.infer.transcribed import FILE, FRAMES, MANY, ROOM, described
 
@@ -32,6 +38,20 @@ def test_sounds_are_written_down_as_they_were() -> None:
 )
 def test_a_time_is_minutes_and_hours_where_there_are_any(seconds: float, shown: str) -> None:
     assert _clock(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        ([" Hello", " world"], "Hello world"),
+        (["", "  ", " \n", "  one", "", " two"], "one two"),
+        (["one", " two"], "one two"),
+        ([" ", ""], ""),
+        ([], ""),
+    ],
+)
+def test_a_text_begins_with_its_first_word(pieces: list[str], text: str) -> None:
+    assert "".join(_without_space(iter(pieces))) == text
 
 
 def test_a_model_that_takes_something_beside_a_sound_writes_nothing_down() -> None:

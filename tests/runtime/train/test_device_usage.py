@@ -145,3 +145,15 @@ def test_of_the_time_in_which_work_ended_half_counts(looks: str, idle: float, in
         meter.look(for_inputs=bool(inputs))
     shares = 1 - idle / 8, inputs * idle / 8, (1 - inputs) * idle / 8
     assert _shares(meter.usage()) == pytest.approx(shares)
+
+
+def test_a_run_is_measured_but_for_what_lies_between_epochs(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evaluations and checkpoints are no steps; what follows them is."""
+    told: list[str] = []
+    begin, pause = UsageMeter.begin, UsageMeter.pause
+    monkeypatch.setattr(UsageMeter, "begin", lambda meter: (told.append("begin"), begin(meter)))
+    monkeypatch.setattr(UsageMeter, "pause", lambda meter: (told.append("pause"), pause(meter)))
+    workspace.start("run", "epochs=3", "optimize=false")
+    assert told == ["begin", *["pause", "begin"] * 3]

@@ -457,8 +457,10 @@ def test_paths_with_a_schedule_of_their_own_are_fed_and_recorded_apart(tmp_path:
         schedules={"*": {"kind": "constant", "warmup": 2}},
         log_every=1,
     )
-    _, folder, sessions = run(tmp_path, wanted)
+    events, folder, sessions = run(tmp_path, wanted)
     fed = [feeds["learning_rate"].tolist() for feeds in sessions.opened[0].fed]
+    told = [each.learning_rate for each in events if isinstance(each, Logged)]
+    assert told == pytest.approx([of_all for of_all, _ in fed])
     steps = [each for each in metrics(folder) if each["kind"] == "step"]
     names = ("learning_rate", 'learning_rate["*"]')
     assert fed == [pytest.approx([each[name] for name in names]) for each in steps]

@@ -221,6 +221,23 @@ def test_an_update_is_skipped_though_the_loss_is_finite(workspace: Workspace) ->
     assert load_file(folder.weights)["w"] == pytest.approx(1 - 0.1 * slope, rel=1e-5)
 
 
+def test_an_average_begins_with_the_first_weights(workspace: Workspace) -> None:
+    """And of each step it keeps as much as is said."""
+    workspace.write(LINEAR)
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
+    settings = {"ema": 0.75, "optimize": False}
+    with program.trainer(device="cpu", settings=settings) as trainer:
+        expected = np.asarray(trainer.weights["fc1.weight"], np.float64)
+        assert np.abs(expected).max() > 0.1
+        for step in range(3):
+            average = np.asarray(trainer.states["optimizer.fc1.weight.average"], np.float64)
+            np.testing.assert_allclose(average, expected, 1e-5, 1e-7)
+            trainer.step(points(4, step))
+            expected = 0.75 * expected + 0.25 * np.asarray(
+                trainer.weights["fc1.weight"], np.float64
+            )
+
+
 def test_averages_are_what_is_evaluated_and_saved(workspace: Workspace) -> None:
     workspace.write(LINEAR)
     run = workspace.start("run", "ema=0.8")

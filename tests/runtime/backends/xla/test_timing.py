@@ -1,5 +1,8 @@
 """Profiles and traces by JAX's profiler: instructions under the names of the program's ops."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from meganeura_dsl.diagnostics.source import Source, Span
@@ -8,6 +11,8 @@ from meganeura_dsl.ir.ops import Input, MatMul, Parameter, Tanh
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.timing.example_inputs import example_of
+from meganeura_runtime.backends.xla.timing import device_events
+from meganeura_runtime.backends.xla.timing.device_events import DeviceEvent
 from meganeura_runtime.backends.xla.timing.hlo_text import instructions
 from meganeura_runtime.profiling.trace import ENOUGH, STEPS, Trace
 
@@ -39,6 +44,34 @@ def test_the_text_of_a_program_says_what_an_instruction_moves_and_computes() -> 
     assert (fusion.kind, fusion.bytes, fusion.sources) == ("fusion", 24 + 6 + 8, (12, 13))
     assert (call.kind, call.bytes, call.sources) == ("custom-call", 8 + 8 + 8, ())
     assert found["tanh.1"].sources == (12,)
+
+
+@pytest.mark.parametrize(
+    ("plane", "name", "instruction", "found"),
+    [
+        ("/host:CPU", "dot.1", "dot.1", "dot.1"),
+        ("/host:CPU", "end: dot.1", "dot.1", ""),
+        ("/host:CPU", "PjitFunction", None, ""),
+        ("/device:GPU:0", "gemm_kernel", "dot.1", "dot.1"),
+        ("/device:GPU:0", "end: dot.1", "dot.1", "dot.1"),
+        ("/device:GPU:0", "MemcpyD2D", None, "MemcpyD2D"),
+        ("/device:GPU:0", "gemm_kernel", 7, "7"),
+    ],
+)
+def test_an_event_is_of_an_instruction_or_of_a_kernel_of_none(
+    plane: str, name: str, instruction: object, found: str
+) -> None:
+    """Threads of a host tell the end of an instruction too."""
+    stats = [("device_ordinal", 0), *([] if instruction is None else [("hlo_op", instruction)])]
+    event = SimpleNamespace(name=name, stats=stats)
+    assert device_events._instruction(cast("Any", event), plane) == found
+
+
+def test_what_lies_within_another_event_is_none_of_its_own() -> None:
+    spans = [(5, 6), (0, 4), (0, 2), (1, 4), (3, 5), (5, 5.5), (6, 8)]
+    given = [DeviceEvent(f"{start}-{end}", start, end) for start, end in spans]
+    found = [each.name for each in device_events._outermost(given)]
+    assert found == ["0-4", "3-5", "5-6", "6-8"]
 
 
 ROW = """\
