@@ -118,6 +118,24 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
     assert list(kept.paths()) == []
 
 
+@pytest.mark.parametrize(("less", "remaining"), [(0, 3), (1, 2), (400, 1)])
+def test_entries_may_take_all_that_they_may_take_and_no_byte_more(
+    tmp_path: Path, less: int, remaining: int
+) -> None:
+    """Of three of equal size, with a bound below that of all of them."""
+    roomy = DiskCache(tmp_path / "roomy")
+    for number in range(3):
+        roomy.store(f"k{number}", bytes(250))
+    bound = roomy.bytes() - less
+    tight = DiskCache(tmp_path / "tight", most_bytes=bound)
+    for number in range(3):
+        tight.store(f"k{number}", bytes(250))
+        os.utime(path_of(tight, f"k{number}"), (1000 + number, 1000 + number))
+    names = [f"k{number}" for number in range(3)]
+    assert sorted(path.stem for path in tight.paths()) == names[3 - remaining :]
+    assert tight.bytes() <= bound
+
+
 def test_clearing_removes_entries_alone(kept: DiskCache) -> None:
     kept.store(OTHER, b"content")
     (kept.folder / "notes.txt").write_text("mine")

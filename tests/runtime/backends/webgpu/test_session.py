@@ -1,5 +1,6 @@
 """Sessions on an adapter: tensors in many buffers, what sessions share, and what is given back."""
 
+import gc
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from meganeura_runtime.backends.base import Session, SessionError
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.webgpu import session as sessions
 from meganeura_runtime.backends.webgpu.device.device import Device, open_device
+from meganeura_runtime.backends.webgpu.device.wgpu_native import MappedBuffer
 from meganeura_runtime.backends.webgpu.plan import Plan, Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
@@ -167,3 +169,23 @@ def test_a_session_without_steps_is_not_busy(
         assert not session.is_busy
         session.step(fed(1))
         assert session.is_busy
+
+
+def test_sessions_that_were_closed_leave_no_memory_that_host_and_device_share(
+    device: Device,
+) -> None:
+    """However many buffers a session has asked for, and whatever it was in the middle of."""
+
+    def mapped() -> int:
+        gc.collect()
+        return sum(isinstance(each, MappedBuffer) for each in gc.get_objects())
+
+    before = mapped()
+    for _ in range(3):
+        with WebGpuSession(plan_graph(exchange(), device.limits), device) as session:
+            steps(session)
+            assert mapped() > before
+            session.step(fed(1)).request()
+        del session
+    device.wait(device.submit([]))
+    assert mapped() == before
