@@ -303,3 +303,57 @@ def test_a_condition_of_an_imported_block_is_one_each_time(count: int) -> None:
     source = Source("net.mgn", text)
     results = [pipeline.check(source, lambda _: Source("lib.mgn", CHOICE)) for _ in range(count)]
     assert [report.code for report in results[-1].reports] == ["E0220"]
+
+
+ASSUMED = [
+    ('k="a"', 'k == "a"', 'k="a"', "", True),
+    ('k="a"', 'k == "a"', "", "", True),
+    ('k="a"', 'k == "a"', "c", 'c="a"', True),
+    ('k="a"', 'k == "a"', 'k="b"', "", False),
+    ("k=3", "k >= 1", "c", "c", True),
+    ("k=3", "k >= 1", "c - 1", "c", False),
+    ("k=0", "k >= 0", "c - 1", "c", True),
+    ("k=0", "k >= 0", "c - 2", "c", False),
+    ("k=0", "k >= 0", "0", "", True),
+    ("k=1", "k >= 1", "0", "", False),
+    ("k=-1", "k == -1", "-1", "", True),
+    ("k=-1", "k == -1", "1", "", False),
+    ("k=-1", "k == -1", "-2", "", False),
+    ("k=-1", "k == -1", "c", "c", False),
+    ("k", "k >= 1", "c", "c", True),
+    ("k", "k >= 1", "c - 1", "c", False),
+    ("k", "k >= 1", "0", "", False),
+    ("k: size", "k >= 1", "c", "c", True),
+    ("k: size", "k >= 1", "c + 2", "c", True),
+    ("k=0.5", "0 < 1", "2", "", True),
+    ("k=0.5", "k < 2", "2", "", False),
+    ("k=true", "k or not k", "false", "", True),
+    ("k=true", "k", "false", "", False),
+    ("k=[1, 2]", "k[0] == 1", "[2, 2]", "", False),
+]
+"""A parameter, when its block keeps a shape, what a caller gives, and whether that is right."""
+
+
+@pytest.mark.parametrize(("parameter", "keeps", "given", "own", "right"), ASSUMED)
+def test_a_signature_is_taken_for_proved_where_it_was(
+    parameter: str, keeps: str, given: str, own: str, *, right: bool
+) -> None:
+    """Wherever it was not, the body is looked into: it gives twice as many channels there."""
+    result = _check(f"""\
+block Inner({parameter})(x: [n, d]) -> [n, d]:
+  return x if {keeps} else concat(x, x, axis=1)
+block Outer({own})(x: [n, d]) -> [n, d]:
+  return x |> Inner({given})
+""")
+    assert ("Outer" in result.proved) is right
+    wrong = [each.label and each.label.span.line for each in result.reports if each.code == "E0303"]
+    assert wrong == ([] if right else [2])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_what_was_proved_in_single_precision_gives_half_of_half(dtype: str) -> None:
+    result = _check(f"""\
+block Inner()(x: [n, d]) -> [n, d] = 2 * x
+block Outer()(x: {dtype}[n, d]) -> {dtype}[n, d] = x |> Inner
+""")
+    assert (result.proved, result.reports) == (("Inner", "Outer"), ())
