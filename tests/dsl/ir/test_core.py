@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from meganeura_dsl.ir.cost_model import Cost, DeviceModel, kernel_cost
 from meganeura_dsl.ir.graph import (
     Builder,
     Graph,
@@ -13,9 +14,9 @@ from meganeura_dsl.ir.graph import (
     rebuild,
 )
 from meganeura_dsl.ir.interpreter import evaluate
-from meganeura_dsl.ir.ops import Add, Constant, Input, Mul, Neg, Parameter
+from meganeura_dsl.ir.ops import Add, Constant, Input, MatMul, Mul, Neg, Parameter
 from meganeura_dsl.ir.text import format_graph
-from meganeura_dsl.ir.types import DType
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.ir.verify import verify
 
 
@@ -93,3 +94,17 @@ def test_rebuilding_may_change_values() -> None:
     verify(changed)
     x = np.array([1, 2, 3], np.float32)
     np.testing.assert_array_equal(evaluate(changed, {"x": x}).outputs["out"], -2 * x)
+
+
+def test_a_kernel_is_launched_and_then_moves_or_computes() -> None:
+    """Whichever of the two takes longer hides the other."""
+    device = DeviceModel(launch=0.5, bandwidth=4.0, throughput=8.0)
+    moving, computing = Cost(16, 8, 3), Cost(8, 48, 1)
+    assert moving.seconds(device) == 3 * 0.5 + 4
+    assert computing.seconds(device) == 0.5 + 6
+    assert moving + computing == Cost(24, 56, 4)
+    assert (moving + computing).seconds(device) == 4 * 0.5 + 7
+    left, right, found = (TensorType(DType.F32, shape) for shape in ((3, 5), (5, 7), (3, 7)))
+    assert kernel_cost(MatMul(), (left, right), found) == Cost(
+        4 * (3 * 5 + 5 * 7 + 3 * 7), 2 * 3 * 5 * 7, 1
+    )

@@ -61,6 +61,17 @@ def test_an_example_of_a_condition() -> None:
     assert facts.example(Compare("<", d, n)) is None
 
 
+def test_no_example_has_a_size_below_its_bound() -> None:
+    """What is solved for others is no less bounded: of h == 2*c - w that is w < 2*c."""
+    facts = given(Compare("==", h + w, 2 * c))
+    for name in (h, w):
+        assert facts.example(Compare(">=", name, 2 * c)) is None
+        assert facts.example(Compare("==", name, 2 * c - 1)) is not None
+    empty = facts.with_lower_bound("h", 0)
+    assert empty.example(Compare(">=", w, 2 * c)) == {"c": 1, "h": 0, "w": 2}
+    assert empty.example(Compare(">=", h, 2 * c)) is None
+
+
 def test_facts_no_sizes_were_found_for_refute_nothing() -> None:
     """That `h * h == 2 * w * w` has no solution is beyond the solver; it must not guess."""
     facts = given(Compare("==", h * h, 2 * w * w))

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 
 import pytest
 
@@ -237,7 +238,9 @@ def test_the_result_does_not_depend_on_the_process() -> None:
 
 
 def test_what_was_chosen_is_reported_with_its_line() -> None:
+    start = perf_counter()
     report = optimize(model("digits_cnn", n=2, h=8, w=8), mode="infer").report
+    elapsed = perf_counter() - start
     convolutions = [chosen for chosen in report.chosen if chosen.op == "FusedConv"]
     assert convolutions
     assert all(chosen.location.partition(":")[0].endswith(".mgn") for chosen in convolutions)
@@ -246,6 +249,8 @@ def test_what_was_chosen_is_reported_with_its_line() -> None:
     assert report.matches["convolve-once"] >= len(convolutions)
     assert report.cost_after.launches < report.cost_before.launches
     assert set(report.seconds) == {"encode", "saturate", "read", "extract", "decode"}
+    assert all(each > 0 for each in report.seconds.values())
+    assert sum(report.seconds.values()) < elapsed
 
 
 @pytest.mark.parametrize("name", ["resnet18", "repvgg_b1g4", "vit_tiny_patch16_224"])
