@@ -280,6 +280,21 @@ def test_a_size_that_is_left_open_bounds_what_it_is_given() -> None:
     assert (bound.count, bound.shown) == (6, "2*v = 6")
 
 
+def test_of_indices_that_are_computed_a_slice_is_looked_at_alone() -> None:
+    """What a view repeats, turns or names anew is looked at where it comes from."""
+    build = Builder()
+    x = build.add(ops.Input("x", DType.F32, (4,)))
+    table = build.add(ops.Input("table", DType.F32, (9, 2)))
+    ids = build.add(ops.Cast(DType.I32), x)
+    part = build.add(ops.Slice((1,), (4,), (1,)), ids)
+    rows = build.add(ops.Gather(0), table, build.add(ops.Reshape((3, 1)), part))
+    checked = with_checks(build.graph({"rows": rows}))
+    ((output, check),) = checks_of(checked).items()
+    assert check.count == 9
+    feeds = {"table": np.zeros((9, 2), np.float32), "x": np.array([99, 5, 0, 4], np.float32)}
+    assert evaluate(checked, feeds).outputs[output] == 5
+
+
 def test_unsigned_indices_are_looked_at_as_they_are() -> None:
     build = Builder()
     words = build.add(ops.Input("words", DType.U32, (4,)))

@@ -14,8 +14,11 @@ from meganeura_dsl.ir.initializers import (
     Sinusoids,
     Uniform,
     Zeros,
+    fits,
+    holds,
     sample,
 )
+from meganeura_dsl.ir.types import DType
 
 ALL: tuple[Initializer, ...] = (
     Zeros(),
@@ -101,3 +104,38 @@ def test_sinusoids_are_whispers() -> None:
 def test_sinusoids_need_a_table_of_pairs(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="`positions`"):
         sample(Sinusoids(), 0, "positions", shape)
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((3, 4), True), ((3, 2), False), ((3, 5), False), ((4,), False), ((3, 4, 4), False)],
+)
+def test_sinusoids_fit_pairs_of_channels(shape: tuple[int, ...], *, expected: bool) -> None:
+    assert fits(Sinusoids(), shape) is expected
+    assert fits(Zeros(), shape)
+
+
+HELD: list[tuple[DType, Initializer, bool]] = [
+    *((dtype, each, True) for dtype in DType for each in (Zeros(), Ones())),
+    *((dtype, Normal(1.0), dtype.is_float) for dtype in DType),
+    *((dtype, Full(0.5), dtype.is_float) for dtype in DType),
+    (DType.BOOL, Full(0.0), True),
+    (DType.BOOL, Full(1.0), True),
+    (DType.BOOL, Full(2.0), False),
+    (DType.BOOL, Full(-1.0), False),
+    (DType.I32, Full(2.0**24), True),
+    (DType.I32, Full(-(2.0**24)), True),
+    (DType.I32, Full(2.0**24 + 2), False),
+    (DType.I32, Full(-(2.0**24) - 2), False),
+    (DType.U32, Full(2.0**24), True),
+    (DType.U32, Full(2.0**24 + 2), False),
+    (DType.U32, Full(-1.0), False),
+    (DType.F16, Full(-1e9), True),
+]
+
+
+@pytest.mark.parametrize(("dtype", "initializer", "expected"), HELD)
+def test_whole_numbers_begin_as_numbers_of_their_type(
+    dtype: DType, initializer: Initializer, *, expected: bool
+) -> None:
+    assert holds(dtype, initializer) is expected

@@ -96,6 +96,12 @@ def test_double_precision_takes_any_floats() -> None:
     assert out.dtype == np.float64
     with pytest.raises(FeedError, match="int64"):
         evaluate(affine(), {**feeds, "x": np.array([1, 2, 3])}, Precision.DOUBLE)
+    build = Builder()
+    ids = build.add(Input("ids", DType.I32, (3,)))
+    graph = build.graph({"out": build.add(Add(), ids, ids)})
+    for precision in Precision:
+        with pytest.raises(FeedError, match=r"`ids` is i32\[3\], but float64\[3\] was fed"):
+            evaluate(graph, {"ids": np.array([1.0, 2, 3])}, precision)
 
 
 def test_sizes_must_be_numbers() -> None:

@@ -47,6 +47,24 @@ def refused(graph: Graph) -> Graph:
     return replace(graph, values=(x, wider, total))
 
 
+def of_other_element_types(graph: Graph) -> Graph:
+    """Its op takes no operands of two element types."""
+    x, weight, *_ = graph.values
+    whole = replace(
+        weight, type=TensorType(DType.I32, (3,)), op=replace(weight.op, dtype=DType.I32)
+    )
+    total = replace(graph.values[2], operands=(x, whole))
+    return replace(graph, values=(x, whole, total))
+
+
+def second_result(graph: Graph) -> Graph:
+    return with_value(graph, 2, replace(graph.values[2], index=1))
+
+
+def result_before_the_first(graph: Graph) -> Graph:
+    return with_value(graph, 2, replace(graph.values[2], index=-1))
+
+
 def out_of_order(graph: Graph) -> Graph:
     x, weight, total, new, loss = graph.values
     return replace(graph, values=(x, total, weight, new, loss))
@@ -96,6 +114,9 @@ BROKEN: dict[Callable[[Graph], Graph], str] = {
     ill_typed: r"%2 = Add of layer\.0 is marked f32\[5\], but its op gives f32\[3\]",
     of_another_element_type: r"%2 = Add of layer\.0 is marked i32\[3\], but its op gives f32\[3\]",
     refused: r"%2 = Add of layer\.0 is ill typed: .*one shape",
+    of_other_element_types: r"%2 = Add of layer\.0 is ill typed: .*one element type",
+    second_result: r"%2 = Add of layer\.0 is result 1 of 1",
+    result_before_the_first: r"%2 = Add of layer\.0 is result -1 of 1",
     out_of_order: "%2 = Add of layer.0 reads %1 = Parameter, which does not come before",
     twice: "%4 = Sum comes after %4 = Sum",
     missing: r"%2 = Add of layer\.0 reads %0 = Input, which does not come before",
