@@ -51,6 +51,19 @@ def names(plan: Plan) -> list[list[str]]:
     return [dispatch.name.split(SIDE_BY_SIDE) for dispatch in plan.dispatches]
 
 
+@pytest.mark.parametrize(("buffers", "launches"), [(4, 2), (5, 1), (6, 1)])
+def test_kernels_side_by_side_are_bound_to_what_an_adapter_binds(
+    buffers: int, launches: int
+) -> None:
+    """Two products of one tensor: what they read and write is five tensors."""
+    net = Net()
+    x = net.input("x", 1, 8)
+    a, b = net.projection(x, "a", 6), net.projection(x, "b", 7)
+    graph = net.build.graph({"a": a, "b": b})
+    plan = planned(graph, replace(LARGE, storage_buffers=buffers))
+    assert len(plan.dispatches) == launches
+
+
 def check(graph: Graph, device: Device) -> None:
     generator = np.random.default_rng(0)
     feeds: dict[str, Array] = {

@@ -178,6 +178,36 @@ def test_carries_are_moved_a_few_at_a_time_and_rounds_counted_once(
     assert_right(graph, device, limits)
 
 
+HALVES = """
+block Net()(x: f16[n, s, 3], y: [n, s, 3]) -> f16[n, 3], f16[n, s, 3], [n, 3]:
+  h = x[:, 0]
+  g = y[:, 0]
+  scan t in 0..s:
+    before[:, t] = h
+    h = x[:, t]
+    g = sin(g + y[:, t])
+  return h, before, g
+
+model net = Net()
+"""
+
+
+@pytest.mark.adapter
+def test_halves_are_carried_as_they_are(device: Device) -> None:
+    """Beside words of 32 bits, and an odd number of them."""
+    graph = forward(HALVES, n=1, s=3)
+    generator = np.random.default_rng(0)
+    feeds: dict[str, Array] = {
+        "x": generator.standard_normal((1, 3, 3)).astype(np.float16),
+        "y": generator.standard_normal((1, 3, 3)).astype(np.float32),
+    }
+    with WebGpuSession(plan_graph(graph, device.limits, device.style), device) as session:
+        found = session.step(feeds)
+        for name, expected in evaluate(graph, feeds).outputs.items():
+            assert found[name].dtype == expected.dtype
+            np.testing.assert_allclose(found[name], expected, 1e-5, 1e-6)
+
+
 @pytest.mark.adapter
 def test_scans_and_their_gradients_are_right(device: Device) -> None:
     assert_right(forward(NESTED), device)
