@@ -65,6 +65,18 @@ def started(open_session: Open) -> Session:
     return session
 
 
+def test_what_shares_is_given_what_the_other_is_given_later(open_session: Open) -> None:
+    with open_session(descent()) as first, open_session(descent()) as second:
+        second.share(first)
+        for session in (first, second):
+            with pytest.raises(SessionError, match="no value was written"):
+                session.step(fed(1))
+        first.write("scale", np.ones(3, np.float32))
+        second.write("layer.w", np.array([1, 2, 3], np.float32))
+        assert [float(each.step(fed(1))["loss"]) for each in (second, first)] == [0, -1.5]
+        np.testing.assert_array_equal(second.read("layer.w"), [0, 1, 4])
+
+
 def test_steps_update_what_later_steps_read(open_session: Open) -> None:
     session = started(open_session)
     assert session.names == ("layer.w", "scale")

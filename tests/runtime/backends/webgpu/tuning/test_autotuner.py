@@ -14,7 +14,7 @@ from meganeura_dsl.ir.ops import Conv, Exp, Input, MatMul, Mul, Parameter, Sub, 
 from meganeura_dsl.ir.ops.fused.attention import Attention
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.errors import LimitError
-from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import SMALL, SPEEDS, WIDE
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import SMALL, SPEEDS, SQUARE, WIDE
 from meganeura_runtime.backends.webgpu.config.kernel_config import (
     DEFAULT_FUSION,
     FusionConfig,
@@ -52,6 +52,17 @@ def product(*shapes: tuple[int, ...], op: Op | None = None) -> Graph:
     build = Builder()
     inputs = [build.add(Input(f"x{n}", DType.F32, shape)) for n, shape in enumerate(shapes)]
     return build.graph({"y": build.add(op or MatMul(), *inputs)})
+
+
+def test_a_way_takes_its_share_of_what_the_first_takes_in_the_same_turn() -> None:
+    """Whatever the clock of the adapter was; the first is not timed anew by later rounds."""
+    first, other, late = (KernelConfig(tile=tile) for tile in (SMALL, WIDE, SQUARE))
+    race = SimpleNamespace(seconds=dict[KernelConfig, float]())
+    turns = [{first: 4.0, other: 2.0}, {first: 2.0, other: 1.0}, {first: 2.0, other: 1.2}]
+    autotuner._Race._note(cast("autotuner._Race", race), turns)
+    assert race.seconds == {first: 2.0, other: 1.0}
+    autotuner._Race._note(cast("autotuner._Race", race), [{first: 8.0, late: 2.0}])
+    assert race.seconds == {first: 2.0, other: 1.0, late: 0.5}
 
 
 @pytest.mark.parametrize("kernel_seconds", [0.001, autotuner.LONG_TURN])
