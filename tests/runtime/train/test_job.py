@@ -1,0 +1,75 @@
+"""How many steps a run has, and on how many examples each is, by force."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.pipeline import Program
+from meganeura_dsl.transforms.step_part import StepPart
+from meganeura_runtime.train.job import Job, prepare
+from meganeura_runtime.train.job_data import Given
+from meganeura_runtime.train.session_inputs import leaves
+
+PROGRAM = """\
+train fit(x: [batch, 2]):
+  minimize mean(x |> fc: linear(1))
+  run:
+    batch     = 4
+    optimize  = false
+    optimizer = sgd(lr=0.1)
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    file = tmp_path_factory.mktemp("job") / "fit.mgn"
+    file.write_text(PROGRAM)
+    return pipeline.load(str(file))
+
+
+def job(program: Program, examples: int, *overrides: str) -> Job:
+    data = Given(train={"x": np.zeros((examples, 2), np.float32)})
+    return prepare(program, "fit", Path(), overrides, data=data)
+
+
+LENGTHS = (("epochs=1",), ("epochs=3",), ("steps=7",), ("epochs=2", "steps_per_epoch=5"),
+           ("steps=9", "steps_per_epoch=2"))  # fmt: skip
+
+
+@pytest.mark.parametrize("drop_last", [True, False])
+@pytest.mark.parametrize("examples", [4, 6, 8, 11])
+def test_steps_and_their_examples_follow_from_the_data_and_the_length(
+    program: Program, examples: int, *, drop_last: bool
+) -> None:
+    """Batches of four; a pass over the data and an epoch may end at different steps."""
+    sizes = examples // 4 * [4] + ([] if drop_last or examples % 4 == 0 else [examples % 4])
+    for length in LENGTHS:
+        found = job(program, examples, f"drop_last={str(drop_last).lower()}", *length)
+        given = dict(each.split("=") for each in length)
+        per_epoch = int(given.get("steps_per_epoch", len(sizes)))
+        steps = int(given.get("steps", int(given.get("epochs", 1)) * per_epoch))
+        assert (found.steps_per_pass, found.steps_per_epoch) == (len(sizes), per_epoch)
+        assert (found.steps, found.length.steps) == (steps, steps)
+        assert found.length.steps_per_epoch == per_epoch
+        assert (found.epochs - 1) * per_epoch < steps <= found.epochs * per_epoch
+        assert found.left_out == examples - sum(sizes)
+        taken = [sizes[step % len(sizes)] for step in range(steps + 1)]
+        assert [found.examples_of(step) for step in range(steps + 1)] == taken
+        for step in range(steps):
+            is_last = (step + 1) % per_epoch == 0 or taken[step] != taken[step + 1]
+            assert found.is_last_of_its_size(step) == is_last
+        assert [each.examples for each in found.others] == sizes[examples // 4 :]
+
+
+def test_a_step_is_of_its_size_and_of_its_part(program: Program) -> None:
+    """Ten examples are batches of 4, 4 and 2, of which each second one moves the parameters."""
+    found = job(program, 10, "drop_last=false", "accumulate=2", "epochs=2")
+    others = {(each.examples, each.part) for each in found.others}
+    assert others == {(2, StepPart.WHOLE), (2, StepPart.SUM), (4, StepPart.SUM)}
+    for step, examples in enumerate((4, 4, 2, 4, 4, 2)):
+        graph = found.step_at(step)
+        moves = "fc.weight" in graph.updates
+        (fed,) = (each.shape for each in leaves(graph) if each.name == "x")
+        assert (fed, moves) == ((examples, 2), step % 2 == 1)
