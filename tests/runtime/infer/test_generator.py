@@ -99,6 +99,13 @@ def test_every_device_draws_the_same_tokens(device: str) -> None:
     assert greedy != drawn
 
 
+def test_in_bf16_a_model_writes_what_it_does_in_f32(model: Model) -> None:
+    with model.generator(64, device="xla:cpu", precision="bf16") as generator:
+        found = written(generator, 4)
+    with model.generator(64, device="xla:cpu") as generator:
+        assert found == written(generator, 4)
+
+
 def test_prompts_of_any_length_are_read_in_few_sizes_of_steps() -> None:
     assert CHUNKS == (512, 64, 8, 1)
     assert [*chunks(1102)] == [512, 512, 64, 8, *[1] * 6]

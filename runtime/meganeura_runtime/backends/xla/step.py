@@ -95,8 +95,11 @@ def step_function(
             for name, value in graph.outputs.items()
         }
         updates = {
-            name: jnp.copy(trace.found[value.id]) if name in copied else trace.found[value.id]
+            name: jnp.copy(new) if name in copied else new
             for name, value in graph.updates.items()
+            for new in (
+                lax.convert_element_type(trace.found[value.id], jax_type(value.type.dtype)),
+            )
         }
         narrow = {
             copy_of(name): lax.convert_element_type(new, BFLOAT16)

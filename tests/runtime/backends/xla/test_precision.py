@@ -288,6 +288,25 @@ CONTRACTIONS = {
 """One of each kind and rank."""
 
 
+def test_a_state_that_a_product_reads_is_float32_behind_each_step() -> None:
+    """As caches of keys and values are, of which the new ones are what a product reads."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (4, 8)))
+    cache = build.add(Parameter("cache", DType.F32, (4, 8), "state"))
+    new = build.add(Add(), cache, build.add(Tanh(), x))
+    y = build.add(MatMul(transpose_right=True), new, x)
+    graph = build.graph({"y": y}, {"cache": new})
+    assert new.id in narrow(graph)
+    fed = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)
+    with choose_device("xla:cpu", precision=BF16).open(graph) as session:
+        session.load({"cache": np.zeros((4, 8), np.float32)})
+        for _ in range(3):
+            session.step({"x": fed})
+        kept = session.read("cache")
+    assert kept.dtype == np.float32
+    np.testing.assert_allclose(kept, 3 * np.tanh(fed), 0, 0.03)
+
+
 def test_contractions_are_within_the_rounding_of_their_operands() -> None:
     build = Builder()
     feeds: dict[str, Array] = {}
