@@ -228,11 +228,26 @@ CASES: tuple[Optimizer, ...] = (
 )
 
 
+DECAYING: tuple[Optimizer, ...] = (
+    Sgd(0.25, weight_decay=0.5, decay="matrices"),
+    Adam(0.25, eps=0.125, weight_decay=0.5, decay="matrices"),
+    AdamW(0.25, eps=0.125, weight_decay=0.5, decay="matrices"),
+    RmsProp(0.25, eps=0.125, weight_decay=0.5, centered=True, decay="matrices"),
+    Adagrad(0.25, eps=0.125, weight_decay=0.5, decay="matrices"),
+    Lion(0.25, weight_decay=0.5, decay="matrices"),
+    Lamb(0.25, eps=0.125, weight_decay=0.5, decay="matrices"),
+    Adafactor(0.25, weight_decay=0.5, decay="matrices"),
+)
+"""Those whose decay may leave vectors alone."""
+
+
 def test_every_optimizer_is_tried() -> None:
     assert {type(each) for each in CASES} == set(OPTIMIZERS.values())
+    can_leave = {each for each in OPTIMIZERS.values() if hasattr(each(), "decay")}
+    assert {type(each) for each in DECAYING} == can_leave
 
 
-@pytest.mark.parametrize("optimizer", CASES, ids=str)
+@pytest.mark.parametrize("optimizer", [*CASES, *DECAYING], ids=str)
 def test_steps_are_those_of_the_formula(optimizer: Optimizer) -> None:
     names = MATRICES if isinstance(optimizer, Muon) else tuple(SHAPES)
     expected, gradients = numbers(names)
