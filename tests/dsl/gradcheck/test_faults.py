@@ -94,6 +94,13 @@ def test_a_gradient_that_is_nan_on_a_kink_is_found() -> None:
     assert isinstance(check_gradients(root, SearchBudget(examples=20)), Passed)
 
 
+def test_what_is_finite_on_its_kinks_is_fine() -> None:
+    verdict = check_gradients(
+        subject("block f()(x: [n]) -> [n] = relu(x) + abs(x)\n"), SearchBudget(8, kinks=True)
+    )
+    assert verdict == Passed("f", 8, 0, 0.0)
+
+
 def test_positive_numbers_are_tried_where_others_have_no_result() -> None:
     verdict = check_gradients(
         subject("block f()(x: [n]) -> [n] = log(x)\n"), SearchBudget(examples=10)
@@ -133,6 +140,10 @@ def test_what_norms_of_equal_numbers_magnify_is_no_fault() -> None:
     ("text", "reason"),
     [
         ("block f()(x: i32[n]) -> i32[n] = x + x\n", "none of its results is a float"),
+        (
+            "block f()(x: [n, 1]) -> [n, 1] = x |> norm: layer_norm\n",
+            "not checked: this variance is over one element",
+        ),
         ("block f()(x: i32[n]) -> [n] = f32(x)\n", "it reads no float that could be moved"),
         ("block f()(x: [n]) -> [n] = log(-x * x)\n", "its result is not finite for the numbers"),
         (
