@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -14,8 +15,10 @@ from meganeura_runtime.backends.base import Computed, Outputs, Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.anomaly import Anomaly, Suspect, find_anomaly
+from meganeura_runtime.train.events import NotFinite, Stepped
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job
+from tests.runtime.runs import FAILING, Workspace
 
 SOUND = {"w": [1.0, 2.0], "m": [0.5, 0.5], "x": [1.0, 3.0]}
 """A parameter, a moment and an input."""
@@ -210,3 +213,14 @@ def test_of_the_steps_that_are_made_again_the_first_bad_one_from_the_last_good_i
         )
     assert (None if anomaly is None else anomaly.step) == (None if found is None else found + 1)
     assert steps.fed == [*range(first, last if found is None else found + 1)]
+
+
+def test_losses_that_are_ignored_are_told_all_the_same(tmp_path: Path) -> None:
+    """The loss of a step and all after it are no numbers, and the run goes on to its end."""
+    workspace = Workspace(tmp_path)
+    workspace.write(FAILING)
+    workspace.start("run", "not_finite=ignore", "optimize=false")
+    told = [event for event in workspace.events if isinstance(event, NotFinite)]
+    made = sum(isinstance(event, Stepped) for event in workspace.events)
+    assert [each.step for each in told] == [*range(told[0].step, made + 1)]
+    assert not any(each.is_skipped or np.isfinite(each.loss) for each in told)
