@@ -123,6 +123,19 @@ block Frozen(d)(x: [n, c]) -> [n, d]:
 """
 
 REFUSED = {
+    "a parameter in the place of one that a layer has": """\
+        block Net()(x: [n, 4]) -> [n, 4]:
+          param b.bias: [4] = ones
+          y = x |> a: linear(4)
+          return y |> b: linear(4)
+        model net = Net()
+        """,
+    "a layer in the place of another, which has more": """\
+        block Net()(x: [n, 4]) -> [n, 4]:
+          y = x |> a: linear(4) |> b: linear(4, bias=false)
+          return y |> c: linear(4) |> b: linear(4)
+        model net = Net()
+        """,
     "the path of a weight twice": """\
         block Net()(x: [n, 4]) -> [n, 4]:
           y = x |> a: Twice(4)
