@@ -193,6 +193,14 @@ def test_a_reproducer_is_written_in_the_language() -> None:
     )
 
 
+@pytest.mark.parametrize(("training", "mode"), [(True, "training"), (False, "evaluating")])
+def test_a_reproducer_says_in_which_mode(mode: str, *, training: bool) -> None:
+    x = ("x", TensorType(DType.F32, (2, 3)))
+    case = Case(block("nn", "relu"), {}, {}, (x,), training=training, seed=7)
+    words = describe(Failed("relu", case, NotFinite("x", None)))
+    assert f"given x: f32[2, 3]; {mode}; seed 7" in words
+
+
 def test_a_block_that_needs_a_list_no_model_gives_is_skipped() -> None:
     text = "block F(widths)(x: [n]) -> [n]:\n  for i in 0..2:\n    x = x * widths[i]\n  return x\n"
     verdict = check_gradients(subject(text), SearchBudget(5))

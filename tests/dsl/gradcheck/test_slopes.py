@@ -15,7 +15,7 @@ from meganeura_dsl.gradcheck.probe import DECISION, LOSS, MAGNITUDE, Point, prob
 from meganeura_dsl.gradcheck.random_inputs import RandomInputs
 from meganeura_dsl.gradcheck.verdicts import Passed
 from meganeura_dsl.ir.graph import Array, Builder, Graph
-from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.ir.interpreter import Precision, evaluate
 from meganeura_dsl.ir.ops import Add, Input, Maximum, Sub
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType
@@ -116,6 +116,16 @@ def test_a_gradient_that_rounding_changes_is_as_far_off_as_that() -> None:
     assert not found.agrees
 
 
+def test_the_rounding_of_a_large_result_is_allowed_for() -> None:
+    """Divided by the step; a slope that it drowns decides nothing, right or wrong."""
+    found = only(Curve(lambda x: x + 1e4))
+    assert found is not None
+    assert found.allowed == pytest.approx(TOLERANCE + ROUNDING * 1e4 / 1e-4, rel=0.05)
+    assert only(Curve(lambda x: x + 1e7)) is None
+    for slope in (1e-9, 2e-9):
+        assert only(Curve(lambda x, slope=slope: slope * x, reverse=(1e-9,))) is None
+
+
 def shifted() -> Graph:
     """`max((x + 1e8) - 1e8 - 1/2, 0)`, which is on another side of 0 in single precision."""
     build = Builder()
@@ -138,6 +148,26 @@ def test_where_single_precision_falls_elsewhere_a_device_may(
         lambda graph, fed: {n: a + 1e3 for n, a in evaluate(graph, fed).outputs.items()},
     )
     assert (fault is not None) is is_compared
+
+
+@pytest.mark.parametrize(("times", "is_wrong"), [(1, False), (10, False), (-10, False), (30, True)])
+def test_a_device_may_round_some_times_as_much_as_the_reference(
+    times: int, *, is_wrong: bool
+) -> None:
+    """At 60 the sum is off by 4 in single precision, and on the same side of 0."""
+    probed = probe(shifted())
+    feeds = RandomInputs(0).feeds(probed.graph) | {"x": np.full(2, 60.0)}
+
+    def run(graph: Graph, fed: Mapping[str, Array]) -> Mapping[str, Array]:
+        wide = {name: np.asarray(each, np.float64) for name, each in fed.items()}
+        exact = evaluate(graph, wide, Precision.DOUBLE).outputs
+        rounded = evaluate(graph, fed).outputs
+        return {name: exact[name] + times * (rounded[name] - exact[name]) for name in exact}
+
+    fault = compare(probed, feeds, run)
+    assert (fault is not None) is is_wrong
+    if fault is not None:
+        assert (fault.name, fault.difference > fault.allowed > 0) == ("loss", True)
 
 
 @pytest.mark.parametrize("most", [1, 1000])
