@@ -1,5 +1,6 @@
 """Sessions: the same words and the same numbers on the CPU and on an adapter."""
 
+import gc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -321,6 +322,31 @@ def test_the_memory_of_outputs_that_nobody_reads_is_given_back(device: Device) -
             held = session.step(fed(number))
         assert held["loss"].shape == ()
         del held
+    assert device.allocated == before
+
+
+@pytest.mark.adapter
+def test_the_memory_of_outputs_that_were_read_is_used_again(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    incoming = Device.incoming
+
+    def counted(self: Device, size: int) -> MappedBuffer:
+        made.append(size)
+        return incoming(self, size)
+
+    monkeypatch.setattr(Device, "incoming", counted)
+    before = device.allocated
+    with WebGpuSession(plan_graph(descent(), device.limits), device) as session:
+        session.load({"layer.w": np.ones(3, np.float32), "scale": np.ones(3, np.float32)})
+        for _ in range(12):
+            outputs = session.step(fed(0))
+            outputs.request()
+            assert outputs["loss"].shape == ()
+            del outputs
+            gc.collect()
+    assert len(made) <= 2
     assert device.allocated == before
 
 

@@ -276,6 +276,21 @@ def test_steps_that_were_gathered_before_have_the_new_rate(monkeypatch: pytest.M
     ahead.close()
 
 
+@pytest.mark.parametrize(("end", "asked"), [(1, [0]), (2, [0, 1]), (3, [0, 1, 2])])
+def test_no_step_beyond_the_last_is_gathered(
+    monkeypatch: pytest.MonkeyPatch, end: int, asked: list[int]
+) -> None:
+    stage, found = Stage(), list[int]()
+    feeds = stage.feeds
+    monkeypatch.setattr(stage, "is_slow", True)
+    monkeypatch.setattr(stage, "feeds", lambda step: (found.append(step), feeds(step))[1])
+    ahead = Prefetcher(cast("Any", stage), cast("Any", stage), end)
+    for step in range(end):
+        ahead.take(step, lambda: None)
+    ahead.close()
+    assert sorted(found) == asked
+
+
 def test_a_rate_is_that_from_which_step_on_it_was_reduced(workspace: Workspace) -> None:
     """Steps are fed again where something is looked for, with the rates they had."""
     feeder = Feeder(workspace.job("schedule=plateau()", "optimize=false"))

@@ -111,3 +111,16 @@ def test_an_evaluation_stands_behind_the_steps_before_it(log: StepLog, told: lis
         "evaluated 2 0.5 {'accuracy': 0.75} True 0.125",
         "page",
     ]
+
+
+def test_rates_of_paths_are_recorded_beside_the_one_that_is_told(
+    log: StepLog, told: list[str]
+) -> None:
+    more = {"schedules": {"fc.*": None}, "all_schedules": [None, None]}
+    log._settings = cast("Any", SimpleNamespace(**{**vars(log._settings), **more}))
+    log.stepped(1, 4, (0.25, 0.5), cast("Any", _Outputs(loss=1.0)), 0)
+    rates = {"learning_rate": 0.25, 'learning_rate["fc.*"]': 0.5}
+    place = {"step": 1, "epoch": 0, "loss": 1.0, **rates}
+    assert told == [
+        f"step {place}", "logged 1 1.0 {} 0.25", "page",
+    ]  # fmt: skip
