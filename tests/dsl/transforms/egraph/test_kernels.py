@@ -4,7 +4,7 @@ import pytest
 
 from meganeura_dsl.ir.cost_model import Cost
 from meganeura_dsl.ir.graph import Builder
-from meganeura_dsl.ir.ops import Add, MatMul, Mul, Neg, Sum, Transpose
+from meganeura_dsl.ir.ops import Add, MatMul, MaxPool, Mul, Neg, Sum, Transpose
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.transforms.egraph.cost.graph_cost import graph_cost
 from meganeura_dsl.transforms.egraph.optimize import optimize
@@ -48,6 +48,16 @@ def test_reductions_of_the_same_rows_are_one_kernel() -> None:
     assert graph_cost(build.graph({"a": sums[0], "b": sums[1]})).launches == 1
     other = build.add(Sum((1,)), y)
     assert graph_cost(build.graph({"a": sums[0], "b": other})).launches == 2
+
+
+def test_an_op_of_several_results_is_one_kernel_that_writes_those_that_are_read() -> None:
+    build = Builder()
+    x = data(build, "x", 1, 1, 8)
+    pooled, index = build.add_all(MaxPool((2,), (2,), (0,)), build.add(Neg(), x))
+    for results in ({"y": pooled}, {"i": index}, {"y": pooled, "i": index}):
+        cost = graph_cost(build.graph(results))
+        assert cost.launches == 1  # which negates what it reads
+        assert cost.bytes == FLOAT * (8 + 4 * len(results))
 
 
 X = FLOAT * 8 * 16
