@@ -28,6 +28,9 @@ _DEFINITION_BODY = re.compile(
     r"(?P<formula>[^\s#][^\n#]*)(?:#[^\n]*)?(?:\n(?=[^ \t]|\s*\Z)|\Z)"
 )
 
+_SEVERAL = re.compile(r"(?:^|[^\w)\]\s])\s*\([^()]*,")
+"""A bracket around several values, which is no call."""
+
 # --- lines ---------------------------------------------------------------------------------------
 
 
@@ -157,6 +160,7 @@ def returned_formula(span: Span) -> Span | None:
         found is None
         or found["formula"].startswith("return")
         or "," in _outermost(found["formula"])
+        or _SEVERAL.search(found["formula"])
     ):
         return None
     return Span(span.source, found.start(), found.start("formula"))
