@@ -12,6 +12,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.base import Session, SessionError
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.webgpu import session as sessions
+from meganeura_runtime.backends.webgpu.device import wgpu_native
 from meganeura_runtime.backends.webgpu.device.device import Device, open_device
 from meganeura_runtime.backends.webgpu.device.wgpu_native import MappedBuffer
 from meganeura_runtime.backends.webgpu.plan import Plan, Role
@@ -189,3 +190,23 @@ def test_sessions_that_were_closed_leave_no_memory_that_host_and_device_share(
         del session
     device.wait(device.submit([]))
     assert mapped() == before
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_kernels_that_are_not_ours_are_checked_on_every_device(
+    monkeypatch: pytest.MonkeyPatch, *, checked: bool
+) -> None:
+    device = open_device("wgpu", checked=False)
+    unchecked: list[str] = []
+    module = wgpu_native.unchecked_module
+    monkeypatch.setattr(
+        wgpu_native,
+        "unchecked_module",
+        lambda on, text: (unchecked.append(text), module(on, text))[1],
+    )
+    plan = plan_graph(exchange(), device.limits, device.style)
+    with WebGpuSession(plan, device, checked=checked) as session:
+        session.load(values())
+        np.testing.assert_array_equal(session.step(fed(1))["sum"], fed(1)["a"] + values()["p"])
+    assert sorted(unchecked) == ([] if checked else sorted(plan.kernels))
+    device.close()
