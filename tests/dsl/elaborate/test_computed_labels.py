@@ -1,9 +1,11 @@
 """Labels and names of parameters that are computed from numbers and texts."""
 
+import numpy as np
 import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.ir.interpreter import evaluate
 
 
 def _check(text: str) -> pipeline.CheckResult:
@@ -61,6 +63,36 @@ model net = Use()
     assert _names(text) == ["a1.seen_t0", "a1.w0", "a1.seen_t1", "a1.w1"]
     graph = pipeline.elaborate_model(_check(text).program).graph
     assert set(graph.updates) == {"a1.seen_t0", "a1.seen_t1"}
+
+
+BOUND_ANEW = {
+    "param w_l0: [] = ones": ("w_l0", "w_l{k}"),
+    "param w_l{k}: [] = ones": ("w_l0", "w_l{k}"),
+    "param w01: [] = ones": ("w01", "w{k}{k + 1}"),
+    "state w_l0: [] = ones": ("w_l0", "w_l{k}"),
+}
+
+
+@pytest.mark.parametrize("declared", BOUND_ANEW)
+def test_a_computed_name_is_what_the_name_is_bound_to(declared: str) -> None:
+    """As the name that is written out: what was declared, until it is bound anew."""
+    name, computed = BOUND_ANEW[declared]
+    text = f"""
+block Net()(x: [n]) -> [n]:
+  k = 0
+  {declared}
+  before = {computed}
+  {name} = {name} * 3
+  return x * before + 10 * x * {computed}
+
+model net = Net()
+"""
+    result = _check(text)
+    assert result.fine, [report.headline for report in result.reports]
+    graph = pipeline.elaborate_model(result.program, sizes={"n": 2}).graph
+    fed = {"x": np.array([1.0, 2.0], np.float32), name: np.float32(1)}
+    (found,) = evaluate(graph, fed).outputs.values()
+    np.testing.assert_array_equal(found, [31, 62])
 
 
 def test_a_model_under_a_computed_label() -> None:

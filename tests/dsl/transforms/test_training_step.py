@@ -416,6 +416,16 @@ def test_clipping_by_value_bounds_each_element() -> None:
     np.testing.assert_array_equal(1 - after["layer.weight"], [-2, 0.5, 2])
 
 
+@pytest.mark.parametrize("limit", [1e-8, 0.1, 1e6])
+def test_gradients_of_half_floats_are_bounded_in_single_precision(limit: float) -> None:
+    """A bound that half floats round to zero, that they round, and that they cannot hold."""
+    settings = TrainingSettings(Adam(), clip_value=limit)
+    graph = training_step(forward(DType.F16), settings)
+    x = np.array([-3, 0.5, 4], np.float16)
+    moment = evaluate(graph, feeds_for(graph, x=x)).updates["optimizer.layer.weight.exp_avg"]
+    np.testing.assert_allclose(moment, 0.1 * np.clip(x.astype(float), -limit, limit), rtol=1e-6)
+
+
 def test_the_gradient_norm_is_an_output_of_its_own() -> None:
     settings = TrainingSettings(Sgd(1.0), 0.5, clip_value=1.0, gradient_norm=True)
     graph = training_step(forward(), settings)

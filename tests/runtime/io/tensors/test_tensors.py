@@ -89,6 +89,20 @@ def test_what_is_written_is_read_by_others(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded["across"], tensors["across"])
 
 
+@pytest.mark.parametrize("name", ["größe.weight", "重み", "\U0001d6fc", 'a"b', "a\\b", "a b", "\n"])
+def test_names_and_metadata_may_be_any_text(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "some.safetensors"
+    tensors = {f"{name}{i}": np.arange(3, dtype=np.float32) + i for i in range(3)}
+    write_tensors(path, tensors, {name: f"{name}!", "who": "test"})
+    found, metadata = open_tensors(path)
+    assert metadata == {name: f"{name}!", "who": "test"}
+    others = load_file(path)
+    assert found.keys() == others.keys() == tensors.keys()
+    for each, values in tensors.items():
+        np.testing.assert_array_equal(read(found[each], DType.F32), values)
+        np.testing.assert_array_equal(others[each], values)
+
+
 def test_bf16_is_read_exactly(tmp_path: Path) -> None:
     path = tmp_path / "half.safetensors"
     bits = np.array([0x3F80, 0xC020, 0x0001, 0x7F7F], np.uint16)
