@@ -29,7 +29,11 @@ class Examples(Protocol):
 
 
 class RowFetcher:
-    """Fetches examples, all inputs of one together; each thread holds on to those it had last."""
+    """Fetches examples, all inputs of one together.
+
+    Each thread keeps the inputs of its last examples until they are asked for, each once: a data
+    set may draw its examples anew each time.
+    """
 
     def __init__(self, data: Examples, demand: Demand) -> None:
         self._data = data
@@ -43,15 +47,15 @@ class RowFetcher:
     def __len__(self) -> int:
         return len(self._data)
 
-    def rows(self, numbers: Sequence[int]) -> Mapping[str, Array]:
-        """The arrays of some examples; raises `ProblemError` for one unlike the first."""
-        key = tuple(numbers)
-        if getattr(self._own, "key", None) != key:
-            self._own.rows = self._fetched(numbers)
-            self._own.key = key
-        return cast("Mapping[str, Array]", self._own.rows)
+    def rows(self, numbers: Sequence[int], name: str) -> Array:
+        """An input of some examples; raises `ProblemError` for an example unlike the first."""
+        kept, left = getattr(self._own, "kept", ((), dict[str, Array]()))
+        if kept != tuple(numbers) or name not in left:
+            left = self._fetched(numbers)
+            self._own.kept = tuple(numbers), left
+        return left.pop(name)
 
-    def _fetched(self, numbers: Sequence[int]) -> Mapping[str, Array]:
+    def _fetched(self, numbers: Sequence[int]) -> dict[str, Array]:
         """Several at once where the data can, as Hugging Face's and PyTorch's `Subset` do."""
         several = getattr(self._data, "__getitems__", None)
         items = (
@@ -102,7 +106,7 @@ class FetchedRows(RowSource):
     def __getitem__(self, rows: Rows) -> Array:
         """Some examples; raises `ProblemError`."""
         numbers = range(*rows.indices(len(self))) if isinstance(rows, slice) else rows.tolist()
-        return np.array(self.fetcher.rows(list(numbers))[self.name])
+        return self.fetcher.rows(list(numbers), self.name)
 
 
 def row_tensors(data: Examples, demand: Demand) -> dict[str, StoredTensor]:

@@ -63,6 +63,17 @@ def test_each_example_is_asked_for_once_for_all_inputs(kind: type[Rows]) -> None
         data.asked.clear()
 
 
+def test_examples_that_are_drawn_anew_each_time_are_asked_for_each_time() -> None:
+    """As a data set that augments has them: a batch of all examples is the same numbers again."""
+    data = Rows()
+    tensors = row_tensors(data, DEMAND)
+    data.asked.clear()
+    for _ in range(3):
+        for name in ("x", "y"):
+            tensors[name].content[slice(0, 2)]
+    assert data.asked == [0, 1] * 3
+
+
 def test_what_was_fetched_is_not_changed_by_who_has_it() -> None:
     content = row_tensors(Rows(), DEMAND)["x"].content
     content[slice(0, 2)][:] = 9

@@ -1,4 +1,4 @@
-"""What a `preprocessor_config.json` may ask for, of images and of sounds alike."""
+"""What a `preprocessor_config.json` may ask for, of images and of sounds."""
 
 import json
 from collections.abc import Callable
