@@ -281,6 +281,15 @@ LOOPS = [
         "for i in 0..k:\n    if i >= 2:\n      x = x + sum(x[:, i - 2:i + 1])\n  return x",
         OPEN,
     ),
+    (
+        "[n, d]",
+        "k <= d",
+        (
+            "for i in 0..k:\n    for i in 0..k:\n      m = i\n      for i in 0..k:\n"
+            "        x = x + sum(ones([m - i + 1]))\n  return x"
+        ),
+        "E0305",
+    ),
     ("[n, d]", "", "y = sum(x)\n  for i in 1..k:\n    y = 3\n  return x * y", OPEN),
     ("[n, d]", "", "y = 3\n  for i in 1..k:\n    y = sum(x)\n  return x * y", OPEN),
     ("[n, d]", "", "y = 3\n  for i in 1..k:\n    y = sum(x)\n  return x |> fc: linear(y)", OPEN),

@@ -234,6 +234,17 @@ WORKS = {
         ),
         lambda x: x * np.einsum("nsd,nsd->ns", x, x)[..., None],
     ),
+    "three rounds inside each other whose indices have one name": (
+        (
+            "  h = zeros([n])\n  scan t in 0..s:\n    a = t\n    scan t in 0..d:\n"
+            "      b = t\n      scan t in 0..s:\n"
+            "        h = h + x[:, t, b] * f32((a + 1) * (b + 2 * t))\n"
+            "  return x + expand(h, [n] -> [n, s, d])\n"
+        ),
+        lambda x: (
+            x + 10 * (x * np.add.outer(2 * np.arange(4), np.arange(3))).sum((1, 2), keepdims=True)
+        ),
+    ),
     "two carries that change places": (
         (
             "  g = x[:, 0]\n  h = x[:, s - 1]\n  scan t in 0..s:\n    k = g\n    g = h\n"

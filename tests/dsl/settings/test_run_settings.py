@@ -7,7 +7,13 @@ import pytest
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.declarations.training_blocks import Setting
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import Invocation, Static
+from meganeura_dsl.ir.initializers import Zeros
+from meganeura_dsl.ir.ops.primitive.leaf import Kind
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.settings.parameter_groups import parameter_groups, scheduled_parameters
 from meganeura_dsl.settings.resolve_settings import resolve_settings
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings
@@ -112,6 +118,47 @@ def test_paths_may_wait_for_some_steps() -> None:
     ]:
         reports = refused(raw(data="digits", batch=64), override)
         assert [each.code for each in reports] == [code]
+
+
+NAMES: dict[str, Kind] = {
+    "a.weight": "param",
+    "a.bias": "param",
+    "a.count": "state",
+    "b.weight": "param",
+    "b.fixed": "frozen",
+    "b.bias": "param",
+}
+GLOBS = {
+    ("*", "*.bias"): {"*": ["a.weight", "b.weight"], "*.bias": ["a.bias", "b.bias"]},
+    ("*.bias", "*"): {"*.bias": [], "*": ["a.weight", "a.bias", "b.weight", "b.bias"]},
+    ("a.*", "*.bias"): {"a.*": ["a.weight"], "*.bias": ["a.bias", "b.bias"]},
+    ("*.bias", "a.*"): {"*.bias": ["b.bias"], "a.*": ["a.weight", "a.bias"]},
+    ("*", "a.*", "*.bias"): {
+        "*": ["b.weight"],
+        "a.*": ["a.weight"],
+        "*.bias": ["a.bias", "b.bias"],
+    },
+}
+
+
+@pytest.mark.parametrize("globs", GLOBS)
+def test_of_paths_that_overlap_the_last_counts(globs: tuple[str, ...]) -> None:
+    """What no path names is moved by `optimizer` alone, and states by nothing."""
+    place = Location(Span(Source("net.mgn", "net"), 0, 3))
+    parameters = [
+        ParameterInfo(name, TensorType(DType.F32, (2,)), kind, "f32", Zeros(), place)
+        for name, kind in NAMES.items()
+    ]
+    settings = resolved(raw(data="digits", batch=64)).model_copy(
+        update={"optimizers": dict.fromkeys(globs, Sgd()), "schedules": dict.fromkeys(globs)}
+    )
+    groups = parameter_groups(settings, parameters)
+    found = {group.glob: [each.name for each in group.parameters] for group in groups}
+    named = [name for names in GLOBS[globs].values() for name in names]
+    others = [name for name, kind in NAMES.items() if kind == "param" and name not in named]
+    assert found == {None: others, **GLOBS[globs]}
+    scheduled = scheduled_parameters(settings, parameters)
+    assert {glob: [each.name for each in of] for glob, of in scheduled.items()} == GLOBS[globs]
 
 
 def test_every_free_size_is_bound() -> None:

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.io.files.file_problems import CannotWrite
+from meganeura_runtime.train.report import report_writer
+from meganeura_runtime.train.report.run_description import Status
 from meganeura_runtime.train.report.run_summary import (
     Measure,
     RunSummary,
@@ -158,3 +161,24 @@ def test_runs_are_called_by_as_much_of_their_paths_as_tells_them_apart(
     (tmp_path / "x").mkdir()
     runs = [summary_of(written(tmp_path / each, {})) for each in folders]
     assert labels(runs) == tuple(expected)
+
+
+ENDS: list[tuple[BaseException, Status, str]] = [
+    (ZeroDivisionError("by whom"), Status.FAILED, "ZeroDivisionError: by whom"),
+    (ValueError("one line\nand another"), Status.FAILED, "ValueError: one line"),
+    (MemoryError(), Status.FAILED, "MemoryError: "),
+    (AssertionError(""), Status.FAILED, "AssertionError: "),
+    (SystemExit(3), Status.FAILED, "SystemExit: 3"),
+    (ProblemError(CannotWrite(Path("out"), "it is full")), Status.FAILED, "E0534"),
+    (KeyboardInterrupt(), Status.STOPPED, ""),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "said"), ENDS, ids=repr)
+def test_what_ended_a_run_is_told_in_a_line(
+    error: BaseException, status: Status, said: str
+) -> None:
+    found, line = report_writer._end(error)
+    assert found is status
+    assert said in line if isinstance(error, ProblemError) else line == said
+    assert "\n" not in line

@@ -10,6 +10,7 @@ from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.egraph import optimize as optimizer
+from meganeura_dsl.transforms.egraph import provenance
 from meganeura_dsl.transforms.egraph.optimize import select
 from meganeura_dsl.transforms.egraph.optimizer_problems import GaveUp, UnknownRule
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
@@ -67,3 +68,21 @@ def test_a_node_of_another_type_than_its_class_is_no_result(mode: Mode) -> None:
     )
     with pytest.raises(OptimizerError, match=r"which gives a .* rewrote it: `first`, `last`"):
         select(graph, wrong, mode, DEFAULT_DEVICE)
+
+
+SAID = {
+    "a chain is counted where it ends": ({3: [2], 2: [1]}, [1, 2, 3], [3]),
+    "what two places lead to is not counted again": ({3: [1, 2]}, [1, 2, 3], [1, 2]),
+    "nor where chains lead there": ({5: [3, 4], 3: [1], 4: [2]}, [1, 2, 3, 4, 5], [3, 4]),
+    "places with others between them are apart": ({3: [2], 2: [1]}, [1, 3], [1, 3]),
+    "one place that two read is one": ({3: [1], 2: [1]}, [1, 2, 3], [2, 3]),
+}
+"""What each class is computed from, of which ones a rule said something, and where it counts."""
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_rule_counts_once_for_a_chain(name: str) -> None:
+    below, said, wanted = SAID[name]
+    reported = [(rule, number) for rule in ("one", "other") for number in said]
+    found = provenance._counted(reported, below)
+    assert sorted(found) == [(rule, number) for rule in ("one", "other") for number in wanted]

@@ -1,8 +1,11 @@
 """Where the lines of a kernel stand: as far out as can be, but in the condition they depend on."""
 
+import re
+
 import pytest
 
 from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Launch
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     Affine,
     Axis,
@@ -11,6 +14,7 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
 )
 from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
 from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expressions
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Target
 
 
 @pytest.mark.parametrize(
@@ -91,3 +95,28 @@ def test_four_neighbours_are_read_at_once_only_where_they_are_aligned() -> None:
         emitter.value(make.load(0, start + variable(tap), DType.F32))
     with pytest.raises(ValueError, match="not aligned"):
         emitter.store_vec4(0, DType.F32, start + variable(tap), ["v1"] * 4)
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["alone", "together"])
+@pytest.mark.parametrize("most", [3, 4, 8])
+@pytest.mark.parametrize("groups", [1, 3, 4, 5, 7, 8, 9, 12, 16])
+def test_workgroups_of_several_rows_do_each_part_once(
+    groups: int, most: int, *, together: bool
+) -> None:
+    """Beyond what one dimension holds they are folded; those that are left over store nothing."""
+    if -(-groups // most) > most:
+        return
+    emitter = WgslEmitter()
+    launch = Launch(groups * 4, 4, Target(DeviceLimits(workgroups=most)))
+    declare = launch.declare_group if together else launch.declare
+    axis, exists = declare(emitter, "part")
+    across, rows, deep = launch.workgroups
+    assert max(across, rows) <= most
+    assert (axis.size, deep) == (groups if together else 4 * groups, 1)
+    (number,) = (line for line in emitter.lines if "group.x" in line)
+    row = re.search(r"group\.x \+ group\.y \* (\d+)u", number)
+    assert (row is None) == (rows == 1)
+    step = int(row[1]) if row else 0
+    found = [x + y * step for y in range(rows) for x in range(across)]
+    assert [each for each in found if each < groups] == list(range(groups))
+    assert exists == (None if len(found) == groups else f"number < {axis.size}u")
