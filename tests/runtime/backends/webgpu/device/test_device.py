@@ -13,6 +13,7 @@ from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
 from meganeura_runtime.backends.webgpu.device import adapters as adapter_lists
 from meganeura_runtime.backends.webgpu.device import device as devices
+from meganeura_runtime.backends.webgpu.device import wgpu_native
 from meganeura_runtime.backends.webgpu.device.adapters import DeviceInfo, list_devices, preference
 from meganeura_runtime.backends.webgpu.device.device import Device, Range, open_device
 
@@ -41,6 +42,28 @@ def test_a_gpu_is_preferred_to_software_and_vulkan_to_opengl() -> None:
     ]
     backwards = ranked[::-1]
     assert sorted(backwards, key=preference) == ranked
+
+
+def test_every_dispatch_has_its_own_bindings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipeline is set where it changes, also to one that was set before."""
+    calls: list[tuple[object, ...]] = []
+    lib = SimpleNamespace(
+        wgpuComputePassEncoderSetPipeline=lambda *given: calls.append(("pipeline", *given)),
+        wgpuComputePassEncoderSetBindGroup=lambda *given: calls.append(("bindings", *given)),
+        wgpuComputePassEncoderDispatchWorkgroups=lambda *given: calls.append(("dispatch", *given)),
+    )
+    library = SimpleNamespace(lib=lib, ffi=SimpleNamespace(NULL=None))
+    monkeypatch.setattr(wgpu_native, "_library", lambda: library)
+    order = [("add", "a"), ("add", "b"), ("add", "b"), ("sum", "b"), ("add", "a")]
+    commands = [(*each, x, 2, 3) for x, each in enumerate(order)]
+    wgpu_native.record(cast("Any", SimpleNamespace(_internal="pass")), commands)
+    expected: list[tuple[object, ...]] = []
+    for x, (pipeline, bindings) in enumerate(order):
+        if x in (0, 3, 4):
+            expected.append(("pipeline", "pass", pipeline))
+        expected.append(("bindings", "pass", 0, bindings, 0, None))
+        expected.append(("dispatch", "pass", x, 2, 3))
+    assert calls == expected
 
 
 def test_without_an_adapter_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
