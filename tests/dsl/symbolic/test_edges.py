@@ -1,6 +1,8 @@
 """Where a bound or a limit of the prover lies, to the number."""
 
 from collections.abc import Callable, Mapping
+from itertools import product
+from math import gcd
 
 import pytest
 
@@ -48,6 +50,18 @@ AT_LEAST_BOTH = And((AT_LEAST_ONCE, Compare(">=", h, k)))
 )
 def test_a_bound_is_proved(fact: Condition, goal: Condition) -> None:
     assert given(fact).decide(goal) == Proved()
+
+
+@pytest.mark.parametrize("divisor", [5, 7, 9])
+def test_a_congruence_is_solved(divisor: int) -> None:
+    """Of each multiple of a size without a factor of the divisor, and each remainder of it."""
+    factors = [factor for factor in range(2, divisor) if gcd(factor, divisor) == 1]
+    for factor, rest in product(factors, range(divisor)):
+        known = given(Compare("==", factor * h % divisor, rest))
+        (right,) = (each for each in range(divisor) if factor * each % divisor == rest)
+        for each in range(divisor):
+            verdict = known.decide(Compare("==", h % divisor, each))
+            assert verdict == Proved() if each == right else isinstance(verdict, Refuted)
 
 
 @pytest.mark.parametrize(
