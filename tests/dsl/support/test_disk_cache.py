@@ -136,6 +136,17 @@ def test_entries_may_take_all_that_they_may_take_and_no_byte_more(
     assert tight.bytes() <= bound
 
 
+def test_a_process_that_stores_little_removes_what_others_left(tmp_path: Path) -> None:
+    """It looks at all entries with the first that it stores, however small that is."""
+    tight = DiskCache(tmp_path, most_bytes=2000)
+    for number in range(9):
+        path = tmp_path / f"k{number}{SUFFIX}"
+        path.write_bytes(bytes(400))
+        os.utime(path, (1000 + number, 1000 + number))
+    tight.store("own", b"")
+    assert sorted(path.stem for path in tight.paths()) == ["k5", "k6", "k7", "k8", "own"]
+
+
 def test_clearing_removes_entries_alone(kept: DiskCache) -> None:
     kept.store(OTHER, b"content")
     (kept.folder / "notes.txt").write_text("mine")

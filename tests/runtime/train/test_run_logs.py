@@ -14,6 +14,8 @@ from tensorboardX.proto import event_pb2
 import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Logged
+from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.run_logs import LogStart, logged
 from tests.runtime.runs import Workspace
 
 Record: Any = vars(event_pb2)["Event"]
@@ -74,6 +76,16 @@ def test_steps_by_hand_are_logged_too(workspace: Workspace) -> None:
     found = scalars(out / "tensorboard")
     assert found["train/loss", 1] == pytest.approx(result.loss)
     assert found["held_out/loss", 1] == pytest.approx(measured["loss"])
+
+
+def test_of_several_processes_only_the_first_logs(workspace: Workspace, tmp_path: Path) -> None:
+    settings = workspace.job(TENSORBOARD).settings
+    for writes, logs in ((False, []), (True, ["tensorboard"])):
+        folder = tmp_path / str(writes)
+        folder.mkdir()
+        with logged(LogStart(RunFolder(folder, writes=writes), settings, 0), print) as watch:
+            assert callable(watch)
+        assert [path.name for path in folder.iterdir()] == logs
 
 
 def test_a_run_that_goes_on_voids_what_came_after_its_checkpoint(workspace: Workspace) -> None:
