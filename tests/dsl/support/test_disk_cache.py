@@ -138,10 +138,10 @@ def test_entries_may_take_all_that_they_may_take_and_no_byte_more(
 
 def test_a_process_that_stores_little_removes_what_others_left(tmp_path: Path) -> None:
     """It looks at all entries with the first that it stores, however small that is."""
-    tight = DiskCache(tmp_path, most_bytes=2000)
+    tight = DiskCache(tmp_path, most_bytes=20_000)
     for number in range(9):
         path = tmp_path / f"k{number}{SUFFIX}"
-        path.write_bytes(bytes(400))
+        path.write_bytes(bytes(4000))
         os.utime(path, (1000 + number, 1000 + number))
     tight.store("own", b"")
     assert sorted(path.stem for path in tight.paths()) == ["k5", "k6", "k7", "k8", "own"]
