@@ -334,6 +334,22 @@ def test_a_rest_of_one_axis_is_no_proof() -> None:
     assert [code for code, _ in codes(text)] == ["E0303"]
 
 
+@pytest.mark.parametrize(
+    ("configuration", "axes", "said"),
+    [
+        ("p", "n, d", []),
+        ("n", "n, d", ["E0311"]),
+        ("d", "n, d", ["E0311"]),
+        ("d", "n, 2 * d", ["E0311"]),
+    ],
+)
+def test_what_is_the_size_of_an_axis_is_no_open_real(
+    configuration: str, axes: str, said: list[str]
+) -> None:
+    text = f"block Drop({configuration})(x: [{axes}]) -> [{axes}] = x |> dropout({configuration})\n"
+    assert [code for code, _ in codes(text)] == said
+
+
 def test_a_call_meets_every_part_of_a_where() -> None:
     text = """\
         block A()(x: [n, d]) -> [n, d]

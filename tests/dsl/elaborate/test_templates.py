@@ -1,5 +1,6 @@
 """Repeating a library layer from memory gives the graph that walking through it gives."""
 
+from itertools import product
 from pathlib import Path
 from textwrap import dedent
 
@@ -47,6 +48,24 @@ def test_a_layer_without_a_mask_says_nothing_of_one_with_a_mask(
     monkeypatch.setattr(elaborator, "apply_template", lambda *arguments: arguments[-1]())
     assert format_graph(repeated) == format_graph(elaborate_model(program, "net").graph)
     assert any(isinstance(value.op, Where) for value in repeated.values)
+
+
+def test_a_layer_of_equal_tensors_says_nothing_of_one_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each way in which two or three inputs may be the same, in any order."""
+    path = tmp_path / "net.mgn"
+    twos, threes = product("xy", repeat=2), product(("x", "y"), repeat=3)
+    sums = [f"mse({a}, {b})" for a, b in twos]
+    sums += [f"sum(attention({a}, {b}, {c}))" for a, b, c in threes]
+    path.write_text(
+        "block Net()(x: [n, h, s, d], y: [n, h, s, d]) -> []:\n"
+        f"  return {' + '.join(sums + sums[::-1])}\nmodel net = Net()\n"
+    )
+    program = load(str(path))
+    repeated = elaborate_model(program, "net").graph
+    monkeypatch.setattr(elaborator, "apply_template", lambda *arguments: arguments[-1]())
+    assert format_graph(repeated) == format_graph(elaborate_model(program, "net").graph)
 
 
 def test_two_dropouts_draw_bits_of_their_own(tmp_path: Path) -> None:

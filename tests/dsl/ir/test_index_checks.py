@@ -51,6 +51,7 @@ PROVED = (
     "gather(table, cummax(iota(4), 0)) + gather(table, i32(round(f32(iota(4)))))",
     "roll(table, 0, any_[0])[:4]",
     "where(insert_axis(iota(4) - 1, 1, 3) == iota(3), table[:4], 0)",
+    "where(iota(3) == insert_axis(iota(4) - 1, 1, 3), table[:4], 0)",
     "insert_axis(sum(where(insert_axis(iota(4) - 1, 1, 3) == iota(3), table[:4], 0), 1), 1, 3)",
     "insert_axis(sum(where(table[:4] == f32(insert_axis(iota(3), 0, 4)), table[:4], 0), 1), 1, 3)",
 )
@@ -78,6 +79,7 @@ OPEN = (
     ("gather(table, id) + gather(table, id + 1)", 7),
     ("scatter_add(any_ * 1, table[:4], 4)", 4),
     ("insert_axis(sum(where(insert_axis(any_ - 1, 1, 3) == iota(3), table[:4], 0), 1), 1, 3)", 3),
+    ("insert_axis(sum(where(iota(3) == insert_axis(any_ - 1, 1, 3), table[:4], 0), 1), 1, 3)", 3),
 )
 
 

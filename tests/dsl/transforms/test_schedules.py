@@ -148,6 +148,13 @@ def scales(plateau: Plateau, values: Sequence[float]) -> list[float]:
             (1, 0.5, 0.5, 0.25),
         ),
         (Plateau(factor=0.5, patience=0), (nan, inf, 4, nan, 3), (0.5, 0.25, 0.25, 0.125, 0.125)),
+        (Plateau(factor=0.5, patience=0, threshold=0.0), (4, 4, 3), (1, 0.5, 0.5)),
+        (Plateau(factor=0.5, patience=0, threshold=0.0, mode="max"), (4, 4, 5), (1, 0.5, 0.5)),
+        (
+            Plateau(factor=0.5, patience=0, threshold=1.0, threshold_mode="abs"),
+            (4, 3, 2, 2),
+            (1, 0.5, 0.5, 0.25),
+        ),
     ],
 )
 def test_a_plateau_reduces_what_follows(
