@@ -1,13 +1,16 @@
 """What a user may say about the optimizer, and what it says when it cannot."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
-from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.graph import Builder, Graph
+from meganeura_dsl.ir.ops import Add, Input, Mul
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.egraph import optimize as optimizer
 from meganeura_dsl.transforms.egraph import provenance
@@ -86,3 +89,16 @@ def test_a_rule_counts_once_for_a_chain(name: str) -> None:
     reported = [(rule, number) for rule in ("one", "other") for number in said]
     found = provenance._counted(reported, below)
     assert sorted(found) == [(rule, number) for rule in ("one", "other") for number in wanted]
+
+
+def test_what_led_there_is_looked_for_below_each_value_of_a_class() -> None:
+    """A value and the same times one are one class, which the program computes from both."""
+    build = Builder()
+    x, y, one = (build.add(Input(name, DType.F32, (4,))) for name in ("x", "y", "one"))
+    added = build.add(Add(), x, y)
+    scaled = build.add(Mul(), added, one)
+    graph = build.graph({"out": scaled})
+    numbers = {x.id: 0, y.id: 1, one.id: 2, added.id: 3, scaled.id: 3}
+    found = SimpleNamespace(values=tuple(numbers[value.id] for value in graph.values))
+    below = provenance.Provenance(graph, cast("Any", found), cast("Any", None), {})._below()
+    assert sorted(below[3]) == [0, 1, 2, 3]
