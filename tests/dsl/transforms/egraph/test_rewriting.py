@@ -14,12 +14,17 @@ from meganeura_dsl.ir.ops import Add, Input, Mul
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.egraph import optimize as optimizer
 from meganeura_dsl.transforms.egraph import provenance
+from meganeura_dsl.transforms.egraph.encoding.egglog_engine import Progress
 from meganeura_dsl.transforms.egraph.optimize import select
 from meganeura_dsl.transforms.egraph.optimizer_problems import GaveUp, UnknownRule
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
 from meganeura_dsl.transforms.egraph.saturate.saturate_graph import saturate_graph
-from meganeura_dsl.transforms.egraph.saturate.saturation import OptimizerError
+from meganeura_dsl.transforms.egraph.saturate.saturation import (
+    STAGES,
+    OptimizerError,
+    saturate,
+)
 from tests.dsl.transforms.egraph.compare import ops_of
 from tests.narrow import NARROW
 
@@ -102,3 +107,20 @@ def test_what_led_there_is_looked_for_below_each_value_of_a_class() -> None:
     found = SimpleNamespace(values=tuple(numbers[value.id] for value in graph.values))
     below = provenance.Provenance(graph, cast("Any", found), cast("Any", None), {})._below()
     assert sorted(below[3]) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("values", "most"), [(1, 20_000), (500, 20_000), (501, 20_040), (9000, 360_000)]
+)
+@pytest.mark.parametrize("more", [0, 1])
+def test_an_e_graph_may_grow_with_its_program(values: int, most: int, more: int) -> None:
+    """Of a small program to a least bound, of a large one to forty entries for each value."""
+    rounds = iter([True, *[False] * len(STAGES)])
+    engine = SimpleNamespace(
+        run=lambda _: Progress(next(rounds), {"grows": 3}), entries=lambda: most + more
+    )
+    if more:
+        with pytest.raises(OptimizerError, match=f"{most + 1} entries, .* more than {most};"):
+            saturate(cast("Any", engine), values)
+    else:
+        assert saturate(cast("Any", engine), values).matches == {"grows": 12}
