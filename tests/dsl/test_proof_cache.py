@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,8 +31,9 @@ def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_notes_are_found_as_they_were_kept() -> None:
     assert proof_cache.known_notes(TEXTS) is None
-    proof_cache.store_notes(TEXTS, [FULL, BARE])
-    assert proof_cache.known_notes(TEXTS) == (FULL, BARE)
+    second = replace(BARE, headline="of the same code")
+    proof_cache.store_notes(TEXTS, [FULL, BARE, second, BARE])
+    assert proof_cache.known_notes(TEXTS) == (FULL, BARE, second, BARE)
     proof_cache.store_notes(TEXTS, [])
     assert proof_cache.known_notes(TEXTS) == ()
 
