@@ -45,7 +45,10 @@ BOUNDS: dict[str, tuple[Sequence[object], Sequence[object]]] = {
     "accumulate": ((1, 1000), (0, 1.5)),
     "ema": ((TINY, 0.999), (0.0, 1.0)),
     "not_finite": (("stop", "skip", "ignore"), ("raise",)),
-    "best": (('"lowest loss"', '"highest accuracy"'), ('"best loss"', '"lowest"')),
+    "best": (
+        ('"lowest loss"', '"highest accuracy"'),
+        ('"best loss"', '"lowest"', '"lowest loss accuracy"', '""'),
+    ),
     "stop_after": ((1, 100), (0,)),
     "log_every": ((0, 10**6), (-1,)),
     "log": (("[]", '["tensorboard", "wandb"]'), ('["comet"]', '"wandb"')),
