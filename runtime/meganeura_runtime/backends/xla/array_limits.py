@@ -2,20 +2,24 @@
 
 XLA and the libraries that it calls index arrays with 32 bits, some with signed ones. On an H200,
 54 kinds of ops were compared with themselves on parts of arrays of 2.2 to 4.2 x 10⁹ elements:
-cuDNN's gradient of attention alone is wrong, in rows of the gradients of q and k behind 2³¹.
+cuDNN's gradient of attention alone is wrong, in rows of the gradients of q and k behind 2³¹. What
+was not compared has that limit too.
 """
 
 from math import prod
 
-from meganeura_dsl.ir.graph import Graph, Leaf, Value
+from meganeura_dsl.ir.graph import Graph, Leaf, Op, Value
+from meganeura_dsl.ir.ops.primitive.contraction import Convolution
+from meganeura_dsl.ir.ops.primitive.gather_scatter import ScatterExtreme
+from meganeura_dsl.ir.ops.primitive.pool import MaxPoolSelect
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.xla.attention_ops import LibraryAttentionGradient
 
 MOST_ELEMENTS = 2**32 - 1
 """Of one array on one GPU."""
-MOST_OF_ATTENTION = 2**31 - 1
-"""Of one that cuDNN's gradient of attention gives or reads."""
+MOST_SIGNED = 2**31 - 1
+"""Of one that an op gives or reads which is wrong, or was not compared, beyond."""
 
 
 def require_countable(graph: Graph, devices: int) -> None:
@@ -25,9 +29,9 @@ def require_countable(graph: Graph, devices: int) -> None:
     ops that are lowered; values of one round of a loop count too.
     """
     for value in graph.values:
-        most, multiple = MOST_ELEMENTS, 1
-        if isinstance(value.op, LibraryAttentionGradient):
-            most, multiple = MOST_OF_ATTENTION, value.op.library.multiple
+        op = value.op
+        most = MOST_SIGNED if _is_signed(op) else MOST_ELEMENTS
+        multiple = op.library.multiple if isinstance(op, LibraryAttentionGradient) else 1
         for each in (value, *value.operands):
             held = _held(each, devices, multiple)
             if held > most:
@@ -36,6 +40,16 @@ def require_countable(graph: Graph, devices: int) -> None:
     for op in {value.op for value in graph.values if value.op.bodies}:
         for body in op.bodies:
             require_countable(body.graph, devices)
+
+
+def _is_signed(op: Op) -> bool:
+    match op:
+        case LibraryAttentionGradient() | MaxPoolSelect() | ScatterExtreme():
+            return True
+        case Convolution(stride=stride):
+            return any(step != 1 for step in stride)
+        case _:
+            return False
 
 
 def _held(value: Value, devices: int, multiple: int) -> int:

@@ -1,19 +1,30 @@
 """Arrays of more elements than 32 bits count are refused on GPUs, and those that are wrong."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from meganeura_dsl.ir.graph import Body, Builder, Graph
-from meganeura_dsl.ir.ops import Broadcast, Input, Mul, Parameter, ReduceMax, Scan, Sin
+from meganeura_dsl.ir.ops import (
+    Broadcast,
+    Conv,
+    Input,
+    Mul,
+    Parameter,
+    ReduceMax,
+    Scan,
+    ScatterExtreme,
+    Sin,
+)
 from meganeura_dsl.ir.ops.fused.attention import Attention
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.xla.array_limits import (
     MOST_ELEMENTS,
-    MOST_OF_ATTENTION,
+    MOST_SIGNED,
     require_countable,
 )
 from meganeura_runtime.backends.xla.attention_ops import (
@@ -62,7 +73,7 @@ def attention(examples: int, *, trained: bool, rows: int = 1024, multiple: int =
 
 
 def test_the_gradient_of_attention_by_cudnn_has_what_signed_numbers_count() -> None:
-    most = MOST_OF_ATTENTION // (12 * 1024 * 64)
+    most = MOST_SIGNED // (12 * 1024 * 64)
     require_countable(attention(most, trained=True), 1)
     with pytest.raises(LimitError, match="2,147,483,647"):
         require_countable(attention(most + 1, trained=True), 1)
@@ -71,10 +82,36 @@ def test_the_gradient_of_attention_by_cudnn_has_what_signed_numbers_count() -> N
 
 
 def test_rows_that_cudnn_gets_padded_count() -> None:
-    examples = MOST_OF_ATTENTION // (12 * 1023 * 64)
+    examples = MOST_SIGNED // (12 * 1023 * 64)
     require_countable(attention(examples, trained=True, rows=1023), 1)
     with pytest.raises(LimitError, match=f"{examples * 12 * 1024 * 64:,} on each"):
         require_countable(attention(examples, trained=True, rows=1023, multiple=2), 1)
+
+
+def convolved(stride: int, width: int) -> Graph:
+    builder = Builder()
+    x = builder.add(Input("x", DType.F32, (2, 1, 2**20, width)))
+    w = builder.add(Input("w", DType.F32, (1, 1, 1, 1)))
+    return builder.graph({"y": builder.add(Conv((1, stride), (0, 0), (1, 1), 1), x, w)})
+
+
+def scattered(width: int) -> Graph:
+    builder = Builder()
+    ids = builder.add(Input("ids", DType.I32, (2**21,)))
+    x = builder.add(Input("x", DType.F32, (2**21, width)))
+    return builder.graph({"y": builder.add(ScatterExtreme("max", 0, 4), ids, x)})
+
+
+@pytest.mark.parametrize(
+    "make", [lambda width: convolved(2, width), scattered], ids=["strided", "scattered"]
+)
+def test_what_was_not_compared_beyond_has_what_signed_numbers_count(
+    make: Callable[[int], Graph],
+) -> None:
+    require_countable(make(1023), 1)
+    with pytest.raises(LimitError, match=re.escape("2,147,483,648 on each")):
+        require_countable(make(1024), 1)
+    require_countable(convolved(1, 1024), 1)
 
 
 def repeated(rows: int, width: int) -> Graph:
