@@ -248,6 +248,28 @@ class DuplicateDeclaration(LocatedProblem, code="E0213", topic="naming"):
         return self.words(f"`{self.name}` is declared twice", "the second one", remarks=(first,))
 
 
+class DuplicateImport(LocatedProblem, code="E0232", topic="imports"):
+    """A name is imported from two files, and each of them declares it.
+
+    An import has no other name for what it takes, so one of the two declarations needs one.
+
+        from sizes import down
+        from strides import down     # E0232: which of the two is `down`?
+    """
+
+    name: str
+    first: Location
+
+    def report(self) -> Report:
+        span = self.first.span
+        return self.words(
+            f"`{self.name}` is imported from two files",
+            "the second one",
+            remarks=(Remark("the first", span.source.line(span.line), span),),
+            cure=Help("import one of them, or give one another name in its file"),
+        )
+
+
 class NoResult(LocatedProblem, code="E0214", topic="results"):
     """A block ends without `return` on some path, or returns more or fewer results than it says."""
 

@@ -10,6 +10,7 @@ from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import (
     DuplicateDeclaration,
+    DuplicateImport,
     ImportCycle,
     NotExported,
     UnknownModule,
@@ -162,10 +163,11 @@ class Linker:
         own: dict[str, Named] = {}
         module = LinkedModule(tree.source, own)
         seen: dict[str, Span] = {}
+        imports: dict[str, Span] = {}
         for declaration in tree.declarations:
             match declaration:
                 case ast.Import():
-                    self._import(module, declaration)
+                    self._import(module, declaration, imports)
                 case ast.ExpectHas() | ast.ExpectHolds() | ast.ExpectMaps():
                     module.expectations.append(declaration)
                 case ast.Train():
@@ -183,7 +185,9 @@ class Linker:
         self.sink.add(DuplicateDeclaration(Location(name.span), name.text, Location(first)))
         return False
 
-    def _import(self, module: LinkedModule, declaration: ast.Import) -> None:
+    def _import(
+        self, module: LinkedModule, declaration: ast.Import, imports: dict[str, Span]
+    ) -> None:
         try:
             source = self._load(declaration)
         except ProblemError as error:
@@ -194,8 +198,10 @@ class Linker:
                 known = nearest(name.text, source.own)
                 title = ".".join(declaration.module)
                 self.sink.add(NotExported(Location(name.span), title, name.text, known))
-            else:
-                module.imported[name.text] = source
+                continue
+            first = imports.setdefault(name.text, name.span)
+            if module.imported.setdefault(name.text, source) is not source:
+                self.sink.add(DuplicateImport(Location(name.span), name.text, Location(first)))
 
     def _load(self, declaration: ast.Import) -> LinkedModule:
         words, title = declaration.module, ".".join(declaration.module)

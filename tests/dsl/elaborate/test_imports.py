@@ -71,22 +71,59 @@ block linear(c)(x: [n, d]) -> [n, c]:
 NAMED = {
     "of the library": ("", [(4, 3), (4,)]),
     "imported": ("from wide import linear\n", [(3, 5)]),
-    "imported again": ("from wide import linear\nfrom long import linear\n", [(3, 6)]),
+    "imported again": ("from wide import linear\n" * 2, [(3, 5)]),
     "of the file": (f"from wide import linear\n{WIDER.format(3)}", [(3, 7)]),
 }
+
+
+FILES = {
+    "wide": WIDER.format(1),
+    "long": WIDER.format(2),
+    "two": "from wide import linear\nfrom long import linear\n"
+    "block Net()(x: [n, 3]) -> [n, 4] = x |> fc: linear(4)\n",
+}
+
+
+def find(words: tuple[str, ...]) -> Source | None:
+    return Source(f"{words[-1]}.mgn", FILES[words[-1]])
 
 
 @pytest.mark.parametrize("name", NAMED)
 def test_a_name_means_what_is_nearest(name: str) -> None:
     text, shapes = NAMED[name]
     text += "block Net()(x: [n, 3]) -> [n, 4] = x |> fc: linear(4)\nmodel net = Net()\n"
-    files = {"wide": WIDER.format(1), "long": WIDER.format(2)}
-
-    def find(words: tuple[str, ...]) -> Source | None:
-        return Source(f"{words[-1]}.mgn", files[words[-1]])
-
     sink = Sink()
     module = Linker(find, sink).link(Source("net.mgn", text))
     assert not sink.has_errors
     found = elaborate_model(Program(module), "net").parameters
     assert [each.type.shape for each in found] == shapes
+
+
+TWO = {
+    "one line each": ("from wide import linear\nfrom long import linear\n", 1, 2),
+    "behind others": (
+        "from wide import linear\nfrom wide import linear\nfrom long import linear",
+        1,
+        3,
+    ),
+    "and of the file": (
+        f"from long import linear\nfrom wide import linear\n{WIDER.format(3)}",
+        1,
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_a_name_of_two_files_is_refused_where_it_is_imported_again(name: str) -> None:
+    text, first, second = TWO[name]
+    (report,) = check(Source("net.mgn", text), find).reports
+    assert (report.code, report.headline) == ("E0232", "`linear` is imported from two files")
+    assert report.label is not None
+    assert (report.label.span.line, report.label.span.text) == (second, "linear")
+    assert [each.span and each.span.line for each in report.remarks] == [first]
+
+
+def test_a_name_of_two_files_is_refused_in_a_file_that_is_imported() -> None:
+    reports = check(Source("net.mgn", "from two import Net\n"), find).reports
+    assert [each.code for each in reports] == ["E0232"]
