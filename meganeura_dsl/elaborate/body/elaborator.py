@@ -37,7 +37,7 @@ from meganeura_dsl.elaborate.scope.linker import (
     configuration,
     nearest,
 )
-from meganeura_dsl.elaborate.scope.own_paths import own_parameters, own_paths
+from meganeura_dsl.elaborate.scope.own_paths import own_parameters, own_paths, sure_paths
 from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.signatures import (
     Arguments,
@@ -309,8 +309,10 @@ class Elaborator(Layers):
         if may_assume_signature(inner, block, self.evaluate):
             if not self._has_same_weights(inner, block):
                 return self.run_body(inner, block)
+            sure = sure_paths(inner.module, block) if inner.state.loops else ()
             for name in own_paths(inner.module, block):
-                inner.state.claim(inner.join(name), frame.location(span), inner.label)
+                location = frame.location(span)
+                inner.state.claim(inner.join(name), location, inner.label, is_sure=name in sure)
             return self.stand_in(inner, block, dict(inner.names))
         if summaries is not None:
             call = (None if inner.facts is not facts else key), arguments

@@ -14,7 +14,13 @@ from typing import TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.shape_problems import UnstableLoop
-from meganeura_dsl.elaborate.scope.scope import BoundBlock, DeclaredPath, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import (
+    BoundBlock,
+    DeclaredPath,
+    Frame,
+    Repeated,
+    UndecidableError,
+)
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, is_size, is_tensor
 from meganeura_dsl.ir.ops import Input
@@ -24,6 +30,8 @@ from meganeura_dsl.symbolic.assumptions import (
     Condition,
     Facts,
     Proved,
+    Refuted,
+    Unknown,
     Unproved,
     show_condition,
 )
@@ -47,6 +55,10 @@ class UnstableError(Exception):
         self.name = name
         self.before = before
         self.after = after
+
+
+class RepeatedError(ProblemError):
+    """Each round declares what the one before it did, though it leaves all names as it should."""
 
 
 _FAILURES = (UnstableError, ProblemError, UndecidableError)
@@ -99,8 +111,12 @@ def _by_induction(loop: Loop) -> Results | None:
     try:
         return _undone(loop.frame, lambda: _stable(loop))
     except _FAILURES:
-        with suppress(*_FAILURES):
+        try:
             return _undone(loop.frame, lambda: _growing(loop))
+        except RepeatedError:
+            raise
+        except _FAILURES:
+            pass
         raise
 
 
@@ -141,6 +157,7 @@ def _stable(loop: Loop) -> Results | None:
             _require_same(frame, name, value, frame.names[name])
     for chosen in inside.chosen:
         facts = facts.assume(chosen)
+    _require_once(loop, inside)
     frame.build.facts = facts.with_lower_bound(str(index), 0)
     if has_round:
         return results
@@ -181,6 +198,7 @@ def _growing(loop: Loop) -> None:
         _require_same(frame, name, before[name], frame.names[name])
     for chosen in inside.chosen:
         facts = facts.assume(chosen)
+    _require_once(loop, inside)
     frame.build.facts = facts.with_lower_bound(str(index), 0)
     frame.names = {**before, **_after(frame, before, steps, stop - start)}
     frame.names.pop(loop.variable, None)
@@ -190,10 +208,11 @@ def _growing(loop: Loop) -> None:
 
 @dataclass(frozen=True)
 class _Round:
-    """What a round at any index returned, and the choices that it made."""
+    """What a round at any index returned, the choices that it made, and what forbids a second."""
 
     results: Results | None
     chosen: tuple[Condition, ...]
+    repeated: tuple[Repeated, ...]
 
 
 def _run_round(loop: Loop, index: Dim, facts: Facts, steps: Steps | None = None) -> _Round:
@@ -207,12 +226,32 @@ def _run_round(loop: Loop, index: Dim, facts: Facts, steps: Steps | None = None)
     frame.build.facts = inside
     frame.names.update(_after(frame, frame.names, steps or {}, index - loop.start))
     frame.names[loop.variable] = index
-    frame.state.indices.add(str(index))
+    state, loops = frame.state, frame.state.loops
+    count = len(state.repeated)
+    state.indices.add(str(index))
+    state.loops = (*loops, str(index))
     try:
         results = loop.body()
     finally:
-        frame.state.indices.discard(str(index))
-    return _Round(results, frame.facts.stated[len(inside.stated) :])
+        state.indices.discard(str(index))
+        state.loops = loops
+    repeated = (each for each in state.repeated[count:] if each.index == str(index))
+    refused = () if results is not None else tuple(repeated)
+    return _Round(results, frame.facts.stated[len(inside.stated) :], refused)
+
+
+def _require_once(loop: Loop, inside: _Round) -> None:
+    """Raise `RepeatedError` for what a second round declares again, if there may be a second.
+
+    Raises `UndecidableError` where that is not known.
+    """
+    has_one = Compare("<=", loop.stop, loop.start + 1)
+    verdicts = [each.facts.decide(has_one) for each in inside.repeated]
+    for each, verdict in zip(inside.repeated, verdicts, strict=True):
+        if isinstance(verdict, Refuted):
+            raise RepeatedError(each.problem)
+    if any(isinstance(verdict, Unknown) for verdict in verdicts):
+        raise UndecidableError("whether a loop has more than one round is not known")
 
 
 def _require_same(frame: Frame, name: str, before: Evaluated, after: Evaluated) -> None:

@@ -266,6 +266,8 @@ class Layers(BlockArguments, ABC):
         frame.state.reserved.setdefault(path, len(frame.state.parameters))
         frame.state.unopened.add(path)
         frame.layers[name] = replace(value, path=path, declared=location)
+        if frame.state.loops:
+            frame.state.note_repeated(path, HasWeights(location, name, location))
         if statement.source is not None:
             other = self.path_text(statement.source, frame)
             frame.state.copies[path] = source_path(statement.source, other, frame), location
@@ -296,9 +298,10 @@ class Layers(BlockArguments, ABC):
         if layer.is_contract:
             return self._apply_contract(call, layer, given, frame, claims=is_first)
         if is_first:
-            return self.instantiate(
-                layer.module, layer.declaration, given, layer.path, call.span, frame
-            )
+            with frame.state.shared_later():
+                return self.instantiate(
+                    layer.module, layer.declaration, given, layer.path, call.span, frame
+                )
         return self._sharing(layer.module, layer.declaration, given, layer.path, call.span, frame)
 
     def _refuse_configuration(self, call: ast.Call, arguments: Arguments, frame: Frame) -> None:
@@ -373,6 +376,10 @@ class Layers(BlockArguments, ABC):
                 if before is not None:
                     return self._with_other_arguments(
                         module, declaration, arguments, path, call, frame
+                    )
+                with frame.state.shared_later():
+                    return self.instantiate(
+                        module, declaration, arguments, path, call.span, frame, may_own=owns
                     )
             results = self.instantiate(
                 module, declaration, arguments, path, call.span, frame, may_own=owns

@@ -35,6 +35,39 @@ def own_paths(module: LinkedModule, block: ast.Block) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*own_parameters(module, block), *labels]))
 
 
+def sure_paths(module: LinkedModule, block: ast.Block) -> frozenset[str]:
+    """Those of its own paths on which a block has weights whatever it is given."""
+    return _sure(module, block, ())
+
+
+def _sure(module: LinkedModule, block: ast.Block, around: tuple[ast.Block, ...]) -> frozenset[str]:
+    found: set[str] = set()
+    for statement in _always(block.body):
+        if isinstance(statement, ast.Declare):
+            found.add(statement.path.span.text)
+        for call in walk(statement):
+            if not isinstance(call, ast.Call) or call.label is None:
+                continue
+            inner = block_of(module, call)
+            if inner is None or inner[1] in (block, *around):
+                continue
+            below = _sure(*inner, (block, *around))
+            label = "".join(call.label.span.text.split())
+            found |= ({label} if below else set()) if call.label.parts else below
+    return frozenset(found)
+
+
+def _always(statements: tuple[ast.Statement, ...]) -> Iterator[ast.Statement]:
+    """The statements that are run whatever a block is given."""
+    for statement in statements:
+        nodes = list(walk(statement))
+        if isinstance(statement, ast.If | ast.For | ast.Scan):
+            if any(isinstance(node, ast.Return) for node in nodes):
+                return
+        elif not any(isinstance(node, ast.Conditional) for node in nodes):
+            yield statement
+
+
 def _declared_here(module: LinkedModule, block: ast.Block) -> Iterator[ast.Declare]:
     for _, each in _here(module, block):
         yield from _declared(each.body)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+import re
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import field, fields
 from itertools import accumulate
 from operator import itemgetter
@@ -31,6 +33,7 @@ from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, show
 
 if TYPE_CHECKING:
+    from meganeura_dsl.diagnostics.problem import Problem
     from meganeura_dsl.diagnostics.source import Span
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
     from meganeura_dsl.elaborate.scope.open_scan import OpenScan
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
     from meganeura_dsl.syntax import ast
 
 
+_WORD = re.compile(r"[A-Za-z_]\w*'*")
+"""A word of a path; the index of a loop may have marks behind it."""
 MODES = ("training", "frozen")
 """The arguments that every application takes."""
 
@@ -114,6 +119,15 @@ class ElaboratedObjective:
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """What is wrong with a second round of a loop, by its index, under what is known there."""
+
+    index: str
+    problem: Problem
+    facts: Facts
+
+
+@dataclass(frozen=True)
 class DeclaredPath:
     """What the paths through a block have in common: everything declared before it."""
 
@@ -157,6 +171,10 @@ class ElaborationState:
     """What library layers made, for those like them."""
     indices: set[str] = field(default_factory=set[str])
     """Names of loop indices that are symbolic: one proof covers every round."""
+    loops: tuple[str, ...] = ()
+    """Those of them in whose next round what is declared now would be declared again."""
+    repeated: tuple[Repeated, ...] = ()
+    """What is wrong with a second round of these."""
     whole_numbers: set[str] = field(default_factory=set[str])
     """In a proof, the names of configuration that may be any whole number."""
     inferred_flags: dict[str, Span] = field(default_factory=dict[str, "Span"])
@@ -265,14 +283,34 @@ class ElaborationState:
 
         return tuple(info for _, info in sorted(enumerate(self.parameters.values()), key=location))
 
-    def claim(self, name: str, location: Location, label: str) -> None:
-        """Reserve a path for the weights of a layer that is not looked into."""
+    def note_repeated(self, name: str, problem: Problem) -> None:
+        """Keep the problem of a second round for each loop whose index a new name does not have."""
+        facts, words = self.build.facts, _WORD.findall(name)
+        found = (Repeated(each, problem, facts) for each in self.loops if each not in words)
+        self.repeated += tuple(found)
+
+    @contextmanager
+    def shared_later(self) -> Generator[None]:
+        """Here, what is declared is what a further round would share."""
+        before, self.loops = self.loops, ()
+        try:
+            yield
+        finally:
+            self.loops = before
+
+    def claim(self, name: str, location: Location, label: str, *, is_sure: bool = False) -> None:
+        """Reserve a path for the weights of a layer that is not looked into.
+
+        `is_sure` says that it has some there whatever it is given.
+        """
         declared = self.parameters.get(name)
         first = self.claimed.setdefault(name, location) if declared is None else declared.location
         if first is location:
             first = self._unknown_around(name) or location
         if first is not location and not self.shared:
             raise ProblemError(DuplicatePath(location, name, first, label))
+        if is_sure and self.loops and not self.shared:
+            self.note_repeated(name, DuplicatePath(location, name, location, label))
 
     def claim_below(self, path: str, location: Location, label: str) -> None:
         """Reserve all paths below that of a block of which only its header is known."""
@@ -335,6 +373,9 @@ class ElaborationState:
             leaf = self.build.add(op)
         except Unproved as error:
             raise ProblemError(refusal(info.location, error, self.build.facts, ())) from error
+        if self.loops:
+            again = DuplicatePath(info.location, info.name, info.location, label)
+            self.note_repeated(info.name, again)
         self._add(info, leaf)
         return self.current(info.name)
 
