@@ -415,4 +415,4 @@ class Trainer(Closing):
 
             count = run.stop - run.start
             sizes = batch.sizes if counter is None else {**batch.sizes, counter: count}
-            yield HeldBatch(count, sizes, part)
+            yield HeldBatch(count, sizes, part, is_cut=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array, Graph, reachable
-from meganeura_dsl.ir.index_checks import leaf_bounds, with_checks
+from meganeura_dsl.ir.index_checks import Bound, all_of, leaf_bounds, with_checks
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, storage_type
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.transforms.egraph.optimizer_problems import FoldedOverflow
@@ -29,10 +29,16 @@ from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.session_proxy import SessionProxy
 
 
-def open_inference(graph: Graph, open_session: OpenSession, rewriting: RewriteOptions) -> Session:
+def open_inference(
+    graph: Graph,
+    open_session: OpenSession,
+    rewriting: RewriteOptions,
+    bounds: Mapping[str, Bound] | None = None,
+) -> Session:
     """A session of a graph whose parameters change only when they are written.
 
-    Its optimized form is cached. Raises `ProblemError` as `RewriteOptions.optimize` does, and at
+    Its optimized form is cached. `bounds` are what is known besides of inputs that are indices, as
+    the program says it. Raises `ProblemError` as `RewriteOptions.optimize` does, and at
     each step for indices that are out of range.
     """
     checked = with_checks(graph)
@@ -40,7 +46,8 @@ def open_inference(graph: Graph, open_session: OpenSession, rewriting: RewriteOp
         session = InferenceSession(checked, cached_inference(checked, rewriting), open_session)
     else:
         session = open_session(checked)
-    session = with_indices_checked(checked, session, leaf_bounds(graph))
+    known = all_of(bounds or {}, leaf_bounds(graph))
+    session = with_indices_checked(checked, session, known)
     session.begin(caches_of(graph))
     return session
 

@@ -1,15 +1,19 @@
 """Measures examples: all of them, each once, the last batch as small as it is."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.training_blocks import SHOWN
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session
 from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.io.data.batches import even_batch, runs
+from meganeura_runtime.io.data.index_problems import IndexOutside
 from meganeura_runtime.io.data.splits import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.confusion import with_confusion
@@ -30,6 +34,8 @@ class HeldBatch:
     """The sizes of the batch that are others than those of the settings."""
     take: Callable[[range], Mapping[str, Array]]
     """What to feed for some of its examples, by their numbers from 0."""
+    is_cut: bool = False
+    """Whether these are some of more examples, which may be fewer than a step has."""
 
 
 def held_batches(recipe: Recipe, split: Split) -> Iterator[HeldBatch]:
@@ -40,7 +46,7 @@ def held_batches(recipe: Recipe, split: Split) -> Iterator[HeldBatch]:
     for run in runs(split.examples, batch):
         count = run.stop - run.start
         sizes = {} if counter is None else {counter: count}
-        yield HeldBatch(count, sizes, partial(split.take_own, run))
+        yield HeldBatch(count, sizes, partial(split.take_own, run), is_cut=True)
 
 
 Sizes = tuple[tuple[str, int], ...]
@@ -79,7 +85,8 @@ class Evaluator:
                 session.load({name: persistent[name] for name in session.names})
                 written.add(key)
             data = batch.take(session.own(batch.examples))
-            outputs = session.step(feeds(graph, data, self.recipe.settings.seed, 0, 0.0))
+            with self._explained(batch):
+                outputs = session.step(feeds(graph, data, self.recipe.settings.seed, 0, 0.0))
             outputs.request()
             unread.append((batch.examples, outputs))
             examples += batch.examples
@@ -97,8 +104,23 @@ class Evaluator:
         if key not in self.opened:
             graph = with_confusion(self.recipe.evaluation(dict(key)))
             rewriting = rewriting_of(self.recipe.settings, self.recipe.device)
-            self.opened[key] = graph, open_inference(graph, self.open_session, rewriting)
+            bounds = self.recipe.bounds_at(dict(key))
+            self.opened[key] = graph, open_inference(graph, self.open_session, rewriting, bounds)
         return self.opened[key]
+
+    @contextmanager
+    def _explained(self, batch: HeldBatch) -> Generator[None]:
+        """Where a row is picked that a batch of a step has, it is said that these are smaller."""
+        try:
+            yield
+        except ProblemError as error:
+            problem, whole = error.problem, self.recipe.batch
+            if not isinstance(problem, IndexOutside) or not batch.is_cut:
+                raise
+            full = self.recipe.bounds_at({}).get(problem.name)
+            if full is None or not problem.bound.count <= problem.value < full.count:
+                raise
+            raise ProblemError(replace(problem, cut=(batch.examples, whole))) from error
 
     def _close_oldest(self) -> Sizes:
         oldest = next(iter(self.opened))

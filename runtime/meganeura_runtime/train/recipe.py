@@ -144,6 +144,8 @@ class Recipe:
     """The step or a part of it, for sizes that may be others than those of the settings.
 
     Raises `ProblemError`."""
+    bounds_at: Callable[[Mapping[str, int]], Mapping[str, Bound]]
+    """Of all inputs and parameters that are indices, for such sizes."""
     start: Comparison | None = None
     """The weights to start from, which replace initial values."""
     given: Mapping[str, Array] = field(default_factory=dict[str, Array])
@@ -287,6 +289,7 @@ def recipe_of(
         make_step=first.make_step,
         evaluation=lambda sizes: elaborated(sizes, training=False).graph,
         sized=sized,
+        bounds_at=lambda sizes: signature.bounds({**settings.sizes, **sizes}),
         start=found,
         given={} if found is None else found.read(),
         optimized=first.optimized,

@@ -9,8 +9,10 @@ from safetensors.numpy import save_file
 
 import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.terminal import render
 from meganeura_runtime.io.tensors.stored_tensor import Array
 
+DATA = "rows.safetensors"
 PROGRAM = """\
 train fit(x: [batch, 2], i: i32[batch], word: i32[batch]):
   h = gather(x, i) + (word |> words: embedding(20, 2)) |> fc: linear(3)
@@ -59,6 +61,51 @@ def test_batches_of_any_size_have_bounds_of_their_own(program: meganeura.Program
 
 
 @pytest.mark.parametrize(
+    ("examples", "row", "measured"),
+    [(20, 5, 5), (20, 7, 5), (23, 7, 7), (20, 4, 0), (24, 7, 0), (20, 8, -1), (24, 8, -1)],
+)
+def test_an_evaluation_says_that_its_batches_are_smaller(
+    program: meganeura.Program, examples: int, row: int, measured: int
+) -> None:
+    """Where a batch of a step, of eight, has the row that is picked: 20 are four batches of 5."""
+    with program.trainer(device="cpu") as trainer:
+        if not measured:
+            assert trainer.evaluate(batch(examples, row)).keys() == {"loss"}
+            return
+        with pytest.raises(ProblemError, match="E0535") as caught:
+            trainer.evaluate(batch(examples, row))
+    said = render(caught.value.problem.report())
+    assert refusal(caught).startswith(f"`i` holds {row}, and must be below batch = ")
+    is_cut = measured > 0
+    assert (f"in batches of {measured}, where a step has 8" in said) == is_cut
+    assert ("help: measure a multiple of 8 examples" in said) == is_cut
+
+
+def test_batches_that_are_given_to_an_evaluation_are_not_cut(program: meganeura.Program) -> None:
+    with program.trainer(device="cpu") as trainer:
+        assert trainer.evaluate([batch(8, 7), batch(12, 11)]).keys() == {"loss"}
+        with pytest.raises(ProblemError, match="below batch = 5") as caught:
+            trainer.evaluate([batch(5, 5)])
+    assert "help" not in render(caught.value.problem.report())
+
+
+def test_examples_held_out_of_a_run_are_cut_too(program: meganeura.Program, tmp_path: Path) -> None:
+    held_out = {f"test.{name}": array for name, array in batch(20, 6).items()}
+    save_file({**{f"train.{k}": v for k, v in batch(8).items()}, **held_out}, tmp_path / DATA)
+    with pytest.raises(ProblemError, match="E0535") as caught:
+        program.train(device="cpu", out=tmp_path / "run", settings={"epochs": 1})
+    assert "in batches of 5, where a step has 8" in render(caught.value.problem.report())
+
+
+def test_an_evaluation_keeps_to_what_the_program_states(tmp_path: Path) -> None:
+    (tmp_path / "rows.mgn").write_text(PROGRAM.replace("[batch]):", "[batch]) where word < 15:"))
+    with meganeura.load(str(tmp_path / "rows.mgn")).trainer(device="cpu") as trainer:
+        assert trainer.evaluate(batch(8, 0, 14)).keys() == {"loss"}
+        with pytest.raises(ProblemError, match="`word` holds 15, and must be below 15"):
+            trainer.evaluate(batch(8, 0, 15))
+
+
+@pytest.mark.parametrize(
     ("settings", "rows", "refused"),
     [
         ({}, {5: 7}, ""),
@@ -83,7 +130,7 @@ def test_a_last_batch_has_bounds_of_its_own(
     data = batch(10)
     for at, row in rows.items():
         data["i"][at] = row
-    save_file(data, tmp_path / "rows.safetensors")
+    save_file(data, tmp_path / DATA)
 
     def train() -> meganeura.Run:
         return program.train(device="cpu", out=tmp_path / "run", settings=settings)

@@ -32,6 +32,8 @@ class IndexOutside(Problem, code="E0535", topic="data"):
     index: tuple[int, ...]
     value: int
     bound: Bound
+    cut: tuple[int, int] | None = None
+    """Where an evaluation cuts examples into smaller batches than a step has: both sizes."""
 
     def report(self) -> Report:
         wanted = f"below {self.bound.shown}" if self.value >= 0 else "at least 0"
@@ -42,8 +44,21 @@ class IndexOutside(Problem, code="E0535", topic="data"):
             f"`{self.name}` holds {self.value}, and must be {wanted}",
             found,
             *needed,
+            *self._batches(),
             span=self.span,
+            cure=self._cure(),
         )
+
+    def _batches(self) -> tuple[Remark, ...]:
+        if self.cut is None:
+            return ()
+        return (Remark("measured", "in batches of {}, where a step has {}".format(*self.cut)),)
+
+    def _cure(self) -> Help | None:
+        if self.cut is None:
+            return None
+        by_hand = "`trainer.evaluate` takes batches one by one too"
+        return Help(f"measure a multiple of {self.cut[1]} examples; {by_hand}")
 
 
 class ComputedIndexOutside(Problem, code="E0537", topic="index range"):
