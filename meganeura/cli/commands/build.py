@@ -213,7 +213,8 @@ def _inference(stages: Stages, files: Files) -> "Artefact":
         raise typer.BadParameter(NO_WEIGHTS, param_hint="--weights")
     require_numbers(stages.graph)
     deployed = deployment(stages.elaboration, files.weights, files.excused, stages.rules)
-    return compiled_model(stages.program.model(), deployed.graph, deployed.values)
+    stated = stages.elaboration.stated_bounds({})
+    return compiled_model(stages.program.model(), deployed.graph, deployed.values, stated=stated)
 
 
 def _text(stages: Stages, emit: str, device: str | None, *, no_tuned: bool) -> str:

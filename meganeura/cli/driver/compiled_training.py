@@ -103,7 +103,8 @@ def compiled_training(job: "Job", stages: Stages) -> "Artefact":
         rates=tuple(rates),
         evaluations=_evaluations(job, stages),
     )
-    return compiled_model(job.name, job.compiled, job.initial_values(), form)
+    stated = job.bounds_at({})
+    return compiled_model(job.name, job.compiled, job.initial_values(), form, stated)
 
 
 def _evaluations(job: "Job", stages: Stages) -> "tuple[Evaluation, ...]":

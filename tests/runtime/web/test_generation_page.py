@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from playwright.sync_api import Page
+from safetensors.numpy import save_file
 
 import meganeura
 from meganeura import Model
 from tests.effort import effort
-from tests.runtime.infer.test_generator import lively
+from tests.runtime.infer.test_generator import NEXT, lively
 from tests.runtime.web.conftest import LOSE, build, opened
 from tests.runtime.web.test_tokenizer import tokenizers
 
@@ -102,3 +104,25 @@ def test_a_page_writes_what_the_command_line_writes(name: str, page: Page, tmp_p
     page.workers[0].evaluate(LOSE)
     writer.write(PROMPT)
     assert "the GPU was lost" in page.inner_text("#problem")
+
+
+@pytest.mark.parametrize(
+    ("rows", "stated", "table"),
+    [(70, "", "gather(table, ids)"), (80, ", ids < 70", "one_hot(ids, 80) @ table")],
+)
+def test_a_token_that_is_drawn_is_one_that_the_model_takes(
+    page: Page, tmp_path: Path, rows: int, stated: str, table: str
+) -> None:
+    """Each letter is followed by the next: F, the token 70, is told and not read."""
+    text = NEXT.replace("9", "256").format(rows=rows, stated=stated, table=table)
+    (tmp_path / "lm.mgn").write_text(text)
+    save_file({"table": np.eye(rows, 256, 1, np.float32)}, tmp_path / "model.safetensors")
+    file = tmp_path / "page.html"
+    build(tmp_path / "lm.mgn", "--mode", "generate", "--weights", tmp_path, "-o", file)
+    writer = Writer(opened(page, file))
+    assert writer.write("A", steps=5) == "BCDEF"
+    assert page.is_hidden("#problem")
+    for prompt, written in {"A": "BCDEF", "F": ""}.items():
+        assert writer.write(prompt, steps=6) == written
+        assert page.get_attribute("#problem", "data-code") == "E0535"
+        assert "`ids` holds 70" in page.inner_text("#problem")

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.elaborate.declarations.generation import Draw, TokenStep
+from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
@@ -27,10 +29,18 @@ QUICK = FusionConfig(quick=True)
 
 
 def compiled_model(
-    name: str, graph: Graph, values: Mapping[str, Array], training: TrainingForm | None = None
+    name: str,
+    graph: Graph,
+    values: Mapping[str, Array],
+    training: TrainingForm | None = None,
+    stated: Mapping[str, Bound] | None = None,
 ) -> Artefact:
-    """The model with the plan of its graph for any adapter; raises `LimitError`."""
-    return Artefact(name, graph, portable_plan(graph), values, training=training)
+    """The model with the plan of its graph for any adapter; raises `LimitError`.
+
+    `stated` is what the program says of inputs.
+    """
+    plan = portable_plan(graph)
+    return Artefact(name, graph, plan, values, training=training, stated=stated or {})
 
 
 def portable_plan(graph: Graph) -> Plan:
@@ -54,11 +64,14 @@ class TokenModel:
             lambda step: pipeline.elaborate_tokens(self.program, self.name, self.config, step)
         )
 
-    def graph(self, tokens: int, capacity: int) -> Graph:
+    def elaborated(self, tokens: int, capacity: int) -> Elaboration:
         """What reads so many tokens and gives the logits of the next."""
         step = TokenStep(capacity, tokens)
-        elaborated = pipeline.elaborate_logits(self.program, self.name, self.config, step)
-        return elaborated.elaboration.graph
+        return pipeline.elaborate_logits(self.program, self.name, self.config, step).elaboration
+
+    def graph(self, tokens: int, capacity: int) -> Graph:
+        """Its graph."""
+        return self.elaborated(tokens, capacity).graph
 
     def step(self, tokens: int, capacity: int) -> Graph:
         """The same as it runs."""
@@ -80,7 +93,7 @@ def compiled_generation(
 
     `values` may hold more than the parameters of the model.
     """
-    graph = model.step(1, capacity)
+    graph, stated = model.step(1, capacity), model.elaborated(1, capacity).stated_bounds({})
     plan = portable_plan(graph)
     (vocabulary,) = (each.shape[-1] for each in plan.outputs if each.name == "logits")
     tokenizer.require_vocabulary(vocabulary)
@@ -99,6 +112,5 @@ def compiled_generation(
         tokenizer.text,
         tokenizer.ends,
     )
-    return Artefact(
-        model.name, graph, plan, {name: values[name] for name in persistent}, generation=form
-    )
+    kept = {name: values[name] for name in persistent}
+    return Artefact(model.name, graph, plan, kept, generation=form, stated=stated)

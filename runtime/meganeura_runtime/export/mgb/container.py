@@ -5,7 +5,7 @@ metadata holds the plan with its kernels, for any adapter, and the graph, for a 
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -14,11 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array, Graph
-from meganeura_dsl.ir.index_checks import Bound, checks_of, leaf_bounds
+from meganeura_dsl.ir.index_checks import Bound, all_of, checks_of, leaf_bounds
 from meganeura_dsl.ir.ops import OPS
 from meganeura_dsl.ir.ops.fused import FUSED_OPS
 from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.ir.verify import GraphError, verify
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.startup.deferred_dataclass import dataclass
@@ -67,7 +67,7 @@ class Header:
     graph: str
     plan: Plan
     bounds: dict[str, IndexBound]
-    """Those of the graph, for a reader that knows no graphs."""
+    """Those of the graph, for a reader that knows no graphs, and those that the program states."""
     training: TrainingForm | None = None
     """What the graph is a step of, if it trains."""
     generation: GenerationForm | None = None
@@ -92,6 +92,8 @@ class Artefact:
     """What the graph is a step of, if it trains."""
     generation: GenerationForm | None = None
     """What the graph is a step of, if it writes texts."""
+    stated: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
+    """What the program states of its inputs, as numbers that its graph does not say."""
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:
@@ -106,8 +108,9 @@ class Artefact:
 
     @cached_property
     def bounds(self) -> Mapping[str, Bound]:
-        """The inputs and parameters that are indices."""
-        return leaf_bounds(expand_fused(self.graph))
+        """The inputs and parameters that are indices, or have to be below a number as they are."""
+        stated = {name: bound for name, bound in self.stated.items() if name in self.inputs}
+        return all_of(leaf_bounds(expand_fused(self.graph)), stated)
 
     def open(
         self,
@@ -194,6 +197,12 @@ class Artefact:
             training=header.training,
             generation=header.generation,
         )
+        stated = {
+            name: Bound(each.count, frozenset(each.exempt), str(each.count))
+            for name, each in header.bounds.items()
+            if name in found.inputs and found.inputs[name].dtype is DType.I32
+        }
+        found = replace(found, stated=stated)
         if _index_bounds(found.bounds) != header.bounds:
             raise ProblemError(NotAnArtefact(str(path), "its bounds are not those of its graph"))
         persistent = leaf_types(graph)[0]
