@@ -14,6 +14,7 @@ was found, not that there is none.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import product
 from math import gcd, prod
@@ -108,7 +109,10 @@ class _Proof:
     def _is_negative_somewhere(self, size: Dim) -> bool:
         if self._points is None:
             names = size.variables().union(*map(variables_of, self._facts))
-            self._points = [point for point in _sample_points(sorted(names)) if self._allows(point)]
+            points = list(_sample_points(sorted(names)))
+            self._points = [point for point in points if self._allows(point)]
+            if not self._points:
+                self._points = [*self._moved(points)]
         for point in self._points:
             try:
                 if evaluate(size, point) < 0:
@@ -122,6 +126,22 @@ class _Proof:
             return all(evaluate(fact, point) >= 0 for fact in self._facts)
         except ZeroDivisionError:
             return False
+
+    def _moved(self, points: Iterable[Mapping[str, int]]) -> Iterator[dict[str, int]]:
+        """Points moved along one axis after the other to where all facts hold.
+
+        Few points satisfy an equation such as `h*w == 96`, but h follows from w, and w from h.
+        """
+        for point, is_reverse in product(points, (False, True)):
+            moved = dict(point)
+            with suppress(ZeroDivisionError):
+                for fact in self._facts:
+                    for name in sorted(variables_of(fact), reverse=is_reverse):
+                        if evaluate(fact, moved) >= 0:
+                            break
+                        moved[name] = _least_with(fact, name, moved)
+                if self._allows(moved):
+                    yield moved
 
     def _by_least_floors(self, size: Dim, depth: int) -> bool:
         """Count each floor from 1 or from 0, where it is known to be no less."""
@@ -185,6 +205,14 @@ def _sample_points(names: Sequence[str]) -> Iterator[dict[str, int]]:
     for near, far in ((0, 7), (9, 0)):
         for name in names if len(names) > 1 else ():
             yield {**dict.fromkeys(names, near), name: far}
+
+
+def _least_with(fact: Size, name: str, point: Mapping[str, int]) -> int:
+    """A number for a name that makes a fact hold, if it is linear in it; else the one it has."""
+    least = evaluate(fact, {**point, name: 0})
+    slope = evaluate(fact, {**point, name: 1}) - least
+    bound = -(least // slope) if slope > 0 else least // -slope if slope < 0 else point[name]
+    return max(bound, 0)
 
 
 def _without_a_term(size: Dim, fact: Size) -> Iterator[Size]:

@@ -51,6 +51,16 @@ FOLLOWS = [
     ([equal(a * b, 12)], Compare("<=", b, 12)),
     ([equal(a * b, 12), equal(h * w, c * d)], Compare("<=", b, 12)),
     ([equal(h * w, c * d), equal(a * b, 12)], Compare("<=", b, 12)),
+    # behind an equation that few sizes satisfy
+    ([equal(h * w, 96), equal(h, n + w)], equal(2 * h, 2 * n + 2 * w)),
+    ([equal(h * w, 96), equal(w, b + n)], equal(3 * w, 3 * b + 3 * n)),
+    ([equal(h * w, 96), equal(w, b * d), Compare(">=", b, 5)], Compare(">=", 2 * b, 10)),
+    ([equal(h * w, 96), equal(a * b, 2 * w), Compare(">=", h, k)], Compare(">=", 2 * h, 2 * k)),
+    (
+        [equal(h * w, 96), Compare("<=", d + h, 4 * b), equal(h, n + w)],
+        equal(2 * h, 2 * n + 2 * w),
+    ),
+    # quotients
     ([equal((h - 1) // 2 + 1, 14)], And((Compare(">=", h, 27), Compare("<=", h, 28)))),
     ([equal((h - 1) // 2 + 1, 14)], equal(3 * ((h + 1) // 2), 42)),
     ([equal(h // s, w), equal(s, 2)], equal((h // 2) * 2, 2 * w)),

@@ -211,3 +211,10 @@ def test_a_floor_is_dissolved_only_where_its_divisor_is_positive() -> None:
     seldom_negative = 1 - 2 * RARE
     assert not is_nonnegative(a - (-a - 2) // seldom_negative)
     assert is_nonnegative(a - (-a - 2) // (s + 1))
+
+
+def test_a_quotient_by_zero_is_no_sample_of_an_equation() -> None:
+    """The equation has no sample point at first, and the divisor is zero at the next."""
+    product = h * w - 96
+    assert is_nonnegative(h * w - 90, [product, -product, h // k - 1])
+    assert not is_nonnegative(h - 1 - w, [product, -product, h // k - 1])
