@@ -163,6 +163,7 @@ def job(*, held_out: bool = True, test: Array = X, **changes: object) -> Job:
         make_step=lambda: training_step(forward(batch), training_settings(settings)),
         evaluation=lambda sizes: forward(sizes["batch"]),
         sized=never,
+        bounds_at=lambda _: {},
     )
 
 
