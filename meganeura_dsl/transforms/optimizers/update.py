@@ -102,8 +102,8 @@ class Update:
 
     def store(self, state: Value, new: Value) -> None:
         """Set the value of a state for the next step."""
-        if isinstance(state.op, Parameter):
-            self._updates[state.op.name] = self.when_due(new, state)
+        assert isinstance(state.op, Parameter)
+        self._updates[state.op.name] = self.when_due(new, state)
 
     def when_due(self, new: Value, old: Value) -> Value:
         """The new value at the steps at which the parameter moves, and the old one at others."""

@@ -185,6 +185,17 @@ def scans(graph: Graph) -> list[Scan]:
 
 
 @pytest.mark.parametrize(
+    ("text", "more"), [(SUMMED, 0), (STOPPING, 1), (COUNTING, 1), (LAST, 1)],
+    ids=["neither", "reads", "counts", "last"],
+)  # fmt: skip
+def test_rounds_that_need_their_number_alone_are_told_where_a_segment_begins(
+    text: str, more: int
+) -> None:
+    outer, inner = scans(everywhere(forward(text, n=2, s=9)))
+    assert len(inner.names) == len(outer.names) + more
+
+
+@pytest.mark.parametrize(
     ("rounds", "expected"), [(3, [3]), (4, [2, 2]), (5, [2, 2, 1]), (9, [3, 3])]
 )
 def test_a_loop_of_four_rounds_is_the_shortest_with_segments(

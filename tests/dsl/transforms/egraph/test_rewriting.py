@@ -1,6 +1,6 @@
 """What a user may say about the optimizer, and what it says when it cannot."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,10 +14,15 @@ from meganeura_dsl.ir.ops import Add, Input, Mul
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.egraph import optimize as optimizer
 from meganeura_dsl.transforms.egraph import provenance
-from meganeura_dsl.transforms.egraph.encoding.egglog_engine import Progress
+from meganeura_dsl.transforms.egraph.encoding.egglog_engine import MissingEngineError, Progress
 from meganeura_dsl.transforms.egraph.optimize import select
-from meganeura_dsl.transforms.egraph.optimizer_problems import GaveUp, UnknownRule
+from meganeura_dsl.transforms.egraph.optimizer_problems import (
+    FoldedOverflow,
+    GaveUp,
+    UnknownRule,
+)
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.egraph.rewrite_report import Findings, RewriteReport
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
 from meganeura_dsl.transforms.egraph.saturate.saturate_graph import saturate_graph
 from meganeura_dsl.transforms.egraph.saturate.saturation import (
@@ -48,9 +53,12 @@ def test_an_unknown_rule_is_refused_with_the_nearest() -> None:
     assert "did you mean `conv-residual`?" in render(problem.report())
 
 
-def test_giving_up_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [OptimizerError, MissingEngineError])
+def test_giving_up_is_told_with_its_reason(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def give_up(graph: Graph, **_: object) -> None:
-        raise OptimizerError(f"{len(graph.values)} values are too many for `conv-bias`")
+        raise error(f"{len(graph.values)} values are too many for `conv-bias`")
 
     monkeypatch.setattr(optimizer, "optimize", give_up)
     with pytest.raises(ProblemError) as caught:
@@ -58,6 +66,23 @@ def test_giving_up_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> N
     problem = caught.value.problem
     assert isinstance(problem, GaveUp)
     assert "too many for `conv-bias`" in render(problem.report())
+
+
+@pytest.mark.parametrize(("count", "more"), [(1, ""), (11, ""), (12, ""), (13, ", ...")])
+def test_messages_list_a_dozen_names(count: int, more: str) -> None:
+    names = tuple(f"n{number}" for number in range(count))
+    listed = ", ".join(names[:12]) + more
+    for problem in (UnknownRule("other", names), FoldedOverflow("derived.0", "f32", names)):
+        (remark,) = problem.report().remarks
+        assert remark.text == listed
+
+
+def test_a_report_as_data_leaves_nothing_out() -> None:
+    report = RewriteOptions().optimize(model(), "train").report
+    data = report.data()
+    own = {each.name for each in fields(RewriteReport)} - {"look"}
+    assert data.keys() == own | {each.name for each in fields(Findings)}
+    assert {name: data[name] for name in own} == {name: getattr(report, name) for name in own}
 
 
 @pytest.mark.parametrize("mode", ["forward", "train", "infer"])
