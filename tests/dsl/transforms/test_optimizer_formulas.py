@@ -301,10 +301,11 @@ def test_an_update_is_made_of_the_mean_of_its_batches() -> None:
 def test_a_parameter_of_an_interval_moves_at_its_multiples() -> None:
     """With `every` 3 it moves at steps 3 and 6 alone, by the gradients of these."""
     optimizer = AdamW(0.25, eps=0.125, weight_decay=0.5)
-    settings = replace(TrainingSettings(optimizer), every=(("v*", 2), ("vector", 3)))
-    start, gradients = numbers(("vector", "wide"), 7)
-    found = list(runs(stepped(settings, ("vector", "wide")), start, gradients))
-    for name, every in (("vector", 3), ("wide", 1)):
+    settings = replace(TrainingSettings(optimizer), every=(("*e*", 2), ("vector", 3)))
+    intervals = {"vector": 3, "wide": 2, "tall": 1}
+    start, gradients = numbers(tuple(intervals), 7)
+    found = list(runs(stepped(settings, tuple(intervals)), start, gradients))
+    for name, every in intervals.items():
         expected, memory = start[name], Memory(SHAPES[name])
         for step, (kept, each) in enumerate(zip(found, gradients, strict=True), 1):
             if step % every == 0:
