@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.ir.graph import Builder
-from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.ir.graph import Builder, Origin
+from meganeura_dsl.ir.ops import Input, Neg
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import WIDE
 from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig, KernelConfig
@@ -169,3 +170,16 @@ def test_a_step_is_known_by_the_shapes_of_all_leaves() -> None:
         return step_name(build.graph({"y": build.add(Input("a  # b", DType.F32, (size,)))}))
 
     assert named(2) == named(2) != named(3)
+
+
+def test_a_step_is_known_wherever_it_stands_in_a_program() -> None:
+    """What was found for it holds when a line is written above it."""
+    source = Source("net.mgn", "y = -x\n")
+
+    def named(start: int, path: str) -> str:
+        build = Builder()
+        x = build.add(Input("x", DType.F32, (2,)))
+        with build.at(Origin(Span(source, start, start + 1), path)):
+            return step_name(build.graph({"y": build.add(Neg(), x)}))
+
+    assert named(0, "") == named(4, "") == named(0, "head")

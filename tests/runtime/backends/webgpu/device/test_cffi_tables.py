@@ -99,10 +99,13 @@ def test_tables_are_of_one_version_of_cffi(
 
 
 def test_what_is_kept_is_data_and_not_run(kept: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    foreign = "ffi = FFI(_version=print('run'))"
-    monkeypatch.setattr(DiskCache, "find", lambda *_: foreign.encode())
-    with pytest.raises(NoTablesError, match="malformed"), declared():
-        pass
+    for foreign, reason in (
+        ("ffi = FFI(_version=print('run'))", "malformed"),
+        ("ffi = FFI(_version=", "never closed"),
+    ):
+        monkeypatch.setattr(DiskCache, "find", lambda *_, text=foreign: text.encode())
+        with pytest.raises(NoTablesError, match=reason), declared():
+            pass
     monkeypatch.setattr(cffi_tables, "_parsed", lambda _: "pass")
     monkeypatch.setattr(DiskCache, "find", lambda *_: None)
     with pytest.raises(NoTablesError, match="another form"), declared():

@@ -164,6 +164,7 @@ def test_a_device_has_what_its_adapter_has(
         lanes=8 if LANES in features and is_software else 0,
     )
     assert made.has_clock == (CLOCK in features)
+    assert (made.submissions, made.read_backs, made.allocated) == (0, 0, 0)
     assert made.style is (Style.SOFTWARE_VULKAN if is_software else Style.GPU)
 
 
@@ -281,6 +282,9 @@ class TestAdapter:
             kernels.clear()
             device.submit([launch] * count)
             assert kernels == expected
+            kernels.clear()
+            device.submit([launch] * count, in_parts=False)
+            assert kernels == [count]
         for buffer in buffers:
             device.free(buffer)
 

@@ -127,6 +127,19 @@ def test_parts_of_one_shape_and_place_are_replaced_together(
     check(graph, device, copies=0)
 
 
+def test_a_part_that_is_not_replaced_where_it_lies_is_written_with_all_around_it(
+    device: Device,
+) -> None:
+    """The second cache is read as it was by what reads the new first one."""
+    build = Builder()
+    caches = [parameter(build, name, 8, 8) for name in "ab"]
+    x, y = (build.add(Input(name, DType.F32, (1, 8))) for name in "xy")
+    three, zero = (build.add(Constant(number, DType.I32)) for number in (3, 0))
+    new = [part_of(build, *each, (three, zero)) for each in zip(caches, (x, y), strict=True)]
+    late = build.add(MatMul(), new[0], caches[1])
+    check(build.graph({"y": late}, dict(zip("ab", new, strict=True))), device, copies=1)
+
+
 def test_readers_come_before_the_update(device: Device) -> None:
     build = Builder()
     w, x = parameter(build, "w", 6, 6), build.add(Input("x", DType.F32, (6, 6)))
