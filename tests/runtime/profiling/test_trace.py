@@ -4,6 +4,7 @@ import json
 import threading
 from collections import Counter
 from time import perf_counter
+from typing import cast
 
 import numpy as np
 import pytest
@@ -20,9 +21,12 @@ from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.timing.timeline import Level, Moment, Timeline
 from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
 from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.device.gpu_timestamps import GpuTimestamps
 from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
+from meganeura_runtime.backends.webgpu.timing import trace as trace_module
+from meganeura_runtime.backends.webgpu.timing.trace import TimedRun
 from meganeura_runtime.profiling.trace import ENOUGH, STEPS, WARM, Trace
 from meganeura_runtime.support.tracing import unobserved
 from tests.runtime.profiling.traces import drawn
@@ -97,6 +101,25 @@ def test_the_host_s_work_lies_within_its_step_and_kernels_after_their_encoding(
         "temporaries",
         "others",
     }
+
+
+@pytest.mark.parametrize(
+    ("bounds", "began", "offset"),
+    [
+        ((4.0, 6.0), [], 5.0),
+        ((4.0, 6.0), [(102.0, 98.0)], 5.0),
+        ((4.0, 6.0), [(102.0, 98.0), (110.5, 105.0), (120.0, 116.0)], 5.5),
+    ],
+)
+def test_the_clock_of_a_host_is_as_far_ahead_as_shows_no_kernel_before_it_was_encoded(
+    bounds: tuple[float, float], began: list[tuple[float, float]], offset: float
+) -> None:
+    """In the middle of what is possible, unless a step was encoded later by the host's clock."""
+    times = [
+        (TimedRun(0, (), cast("GpuTimestamps", None), since), [(start, start + 1), (9e9, 9e9)])
+        for since, start in began
+    ]
+    assert trace_module._offset(bounds, times) == offset
 
 
 @pytest.mark.adapter

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.ops import Input, MatMul
-from meganeura_dsl.ir.types import DType
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import Contraction
 from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import (
     named_contraction,
@@ -19,12 +21,14 @@ from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import (
 )
 from meganeura_runtime.backends.webgpu.config.kernel_config import Tile
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+from meganeura_runtime.backends.webgpu.ops.lowered import SplitKPartial
 from meganeura_runtime.backends.webgpu.passes.split_k import (
     MOST_PRODUCTS,
     split_k,
     split_k_of_tiles,
 )
 
+SHAPES = ((6, (2, 3)), (12, (3, 4)))
 GPU = Target(DeviceLimits())
 SOFTWARE = Target(DeviceLimits(), Style.SOFTWARE_VULKAN)
 
@@ -76,3 +80,14 @@ def test_no_loop_of_a_kernel_is_longer_than_drivers_allow(over: int) -> None:
     parts = split_k(product, SOFTWARE)
     assert rounds <= parts * MOST_PRODUCTS
     assert (parts == 1) == (over == 0)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_the_reference_of_parts_gives_as_many_whose_sum_is_the_whole(parts: int) -> None:
+    a, b = (np.arange(size, dtype=np.float32).reshape(shape) for size, shape in SHAPES)
+    op = SplitKPartial(MatMul(), parts)
+    found = op.evaluate(a, b)
+    types = (TensorType(DType.F32, shape) for _, shape in SHAPES)
+    (expected,) = op.result_types(Facts(), *types)
+    assert found.shape == expected.shape == (parts, 2, 4)
+    np.testing.assert_array_equal(found.sum(0), a @ b)
