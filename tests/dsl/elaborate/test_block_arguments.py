@@ -141,6 +141,13 @@ block biased()(a: [...s]) -> [...s]:
   param bias: [] = 0.0
   return a + bias
 model whole = biased()
+block below(c)(a: [m, k]) -> [m, c] = a |> fc: linear(c)
+block tied(p)(a: [m, k]) -> [m, k]:
+  y = a |> l: below(k)
+  return p[0] * (y @ l.fc.weight)
+block tied_sum(p)(a: [m, k]) -> [m]:
+  y = a |> l: below(k)
+  return p[0] * sum(y @ l.fc.weight, 1)
 """
 ONE = "f: block()(a: [i, j]) -> [i, j]"
 TWO = "f: block()(a: [i, j], b: [i, j]) -> [i, j]"
@@ -244,6 +251,8 @@ FITS = [
     (OF_P, "x |> f(2)", "each", "`len` needs the list the configuration gives"),
     ("f=plain", "x |> f", "relu", ""),
     ("f=untold", "x |> f", "relu", ""),
+    (ONE, "x |> h: f", "tied([2])", ""),
+    (ONE, "x |> h: f", "tied_sum([2])", "gives f32[i], and f32[i, j] is due"),
 ]
 
 
@@ -274,6 +283,30 @@ def test_a_given_block_is_proved_to_fit_as_it_is_applied(number: int) -> None:
     said = said_of_fits()
     assert said.get(f"Net{number}", []) == ([("E0221", headline, reason)] if reason else [])
     assert {name for name in said if not name.startswith("Net")} == set()
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "fault"),
+    [
+        ("scaled(3)", "2", ""),
+        ("scaled(3)", "q=2", ""),
+        ("scaled(q=3)", "2", ""),
+        ("scaled(q=3)", "p=2", ""),
+        ("scaled(3)", "p=2", "`scaled` got `p` twice"),
+        ("scaled(2, q=3)", "q=2", "`scaled` got `q` twice"),
+        ("scaled(3)", "2, q=4", "`f` got `q` twice"),
+        ("scaled(3, 2)", "4", "`f` got 1 argument too many"),
+        ("scaled(3, training=false)", "2, training=false", ""),
+        ("scaled(3, frozen=true)", "frozen=false", ""),
+    ],
+)
+def test_configuration_is_given_once(given: str, more: str, fault: str) -> None:
+    """Some where the block is given, the rest where it is applied; modes in both places."""
+    text = f"{GIVEN}block Takes(f: block)(x: [n, 4]) -> [n, 4] = x |> f({more})\n"
+    text += f"model net = Takes({given})\n"
+    reports = pipeline.check(Source("net.mgn", text), lambda _: None).reports
+    assert [each.headline for each in reports if each.code == "E0202"] == ([fault] if fault else [])
+    assert {each.code for each in reports} <= {"E0202", "E0207", "E0404", "N0001"}
 
 
 @pytest.mark.parametrize(

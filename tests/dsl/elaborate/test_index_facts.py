@@ -52,6 +52,51 @@ def test_a_call_proves_what_its_block_states(name: str) -> None:
     assert {report.code for report in result.reports} <= {"E0311", "E0312"}
 
 
+NUMBERS = [
+    ("0 <= p, p < words", "p", True),
+    ("0 <= p, p < words", "p - 1", False),
+    ("1 <= p, p < words", "p - 1", True),
+    ("0 <= p, p + 1 < words", "p + 1", True),
+    ("0 <= p, 2 * p < words", "p * 2", True),
+    ("0 <= p, 2 * p < words", "p + p", True),
+    ("0 <= p, p < words", "p * p", False),
+    ("0 <= p, p < words", "words - 1 - p", True),
+    ("0 <= p, p < words", "-p + words", False),
+    ("1 <= p, p < words", "-p + words", True),
+    ("0 <= p, p < words", "p // 2", True),
+    ("0 <= p, p < 2 * words", "p // 2", True),
+    ("0 <= p, p <= 2 * words", "p // 2", False),
+    ("words == 3", "p % 3", True),
+    ("words == 3", "p % 2 + 1", True),
+    ("words == 2", "p % 2 + 1", False),
+    ("words == 2", "p % 3", False),
+    ("ids < words", "ids[0]", True),
+    ("ids < words", "ids[0] - 1", False),
+    ("ids < words", "ids[0] + 1", False),
+    ("ids < words - 1", "ids[0] + 1", True),
+    ("words >= 2", "argmax(x[:, 0], 0)", True),
+    ("words >= 2", "argmax(x[:, 0], 0) - 1", False),
+    ("words >= 2", "argmax(x[:, 0], 0) + 1", False),
+    ("words >= 2", "argmax(x[1:, 0], 0) + 1", True),
+    ("words >= 2, ids < words, 0 <= p, p < n", "ids[p]", True),
+    ("words >= 2, ids < words, 0 <= p, p < n", "ids[p] + 1", False),
+]
+
+
+@pytest.mark.parametrize(("where", "given", "is_proved"), NUMBERS)
+def test_what_is_known_of_one_number(where: str, given: str, is_proved: bool) -> None:  # noqa: FBT001
+    text = (
+        "block Pick(words)(x: [words, d], i: i32[]) -> [d] where 0 <= i, i < words:\n"
+        "  return x[i]\n\n"
+        "block Use(words)(x: [words, d], ids: i32[n], p: i32[] = 1) -> [d]\n"
+        f"    where n >= 1, {where}:\n"
+        f"  return Pick(words)(x, {given})\n"
+    )
+    result = pipeline.check(Source("facts.mgn", text), lambda _: None)
+    assert ("Use" in result.proved) == is_proved, result.reports
+    assert {each.code for each in result.reports} - {"E0207"} == (set() if is_proved else {"E0311"})
+
+
 def test_a_model_is_held_to_what_its_own_block_proved() -> None:
     text = (
         f"{PICK}block Next(words, d)(ids: i32[n, s]) -> [n, s, d]\n"

@@ -426,6 +426,77 @@ def test_a_library_block_is_not_taken_at_its_word_outside_what_was_proved() -> N
     assert problems == [("E0302", 1)]
 
 
+@pytest.mark.parametrize(
+    ("inputs", "result"),
+    [
+        ("x: [n], y: [n]", "[n]"),
+        ("x: [n], y: f16[n]", "f16[n]"),
+        ("x: f16[n], y: [n]", "[n]"),
+        ("x: f16[n], y: f16[n]", "f16[n]"),
+    ],
+)
+def test_an_input_of_another_element_type_is_not_what_was_proved(inputs: str, result: str) -> None:
+    """Proofs take inputs for f32: the result is that of the body, and not what the header says."""
+    text = f"""\
+        block Second()(x: [n], y: [n]) -> [n] = where(x > 0, y, 2 * y)
+        block Use()({inputs}) -> {result} = Second(x, y)
+        """
+    result_ = checked(text)
+    assert (result_.fine, result_.proved) == (True, ("Second", "Use"))
+
+
+def test_a_block_that_another_proof_ran_is_checked() -> None:
+    text = """\
+        block Layers(widths)(x: [n, d]) -> [n, widths[-1]]:
+          for i in 0..len(widths):
+            x = x |> layers[i]: linear(widths[i])
+          return x
+        block Use()(x: [n, d]) -> [n, 8] = x |> all: Layers([4, 8])
+        """
+    result = checked(text)
+    assert result.proved == ("Use",)
+    assert [report.code for report in result.reports] == ["N0001"]
+
+
+FOUND = {
+    "a layer that is applied where a loop is tried": (
+        """\
+        block Lay(k)(x: [n, 4]) -> [n, 4]:
+          layer a: linear(4, bias=false)
+          y = x
+          param a.weight: [4, 4] = ones
+          for i in 0..k:
+            y = concat(y, x |> a, axis=0)[:n]
+          return y |> a
+        """,
+        ["E0205"],
+    ),
+    "a model that is applied before a scan that is elaborated twice": (
+        """\
+        block Body()(x: [n, 4]) -> [n, 4] = x |> fc: linear(4)
+        model net = Body()
+        block Two()(x: [n, 4]) -> [n, 4]:
+          y = x |> net
+          state s: [4] = zeros
+          scan t in 0..n:
+            update s = s + y[t]
+            z[t] = s
+          return z |> net
+        model two = Two()
+        """,
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_is_tried_leaves_what_there_was(name: str) -> None:
+    text, found = FOUND[name]
+    result = checked(text)
+    assert [report.code for report in result.reports] == found
+    assert bool(result.proved) == (not found)
+
+
 def test_a_result_shape_that_is_chosen_is_left_to_each_model() -> None:
     result = checked(
         """\

@@ -393,3 +393,27 @@ def test_what_a_round_leaves(rounds: str, headline: str) -> None:
     text += f"  scan t in 0..s:\n    {rounds}\n  return y + insert_axis(h, 1, s) * m * f\n"
     result = pipeline.check(Source("net.mgn", text), lambda _: None)
     assert [each.headline for each in result.reports] == ([headline] if headline else [])
+
+
+@pytest.mark.parametrize(
+    ("before", "is_whole"),
+    [
+        ("x", True),
+        ("x + 1", True),
+        ("zeros([n, s, d])", True),
+        ("zeros([n, d, s])", False),
+        ("i32(x)", False),
+        ("f16(x)", False),
+        ("zeros([n, s, d, 1])", False),
+        ("zeros([n, s])", False),
+        ("zeros([n, s, 2 * d])", False),
+        ("zeros([n, s + 1, d])", False),
+        ("zeros([1, s, d])", False),
+    ],
+)
+def test_what_was_there_is_written_whole(before: str, is_whole: bool) -> None:  # noqa: FBT001
+    text = f"block Net()(x: [n, s, d]) -> [n, s, d]:\n  y = {before}\n"
+    text += "  scan t in 0..s:\n    y[:, t] = x[:, t]\n  return y\n"
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    headlines = [each.headline for each in result.reports]
+    assert headlines == ([] if is_whole else ["`y` is not written whole"])

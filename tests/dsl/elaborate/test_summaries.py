@@ -392,6 +392,15 @@ def test_a_refusal_is_the_same(program: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 ACCEPTED = {
+    "what begins as the product of axes that are not counted": """\
+        block Start()(x: [n, ...s]) -> [n, ...s]:
+          param w: [4] = normal(1 / product(s))
+          return x * sum(w)
+        block Net(k)(x: [n, k, 8]) -> [n, k, 8] = x |> a: Start() |> b: Start()
+        model a = Net(16)
+        model b = Net(24)
+        model c = Net(32)
+        """,
     "rounds of a number beside a choice": """\
         block Layer(k, m)(x: [n, c]) -> [n, c]:
           for i in 0..c // 16:
