@@ -10,7 +10,11 @@ import meganeura
 from meganeura.cli.app import run
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_runtime.backends.index_checks import with_indices_checked
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.index_checks import Check
+from meganeura_dsl.ir.ops import Add, Input, Parameter
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.index_checks import UpdatingSession, with_indices_checked
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.export.mgb import Artefact
 from meganeura_runtime.export.reference_run import reference_run
@@ -92,6 +96,42 @@ def test_after_a_wrong_step_nothing_can_be_read(tmp_path: Path) -> None:
         for name in session.names:
             with pytest.raises(ProblemError, match="E0537"):
                 session.read(name)
+
+
+class Ahead(ReferenceSession):
+    """One that is handed steps before those so far are done."""
+
+    steps = 0
+
+    @property
+    def ahead(self) -> int:
+        return self.steps
+
+
+@pytest.mark.parametrize(("ahead", "told_at"), [(0, 1), (1, 2), (2, 3), (9, 4)])
+def test_a_wrong_step_is_told_before_so_many_others_and_before_anything_is_read(
+    ahead: int, told_at: int
+) -> None:
+    """The second of four steps is wrong, and no other; it stays, whatever is asked then."""
+    build = Builder()
+    total = build.add(Parameter("total", DType.U32, (), "state"))
+    index = build.add(Input("index", DType.U32, ()))
+    graph = build.graph({"at": index, "y": total}, {"total": build.add(Add(), total, index)})
+    inner = Ahead(graph)
+    inner.steps = ahead
+    session = UpdatingSession(graph, inner, {}, {"at": Check(0, DType.U32, 5, "a.mgn:1")})
+    session.write("total", np.array(0, np.uint32))
+    for number, value in enumerate((4, 5, 0, 3)):
+        feeds = {"index": np.array(value, np.uint32)}
+        if number == told_at:
+            with pytest.raises(ProblemError, match="E0537"):
+                session.step(feeds)
+            break
+        assert [*session.step(feeds)] == ["y"]
+    for ask in (session.settle, session.settle, session.persistent, lambda: session.read("total")):
+        with pytest.raises(ProblemError) as caught:
+            ask()
+        assert caught.value.problem == ComputedIndexOutside(5, 5, "a.mgn:1")
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -7,11 +7,16 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf
 from meganeura_dsl.ir.interpreter import FeedError, storage_type
 from meganeura_dsl.ir.ops import Broadcast, Conv, Input, Mul, Parameter
+from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.egraph.optimizer_problems import FoldedOverflow
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
-from meganeura_runtime.backends.base import Session, SessionError
-from meganeura_runtime.backends.inference_session import InferenceSession, open_inference
+from meganeura_runtime.backends.base import Session, SessionError, persistent_first
+from meganeura_runtime.backends.inference_session import (
+    InferenceSession,
+    open_inference,
+    shared_form,
+)
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from tests.dsl.transforms.egraph.compare import numbers
 from tests.narrow import NARROW
@@ -96,6 +101,19 @@ def test_names_and_missing_values_are_those_of_the_program() -> None:
 def test_without_the_optimizer_it_is_a_plain_session() -> None:
     session = open_inference(model("digits_cnn"), ReferenceSession, RewriteOptions(enabled=False))
     assert isinstance(session, ReferenceSession)
+
+
+def test_a_form_that_is_shared_is_optimized_unless_that_is_off() -> None:
+    """Either way no parameter is added, and those there are come first, by name."""
+    graph = model("digits_cnn")
+    plain = shared_form(graph, RewriteOptions(enabled=False))
+    assert format_graph(plain) == format_graph(persistent_first(graph))
+    optimized = shared_form(graph, RewriteOptions())
+    assert len(optimized.values) < len(plain.values)
+    names = sorted(values(graph, kept=True))
+    for form in (plain, optimized):
+        first = [value.op for value in form.values[: len(names)]]
+        assert [op.name for op in first if isinstance(op, Parameter)] == names
 
 
 def folded(dtype: DType, weight: float) -> tuple[InferenceSession, dict[str, Array]]:

@@ -9,8 +9,21 @@ from hypothesis import given, settings
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.ir.graph import Builder, Graph, Value
-from meganeura_dsl.ir.ops import Add, Broadcast, Exp, Input, Mul, Parameter, Scan, Sum
+from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value
+from meganeura_dsl.ir.ops import (
+    Add,
+    Broadcast,
+    Exp,
+    Input,
+    Log,
+    Mul,
+    Parameter,
+    Scan,
+    Sqrt,
+    Sub,
+    Sum,
+)
+from meganeura_dsl.ir.ops.primitive.leaf import Kind
 from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Region
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType
@@ -147,6 +160,51 @@ def test_roles_follow_the_graph_of_a_training_step() -> None:
     parameters = [v for v in step.graph.values if roles[v.id] is MemoryRole.PARAMETERS]
     moments = [v for v in step.graph.values if roles[v.id] is MemoryRole.OPTIMIZER]
     assert sum(map(stored_bytes, parameters)) == sum(map(stored_bytes, moments))  # momentum
+
+
+def test_each_value_has_the_role_of_what_is_computed_from_it() -> None:
+    """What new states are made of is no gradient; a new value is an update, given out or not."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (3,)))
+    kinds: dict[str, Kind] = {
+        "w": "param",
+        "fixed": "frozen",
+        "mean": "state",
+        "seen": "cache",
+        "optimizer.w.mean": "state",
+    }
+    kept = {name: build.add(Parameter(name, DType.F32, (3,), kind)) for name, kind in kinds.items()}
+    product = build.add(Mul(), x, kept["w"])
+    loss = build.add(Sum((0,)), build.add(Mul(), product, kept["fixed"]))
+    counted = build.add(Exp(), build.add(Sub(), x, kept["seen"]))
+    mean = build.add(Add(), kept["mean"], counted)
+    seen = build.add(Add(), kept["seen"], x)
+    slope = build.add(Log(), product)
+    moment = build.add(Add(), kept["optimizer.w.mean"], slope)
+    moved = build.add(Sub(), kept["w"], build.add(Sqrt(), moment))
+    graph = build.graph(
+        {"loss": loss, "seen": seen},
+        {"mean": mean, "seen": seen, "w": moved, "optimizer.w.mean": moment},
+    )
+    found = roles_of(graph)
+    roles = {
+        value.op.name if isinstance(value.op, Leaf) else type(value.op).__name__: found[value.id]
+        for value in graph.values
+        if isinstance(value.op, Leaf | Sum | Exp | Log | Sqrt)
+    }
+    assert roles == {
+        "x": MemoryRole.INPUTS,
+        "w": MemoryRole.PARAMETERS,
+        "fixed": MemoryRole.PARAMETERS,
+        "mean": MemoryRole.STATES,
+        "seen": MemoryRole.STATES,
+        "optimizer.w.mean": MemoryRole.OPTIMIZER,
+        "Sum": MemoryRole.OUTPUTS,
+        "Exp": MemoryRole.ACTIVATIONS,
+        "Log": MemoryRole.GRADIENTS,
+        "Sqrt": MemoryRole.GRADIENTS,
+    }
+    assert {found[value.id] for value in graph.updates.values()} == {MemoryRole.UPDATES}
 
 
 def test_the_memory_of_a_plan_is_known_before_its_kernels_are_written() -> None:

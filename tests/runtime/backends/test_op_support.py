@@ -4,8 +4,9 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Builder, Leaf, Op
-from meganeura_dsl.ir.ops import OPS, Exp, Gather, Input, MaxPoolGradient
+from meganeura_dsl.ir.ops import OPS, Exp, Gather, Input, MaxPoolGradient, Scan
 from meganeura_dsl.ir.ops.fused import Activation
+from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Region
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.backend import Backend
 from meganeura_runtime.backends.op_support import ALL_OPS, OpSupport
@@ -62,3 +63,18 @@ def test_fused_ops_that_are_not_run_expand_and_what_remains_is_refused_by_name()
     assert left(*OPS) <= set(OPS)
     with pytest.raises(ProblemError, match=r"E0558.*the backend `some` does not support the op"):
         left(Gather)
+
+
+def test_what_is_refused_is_refused_in_a_loop_too() -> None:
+    build = Builder()
+    start = build.add(Input("x", DType.F32, (3,)))
+    region = Region(build, 5)
+    leaf = region.leaf(start.type)
+    attributes, operands = region.close(
+        [Carry(leaf, start, build.add(Exp(), leaf))], [], backward=False
+    )
+    graph = build.graph({"y": build.add(Scan(*attributes), *operands)})
+    some = OpSupport("some", frozenset(OPS))
+    assert {type(value.op) for value in some.supported(graph).values} == {Input, Scan}
+    with pytest.raises(ProblemError, match=r"E0558.*the backend `less` does not support the op"):
+        OpSupport("less", frozenset(OPS) - {Exp}).supported(graph)

@@ -8,11 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir import cost_model
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, GPU, DeviceModel
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends import registry
-from meganeura_runtime.backends.backend import Backend, OpenDevice
+from meganeura_runtime.backends.backend import Backend, Capabilities, OpenDevice
+from meganeura_runtime.backends.device_problems import UnsupportedPrecision
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.registry import (
@@ -143,6 +145,46 @@ def test_what_names_no_device_is_refused(name: str) -> None:
             ask(name)
         assert str(caught.value) == f"`{name}` is no device; there are {LISTED} and xla:gpu:N"
     assert DEVICE_NAMES.listed() == f"{LISTED} or xla:gpu:N"
+
+
+@pytest.mark.parametrize(
+    ("stage", "is_printed"),
+    [
+        ("plan", True),
+        ("plans", False),
+        ("pla", False),
+        ("", False),
+        ("after:fuse", True),
+        ("after", False),
+        ("after:PASS", True),
+        ("before:fuse", False),
+    ],
+)
+def test_a_backend_prints_the_stages_that_it_names(stage: str, *, is_printed: bool) -> None:
+    class Toy(ReferenceBackend):
+        capabilities = Capabilities(stages=("plan", "after:PASS"))
+
+    assert Toy().can_emit(stage) is is_printed
+    assert not ReferenceBackend().can_emit(stage)
+
+
+def test_a_device_computes_as_exactly_as_its_backend_says() -> None:
+    device = ReferenceBackend().open("cpu", "as asked")
+    assert device.at(ComputePrecision.F32) is device
+    with pytest.raises(ProblemError) as caught:
+        device.at(ComputePrecision.BF16)
+    assert isinstance(caught.value.problem, UnsupportedPrecision)
+
+
+def test_a_device_is_as_it_was_tuned_unless_it_is_not_to_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tuned = ReferenceBackend().open("cpu", "tuned")
+    monkeypatch.setattr(OpenDevice, "tuned", lambda _: tuned)
+    assert choose_device("cpu") is tuned
+    assert choose_device("cpu", tuned=False) is not tuned
+    assert device_or_any("cpu")[1] is tuned
+    assert device_or_any("cpu", tuned=False)[1] is not tuned
 
 
 def test_a_name_is_given_once() -> None:
