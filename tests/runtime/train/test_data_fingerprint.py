@@ -1,5 +1,6 @@
 """What data are known by, so that a resumed run notices other data."""
 
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,13 @@ def test_few_rows_are_all_sampled(count: int) -> None:
 @pytest.mark.parametrize("count", [0, 1, SAMPLED_ROWS - 1, SAMPLED_ROWS])
 def test_few_rows_are_known_by_all_of_their_elements(count: int) -> None:
     assert sampled_digest(stored(rows()[:count])) == digest(stored(rows()[:count]))
+
+
+def test_a_digest_is_the_one_that_checkpoints_of_earlier_versions_have() -> None:
+    """BLAKE2b of 16 bytes over the elements, or over the rows that stand for them."""
+    assert digest(stored(rows())) == blake2b(rows().tobytes(), digest_size=16).hexdigest()
+    sampled = rows()[[number * (ROWS - 1) // (SAMPLED_ROWS - 1) for number in range(SAMPLED_ROWS)]]
+    assert sampled_digest(stored(rows())) == blake2b(sampled.tobytes(), digest_size=16).hexdigest()
 
 
 DEMAND = Demand(

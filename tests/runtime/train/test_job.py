@@ -8,6 +8,7 @@ import pytest
 from meganeura_dsl import pipeline
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.transforms.step_part import StepPart
+from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job, prepare
 from meganeura_runtime.train.job_data import Given
 from meganeura_runtime.train.session_inputs import leaves
@@ -67,9 +68,13 @@ def test_a_step_is_of_its_size_and_of_its_part(program: Program) -> None:
     """Ten examples are batches of 4, 4 and 2, of which each second one moves the parameters."""
     found = job(program, 10, "drop_last=false", "accumulate=2", "epochs=2")
     others = {(each.examples, each.part) for each in found.others}
+    feeder = Feeder(found)
     assert others == {(2, StepPart.WHOLE), (2, StepPart.SUM), (4, StepPart.SUM)}
     for step, examples in enumerate((4, 4, 2, 4, 4, 2)):
         graph = found.step_at(step)
         moves = "fc.weight" in graph.updates
         (fed,) = (each.shape for each in leaves(graph) if each.name == "x")
         assert (fed, moves) == ((examples, 2), step % 2 == 1)
+        inputs = {leaf.name: leaf.shape for leaf in leaves(graph) if not leaf.is_persistent}
+        for feeds in (feeder.feeds, feeder.whole):
+            assert {name: each.shape for name, each in feeds(step).items()} == inputs

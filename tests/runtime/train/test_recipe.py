@@ -1,18 +1,31 @@
 """What a recipe says of devices, sums and rates, by the settings of its run."""
 
 from itertools import product
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.index_checks import with_checks
+from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.device_sharding import DeviceSharding
+from meganeura_dsl.settings.settings_problems import NothingToFollow
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
 from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_runtime.backends.backend import Hosts, OpenDevice, Spread
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.registry import model_of
+from meganeura_runtime.io.data.splits import Feed, StoredSplit
+from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
+from meganeura_runtime.train.evaluation import held_batches
+from meganeura_runtime.train.job import prepare
+from meganeura_runtime.train.job_data import Given
+from meganeura_runtime.train.memory_fit import MemoryProbe
 from meganeura_runtime.train.recipe import (
     Recipe,
     Signature,
@@ -21,6 +34,7 @@ from meganeura_runtime.train.recipe import (
     settings_of,
 )
 from meganeura_runtime.train.step_planning import device_of_run
+from meganeura_runtime.train.training_problems import NoSuchMetric
 
 PROGRAM = """\
 train fit(x: [batch, 6], pairs: [2 * batch, 3], table: whole [v, 6], y: [batch, 3]):
@@ -132,6 +146,50 @@ def test_rates_of_a_run_by_hand_end_with_its_steps(program: pipeline.Program) ->
     assert {steady.scheduled_rates(step, [Reduction()]) for step in (0, 5, 99)} == {(0.5,)}
 
 
+@pytest.mark.parametrize("path", ["", '["fc.*"]'])
+def test_a_schedule_follows_what_an_evaluation_measures(tmp_path: Path, path: str) -> None:
+    (tmp_path / "fit.mgn").write_text(f'{PROGRAM}    schedule{path} = plateau(metric="size")\n')
+    wrong = pipeline.load(str(tmp_path / "fit.mgn"))
+    with pytest.raises(ProblemError) as caught:
+        recipe(wrong)
+    problem = caught.value.problem
+    assert isinstance(problem, NothingToFollow)
+    assert (problem.metric, problem.known) == ("size", ("loss",))
+    assert problem.span.text == f'schedule{path} = plateau(metric="size")'
+    assert recipe(wrong, f'schedule{path}=plateau(metric="loss")').settings.all_schedules
+
+
+def test_the_best_is_chosen_by_what_an_evaluation_measures(program: pipeline.Program) -> None:
+    with pytest.raises(ProblemError) as caught:
+        recipe(program, "best=highest size")
+    assert caught.value.problem == NoSuchMetric("size", ("loss",))
+    assert recipe(program, "best=lowest loss").settings.best_metric.name == "loss"
+
+
+@pytest.mark.parametrize("device", ["cpu", "wgpu:0"])
+def test_a_recipe_is_for_the_device_of_its_settings(program: pipeline.Program, device: str) -> None:
+    assert recipe(program, f"device={device}").device == model_of(device)
+
+
+def test_what_is_planned_for_is_the_step_of_the_run(tmp_path: Path) -> None:
+    """Which drops out and moves statistics, as the evaluation beside it does not."""
+    file = tmp_path / "fit.mgn"
+    layers = "fc: linear(3) |> norm: batch_norm |> dropout(0.5)"
+    file.write_text(PROGRAM.replace("fc: linear(3)", layers))
+    found = pipeline.load(str(file))
+    shapes = {"x": (8, 6), "pairs": (16, 3), "table": (5, 6), "y": (8, 3)}
+    data = Given(train={name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
+    made = prepare(found, "fit", tmp_path, ("optimize=false",), data=data)
+    probe = MemoryProbe.of(found, "fit", made.settings, "cpu")
+    planned = probe.planned(dict(made.settings.sizes), None)
+    assert format_graph(planned.graph) == format_graph(made.compiled)
+    backend = probe.backend
+    assert planned.memory.step == backend.memory(made.compiled, probe.device)
+    assert planned.memory.evaluation == backend.memory(
+        with_checks(made.evaluation({})), probe.device
+    )
+
+
 def test_steps_of_other_sizes_have_their_examples_and_parts(program: pipeline.Program) -> None:
     found = recipe(program)
     for batch, part in product((8, 3), (StepPart.WHOLE, StepPart.GRADIENTS)):
@@ -140,3 +198,16 @@ def test_steps_of_other_sizes_have_their_examples_and_parts(program: pipeline.Pr
         names = {name for name in step.step.outputs if name.startswith("gradient.")}
         assert bool(names) == (part is StepPart.GRADIENTS)
     assert Signature.of(program, "fit", found.settings).measured == ("loss",)
+
+
+@pytest.mark.parametrize(("devices", "sizes"), [(1, [5, 5, 5, 5]), (2, [8, 8, 4]), (4, [8, 8, 4])])
+def test_batches_held_out_are_even_where_the_devices_share_them(
+    program: pipeline.Program, devices: int, sizes: list[int]
+) -> None:
+    """Of 20 examples, at most eight at a time."""
+    made = recipe(program, f"devices={devices}")
+    x = StoredTensor(Path("x"), "x", "f32", np.zeros((20, 6), np.float32))
+    found = [*held_batches(made, StoredSplit({"x": Feed(x, DType.F32, 1)}, 20))]
+    assert [each.examples for each in found] == sizes
+    assert [dict(each.sizes) for each in found] == [{"batch": size} for size in sizes]
+    assert all(each.is_cut for each in found)

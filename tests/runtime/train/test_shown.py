@@ -201,7 +201,16 @@ def test_a_page_has_the_newest_that_fit_and_small_matrices(tmp_path: Path) -> No
     assert frame["rows"][0][0] == pytest.approx(np.mean([0, 1, 2, 4, 5, 6, 8, 9, 10]))
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"rows": [1], "examples": 1}', '{"rows": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", "[]", "{}", '{"rows": 3}', '{"examples": 1}', '{"rows": [[1]]}',
+        '{"rows": [1], "examples": 1}', '{"rows": [["a"]], "examples": 1}',
+        '{"rows": [[1]], "examples": "many"}', '{"rows": [[1]], "examples": null}',
+        '{"rows": [[1]], "examples": 1e999}', f'{{"rows": [[1{"0" * 400}]], "examples": 1}}',
+        "[" * 99_999,
+    ],
+)  # fmt: skip
 def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "m.json").write_text(text)

@@ -515,6 +515,25 @@ def test_a_plateau_lowers_the_rate_of_what_follows(tmp_path: Path) -> None:
     assert (progress.reduction.scale, progress.reduction.bad) == (0.2, 0)
 
 
+@pytest.mark.parametrize("of_all", [True, False])
+def test_a_plateau_of_some_paths_changes_no_other_rate(tmp_path: Path, *, of_all: bool) -> None:
+    """What is told is the rate of all paths, where that changed."""
+    plateau = {"kind": "plateau", "metric": "size", "factor": 0.5, "patience": 0, "final": 0.2}
+    rest, own = (plateau, {"kind": "constant"})[:: 1 if of_all else -1]
+    wanted = job(schedule=rest, schedules={"*": own}, epochs=5, log_every=1)
+    events, folder, sessions = run(tmp_path, wanted)
+    fed = np.array([feeds["learning_rate"].tolist() for feeds in sessions.opened[0].fed])
+    lowered = [rate for rate in (0.5, 0.5, 0.25, 0.125, 0.1) for _ in range(2)]
+    np.testing.assert_allclose(fed[:, 0 if of_all else 1], lowered)
+    np.testing.assert_allclose(fed[:, 1 if of_all else 0], 0.5)
+    told = [each.learning_rate for each in events if isinstance(each, Evaluated)]
+    changes = [None, 0.25, 0.125, 0.1, None] if of_all else [None] * 5
+    assert told == [each and pytest.approx(each) for each in changes]
+    progress = read_checkpoint(folder.checkpoint)[1]
+    scales = [progress.reduction.scale, progress.reductions["*"].scale]
+    assert scales == ([0.2, 1.0] if of_all else [1.0, 0.2])
+
+
 def test_a_run_by_hand_that_is_longer_than_it_was_said_to_be_keeps_its_last_rate() -> None:
     wanted = job(steps=5, schedule={"kind": "linear"})
     reductions = (Reduction(),)

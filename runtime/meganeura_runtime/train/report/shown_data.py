@@ -21,6 +21,8 @@ LARGEST = 64
 """Rows and columns of a matrix on a page; a larger one is drawn by means of its blocks."""
 FILE = 16
 """MiB of a file that is read."""
+DAMAGES = (OSError, TooLongError, ValueError, TypeError, KeyError, OverflowError, RecursionError)
+"""What a file raises that is no matrix: of other keys, with what is no number, or too deep."""
 
 
 def shown_data(folder: Path, shown: Sequence[ShownFile]) -> list[dict[str, Any]]:
@@ -52,16 +54,16 @@ def _frame(path: Path) -> dict[str, Any]:
         if path.suffix == ".png":
             return {"picture": f"data:image/png;base64,{b64encode(content).decode()}"}
         matrix = cast("dict[str, Any]", json.loads(content))
-        values = np.array(matrix["rows"], np.float64)
+        values, examples = np.array(matrix["rows"], np.float64), int(matrix["examples"])
         rows, columns = values.shape
-    except (OSError, TooLongError, ValueError, TypeError, KeyError) as error:
+    except DAMAGES as error:
         raise ProblemError(DamagedRun(path, 0, str(error))) from None
     by = max(ceil(rows / LARGEST), ceil(columns / LARGEST))
     blocks = [
         [_mean(values[i : i + by, j : j + by]) for j in range(0, columns, by)]
         for i in range(0, rows, by)
     ]
-    return {"rows": blocks, "by": by, "examples": int(matrix["examples"])}
+    return {"rows": blocks, "by": by, "examples": examples}
 
 
 def _mean(block: "np.ndarray[Any, np.dtype[np.float64]]") -> float | None:
