@@ -38,6 +38,14 @@ def test_notes_are_found_as_they_were_kept() -> None:
     assert proof_cache.known_notes(TEXTS) == ()
 
 
+@pytest.mark.parametrize(("start", "end"), [(0, 0), (0, 22), (22, 22), (5, 5)])
+def test_a_note_may_be_anywhere_in_a_text(start: int, end: int) -> None:
+    note = replace(BARE, label=Label(Span(SOURCES[0], start, end), "here"))
+    assert len(SOURCES[0].text) == 22
+    proof_cache.store_notes(TEXTS, [note])
+    assert proof_cache.known_notes(TEXTS) == (note,)
+
+
 @pytest.mark.parametrize(
     "texts",
     [

@@ -50,8 +50,9 @@ def test_insertions_at_one_place_overlap() -> None:
 
 def test_only_fixes_of_the_source_are_taken() -> None:
     elsewhere = report(edit(0, 1, "a", Source("net.mgn", SOURCE.text)))
+    both = report(edit(0, 1, "a"), edit(2, 3, "a", Source("net.mgn", SOURCE.text)))
     here = report(edit(0, 1, "a"))
-    assert compatible_fixes([report(), elsewhere, here], SOURCE) == (here,)
+    assert compatible_fixes([report(), elsewhere, both, here], SOURCE) == (here,)
 
 
 def test_hunks_are_whole_lines() -> None:

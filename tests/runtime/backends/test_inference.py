@@ -13,6 +13,7 @@ from meganeura_dsl.transforms.egraph.optimizer_problems import FoldedOverflow
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.base import Session, SessionError, persistent_first
 from meganeura_runtime.backends.inference_session import (
+    Derivation,
     InferenceSession,
     open_inference,
     shared_form,
@@ -149,3 +150,20 @@ def test_weights_that_are_not_finite_are_folded_as_they_are(weight: float) -> No
     session, feeds = folded(DType.F32, weight)
     with np.errstate(invalid="ignore"):
         assert not np.isfinite(session.step(feeds)["y"]).any()
+
+
+def test_each_weight_is_derived_in_double_precision_of_what_it_names() -> None:
+    """A square that f32 cannot hold may be a factor; only the sources of one that ends so count."""
+    build = Builder()
+    a, b, c = (build.add(Parameter(name, DType.F32, (2,), "param")) for name in "abc")
+    square = build.add(Mul(), a, a)
+    derive = Derivation(build.graph({"scaled": build.add(Mul(), square, b), "same": c}))
+    assert derive.names == {"a", "b", "c"}
+    given = {"a": np.full(2, 1e30), "b": np.full(2, 1e-30), "c": np.arange(2), "d": np.ones(3)}
+    found = derive({name: array.astype(np.float32) for name, array in given.items()})
+    np.testing.assert_allclose(found["scaled"], [1e30, 1e30], rtol=1e-6)
+    assert [array.dtype for array in found.values()] == [np.float32, np.float32]
+    given["b"] = np.array([1e-30, 1])
+    with pytest.raises(ProblemError) as caught:
+        derive({name: array.astype(np.float32) for name, array in given.items()})
+    assert caught.value.problem == FoldedOverflow("scaled", "f32", ("a", "b"))

@@ -1,9 +1,11 @@
 """A batch of images side by side in one picture."""
 
 from math import ceil, isqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from meganeura_runtime.io.preprocess.picture_grid import (
     GAP,
@@ -11,6 +13,7 @@ from meganeura_runtime.io.preprocess.picture_grid import (
     SMALLEST_SIDE,
     is_pictures,
     picture_grid,
+    write_pictures,
 )
 
 
@@ -64,3 +67,13 @@ def test_what_is_no_number_is_black() -> None:
     scale = SMALLEST_SIDE // 2
     shown = picture_grid(values)[GAP : GAP + 2 * scale : scale, GAP : GAP + 2 * scale : scale, 0]
     assert shown.tolist() == [[0, 255], [0, 128]]
+
+
+@pytest.mark.parametrize(("colors", "mode"), [(1, "L"), (3, "RGB")])
+def test_what_is_written_is_the_grid(colors: int, mode: str, tmp_path: Path) -> None:
+    values = np.random.default_rng(0).uniform(size=(3, colors, 5, 7)).astype(np.float32)
+    write_pictures(tmp_path / "grid.png", values)
+    with Image.open(tmp_path / "grid.png") as image:
+        assert (image.format, image.mode) == ("PNG", mode)
+        shown = np.asarray(image).reshape(image.height, image.width, colors)
+    np.testing.assert_array_equal(shown, picture_grid(values))
