@@ -181,6 +181,18 @@ def test_a_long_line_of_a_fix_is_cut_around_the_change() -> None:
     assert all(width(line) <= WIDTH for line in lines)
     assert "ab" in lines[0]
     assert "aB\\x1b" in lines[1]
+    assert all(line[12:].startswith("...a") and line.endswith("c...") for line in lines)
+
+
+@pytest.mark.parametrize(("old", "new"), [("", "b"), ("b", ""), ("b", "bb" * 80)])
+def test_a_long_line_of_a_fix_is_cut_where_one_text_goes_on(old: str, new: str) -> None:
+    """Both are shown from the same column on, which is where the shorter one ends."""
+    source = Source("net.mgn", "a" * 300 + old)
+    lines = fixing((Span(source, 300, 300 + len(old)), new))
+    assert all(width(line) <= WIDTH for line in lines)
+    for line, text in zip(lines, (old, new), strict=True):
+        assert line[12:].startswith("...a")
+        assert f"a{text[:1]}" in line
 
 
 def test_a_fix_of_many_lines_is_shown_in_part() -> None:
@@ -293,6 +305,16 @@ def test_long_line_is_shown_around_its_span(before: int, length: int, after: int
     assert marked == "b" * min(length, len(marked))
     assert len(marked) == length or len(carets) >= WIDTH - 6
     assert ("..." in code) == (before + length + after > WIDTH - 13)
+
+
+@pytest.mark.parametrize("before", [0, 30, 60, 90])
+@pytest.mark.parametrize("after", [0, 10, 60])
+def test_a_long_line_of_wide_characters_is_cut_by_its_columns(before: int, after: int) -> None:
+    source = Source("net.mgn", "层" * before + "b" + "中" * after)
+    code, carets = drawn(Span(source, before, before + 1), "")
+    assert width(code) <= WIDTH
+    assert width(code[: code.index("b")]) == carets.index("^")
+    assert ("..." in code) == (2 * before + 1 + 2 * after > WIDTH - 13)
 
 
 def test_marks_without_width_do_not_fill_the_screen() -> None:
