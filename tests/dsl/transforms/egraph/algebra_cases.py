@@ -178,7 +178,7 @@ def products() -> Iterator[tuple[str, Make]]:
     for rank, left, right in product((2, 3, 4), (False, True), (False, True)):
         for place in ("left", "right", "transposed"):
             yield f"matmul-{place}", _product(rank, left, right, place)
-    for rank, right in product((2, 3, 4), (False, True)):
+    for rank, right in product((2, 3, 4, 5), (False, True)):
         yield "matmul-rows", _rows_of_product(rank, right)
 
 

@@ -1,6 +1,7 @@
 """Random instances of the left sides of the fusions, by the name of the rewrite."""
 
 from collections.abc import Callable, Iterator
+from math import prod
 
 from hypothesis import strategies as st
 
@@ -214,8 +215,22 @@ def projections() -> Iterator[tuple[str, Make]]:
         ]
         return net.do(Add(), net.do(Add(), products[0], products[1]), products[2])
 
+    def attended_as_one(rank: int) -> Make:
+        """Each of all rows beside the others, whichever axes they lie along."""
+
+        def case(net: Net, draw: Draw) -> Value:
+            x, channels = net.x(*sizes(draw, rank, most=2)), draw(st.integers(1, 3))
+            rows = prod(size for size in x.type.shape[:-1] if isinstance(size, int))
+            flat = Reshape((1, rows, channels))
+            q, k, v = (net.do(flat, net.projected(x, channels)) for _ in range(3))
+            return net.do(MatMul(), net.softmax(net.scores(q, k, 0.7), 2), v)
+
+        return case
+
     yield "sum-of-products", summed
     yield "part-of-product", attended
+    for rank in range(1, 6):
+        yield "part-of-product", attended_as_one(rank)
 
 
 def epilogues() -> Iterator[tuple[str, Make]]:
