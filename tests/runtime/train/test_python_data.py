@@ -17,6 +17,7 @@ from meganeura_runtime.train.events import Event, Stepped
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import prepare
 from meganeura_runtime.train.job_data import Given
+from meganeura_runtime.train.training_problems import LossNotFinite
 
 X = np.random.default_rng(0).normal(size=(22, 6)).astype(np.float32)
 Y = np.random.default_rng(1).integers(0, 3, 22)
@@ -346,6 +347,25 @@ def test_a_loss_that_is_not_finite_is_reported(program: Program) -> None:
     Path("fit.mgn").write_text(PROGRAM.replace("minimize ", "minimize log(0.5 - mean(x)) + "))
     program = meganeura.load("fit.mgn")
     refused(program, [(X[:4] * 0 + at, Y[:4]) for at in range(4)], "E0550")
+
+
+def test_the_batches_of_a_stream_are_not_asked_for_again(program: Program) -> None:
+    """Other batches would be taken for those that led to the loss: no line is named by them."""
+    Path("fit.mgn").write_text(PROGRAM.replace("minimize ", "minimize log(0.5 - mean(x)) + "))
+    program = meganeura.load("fit.mgn")
+    given: list[int] = []
+
+    def batches() -> Iterator[dict[str, Array]]:
+        for at in range(4):
+            given.append(at)
+            yield {"x": X[:4] * 0 + at, "y": Y[:4]}
+
+    with pytest.raises(meganeura.ProblemError) as caught:
+        train(program, batches(), steps_per_epoch=4, epochs=1)
+    problem = caught.value.problem
+    assert isinstance(problem, LossNotFinite)
+    assert (problem.step, problem.first) == (2, "")
+    assert given == sorted(set(given))
 
 
 def test_data_may_be_a_file(program: Program, tmp_path: Path) -> None:
