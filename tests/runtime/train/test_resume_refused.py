@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.io.data.data_problems import ForeignData
 from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.train.job import Job
+from meganeura_runtime.train.resume import resume_job
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.training_problems import DataChanged
 from tests.runtime.runs import Workspace, contents
@@ -270,3 +273,32 @@ def test_a_checkpoint_of_other_tensors_is_refused(workspace: Workspace, change: 
         arrays["fc1.bias"] = arrays["fc1.bias"][:3]
     write_tensors(folder.checkpoint, arrays, {"meganeura": progress.model_dump_json()})
     refused(workspace)
+
+
+ANEW = {
+    "epochs": 5, "steps": 9, "best": "lowest loss", "stop_after": 3, "log_every": 1,
+    "eval_every": 2, "save_every": 2, "device": "cpu", "devices": 1,
+    "sharding": "fsdp", "precision": "f32", "workers": 1,
+}  # fmt: skip
+"""What a run that goes on may be told, as it changes no formula of a step."""
+DECIDED = (
+    "optimizer=sgd(lr=0.1)", "schedule=constant()", "batch=2", "seed=1", "shuffle=false", "ema=0.9",
+    "clip_norm=1.0", "accumulate=2", "not_finite=skip", "drop_last=false", "steps_per_epoch=3",
+)  # fmt: skip
+
+
+def test_only_what_changes_no_formula_may_be_given_anew(workspace: Workspace) -> None:
+    folder = workspace.start("run", steps=7)
+    program = pipeline.load(str(workspace.folder / "fit.mgn"))
+
+    def resumed(override: str) -> Job:
+        return resume_job(program, "fit", workspace.folder, (override,), folder)[0]
+
+    for name, value in ANEW.items():
+        settings = resumed(f"{name}={value}").settings
+        assert getattr(settings, name) == value
+    settings = resumed(f"data={workspace.folder / 'points.safetensors'}").settings
+    assert Path(settings.data) == workspace.folder / "points.safetensors"
+    for override in DECIDED:
+        with pytest.raises(ProblemError, match=f"`{override.partition('=')[0]}` was decided"):
+            resumed(override)
