@@ -35,29 +35,42 @@ def with_sizes(
     has no value. Where all names are whole numbers, it is the same each time, as are its steps.
     """
     names = {name: _at(value, sizes) for name, value in postponed.frame.names.items()}
-    key = state.training, tuple([(type(each), each) for each in names.values()])
-    if state.build.facts.is_contradictory or not _are_numbers(names.values()):
-        key = None
-    elif key in postponed.known:
-        found, steps = postponed.known[key]
-        spend(steps)
-        return found
-    frame = replace(postponed.frame, state=_alone(state), names=names)
-    before = steps_left()
     try:
-        found = _evaluated(postponed, frame)
+        if state.build.facts.is_contradictory or not _are_numbers(names.values()):
+            return _evaluated(postponed, _with_names(postponed, names, state))
+        return _remembered(postponed, names, state)
     except UndecidableError:
-        return replace(postponed, frame=frame)
-    after = steps_left()
-    if key is not None and before is not None and after is not None:
-        if len(postponed.known) >= MOST_NUMBERS:
-            postponed.known.clear()
-        postponed.known[key] = found, before - after
-    return found
+        return replace(postponed, frame=_with_names(postponed, names, state))
+
+
+def _with_names(
+    postponed: Postponed[Frame], names: dict[str, Evaluated], state: ElaborationState
+) -> Frame:
+    """The frame of a number where its names are these values."""
+    return replace(postponed.frame, state=_alone(state), names=names)
 
 
 def _are_numbers(values: Iterable[Evaluated]) -> bool:
     return all(isinstance(each, int) for each in values)
+
+
+def _remembered(
+    postponed: Postponed[Frame], names: dict[str, Evaluated], state: ElaborationState
+) -> Initializer | None:
+    """What `_evaluated` gave for the same numbers, with the steps it took; else what it gives."""
+    key = state.training, tuple([(type(each), each) for each in names.values()])
+    if key in postponed.known:
+        found, steps = postponed.known[key]
+        spend(steps)
+        return found
+    before = steps_left()
+    found = _evaluated(postponed, _with_names(postponed, names, state))
+    after = steps_left()
+    if before is not None and after is not None:
+        if len(postponed.known) >= MOST_NUMBERS:
+            postponed.known.clear()
+        postponed.known[key] = found, before - after
+    return found
 
 
 def _evaluated(postponed: Postponed[Frame], frame: Frame) -> Initializer | None:

@@ -157,7 +157,7 @@ def with_open_numbers(inner: Frame, block: ast.Block) -> Frame:
         for each in block.parameters
         if _is_real(each) and inner.names[each.name] in without_kind
     }
-    return replace(inner, names={**inner.names, **given}) if given else inner
+    return replace(inner, names={**inner.names, **given})
 
 
 def _without_kind(declaration: ast.Node | None) -> list[Evaluated]:

@@ -717,3 +717,29 @@ def test_what_a_parameter_begins_as_is_found_once_and_costs_its_steps_again(
         assert {"layer.weight", "layer.gain"} <= {*runs}
         assert found(remembered) == found(anew)
         assert steps == expected
+
+
+DECLARED_AGAIN = {
+    "all names": ("linear(4)", "linear(4)", "a.weight"),
+    "one of two names": ("linear(4, bias=false)", "linear(4)", "a.weight"),
+    "the other name": ("Biased", "linear(4)", "a.bias"),
+    "no name": ("layer_norm", "", ""),
+}
+
+
+@pytest.mark.parametrize("names", DECLARED_AGAIN)
+def test_a_summary_declares_no_weight_again(names: str) -> None:
+    """The layers `b` and `c` are the second `a`, so that its weights are known by their summary."""
+    first, second, twice = DECLARED_AGAIN[names]
+    again = f" |> a: {second}" if second else ""
+    text = (
+        "block Biased()(x: [n, d]) -> [n, d]:\n  param bias: [d] = ones\n  return x + bias\n"
+        "block Net(widths: list)(x: [n, 4]) -> [n, 4]:\n"
+        "  for i in 0..len(widths):\n    x = x * widths[i]\n"
+        f"  return x |> b: linear(4) |> c: linear(4) |> a: {first}{again}\n"
+        "model net = Net([1, 2])\n"
+    )
+    told = [report for report in checked(text).reports if report.code != "N0001"]
+    assert [(report.code, report.headline) for report in told] == (
+        [("E0205", f"`{twice}` is defined twice")] if twice else []
+    )
