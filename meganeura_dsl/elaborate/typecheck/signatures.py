@@ -385,7 +385,7 @@ def declared_types(
 ) -> tuple[TensorType, ...] | None:
     """The result types a signature promises, in terms of what it bound; None if it is silent.
 
-    A result type without an element type has that of the result, or of the first input.
+    A result type without an element type is f32, or that of the result where an input is f16.
     """
     if block.results is None:
         return None
@@ -394,9 +394,12 @@ def declared_types(
         parent=inner.parent, call_span=inner.call_span, choices=inner.choices,
     )  # fmt: skip
     types: list[TensorType] = []
+    given = (names[item.name] for item in block.inputs if item.name in names)
+    of_halves = any(is_tensor(each) and each.type.dtype is DType.F16 for each in given)
     for index, node in enumerate(block.results):
         dtype = dtype_of(node, frame)
-        if node.dtype is None and index < len(results) and results[index].type.dtype.is_float:
+        is_open = of_halves and node.dtype is None and index < len(results)
+        if is_open and results[index].type.dtype.is_float:
             dtype = results[index].type.dtype
         types.append(TensorType(dtype, shape_of(node.shape, frame, evaluate)))
     return tuple(types)

@@ -445,6 +445,35 @@ def test_an_input_of_another_element_type_is_not_what_was_proved(inputs: str, re
     assert (result_.fine, result_.proved) == (True, ("Second", "Use"))
 
 
+@pytest.mark.parametrize(
+    ("inputs", "results", "returned", "holds"),
+    [
+        ("x: [n]", "[n]", "x", True),
+        ("x: [n]", "[n]", "f16(x)", False),
+        ("x: [n]", "f16[n]", "f16(x)", True),
+        ("x: [n]", "f32[n]", "f16(x)", False),
+        ("x: f16[n]", "[n]", "x", True),
+        ("x: f16[n]", "[n]", "f32(x)", True),
+        ("x: f16[n]", "f32[n]", "x", False),
+        ("x: f16[n]", "f16[n]", "f32(x)", False),
+        ("x: [n], y: f16[m]", "[n]", "f16(x) + sum(y)", True),
+        ("x: i32[n]", "[n]", "f16(x)", False),
+        ("x: i32[n]", "[n]", "x", False),
+        ("x: [n], y: f16[n]", "[n], [n]", "y, x", True),
+        ("x: [n]", "[n], [n]", "x, f16(x)", False),
+        ("x: [n]", "[n], f16[n]", "x, f16(x)", True),
+        ("x: [n]", "f16[n], [n]", "x, f16(x)", False),
+    ],
+)
+def test_a_shape_alone_is_f16_where_an_input_is(
+    inputs: str, results: str, returned: str, *, holds: bool
+) -> None:
+    """What a header says is relied on by proofs, which take inputs for f32."""
+    text = f"block Of()({inputs}) -> {results}:\n  return {returned}\nmodel of = Of()\n"
+    found = [code for code, _ in codes(text) if code != "E0207"]
+    assert found == ([] if holds else ["E0303"])
+
+
 def test_a_block_that_another_proof_ran_is_checked() -> None:
     text = """\
         block Layers(widths)(x: [n, d]) -> [n, widths[-1]]:
