@@ -106,6 +106,8 @@ DECLARATIONS = [
     ("block A()(x: [n]):\n\tif n > 1:\n\t\tx = x\n\treturn x\n",
      "block A()(x: [n]):\n  if n > 1:\n    x = x\n  return x\n"),
     ("block A()(x: [n]):\n\ty = x\n    return y\n", None),
+    ("block B()(x: [n]):\n  return x\n\nblock A()(x: [n]):\n\tx = x\n\treturn x\n\ndef b() = 1\n",
+     "block B()(x: [n]):\n  return x\n\nblock A()(x: [n]):\n  x = x\n  return x\n\ndef b() = 1\n"),
     ("block A()(x: [n]) -> [n]\r\n  if n > 1: x = x\r\n  return x\r\n",
      "block A()(x: [n]) -> [n]:\r\n  if n > 1: x = x\r\n  return x\r\n"),
     ("block A()(x: [n]):\r\n  if n > 1: x = x\r\n  return x\r\n",

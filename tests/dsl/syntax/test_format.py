@@ -203,6 +203,92 @@ block B()(x: [n]):
     assert formatted(text) == text
 
 
+def test_comments_before_an_else_that_is_not_the_first() -> None:
+    text = """\
+block B()(x: [n]):
+  if x:
+    y = x
+    if z:
+      y = z
+    else:
+      y = x
+  # before else
+  else:
+    y = z
+  return y
+"""
+    assert formatted(text) == text
+
+
+def test_comments_that_are_indented_further_than_any_code() -> None:
+    text = """\
+block B()(x: [n]):
+      # first
+  if x:
+    y = x
+      # second
+
+        # third
+   # fourth
+# last
+  return x
+"""
+    wanted = """\
+block B()(x: [n]):
+  # first
+  if x:
+    y = x
+    # second
+
+    # third
+    # fourth
+  # last
+  return x
+"""
+    assert formatted(text) == wanted
+
+
+def test_no_blank_line_stands_above_the_first_line_of_a_body() -> None:
+    text = """\
+train t(x: [n]):
+
+  if x:
+
+    minimize f(x)
+
+  else:
+
+    minimize g(x)
+  run:
+
+
+    # first
+    batch = 2
+
+
+    lr = 3
+"""
+    wanted = """\
+train t(x: [n]):
+  if x:
+    minimize f(x)
+
+  else:
+    minimize g(x)
+  run:
+    # first
+    batch = 2
+
+    lr    = 3
+"""
+    assert formatted(text) == wanted
+
+
+def test_a_choice_by_name_has_room() -> None:
+    line = "def f(x, y, z) = g(x if y else z, a = x if y else z, b=x, c=(x if y else z) + 1)\n"
+    assert formatted(line) == line
+
+
 def test_comments_alone() -> None:
     assert format_module(ast.Module(Source("", "# a\n\n\n#b  \n"), ()), find_comments(
         Source("", "# a\n\n\n#b  \n"))) == "# a\n\n#b\n"  # fmt: skip

@@ -337,6 +337,48 @@ def test_outline() -> None:
     assert "".join(each.span.text for each in found) == source.text
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", []),
+        ("# only\n\n", []),
+        ("\n# first\n\nmodel a = A()\n", [("model", "\n# first\n\nmodel a = A()\n")]),
+        ("model a = A()\n# b\nmodel b = B()", [
+            ("model", "model a = A()\n# b\n"), ("model", "model b = B()")]),
+        ("# a\nx\nmodel a = A()", [("", "# a\nx\n"), ("model", "model a = A()")]),
+        (" model a = A()\ndef f() = 1", [("", " model a = A()\n"), ("def", "def f() = 1")]),
+    ],
+)  # fmt: skip
+def test_text_before_the_first_keyword(text: str, found: list[tuple[str, str]]) -> None:
+    outlines = outline(Source("test.mgn", text))
+    assert [(each.kind, each.span.text) for each in outlines] == found
+
+
+@pytest.mark.parametrize(
+    ("text", "declared"),
+    [
+        ("block A(c)(x: [n]) -> [n] = x", ["A"]),
+        ("block A\n  (c)\n  (x: [n]) -> [n] = x", ["A"]),
+        ("block A(c)\n(x: [n]) -> [n]:\n  return x", ["A"]),
+        ("block A\n  (c=max(1, [2][0]))\n\n  # input\n  (x: [n]) -> [n]:\n  return x", ["A"]),
+        ("block A()(x: [n])\n  (y: [n]) -> [n]:\n  return x", []),
+        ("block\n  A()(x: [n]) -> [n]:\n  return x", []),
+        ("block A()(x: [n]) -> [n]:\n  y = x\n  (y) = x\n  return x", []),
+        ("model a\n  (c) = A()", []),
+        ("model a = A\n  (3)", []),
+        ("def f\n  (x) = x", []),
+        ("train t\n  (x: [n]):\n  minimize x", []),
+        ("train t(x: [n]):\n  minimize x\n  (x)", []),
+    ],
+)
+def test_only_the_header_of_a_block_goes_on_with_a_bracket(text: str, declared: list[str]) -> None:
+    module, reports = read(text)
+    assert [
+        each.name.text for each in module.declarations if isinstance(each, ast.Block)
+    ] == declared
+    assert bool(reports) == (not declared)
+
+
 def test_a_declaration_is_parsed_alone() -> None:
     source = Source("test.mgn", "block broken(\n" + program("resnet"))
     found = {each.name: each for each in outline(source)}

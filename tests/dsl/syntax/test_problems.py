@@ -270,6 +270,8 @@ error[E0102]: this label has lost its colon                                  (sy
         ("from a", "this line ends too early", "expected `.` or `import`"),
         ("model m = (", "this `(` is never closed", "no `)` follows it"),
         ("model m = )", "this `)` closes nothing", "no bracket is open here"),
+        ("model m = A([3)", "this `)` cannot close a `[`", "`]` is missing before it"),
+        ("model m = A[3)", "this `)` cannot close a `[`", "`]` is missing before it"),
         ("block B()(x: 3):", "`3` cannot stand here", "expected a type"),
         ("def f() = (1, 2)", "`,` cannot stand here", "expected an operator or `)`"),
         ("def f() = * 2", "`*` cannot stand here", "expected a value"),
