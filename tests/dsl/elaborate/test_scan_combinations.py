@@ -1,5 +1,7 @@
 """Scans together with parts that are replaced, lists of tensors, layers and blocks as arguments."""
 
+from zlib import crc32
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.ir.ops import RandomBits
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.testing import assert_gradients
 
@@ -417,3 +420,28 @@ def test_what_was_there_is_written_whole(before: str, is_whole: bool) -> None:  
     result = pipeline.check(Source("net.mgn", text), lambda _: None)
     headlines = [each.headline for each in result.reports]
     assert headlines == ([] if is_whole else ["`y` is not written whole"])
+
+
+@pytest.mark.parametrize("update", ["", "\n    update s = s + b"])
+def test_a_round_that_updates_a_state_draws_binds_and_declares_once(update: str) -> None:
+    """It is elaborated twice: the first time shows which states it updates."""
+    text = f"""
+block Net()(x: [n, 4]) -> [n, 4]:
+  state s: [4] = zeros
+  a = dropout(x, 0.5)
+  scan t in 0..n:
+    b = dropout(a[t], 0.5) |> fc: linear(4)
+    z[t] = b{update}
+  c = dropout(z, 0.5)
+  return c + s
+
+model net = Net()
+"""
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert result.fine
+    found = pipeline.elaborate_model(result.program, "net", training=True)
+    draws = [each.op for each in found.graph.values if isinstance(each.op, RandomBits)]
+    numbers = (0, 1, 3)  # number 2 is that of the draw in the round
+    assert [each.stream for each in draws] == [crc32(f"#{each}".encode()) for each in numbers]
+    assert [each.name for each in found.bindings] == ["a", "fc", "b", "z", "c"]
+    assert found.own == ("s", "fc.weight", "fc.bias")
