@@ -10,7 +10,7 @@ import pytest
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, Cost
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Value, by_application
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, evaluate
-from meganeura_dsl.ir.ops import OPS, Add, Broadcast, Input, Mul, Neg, Op, Reshape, Sum
+from meganeura_dsl.ir.ops import OPS, Add, Broadcast, Exp, Input, Mul, Neg, Op, Reshape, Sum
 from meganeura_dsl.ir.ops.fused import Attention
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
@@ -24,10 +24,12 @@ from meganeura_dsl.transforms.egraph.encoding import encode, schema
 from meganeura_dsl.transforms.egraph.extract.extract import ask
 from meganeura_dsl.transforms.egraph.extract.extraction_search import extract
 from meganeura_dsl.transforms.egraph.optimize import optimize
+from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
 from meganeura_dsl.transforms.egraph.saturate.saturate_graph import saturate_graph
 from tests.gradients import assert_same, fed, numeric_gradient, weighted_loss
 
 Calls = list[str]
+MODES: tuple[Mode, ...] = ("forward", "train", "infer")
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,21 @@ def extraction_cost(graph: Graph) -> float:
 def test_extraction_pays_for_an_application_once() -> None:
     one, both = extraction_cost(graph_of("scaled")), extraction_cost(graph_of("scaled", "sum"))
     assert DEFAULT_DEVICE.launch < one < both < one + DEFAULT_DEVICE.launch / 100
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_op_applied_to_two_tensors_is_paid_for_twice(mode: Mode) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2, 3)))
+    one, other = (build.add_all(ScaleAndSum(5), each) for each in (x, build.add(Exp(), x)))
+    graph = build.graph({"a": one[0], "b": one[1], "c": other[0], "d": other[1]})
+    assert graph_cost(graph).launches == 2
+    assert 2 * DEFAULT_DEVICE.launch < extraction_cost(graph) < 3 * DEFAULT_DEVICE.launch
+    optimized = optimize(graph, mode=mode).graph
+    verify(optimized)
+    expected = evaluate(graph, {"x": X}).outputs
+    for name, array in evaluate(optimized, {"x": X}).outputs.items():
+        np.testing.assert_array_equal(array, expected[name])
 
 
 def test_both_results_are_of_one_way_to_compute_them() -> None:
