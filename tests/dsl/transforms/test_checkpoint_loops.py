@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from meganeura_dsl.gradcheck.probe import fitting
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.interpreter import Precision, evaluate
-from meganeura_dsl.ir.ops import Scan
+from meganeura_dsl.ir.ops import Scan, Slice
 from meganeura_dsl.ir.types import size_in_bytes
 from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.pipeline import elaborate_train
@@ -201,7 +201,10 @@ def test_rounds_that_need_their_number_alone_are_told_where_a_segment_begins(
 def test_a_loop_of_four_rounds_is_the_shortest_with_segments(
     rounds: int, expected: list[int]
 ) -> None:
-    assert [scan.rounds for scan in scans(everywhere(forward(SUMMED, n=4, s=rounds)))] == expected
+    segmented = everywhere(forward(SUMMED, n=4, s=rounds))
+    assert [scan.rounds for scan in scans(segmented)] == expected
+    parts = [value for value in segmented.values if isinstance(value.op, Slice)]
+    assert len(parts) == (2 if rounds == 5 else 0)  # of what is read, where some are left over
 
 
 def test_a_loop_within_one_that_is_too_short_has_segments_of_its_own() -> None:
