@@ -263,13 +263,15 @@ class _Search:
         return best
 
     def _undo(self, moves: list[_Move]) -> None:
+        """Take moves back; the total is the caller's to set."""
         problem = self.problem
         for move in reversed(moves):
-            self.total += problem.costs[move.before] - problem.costs[move.after]
-            self.total += sum(self._release(need) for need in problem.needs[move.after])
+            for need in problem.needs[move.after]:
+                self._release(need)
             self._restore(move.below)
             self.choice[move.owner] = move.before
-            self.total += sum(self._need(need) for need in problem.needs[move.before])
+            for need in problem.needs[move.before]:
+                self._need(need)
 
     def _bring_in(self, number: int) -> None:
         """Compute a class and what it needs, and let all above them choose anew.
@@ -291,7 +293,7 @@ class _Search:
         self.total += self._release(number)
         if self.total < start - LEAST_GAIN:
             return
-        self.total += self._need(number)
+        self._need(number)
         self._undo(moves)
         self._release(number)
         self._restore(before)
