@@ -182,7 +182,7 @@ def test_of_several_processes_the_first_holds_the_folder_and_writes(
             folder_of("fit", None, hosts)
         assert caught.value.problem == UnnamedFolder(2)
     for number, way in enumerate((partial(folder_of, "fit"), saved_folder)):
-        run = tmp_path / str(number)
+        run = tmp_path / str(number) / "run"
         with way(run, second) as other:
             assert not run.exists()
         with way(run, first) as one, way(run, second) as other:

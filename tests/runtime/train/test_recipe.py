@@ -34,7 +34,7 @@ from meganeura_runtime.train.recipe import (
     settings_of,
 )
 from meganeura_runtime.train.step_planning import device_of_run
-from meganeura_runtime.train.training_problems import NoSuchMetric
+from meganeura_runtime.train.training_problems import IndivisibleBatch, NoSuchMetric
 
 PROGRAM = """\
 train fit(x: [batch, 6], pairs: [2 * batch, 3], table: whole [v, 6], y: [batch, 3]):
@@ -198,6 +198,25 @@ def test_steps_of_other_sizes_have_their_examples_and_parts(program: pipeline.Pr
         names = {name for name in step.step.outputs if name.startswith("gradient.")}
         assert bool(names) == (part is StepPart.GRADIENTS)
     assert Signature.of(program, "fit", found.settings).measured == ("loss",)
+
+
+@pytest.mark.parametrize(
+    ("size", "batch", "devices", "is_last", "cure"),
+    [
+        ("batch", 7, 4, False, "--set batch=8"),
+        ("n", 5, 4, False, "--set n=4"),
+        ("n", 1, 4, False, "--set n=4"),
+        ("", 7, 4, False, "--set devices=1"),
+        ("batch", 7, 4, True, "--set drop_last=true"),
+    ],
+)
+def test_what_shares_a_batch_evenly_is_offered(
+    size: str, batch: int, devices: int, cure: str, *, is_last: bool
+) -> None:
+    report = IndivisibleBatch(size, batch, devices, is_last).report()
+    assert report.help is not None
+    assert report.help.code == cure
+    assert report.headline.startswith("the last batch" if is_last else "a batch")
 
 
 @pytest.mark.parametrize(("devices", "sizes"), [(1, [5, 5, 5, 5]), (2, [8, 8, 4]), (4, [8, 8, 4])])

@@ -41,9 +41,9 @@ def told() -> list[str]:
 def log(told: list[str]) -> StepLog:
     def watch(event: Event) -> None:
         match event:
-            case Logged(step=step, loss=loss, metrics=metrics, learning_rate=rate):
+            case Logged(step=step, epoch=0, loss=loss, metrics=metrics, learning_rate=rate):
                 told.append(f"logged {step} {loss} {dict(metrics)} {rate}")
-            case Evaluated(step=step, loss=loss, metrics=metrics, best=best, learning_rate=rate):
+            case Evaluated(step, 0, loss, metrics, best, rate):
                 told.append(f"evaluated {step} {loss} {dict(metrics)} {best} {rate}")
             case _:
                 told.append(str(event))
@@ -99,6 +99,29 @@ def test_so_many_steps_lie_between_two_that_are_logged(
     asked = [number for number in range(1, 8) if step(log, number).requested]
     assert asked == {0: [], 1: [1, 2, 3, 4, 5, 6, 7], 3: [1, 3, 6, 7]}[every]
     assert sum(line.startswith("logged") for line in told) == len(asked)
+
+
+def test_the_speed_is_that_of_the_steps_alone(
+    told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a second each on four examples; what took ten seconds between them is left out."""
+    now, events, records = [100.0], list[Event](), list[dict[str, object]]()
+    monkeypatch.setattr("meganeura_runtime.train.speed.perf_counter", lambda: now[0])
+    folder = _Folder(told)
+    monkeypatch.setattr(folder, "add_metrics", records.append)
+    settings = SimpleNamespace(log_every=2, steps=4, schedules={}, all_schedules=[None])
+    recipe = cast("Any", SimpleNamespace(settings=settings))
+    log = StepLog(recipe, cast("RunFolder", folder), events.append, lambda: None)
+    log.start(0)
+    for number in (1, 2, 3, 4):
+        now[0] += 0.5
+        step(log, number)
+        now[0] += 10
+        log.leave_out(10)
+    logged = [event for event in events if isinstance(event, Logged)]
+    speeds = [(each.steps_per_second, each.examples_per_second) for each in logged]
+    assert speeds == [(2.0, 8.0)] * 3
+    assert [each["steps_per_second"] for each in records] == [2.0] * 3
 
 
 def test_an_evaluation_stands_behind_the_steps_before_it(log: StepLog, told: list[str]) -> None:
