@@ -290,7 +290,18 @@ def test_records_are_read_as_they_are_added(tmp_path: Path) -> None:
         records.read()
 
 
-@pytest.mark.parametrize("line", ["no json", "[]", '{"kind": "step"}', '{"step": 3}', "[" * 9999])
+ENORMOUS = 10**400
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no json", "[]", '{"kind": "step"}', '{"step": 3}', '{"kind": 3, "step": 3}',
+        '{"kind": "step", "step": 3.5}', "[" * 9999,
+        f'{{"kind": "step", "step": 3, "loss": {ENORMOUS}}}',
+        f'{{"kind": "step", "step": {ENORMOUS}, "loss": 3}}',
+    ],
+)  # fmt: skip
 def test_a_line_that_is_no_record_is_named(tmp_path: Path, line: str) -> None:
     folder = written(tmp_path / "run", step(1, loss=3.0))
     with (folder / "metrics.jsonl").open("a") as file:

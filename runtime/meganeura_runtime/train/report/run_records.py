@@ -89,7 +89,10 @@ class RunRecords:
         whole = text[: text.rfind(b"\n") + 1]
         for line in whole.splitlines():
             self._lines += 1
-            self._add(self._record(line))
+            try:
+                self._add(self._record(line))
+            except OverflowError as error:  # a number of so many digits is none that a run writes
+                raise ProblemError(DamagedRun(self._path, self._lines, str(error))) from None
         self._read_to += len(whole)
 
     def _begin_again(self, file: int) -> None:
