@@ -456,6 +456,7 @@ def test_an_input_of_another_element_type_is_not_what_was_proved(inputs: str, re
         ("x: f16[n]", "[n]", "f32(x)", True),
         ("x: f16[n]", "f32[n]", "x", False),
         ("x: f16[n]", "f16[n]", "f32(x)", False),
+        ("x: f16[n]", "[n]", "i32(x)", False),
         ("x: [n], y: f16[m]", "[n]", "f16(x) + sum(y)", True),
         ("x: i32[n]", "[n]", "f16(x)", False),
         ("x: i32[n]", "[n]", "x", False),

@@ -387,6 +387,43 @@ model m = f(k=[1, 2])
         "nothing checks `f`",
         "it has too many paths to prove at once, and no model uses it",
     ),
+    Refusal(
+        "facts about elements are about whole numbers",
+        "block f()(x: [n], p: [n]) -> [n] where 0 <= p:\n  return x * p\n",
+        "E0203",
+        "this needs a condition",
+        "this is the tensor bool[n]",
+    ),
+    Refusal(
+        "of several mistakes in a call, the first",
+        "block f()(x: [n], y: [n]) -> [n] = x + y\nblock g()(x: [n]) -> [n] = f(x, x, y=3)\n",
+        "E0202",
+        "`f` needs a tensor as `y`",
+        "",
+    ),
+    Refusal(
+        "a shape alone is no shape of truth values",
+        "block f()(x: [n]) -> [n] = x\nblock g()(x: bool[n]) -> bool[n] = f(x)\n",
+        "E0307",
+        "`x` of `f` is f32 or f16",
+        "bool[n]",
+    ),
+    Refusal(
+        "f16 is not f32",
+        "block f()(x: f32[n]) -> [n] = x\nblock g()(x: f16[n]) -> [n] = f(x)\n",
+        "E0307",
+        "`x` of `f` is f32",
+        "f16[n]",
+    ),
+    Refusal(
+        "what is said of a block is not said of another configuration of it",
+        "block f(k, j)(x: [n]) -> [n] = k * j * x\n"
+        "expect f(k=2, j=3) maps [n] -> [n]\nexpect f(j=3, k=2) has 0 params\n"
+        "expect f(k=3, j=2) has 0 params\n",
+        "E0203",
+        "this needs a model, or a block whose `expect ... maps` stands above",
+        "this is `f`",
+    ),
     *(
         Refusal(
             f"the loss is no metric, {where} what is minimized",
@@ -437,6 +474,47 @@ model m = f()
 expect m has """
     result = pipeline.check(Source("example.mgn", f"{text}{expected}\n"), lambda _: None)
     assert [each.code for each in result.reports] == ([] if fine else ["E0401"])
+
+
+def test_what_is_counted_is_that_of_each_configuration() -> None:
+    text = """\
+block f(k, j=1)(x: [n, 4]) -> [n, j * k] = x |> fc: linear(j * k)
+expect f(k=2) maps [n, 4] -> [n, 2]
+expect f(k=3) maps [n, 4] -> [n, 3]
+expect f(k=3, j=2) maps [n, 4] -> [n, 6]
+expect f(k=2) has 10 weights
+expect f(k=3) has 15 weights
+expect f(j=2, k=3) has 30 weights
+expect f(k=3) has {} weights
+"""
+    for number, said in ((15, []), (30, ["E0401"]), (10, ["E0401"])):
+        result = pipeline.check(Source("example.mgn", text.format(number)), lambda _: None)
+        assert [each.code for each in result.reports] == said
+        assert result.holds == 7 - len(said)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "inputs", "unknown"),
+    [
+        ("", "y: [n, d], x: [n, d] = 1", ""),
+        ("", "x: [n, d] = 1, y: [n, d]", ""),
+        ("", "x: [n, d + 1] = 1, y: [n, d]", ""),
+        ("m", "x: [m, n] = 1, y: [n]", ""),
+        ("", "x: [m, n] = 1, y: [n]", "m"),
+        ("", "x: [n, 2 * m] = 1, y: [n]", "2 * m"),
+        ("", "y: [n], x: [m, n] = 1, z: [m] = 1", "m"),
+        ("", "y: [...s], x: [...s] = 1", ""),
+        ("", "y: [n, ...s], x: [n, ...t] = 1", "...t"),
+    ],
+)
+def test_an_input_that_may_be_left_out_has_known_sizes(
+    parameters: str, inputs: str, unknown: str
+) -> None:
+    given = "".join(f" + 0 * sum({name})" for name in "xyz" if f"{name}: " in inputs)
+    text = f"block f({parameters})({inputs}) -> []:\n  return 1.0{given}\n"
+    reports = pipeline.check(Source("net.mgn", text), lambda _: None).reports
+    labels = [each.label.text for each in reports if each.label and each.code == "E0203"]
+    assert labels == ([f"this is {unknown}"] if unknown else [])
 
 
 def test_the_index_of_a_loop_is_no_size_that_a_caller_calls_so() -> None:
