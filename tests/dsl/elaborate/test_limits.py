@@ -10,7 +10,18 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations import models
+from meganeura_dsl.elaborate.typecheck.static_arithmetic import KindError, combine, length_of_list
+from meganeura_dsl.elaborate.values import Evaluated, Static, TensorList
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.limits import language_limits
+from meganeura_dsl.limits.language_limits import (
+    HIGHEST_DEGREE,
+    LONGEST_LIST,
+    MOST_DIGITS,
+    MOST_TERMS,
+)
 from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, spend, within
 from meganeura_dsl.pipeline import CheckResult, check, check_file
 from meganeura_dsl.resources import standard_models
@@ -214,3 +225,61 @@ def test_a_floor_takes_its_steps_each_time() -> None:
             assert (dim("h") * 3 + 17) // (dim("w") + 2) != 0
         counts.append(budget.spent)
     assert counts[0] == counts[1] > 0
+
+
+X, Y = dim("x"), dim("y")
+MANY = sum((dim(f"x{number}") for number in range(1, MOST_TERMS)), dim("x0"))
+ONES: list[Static] = [1] * LONGEST_LIST
+TENSOR = Builder().add(Input("x", DType.F32, ()))
+ALONE, ALL = TensorList((TENSOR,)), TensorList((TENSOR,) * LONGEST_LIST)
+LARGEST = 10**MOST_DIGITS - 1
+AT_LIMITS: dict[str, tuple[Evaluated, str, Evaluated, bool]] = {
+    "as many items": (ONES[1:], "+", [1], True),
+    "one item more": (ONES, "+", [1], False),
+    "as many items, repeated": ([1, 1], "*", LONGEST_LIST // 2, True),
+    "items more, repeated": ([1, 1], "*", LONGEST_LIST // 2 + 1, False),
+    "as many items with those inside": ([ONES[2:]], "+", [1], True),
+    "one item more with those inside": ([ONES[1:]], "+", [1], False),
+    "as many tensors": (
+        TensorList((TENSOR,) * (LONGEST_LIST - 1)),
+        "+",
+        TensorList((TENSOR,)),
+        True,
+    ),
+    "one tensor more": (ALL, "+", ALONE, False),
+    "as many terms": (MANY, "+", 1 - dim("x0"), True),
+    "one term more": (MANY, "+", 1, False),
+    "as many digits": (LARGEST - 1, "+", 1, True),
+    "as many digits below zero": (1 - LARGEST, "-", 1, True),
+    "two digits more": (10 * LARGEST, "*", 10, False),
+    "two digits more below zero": (10 * LARGEST, "*", -10, False),
+    "a factor of as many digits": (X, "*", LARGEST, True),
+    "a factor of two digits more": (100 * X, "*", LARGEST, False),
+    "a factor of two digits more below zero": (-100 * X, "*", LARGEST, False),
+    "one of two factors that has two digits more below zero": (X - 100 * Y, "*", LARGEST, False),
+    "as high a degree": (X ** (HIGHEST_DEGREE - 1), "*", Y, True),
+    "one degree more": (X**HIGHEST_DEGREE, "*", Y, False),
+    "one degree more in one term": (X**HIGHEST_DEGREE + Y, "*", Y + 1, False),
+    "as high a power": (X, "**", HIGHEST_DEGREE, True),
+    "one power more": (X, "**", HIGHEST_DEGREE + 1, False),
+    "a power of as many digits": (10, "**", MOST_DIGITS, True),
+    "a power of more digits": (10, "**", MOST_DIGITS + 1, False),
+    "any power of one": (-1, "**", 10**9 + 1, True),
+}
+
+
+@pytest.mark.parametrize("name", AT_LIMITS)
+def test_what_is_at_a_limit_is_taken_and_what_is_above_is_not(name: str) -> None:
+    left, operator, right, is_taken = AT_LIMITS[name]
+    if is_taken:
+        combine(operator, left, right)
+        return
+    with pytest.raises(KindError):
+        combine(operator, left, right)
+
+
+@pytest.mark.parametrize(
+    ("items", "length"), [([], 0), ([[]], 1), ([1, [2, [3]], [4]], 7), ([[1, 1], [1, 1]], 6)]
+)
+def test_a_list_is_as_long_as_all_it_holds(items: list[Static], length: int) -> None:
+    assert length_of_list(items) == length
