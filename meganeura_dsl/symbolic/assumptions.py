@@ -186,7 +186,7 @@ class Facts:
         """The sizes and flags that satisfy the facts, those named first, to be chosen in order."""
         key = tuple(names), tuple(flags)
         if key not in self._domains:
-            self._domains[key] = Domain(self.stated, self._known, *key)
+            self._domains[key] = Domain(self.stated, self._known, self.least, *key)
         return self._domains[key]
 
     def suggest(self, condition: Condition) -> Condition | None:

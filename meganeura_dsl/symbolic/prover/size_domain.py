@@ -56,6 +56,7 @@ class Domain:
         self,
         facts: Sequence[Condition],
         known: SolverState,
+        least: Mapping[str, int],
         names: Iterable[str],
         flags: Iterable[str],
     ) -> None:
@@ -68,7 +69,7 @@ class Domain:
         self._least = {name: known.least_of(name) for name in self._sizes()}
         self.unknowns: tuple[str, ...] = (*self._flags, *self._sizes())
         """The unknowns, in order. A quotient has the rank of the size it belongs to."""
-        bounds = (Compare(">=", dim(name), known.least_of(name)) for name in self._solved)
+        bounds = (Compare(">=", dim(name), least.get(name, 1)) for name in self._solved)
         self._tests = [self._test(condition) for condition in (*bounds, *facts)]
         self._choices: dict[tuple[str, int, _Tests], list[int]] = {}
 

@@ -59,6 +59,24 @@ def test_a_graph_holds_what_its_roots_need_and_every_leaf() -> None:
     assert graph.roots == (out,)
 
 
+def test_values_that_are_skipped_are_counted_apart() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (3,)))
+    build.skip(5)
+    build.skip(2)
+    out = build.add(Neg(), x)
+    assert (build.count, build.total) == (2, 9)
+    assert build.values_from(1) == [out]
+
+
+def test_outputs_are_evaluated_before_updates() -> None:
+    build = Builder()
+    state = build.add(Parameter("state", DType.F32, (3,), "state"))
+    update, output = build.add(Neg(), state), build.add(Add(), state, state)
+    graph = build.graph({"out": output}, {"state": update})
+    assert graph.roots == (output, update)
+
+
 def test_dependencies_are_in_order_and_once() -> None:
     build = Builder()
     x = build.add(Input("x", DType.F32, ()))

@@ -1,5 +1,6 @@
 """Sizes chosen one after the other satisfy all facts, and hardly ever lead nowhere."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,15 @@ def test_a_size_the_facts_fix_is_not_chosen() -> None:
     domain = assumed(Compare("==", T, 2 * N), Compare("==", N, 1500)).domain("t")
     assert domain.unknowns == ()
     assert domain.complete({})["t"] == 3000
+
+
+@pytest.mark.parametrize("least", [0, 1, 3])
+def test_a_size_that_follows_is_no_less_than_its_bound(least: int) -> None:
+    facts = Facts().with_lower_bound("h", least).assume(Compare("==", H + T, 5))
+    domain = facts.domain("ht")
+    (name,) = domain.unknowns
+    complete = [domain.complete({name: value}) for value in domain.choices(name, {}, 9)]
+    assert {(found["h"], found["t"]) for found in complete} == {(h, 5 - h) for h in range(least, 5)}
 
 
 def test_values_beyond_the_most_are_found_where_none_below_will_do() -> None:

@@ -89,6 +89,7 @@ def test_a_bound_that_is_one_too_sharp_is_refuted(
 SIMPLER: Mapping[str, Callable[[], tuple[Size, Size]]] = {
     "below": lambda: (2 // (h + 3), 0),
     "above": lambda: (-3 // (h + 3), -1),
+    "above a sum": lambda: (-1 // (h + w), -1),
     "factor": lambda: ((2 * h) // (2 * w - 2 * k), h // (w - k)),
     "remainder": lambda: ((2 * h + 1) // 2, h),
     "factor and size": lambda: ((3 * h * w) // (3 * w), h),

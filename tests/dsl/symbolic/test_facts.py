@@ -172,6 +172,7 @@ def test_a_branch_does_not_change_the_facts_it_started_from() -> None:
     assert inner.truth(equal(c_in, 64)) is True
     assert facts.truth(equal(c_in, 64)) is None
     assert facts.stated == (equal(c_in, c),)
+    assert inner.stated == (equal(c_in, c), equal(c, 64))
 
 
 def test_flags_that_are_known_leave_room_for_the_others() -> None:
@@ -214,6 +215,8 @@ def test_a_lower_bound_given_late_holds_for_earlier_facts() -> None:
         ([equal(k % 2, 1)], k * k, "k**2"),
         ([equal(t, 2 * positions)], (t + 1) // 2, "positions"),
         ([equal(a * b, c)], a * b, "a*b"),
+        ([equal(2 * a * b, 3 * h * w)], 5 * a * b, "a*b + 6*h*w"),
+        ([equal(3 * h * w, 2 * a * b)], 5 * a * b, "a*b + 6*h*w"),
         ([equal((h + a) % 2, 0)], h + a, "2*((a + h)//2)"),
         ([Compare("<=", h, 9), equal((10 - h) % w, 0)], w * ((10 - h) // w), "w*((10 - h)//w)"),
         ([equal((h + w) % 2, 0)], (h + w) // 2, "(h + w)//2"),
@@ -279,6 +282,10 @@ def test_shapes_of_different_rank_are_not_the_same() -> None:
 def test_constants_are_decided_too() -> None:
     assert Facts().decide(equal(3, 3)) == Proved()
     assert Facts().decide(equal(3, 4)) == Refuted({})
+    assert Facts().decide(Compare("!=", 3, 4)) == Proved()
+    assert Facts().decide(Compare("!=", 3, 3)) == Refuted({})
+    assert Facts().decide(Compare(">=", 3, 3)) == Proved()
+    assert Facts().decide(Compare(">=", 3, 4)) == Refuted({})
     assert Facts().decide(condition=False) == Refuted({})
 
 
