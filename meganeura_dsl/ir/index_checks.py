@@ -244,7 +244,10 @@ def _given(graph: Graph, op: Op) -> Leaf | None:
 
 
 def _unproved(graph: Graph, bounds: Mapping[str, Bound], ranges: Ranges) -> Iterator[Use]:
-    """The uses of indices that have to be checked while the graph runs, each index once."""
+    """The uses of indices that have to be checked while the graph runs, each index once.
+
+    Of one index, any other use comes before a comparison, which leaves some numbers out.
+    """
     picked = _picked(graph)
     seen: dict[tuple[int, int], Use] = {}
     for use in _uses(graph):
@@ -259,7 +262,9 @@ def _unproved(graph: Graph, bounds: Mapping[str, Bound], ranges: Ranges) -> Iter
         if range_ is not None and range_.within(0, count - 1):
             continue
         if ids.type.dtype in (DType.I32, DType.U32):
-            seen.setdefault((ids.id, count), Use(ids, count, use.user))
+            key = ids.id, count
+            if key not in seen or (isinstance(seen[key].user.op, Compare) and not is_compared):
+                seen[key] = Use(ids, count, use.user)
     yield from seen.values()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.ir import ops
-from meganeura_dsl.ir.graph import Builder, Graph, Value
+from meganeura_dsl.ir.graph import Builder, Graph, Value, dependencies
 from meganeura_dsl.ir.index_checks import Bound, Check, all_of, checks_of, leaf_bounds, with_checks
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.interval_analysis import Range, ranges_of
@@ -295,6 +295,39 @@ def test_of_indices_that_are_computed_a_slice_is_looked_at_alone() -> None:
     assert check.count == 9
     feeds = {"table": np.zeros((9, 2), np.float32), "x": np.array([99, 5, 0, 4], np.float32)}
     assert evaluate(checked, feeds).outputs[output] == 5
+
+
+@pytest.mark.parametrize("index", [-101, -100, 0, 2, 3])
+@pytest.mark.parametrize("first", ["loss", "row"])
+def test_what_stands_for_no_class_is_no_row_of_a_table(index: int, first: str) -> None:
+    """A number that indices are compared with is left out of a loss, and of nothing else."""
+    build = Builder()
+    x = build.add(ops.Input("x", DType.I32, (1,)))
+    table = build.add(ops.Input("table", DType.F32, (3,)))
+    ids = build.add(ops.Add(), x, full(build, x.type, 1))
+    missing = build.add(ops.Compare("eq"), ids, full(build, ids.type, -100))
+    picked: dict[str, Value] = {}
+    for name in (first, *({"loss", "row"} - {first})):
+        if name == "row":
+            picked[name] = build.add(ops.Gather(0), table, ids)
+            continue
+        each = build.add(ops.Broadcast((1, 3), (0,)), ids)
+        classes = build.add(ops.Broadcast((1, 3), (1,)), build.add(ops.Iota(3)))
+        is_class = build.add(ops.Compare("eq"), each, classes)
+        scores = build.add(ops.Broadcast((1, 3), (1,)), table)
+        zero = full(build, scores.type, 0)
+        picked[name] = build.add(ops.Sum((0, 1)), build.add(ops.Where(), is_class, scores, zero))
+    fits = 0 <= index < 3
+    for names, passes in (({"loss"}, fits or index == -100), ({"row"}, fits), (picked, fits)):
+        outputs = {"missing": missing, **{name: picked[name] for name in names}}
+        checked = with_checks(build.graph(outputs))
+        found: set[int | None] = set()
+        for output, check in checks_of(checked).items():
+            largest = checked.outputs[output]
+            alone = Graph(dependencies([largest]), {output: largest})
+            fed = evaluate(alone, {"x": np.array([index - 1], np.int32)})
+            found.add(check.outside(int(fed.outputs[output])))
+        assert found - {None} == (set() if passes else {index})
 
 
 def test_unsigned_indices_are_looked_at_as_they_are() -> None:
