@@ -28,7 +28,7 @@ from meganeura_dsl.gradcheck.verdicts import (
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
 from meganeura_dsl.ir.initializers import Normal
 from meganeura_dsl.ir.interpreter import evaluate
-from meganeura_dsl.ir.ops import Erf, Input, Log, Maximum, Mul, Sqrt, Sum
+from meganeura_dsl.ir.ops import Abs, Erf, Input, Log, Maximum, Mul, Sqrt, Sum
 from meganeura_dsl.ir.ops.primitive import reverse_mode
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType, TensorType
@@ -181,6 +181,16 @@ def test_one_graph_is_checked_by_itself(monkeypatch: pytest.MonkeyPatch) -> None
     assert found is not None
     assert found.culprit is not None
     assert isinstance(found.culprit.value.op, Log)
+
+
+def test_one_graph_is_checked_where_numbers_are_negative_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build = Builder()
+    graph = build.graph({"y": build.add(Abs(), build.add(Input("x", DType.F32, (9,))))})
+    assert check_graph(graph, SearchBudget()) is None
+    monkeypatch.setattr(Abs, "pullback", lambda _op, _build, _out, cotangent: (cotangent,))
+    assert check_graph(graph, SearchBudget()) is not None
 
 
 def test_a_reproducer_is_written_in_the_language() -> None:

@@ -1,25 +1,46 @@
 """Slopes by differences where numbers, not graphs, decide; and devices beside the reference."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 import pytest
 
+from meganeura_dsl.diagnostics.problem import Sink
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker
 from meganeura_dsl.gradcheck import case_search
 from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients
+from meganeura_dsl.gradcheck.cases import Case
 from meganeura_dsl.gradcheck.device_check import compare
-from meganeura_dsl.gradcheck.finite_differences import LEAST, ROUNDING, TOLERANCE, Slope, slopes
+from meganeura_dsl.gradcheck.finite_differences import (
+    LEAST,
+    ROUNDING,
+    TOLERANCE,
+    Slope,
+    _rounded,
+    slopes,
+)
 from meganeura_dsl.gradcheck.probe import DECISION, LOSS, MAGNITUDE, Point, probe
 from meganeura_dsl.gradcheck.random_inputs import RandomInputs
+from meganeura_dsl.gradcheck.subjects import block_subject
 from meganeura_dsl.gradcheck.verdicts import Passed
 from meganeura_dsl.ir.graph import Array, Builder, Graph
 from meganeura_dsl.ir.interpreter import Precision, evaluate
-from meganeura_dsl.ir.ops import Add, Input, Maximum, Sub
+from meganeura_dsl.ir.ops import Add, Cast, Input, Maximum, Parameter, Sub
 from meganeura_dsl.ir.ops.primitive.broadcast import full
-from meganeura_dsl.ir.types import DType
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.testing import block
+
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+def module_of(text: str) -> LinkedModule:
+    sink = Sink()
+    module = Linker(lambda _: None, sink).link(Source("net.mgn", text))
+    assert not sink.has_errors, sink.reports
+    return module
 
 
 @dataclass
@@ -57,6 +78,7 @@ class Curve:
 def only(curve: Curve) -> Slope | None:
     found = list(slopes(cast("Point", curve), 0))
     assert len(found) < 2
+    assert None not in found
     return found[0] if found else None
 
 
@@ -182,3 +204,49 @@ def test_probes_that_are_forgotten_are_made_again(
     search.run()
     assert (search.examples, search.slopes) == (expected.examples, expected.slopes)
     assert 0 < len(search._probes) <= most
+
+
+def test_cases_that_differ_in_more_than_numbers_have_graphs_of_their_own() -> None:
+    text = "block Net(k=2, on=true)(x: [n, c]) -> [n, c]:\n  return k * x\n"
+    module = module_of(text)
+    checked = block_subject(module, module.blocks["Net"])
+    two, three = (("x", TensorType(DType.F32, (size, 3))) for size in (2, 3))
+    case = Case(checked, {"k": 2, "on": True}, {}, (two,), training=False, seed=0)
+    search = case_search._Search(checked, SearchBudget())
+    first = search._probe(case)
+    assert search._probe(replace(case, seed=1)) is first
+    others = [
+        replace(case, config={"k": 3, "on": True}),
+        replace(case, config={"k": 2, "on": False}),
+        replace(case, inputs=(three,)),
+        replace(case, sizes={"n": 2}),
+        replace(case, training=True),
+    ]
+    assert len({id(search._probe(each)) for each in (case, *others)}) == len(others) + 1
+    assert replace(checked, given={"k": 3}).drawn({"k": 3, "on": True}) == {"on": True}
+
+
+def test_what_is_trained_or_fed_as_floats_is_moved() -> None:
+    build = Builder()
+    shape = (3,)
+    leaves = [
+        build.add(Input("x", DType.F32, shape)),
+        build.add(Parameter("weight", DType.F32, shape, "param")),
+        build.add(Parameter("mean", DType.F32, shape, "state")),
+        build.add(Parameter("words", DType.I32, shape, "param")),
+        build.add(Input("ids", DType.I32, shape)),
+    ]
+    total = leaves[0]
+    for leaf in leaves[1:]:
+        total = build.add(Add(), total, build.add(Cast(DType.F32), leaf))
+    assert probe(build.graph({"y": total})).moved == ("x", "weight")
+
+
+def test_floats_are_rounded_otherwise_and_whole_numbers_stay() -> None:
+    generator = np.random.default_rng(0)
+    numbers = generator.normal(size=1000)
+    share = _rounded(generator, numbers) / numbers - 1
+    assert 3 * EPSILON < np.abs(share).max() < 5 * EPSILON
+    assert len(np.unique(np.round(share / EPSILON))) == 9
+    for whole in (np.arange(5, dtype=np.int32), np.array([True, False])):
+        assert _rounded(generator, whole) is whole

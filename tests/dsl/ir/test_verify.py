@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from meganeura_dsl.ir.graph import Builder, Graph, Origin, Value
-from meganeura_dsl.ir.ops import Add, Conv, Input, Neg, Parameter, Sum
+from meganeura_dsl.ir.graph import Body, Builder, Graph, Origin, Value
+from meganeura_dsl.ir.ops import Add, Conv, Input, Neg, Parameter, Scan, Sum
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.ir.verify import GraphError, verify
 from meganeura_dsl.symbolic.assumptions import Facts
@@ -149,3 +149,24 @@ def test_what_the_facts_allow_is_right() -> None:
     verify(graph, facts)
     with pytest.raises(GraphError, match="fits"):
         verify(graph)
+
+
+def test_a_graph_is_right_if_its_bodies_are() -> None:
+    build = Builder()
+    entry = TensorType(DType.F32, (3,))
+    before = build.add(Input("carry.0", entry.dtype, entry.shape))
+    build.add(Input("round", DType.I32, ()))
+    after = build.add(Neg(), build.add(Neg(), before))
+    inner = build.graph({"carry.0": after})
+
+    def outer(body: Graph) -> Graph:
+        build = Builder()
+        x = build.add(Input("x", entry.dtype, entry.shape))
+        scan = Scan(Body(body), rounds=2, carried=1, sliced=(), collected=(), backward=False)
+        return build.graph({"y": build.add(scan, x)})
+
+    verify(outer(inner))
+    place = inner.values.index(after.operands[0])
+    wrong = replace(after.operands[0], type=TensorType(DType.F32, (5,)))
+    with pytest.raises(GraphError, match=r"in the body of %1 = Scan: %\d = Neg is marked f32\[5\]"):
+        verify(outer(with_value(inner, place, wrong)))

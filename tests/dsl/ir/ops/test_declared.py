@@ -11,7 +11,7 @@ import pytest
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Op, Value
 from meganeura_dsl.ir.interpreter import Precision, evaluate
 from meganeura_dsl.ir.ops import OPS, Add, Binary, Input, Mul, Unary
-from meganeura_dsl.ir.ops.fused import FUSED_OPS, Attention, Fused
+from meganeura_dsl.ir.ops.fused import FUSED_OPS, Activation, Attention, Fused
 from meganeura_dsl.ir.ops.primitive import elementwise
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, TensorType
@@ -58,11 +58,17 @@ def test_what_computes_more_than_once_with_an_element_counts_its_arithmetic(trai
     type("Product", (Op,), body | {"flops": lambda _, __, ___: 1})
 
 
-@pytest.mark.parametrize("left_out", ["expand", "flops"])
-def test_a_fused_op_has_an_expansion_and_counts_its_arithmetic(left_out: str) -> None:
-    body = dict(vars(Attention))
-    del body[left_out]
-    with pytest.raises(TypeError, match="`Partial` does not declare"):
+@pytest.mark.parametrize("op", [Attention, Activation])
+@pytest.mark.parametrize("left_out", ["expand", "flops", "operands", "infer", "evaluate"])
+def test_a_fused_op_has_an_expansion_and_counts_its_arithmetic(
+    op: type[Fused], left_out: str
+) -> None:
+    """One of them counts what it does, the other what it does with an element."""
+    body = {"traits": op.traits, **vars(op)}
+    type("Whole", (Fused,), dict(body))
+    for name in (left_out, f"{left_out}_per_element"):
+        body.pop(name, None)
+    with pytest.raises(TypeError, match=f"`Partial` does not declare.* .*{left_out}"):
         type("Partial", (Fused,), body)
 
 
