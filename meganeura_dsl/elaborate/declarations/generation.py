@@ -167,9 +167,10 @@ def _require_generating(model: ast.Model, block: ast.Block) -> tuple[str, ...]:
     ids = inputs.get(IDS)
     entries = () if ids is None else ids.type.shape.entries
     sizes = [entry.text for entry in entries if isinstance(entry, ast.Name)]
-    if ids is None or ids.type.dtype != "i32" or len(sizes) != 2:
+    if ids is None or ids.type.dtype != "i32" or len(sizes) != 2 or len(entries) != 2:
         faults.append(f"takes no `{IDS}: i32[n, s]`")
-    if POSITION not in inputs:
+    position = inputs.get(POSITION)
+    if position is None or position.default is None or not _is_one_whole_number(position.type):
         faults.append(f"takes no `{POSITION}: i32[] = 0`")
     if CAPACITY not in [each.name for each in block.parameters]:
         faults.append(f"has no parameter `{CAPACITY}`")
@@ -178,6 +179,10 @@ def _require_generating(model: ast.Model, block: ast.Block) -> tuple[str, ...]:
     own = (IDS, POSITION)
     others = [each for each in block.inputs if each.default is None and each.name not in own]
     return sizes[0], sizes[1], *(each.name for each in others)
+
+
+def _is_one_whole_number(type_: ast.Type) -> bool:
+    return type_.dtype == "i32" and not type_.shape.entries
 
 
 def text_input(elaboration: Elaboration, context: Sequence[str]) -> str | None:
