@@ -430,6 +430,30 @@ model net = Net()
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("layer", "given", "used", "said"),
+    [
+        ("l: linear(8)", "l", "x |> f", []),
+        ("l: linear(8)", "l", "x |> f |> f(training=false)", []),
+        ("l: linear(8)", "l(frozen=true)", "x |> f(training=false)", []),
+        ("l: linear(8)", "l(bias=false)", "x |> f", ["E0202"]),
+        ("l: linear(8)", "l", "x |> f(bias=false)", ["E0202"]),
+        ("l: linear(8)", "l(8)", "x |> f", ["E0202"]),
+        ("l: linear(8)", "l", "x |> a: f", ["E0223"]),
+        ("y = x |> l: linear(8)", "l", "x |> f", []),
+        ("y = x |> l: linear(8)", "l(frozen=true)", "x |> f(training=false)", []),
+        ("y = x |> l: linear(8)", "l", "x |> a: f", ["E0223"]),
+    ],
+)
+def test_a_layer_that_is_given_has_its_weights_and_configuration(
+    layer: str, given: str, used: str, said: list[str]
+) -> None:
+    line = f"layer {layer}" if layer.startswith("l") else layer
+    text = in_net(f"  {line}\n  return x |> Takes({given})\n")
+    text += f"block Takes(f: block)(x: [n, 8]) -> [n, 8] = {used}\n"
+    assert [code for code in codes(text) if code not in ("N0001", "E0207")] == said
+
+
 def test_later_applications_must_fit_the_weights() -> None:
     body = "  layer a: linear(4, bias=false)\n  return x |> a |> a |> b: linear(8)"
     assert codes(in_net(body)) == ["E0205"]

@@ -290,6 +290,13 @@ block f()(x: [n]) -> [n]:
         "this is 2 results",
     ),
     Refusal(
+        "three tensors of a list do not have two names",
+        "block f()(x: [n]) -> [n]:\n  a, b = [x, x] + [x]\n  return a\n",
+        "E0203",
+        "this needs 2 values for 2 names",
+        "this is a list of 3 tensors",
+    ),
+    Refusal(
         "two results do not have one name",
         """
 block g()(x: [n]) -> [n], [n]:

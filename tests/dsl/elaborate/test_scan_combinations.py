@@ -106,6 +106,13 @@ WORKS = {
         ),
         lambda x: x + 2 * x[:, ::-1],
     ),
+    "names of the items of a list of tensors": (
+        (
+            "  g, h = [x, 2 * x]\n  scan t in 0..s:\n    y[:, t] = g[:, t] - h[:, s - 1 - t]\n"
+            "  return y\n"
+        ),
+        lambda x: x - 2 * x[:, ::-1],
+    ),
     "what accumulates and what sorts": (
         (
             "  scan t in 0..s:\n    z, ids = sort(x[:, t], axis=-1)\n"
