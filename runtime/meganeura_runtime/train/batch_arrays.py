@@ -56,7 +56,7 @@ class BatchReader:
         try:
             return np.asarray(value)
         except (TypeError, ValueError, RuntimeError, BufferError) as error:
-            reason = str(error).strip().splitlines()[0]
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             wrong = InputMismatch(name, f"unreadable ({reason})", str(self._inputs[name]))
             raise self._error(wrong) from error
 

@@ -1,6 +1,7 @@
 """Arrays of a batch in the types of the inputs: of all types into all others."""
 
 import warnings
+from typing import cast
 
 import numpy as np
 import pytest
@@ -73,3 +74,47 @@ def test_elements_lie_one_after_another(kind: str) -> None:
     found = reader.read({"x": given}).arrays["x"]
     assert found.flags.c_contiguous
     np.testing.assert_array_equal(found, given)
+
+
+def test_a_shape_that_is_another_one_turned_is_told() -> None:
+    reader = BatchReader("fit", {"x": TensorType(DType.F32, (4, 3))})
+    with pytest.raises(ProblemError) as caught:
+        reader.read({"x": np.zeros((3, 4))})
+    assert isinstance(caught.value.problem, BatchMismatch)
+    assert "transposed by [1, 0]?" in caught.value.problem.hint
+
+
+@pytest.mark.parametrize("error", [TypeError, ValueError, RuntimeError, BufferError])
+@pytest.mark.parametrize("message", ["it is elsewhere\nand more", ""])
+def test_what_numpy_cannot_read_is_told(error: type[Exception], message: str) -> None:
+    """As a tensor of PyTorch that records its gradient says it: by a RuntimeError."""
+
+    class Unreadable:
+        def __array__(self, dtype: object = None, copy: object = None) -> Array:
+            raise error(message)
+
+    with pytest.raises(ProblemError) as caught:
+        read(DType.F32, cast("Array", Unreadable()))
+    problem = caught.value.problem
+    assert isinstance(problem, BatchMismatch)
+    reason = "it is elsewhere" if message else error.__name__
+    assert problem.wrong == (InputMismatch("x", f"unreadable ({reason})", "f32[n]"),)
+
+
+@pytest.mark.parametrize(
+    ("batch", "wrong"),
+    [
+        ({}, [("x", "", "f32[n]"), ("y", "", "i32[n]")]),
+        ({"y": [1], "z": [2]}, [("x", "", "f32[n]"), ("z", "given", "")]),
+        ({"x": ["a"], "y": [1]}, [("x", "<U1[1]", "f32[n]")]),
+        ({"x": [1.5], "y": [0.5]}, [("y", "float64[1]", "i32[n]")]),
+    ],
+)
+def test_a_batch_has_all_inputs_and_no_other(
+    batch: dict[str, object], wrong: list[tuple[str, str, str]]
+) -> None:
+    types = {"x": TensorType(DType.F32, (dim("n"),)), "y": TensorType(DType.I32, (dim("n"),))}
+    with pytest.raises(ProblemError) as caught:
+        BatchReader("fit", types).read(batch)
+    assert isinstance(caught.value.problem, BatchMismatch)
+    assert caught.value.problem.wrong == tuple(InputMismatch(*each) for each in wrong)

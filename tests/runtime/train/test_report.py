@@ -2,6 +2,7 @@
 
 import json
 import re
+from array import array
 from base64 import b64encode
 from hashlib import sha256
 from itertools import pairwise
@@ -388,6 +389,11 @@ def test_thousands_of_points_become_means_and_ranges() -> None:
     assert found["x"] == sorted(found["x"])
     few = thinned(curve, 200_000)
     assert (len(few["y"]), few["low"]) == (len(values), [])
+
+
+def test_a_point_has_six_digits() -> None:
+    curve = Curve("step", "loss", array("d", [1, 2, 3]), array("d", [1 / 3, 2e-9 / 3, 1e9 / 3]))
+    assert thinned(curve, 3)["y"] == [0.333333, 6.66667e-10, 3.33333e8]
 
 
 def test_a_page_of_many_long_curves_stays_below_a_megabyte(tmp_path: Path) -> None:

@@ -142,6 +142,15 @@ def test_what_is_no_classifier_shows_nothing(workspace: Workspace) -> None:
             assert (matrix.sum(), matrix[label, 0]) == (0.5, 0.5)
 
 
+def test_a_choice_at_each_of_several_places_is_no_class_of_an_example() -> None:
+    build = Builder()
+    logits = build.add(Input("logits", DType.F32, (2, 3, 4)))
+    labels = build.add(Input("labels", DType.I32, (2, 4)))
+    same = build.add(Compare("eq"), build.add(ArgMax(1), logits), labels)
+    graph = build.graph({"accuracy": build.add(Cast(DType.F32), same)})
+    assert with_confusion(graph) is graph
+
+
 def test_what_is_shown_is_nothing_a_schedule_follows(workspace: Workspace) -> None:
     workspace.write(SHOWING)
     with pytest.raises(ProblemError) as error:
@@ -162,6 +171,17 @@ def test_pictures_lie_side_by_side(shape: tuple[int, ...]) -> None:
     expected = np.rint(np.clip(np.nan_to_num(wide), 0, 1) * 255)
     np.testing.assert_array_equal(pixels[5:9, 7:13], np.broadcast_to(expected[4], (4, 6, 3)))
     assert (pixels[4] == 128).all()
+
+
+def test_what_is_shown_stays_as_it_was_when_the_device_gave_it(tmp_path: Path) -> None:
+    """The arrays may be its own memory, which the next batch is measured in."""
+    shown, pictures, matrix = Shown(), np.zeros((2, 3, 3)), np.zeros((2, 2))
+    for name, value in (("p", pictures), ("m", matrix)):
+        shown.add(f"show {name}", 2, value)
+        value[:] = 1
+    files = dict(shown.write(tmp_path, 1))
+    assert (np.asarray(Image.open(tmp_path / FOLDER / files["p"])) == 0)[:, :3].all()
+    assert json.loads((tmp_path / FOLDER / files["m"]).read_text())["rows"] == [[0, 0], [0, 0]]
 
 
 def test_matrices_are_means_over_all_examples(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ from meganeura_runtime.train.events import (
     Saved,
     Started,
     Stepped,
+    StoppedEarly,
 )
 from meganeura_runtime.train.job import Job, prepare
 from meganeura_runtime.train.loop import train
@@ -432,6 +433,21 @@ def test_several_processes_end_after_the_same_step(
     assert sessions[0].asked == asked[:until]
     assert finished.steps == [*asked, 5][min(until, len(asked)) - 1]
     assert finished.interrupted == (until < 9)
+
+
+@pytest.mark.parametrize("save_every", [1, 2, 5])
+def test_a_run_that_ends_early_saves_all_there(tmp_path: Path, save_every: int) -> None:
+    """Whenever it is saved otherwise: the third evaluation is the second that is no better."""
+    wanted = job(epochs=9, save_every=save_every, stop_after=2, best="lowest size")
+    events, folder, _ = run(tmp_path, wanted)
+    (early,) = [event for event in events if isinstance(event, StoppedEarly)]
+    assert (early.step, early.epoch, early.evaluations, early.metric) == (6, 2, 2, "size")
+    progress = read_checkpoint(folder.checkpoint)[1]
+    assert (progress.step, progress.epoch, progress.position, progress.stale) == (6, 3, 0, 2)
+    saved = [event.path for event in events[events.index(early) :] if isinstance(event, Saved)]
+    assert saved == [folder.checkpoint, folder.weights]
+    (finished,) = [event for event in events if isinstance(event, Finished)]
+    assert (finished.steps, finished.interrupted) == (6, False)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
