@@ -10,7 +10,19 @@ import pytest
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, Cost
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Value, by_application
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, evaluate
-from meganeura_dsl.ir.ops import OPS, Add, Broadcast, Exp, Input, Mul, Neg, Op, Reshape, Sum
+from meganeura_dsl.ir.ops import (
+    OPS,
+    Add,
+    Broadcast,
+    Exp,
+    Input,
+    Mul,
+    Neg,
+    Op,
+    Parameter,
+    Reshape,
+    Sum,
+)
 from meganeura_dsl.ir.ops.fused import Attention
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
@@ -250,6 +262,23 @@ def test_one_op_applied_to_two_tensors_is_paid_for_twice(mode: Mode) -> None:
     expected = evaluate(graph, {"x": X}).outputs
     for name, array in evaluate(optimized, {"x": X}).outputs.items():
         np.testing.assert_array_equal(array, expected[name])
+
+
+def test_results_of_a_constant_are_computed_when_it_is_loaded() -> None:
+    build = Builder()
+    x, w = (
+        build.add(Input("x", DType.F32, ())),
+        build.add(Parameter("w", DType.F32, (2, 3), "param")),
+    )
+    scaled, total = build.add_all(ScaleAndSum(5), w)
+    graph = build.graph({"scaled": build.add(Exp(), scaled), "sum": build.add(Mul(), total, x)})
+    optimized = optimize(graph, mode="infer")
+    assert not any(isinstance(value.op, ScaleAndSum) for value in optimized.graph.values)
+    derived = evaluate(optimized.load, {"w": X}).outputs
+    expected = evaluate(graph, {"x": np.array(3, np.float32), "w": X}).outputs
+    found = evaluate(optimized.graph, {"x": np.array(3, np.float32), **derived}).outputs
+    for name, array in found.items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-6)
 
 
 def test_both_results_are_of_one_way_to_compute_them() -> None:

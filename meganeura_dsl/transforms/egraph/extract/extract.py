@@ -63,7 +63,11 @@ def ask(
     known = len(needs)
     load: dict[int, int] = {}
     if found.constant:
-        constant = [*_constant_nodes(found), *classes[len(found.classes) :]]
+        # A node that needs what is not constant has no tree, as that has no nodes.
+        constant = [
+            nodes if number in found.constant or number >= len(found.classes) else ()
+            for number, nodes in enumerate(classes)
+        ]
         trees = cheapest_trees(ExtractionProblem(constant, needs, costs, ()))
         load = {number: node for number, node in enumerate(trees) if node >= 0}
     for number in sorted(found.constant):
@@ -86,15 +90,6 @@ def extract_graph(
     order = tuple([number for number in question.problem.reached(choice) if number < known])
     stored = tuple(number for number in order if choice[number] in question.stored)
     return Extraction(dict(enumerate(choice[:known])), question.load, order, stored)
-
-
-def _constant_nodes(found: EGraphSnapshot) -> list[tuple[int, ...]]:
-    return [
-        tuple(node for node in nodes if found.constant.issuperset(found.nodes[node].operands))
-        if number in found.constant
-        else ()
-        for number, nodes in enumerate(found.classes)
-    ]
 
 
 def _runs(found: EGraphSnapshot, node: Node) -> bool:

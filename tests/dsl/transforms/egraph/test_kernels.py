@@ -2,11 +2,14 @@
 
 import pytest
 
-from meganeura_dsl.ir.cost_model import Cost
+from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, Cost
 from meganeura_dsl.ir.graph import Builder
-from meganeura_dsl.ir.ops import Add, MatMul, MaxPool, Mul, Neg, Sum, Transpose
+from meganeura_dsl.ir.ops import Add, Input, MatMul, MaxPool, Mul, Neg, Parameter, Sum, Transpose
 from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.egraph.cost.graph_cost import graph_cost
+from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot, Node
+from meganeura_dsl.transforms.egraph.extract.extract import ask
 from meganeura_dsl.transforms.egraph.optimize import optimize
 from tests.dsl.transforms.egraph.compare import data
 from tests.dsl.transforms.egraph.test_models import model
@@ -106,6 +109,18 @@ def test_reductions_that_share_rows_share_what_they_read(
     sums = [build.add(Sum((axis,)), made[name]()) for name, axis in summed]
     cost = graph_cost(build.graph({f"y{number}": each for number, each in enumerate(sums)}))
     assert (cost.bytes, cost.launches) == expected
+
+
+def test_what_is_loaded_depends_on_constants_alone() -> None:
+    """The cheaper way to compute a class of constants reads data."""
+    x, w = Input("x", DType.F32, (8, 8)), Parameter("w", DType.F32, (8, 8), "param")
+    nodes = (Node(x, (), 0), Node(w, (), 1), Node(Neg(), (0,), 2), Node(MatMul(), (1, 1), 2))
+    of = TensorType(DType.F32, (8, 8))
+    constant = frozenset({1, 2})
+    found = EGraphSnapshot(nodes, ((0,), (1,), (2, 3)), (of,) * 3, (0, 1, 2), constant, {})
+    question = ask(found, (2,), DEFAULT_DEVICE, apart=False)
+    assert question.load == {1: 1, 2: 3}
+    assert question.stored == {4}
 
 
 def test_what_was_optimized_before_changes_nothing() -> None:

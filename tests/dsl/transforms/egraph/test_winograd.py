@@ -6,7 +6,7 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, GPU
-from meganeura_dsl.ir.graph import Builder, Graph
+from meganeura_dsl.ir.graph import Builder, Graph, Op
 from meganeura_dsl.ir.ops import (
     Add,
     Conv,
@@ -15,7 +15,7 @@ from meganeura_dsl.ir.ops import (
     Input,
     Parameter,
 )
-from meganeura_dsl.ir.ops.fused import WinogradOutput
+from meganeura_dsl.ir.ops.fused import FusedConv, WinogradOutput
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.egraph.cost.winograd_candidates import promising_forms
 from meganeura_dsl.transforms.egraph.optimize import optimize
@@ -179,8 +179,10 @@ def test_a_form_is_promising_for_each_kind_of_convolution(taps: int, spatial: in
     around = (taps // 2, taps // 2)
     geometry = ((1, 1), around, (1, 1), 1)
     images, kernel = (2, 16, spatial, spatial), (16, 16, taps, taps)
-    ops = {
+    ops: dict[Op, tuple[tuple[int, ...], ...]] = {
         Conv(*geometry): (images, kernel),
+        FusedConv(*geometry, "none"): (images, kernel, kernel[:1]),
+        FusedConv(*geometry, "relu"): (images, kernel, kernel[:1], images),
         ConvInputGradient(*geometry, images[2:]): (kernel, images),
         ConvWeightGradient(*geometry, kernel[2:]): (images, images),
     }
