@@ -14,7 +14,7 @@ from meganeura_dsl.elaborate.body.equal_calls import call_key
 from meganeura_dsl.elaborate.body.layer_summaries import apply_summary, repeated_call
 from meganeura_dsl.elaborate.body.layer_templates import apply_template, is_hashable
 from meganeura_dsl.elaborate.body.layers import Layers
-from meganeura_dsl.elaborate.body.modes import TRAINING, in_mode, split_mode
+from meganeura_dsl.elaborate.body.modes import TRAINING, in_mode, mode_below, split_mode
 from meganeura_dsl.elaborate.body.statements import Results
 from meganeura_dsl.elaborate.builtins.builtin_call import Builtin, BuiltinCall
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
@@ -251,7 +251,7 @@ class Elaborator(Layers):
         merged = overrides.over(own, parameters)
         if isinstance(found[1], ast.Model):
             built = self.model_application(found[0], found[1], merged, path, span, inner)
-            return replace(built, mode={**mode, **built.mode})
+            return replace(built, mode=mode_below(mode, built.mode, inner, span))
         return Application(found[0], found[1], merged, path, span, mode=mode)
 
     def child(

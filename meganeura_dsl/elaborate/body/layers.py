@@ -13,7 +13,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.block_arguments import BlockArguments
 from meganeura_dsl.elaborate.body.expressions import OWN_PATH
 from meganeura_dsl.elaborate.body.layer_copies import source_path
-from meganeura_dsl.elaborate.body.modes import in_mode, split_mode
+from meganeura_dsl.elaborate.body.modes import in_mode, mode_below, split_mode
 from meganeura_dsl.elaborate.body.statements import Results
 from meganeura_dsl.elaborate.builtins.initial_values import passed_on
 from meganeura_dsl.elaborate.problems.layer_problems import HasWeights, NoSuchLabel
@@ -143,10 +143,11 @@ class Layers(BlockArguments, ABC):
         config, own = split_mode(dict(value.config))
         named, mode = split_mode(arguments.named)
         bare = replace(value, config=tuple(each for each in value.config if each[0] in config))
-        with in_mode(own, frame, call.span), in_mode(mode, frame, call.span):
+        mode = mode_below(own, mode, frame, call.span)
+        with in_mode(mode, frame, call.span):
             results = self._apply_bare(call, bare, replace(arguments, named=named), frame)
-        if call.label is not None and (own or mode):
-            self._remember_mode(call, {**own, **mode}, frame)
+        if call.label is not None and mode:
+            self._remember_mode(call, mode, frame)
         return results
 
     def _remember_mode(self, call: ast.Call, mode: Mapping[str, Evaluated], frame: Frame) -> None:

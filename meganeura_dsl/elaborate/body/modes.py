@@ -21,17 +21,27 @@ def split_mode(
     return {name: value for name, value in named.items() if name not in MODES}, mode
 
 
+def mode_below(
+    outer: Mapping[str, Evaluated], inner: Mapping[str, Evaluated], frame: Frame, span: Span
+) -> dict[str, Evaluated]:
+    """The mode of a part that is given `inner` where all is given `outer`."""
+    final = {name: value for name, value in outer.items() if _is_final(name, value, frame, span)}
+    return {**outer, **inner, **final}
+
+
+def _is_final(name: str, value: Evaluated, frame: Frame, span: Span) -> bool:
+    """A part that is in evaluation mode, or frozen, cannot be otherwise below."""
+    return _holds(value, frame, span) is (name == FROZEN)
+
+
 @contextmanager
 def in_mode(mode: Mapping[str, Evaluated], frame: Frame, span: Span) -> Generator[None]:
-    """What is elaborated here is in this mode, as is all that it applies.
-
-    A part that is in evaluation mode, or frozen, cannot be otherwise below.
-    """
+    """What is elaborated here is in this mode, as is all that it applies."""
     state = frame.state
     before = state.training, state.frozen
-    if _holds(mode.get(TRAINING, True), frame, span) is False:
+    if _is_final(TRAINING, mode.get(TRAINING, True), frame, span):
         state.training = False
-    if _holds(mode.get(FROZEN, False), frame, span) is True:
+    if _is_final(FROZEN, mode.get(FROZEN, False), frame, span):
         state.frozen = True
     try:
         yield

@@ -17,10 +17,19 @@ block Part()(x: [n, 8]) -> [n, 8]:
 model part   = Part()
 model frozen = Part(frozen=true)
 
+model thawed  = Part(frozen=false, training=2 > 1)
+model refroze = thawed(frozen=true)
+model thawed_again = frozen(frozen=false)
+model at_rest = thawed(training=false)
+
 block Given(f: block = part)(x: [n, 8]) -> [n, 8]:
   return x |> a: f
 
+block Twice(f: block = part)(x: [n, 8]) -> [n, 8]:
+  return x |> a: f(frozen=false) |> a
+
 expect Given maps [n, 8] -> [n, 8]
+expect Twice maps [n, 8] -> [n, 8]
 """
 ALL = ["fc.weight", "fc.bias", "bn.weight", "bn.bias"]
 STATES = ["bn.running_mean", "bn.running_var", "bn.num_batches_tracked"]
@@ -58,6 +67,14 @@ def names(path: str, parts: list[str]) -> set[str]:
         ("  z = x |> a: frozen", names("a", STATES), True),
         ("  z = x |> a: frozen(frozen=false)", names("a", STATES), True),
         ("  z = x |> frozen(training=false)", set[str](), False),
+        ("  layer a: frozen(frozen=false)\n  z = x |> a |> a", names("a", STATES), True),
+        ("  z = x |> a: Given(Part(frozen=true), frozen=false)", names("a.a", STATES), True),
+        ("  w = x |> a: thawed(frozen=true)\n  z = w |> a(frozen=false)", names("a", STATES), True),
+        ("  z = x |> a: thawed", names("a", ALL + STATES), True),
+        ("  z = x |> a: refroze", names("a", STATES), True),
+        ("  z = x |> a: thawed_again", names("a", STATES), True),
+        ("  z = x |> a: at_rest", names("a", ALL), False),
+        ("  z = x |> a: at_rest(training=2 > 1)", names("a", ALL), False),
         ("  layer a: Part(frozen=true)\n  z = x |> a |> a(training=false)",
             names("a", STATES), True),
         ("  layer a: Part()\n  z = x |> a(frozen=true, training=false) |> a",
@@ -66,6 +83,7 @@ def names(path: str, parts: list[str]) -> set[str]:
         ("  z = x |> Given(frozen)", names("a", STATES), True),
         ("  z = x |> Given(Part(frozen=true), training=false)", set[str](), False),
         ("  z = x |> Given(frozen=true)", names("a", STATES), True),
+        ("  z = x |> Twice(Part(frozen=true))", names("a", STATES), True),
     ],
 )  # fmt: skip
 def test_what_a_part_moves(line: str, moved: set[str], draws: bool) -> None:  # noqa: FBT001
