@@ -261,3 +261,35 @@ def test_the_best_so_far_is_saved_and_gone_on_with(workspace: Workspace) -> None
     progress = read_checkpoint(workspace.folder / "run" / "checkpoint.safetensors")[1]
     assert progress.best_value == pytest.approx(loss)
     assert progress.stale == 0
+
+
+def test_a_model_has_the_averages_of_the_weights(tmp_path: Path) -> None:
+    """Those are what is saved too; the weights themselves go on."""
+    (tmp_path / "net.mgn").write_text(
+        "block Net()(x: [n, 2]) -> [n, 1]:\n  return x |> fc: linear(1)\n\nmodel net = Net()\n\n"
+        "train fit(x: [batch, 2]):\n  minimize mean(x |> net)\n"
+        "  run:\n    batch     = 3\n    optimizer = sgd(lr=0.5)\n    ema       = 0.75\n"
+    )
+    program = meganeura.load(str(tmp_path / "net.mgn"))
+    x = np.array([[1, 2], [3, 4], [5, 9]], np.float32)
+    with program.trainer(device="cpu") as trainer:
+        first = floats(trainer.model().values)["fc.weight"]
+        trainer.step({"x": x})
+        last = floats(trainer.weights)["fc.weight"]
+        np.testing.assert_allclose(last, first - 0.5 * x.mean(0), rtol=1e-6)
+        averages = floats(trainer.model().values)
+        np.testing.assert_allclose(averages["fc.weight"], 0.75 * first + 0.25 * last, rtol=1e-6)
+        trainer.save(tmp_path / "run")
+    saved = load_file(tmp_path / "run" / "weights.safetensors")
+    for name, average in averages.items():
+        np.testing.assert_array_equal(saved[name], average)
+
+
+def test_what_is_not_finite_is_saved_where_that_is_ignored(
+    program: meganeura.Program, tmp_path: Path
+) -> None:
+    settings = {"not_finite": "ignore"}
+    with program.trainer(device="cpu", settings=settings) as trainer:
+        trainer.step({**batch(), "x": np.full((4, 6), np.nan)})
+        trainer.save(tmp_path / "run")
+    assert np.isnan(load_file(tmp_path / "run" / "weights.safetensors")["fc1.weight"]).all()

@@ -75,11 +75,19 @@ def test_times_that_are_likelier_together_than_any_word_win() -> None:
 
 
 @pytest.mark.parametrize(
-    ("top_k", "wanted"), [(0, [0.1, 0.2, 0.3, 0.4]), (2, [0, 0, 3 / 7, 4 / 7])]
+    ("top_k", "heat", "wanted"),
+    [
+        (0, 1.0, [0.1, 0.2, 0.3, 0.4]),
+        (2, 1.0, [0, 0, 3 / 7, 4 / 7]),
+        (4, 1.0, [0.1, 0.2, 0.3, 0.4]),
+        (0, 0.5, [1 / 30, 4 / 30, 9 / 30, 16 / 30]),
+        (2, 0.5, [0, 0, 9 / 25, 16 / 25]),
+        (1, 5.0, [0, 0, 0, 1]),
+    ],
 )
-def test_drawing_follows_the_softmax(top_k: int, wanted: list[float]) -> None:
+def test_drawing_follows_the_softmax(top_k: int, heat: float, wanted: list[float]) -> None:
     plain = SpeechTokens(0, (0,))
-    rules = Rules(plain, False, Sampling(1.0, top_k), np.random.default_rng(1))  # noqa: FBT003
+    rules = Rules(plain, False, Sampling(heat, top_k), np.random.default_rng(1))  # noqa: FBT003
     logits = np.log(np.array([[0.1, 0.2, 0.3, 0.4]], np.float32))
     drawn = [int(rules(logits)[0]) for _ in range(4000)]
     np.testing.assert_allclose(np.bincount(drawn, minlength=4) / 4000, wanted, atol=0.03)

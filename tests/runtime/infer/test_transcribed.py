@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -18,7 +19,7 @@ from meganeura_runtime.infer.transcription import (
     _without_space,
 )
 from meganeura_runtime.io.preprocess.input_transforms import Sounds
-from tests.runtime.infer.transcribed import FILE, FRAMES, MANY, ROOM, described
+from tests.runtime.infer.transcribed import FILE, FRAMES, MANY, ROOM, _Words, described
 
 
 def test_sounds_are_written_down_as_they_were() -> None:
@@ -72,3 +73,35 @@ def test_what_a_model_cannot_do_is_told_before_a_sound_is_read() -> None:
         with pytest.raises(ProblemError) as caught:
             made(Path("nowhere.wav"), speech, steps)
         assert "nowhere" not in str(caught.value)
+
+
+def lines(*drawn: int, length: int = FRAMES) -> tuple[list[str], int]:
+    """The lines of a window whose times are the tokens from 20 on, and the frames to the next."""
+    task = SpeechTask("mel", Sounds(2, FRAMES), ROOM)
+    made = Transcriber(cast("Generator", None), task, _Words(), MANY)
+    written = made._timed(iter([np.array([token]) for token in drawn]), 100, length)
+    found: list[str] = []
+    while True:
+        try:
+            found.append(next(written).strip())
+        except StopIteration as end:
+            return found, end.value
+
+
+@pytest.mark.parametrize("end", MANY.ends)
+def test_any_token_that_ends_a_text_ends_a_window(end: int) -> None:
+    """Letters follow a frame of 10 ms each 100, where the window begins."""
+    assert lines(20, 1, 2, 25, end, 3, 30) == (["[00:01.000 --> 00:01.100]  c"], FRAMES)
+
+
+def test_a_window_begins_at_the_last_pair_of_times_and_never_where_the_one_before_did() -> None:
+    first, second = "[00:01.000 --> 00:01.080]  c", "[00:01.100 --> 00:01.200]  d"
+    assert lines(20, 2, 24, 25, 3, 30) == ([first, second], FRAMES)
+    assert lines(20, 2, 24, 25, 3) == ([first], 8)
+    assert lines(20, 20)[1] == 2
+
+
+@pytest.mark.parametrize("room", [9, 64, 448])
+def test_caches_of_a_window_hold_all_that_it_may_have(room: int) -> None:
+    step = SpeechTask("mel", Sounds(2, FRAMES), room).step
+    assert (step.capacity, step.tokens, step.rows, step.draws) == (room, 1, 1, False)

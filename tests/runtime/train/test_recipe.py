@@ -33,6 +33,7 @@ from meganeura_runtime.train.recipe import (
     require_shares,
     settings_of,
 )
+from meganeura_runtime.train.report.run_description import describe
 from meganeura_runtime.train.step_planning import device_of_run
 from meganeura_runtime.train.training_problems import IndivisibleBatch, NoSuchMetric
 
@@ -230,3 +231,22 @@ def test_batches_held_out_are_even_where_the_devices_share_them(
     assert [each.examples for each in found] == sizes
     assert [dict(each.sizes) for each in found] == [{"batch": size} for size in sizes]
     assert all(each.is_cut for each in found)
+
+
+def test_a_description_has_the_length_of_a_run_by_hand_and_what_moves(
+    program: pipeline.Program,
+) -> None:
+    for steps, of_epoch, epochs in ((7, 3, 3), (6, 3, 2), (1, 3, 1)):
+        made = recipe(program, f"steps={steps}", f"steps_per_epoch={of_epoch}")
+        about = describe(made, None, 2.5)
+        assert (about.epochs, about.steps_per_epoch, about.batch) == (epochs, of_epoch, 8)
+        assert (about.examples, about.held_out, about.seconds, about.device) == (0, 0, 2.5, "")
+    about = describe(recipe(program, 'optimizer["*.bias"]=none'), None, 0.0)
+    assert (about.epochs, about.steps_per_epoch) == (0, 0)
+    known = {each.name: (each.type, each.kind, each.moves) for each in about.parameters}
+    assert known == {
+        "fc.weight": ("f32[3, 6]", "param", True), "fc.bias": ("f32[3]", "param", False),
+    }  # fmt: skip
+    inputs = {each.name: (each.type, each.declared, each.elements) for each in about.inputs}
+    assert inputs["pairs"] == ("f32[16, 3]", "f32[2*batch, 3]", 48)
+    assert inputs.keys() == {"x", "pairs", "table", "y"}
