@@ -239,7 +239,7 @@ def test_a_step_that_does_not_fit_is_refused_before_it_runs(
     assert problem.needed == "0.1 MB"
     assert problem.change == "--set batch=5"
     ReferenceSession(chain(5))
-    with pytest.raises(MemoryExceededError):
+    with pytest.raises(MemoryExceededError, match=r"a step takes 0\.1 MB of memory"):
         ReferenceSession(chain(6))
 
 

@@ -33,7 +33,7 @@ def drawn_in_epoch(seed: int, epoch: int, weights: NDArray[np.float64]) -> NDArr
     """
     key = np.array([seed, epoch], dtype=np.uint64)
     words = np.random.Philox(key=key).random_raw(len(weights))
-    ends = np.cumsum(weights / weights.sum())
+    ends = np.cumsum(weights / weights.max())  # their own sum might overflow
     found = np.searchsorted(ends / ends[-1], words / 2.0**64, side="right")
     return np.minimum(found, np.flatnonzero(weights)[-1])
 

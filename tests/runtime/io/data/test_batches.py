@@ -1,6 +1,7 @@
 """Which examples a step, an epoch and an evaluation take: all sizes up to a bound, by force."""
 
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -67,8 +68,24 @@ def test_examples_are_drawn_in_proportion_to_their_weights() -> None:
     np.testing.assert_allclose(counts[[1, 3, 4]] / len(weights), [3 / 8, 1 / 8, 4 / 8], atol=0.03)
     assert not np.array_equal(drawn, drawn_in_epoch(5, 1, weights))
     assert not np.array_equal(drawn, drawn_in_epoch(6, 0, weights))
-    np.testing.assert_array_equal(drawn, drawn_in_epoch(5, 0, weights * 1e-9))
+    for scale in (1e-9, 2.0**-1070, 2.0**1021):
+        np.testing.assert_array_equal(drawn, drawn_in_epoch(5, 0, weights * scale))
     assert len(set(drawn_in_epoch(0, 0, np.ones(100)))) < 90
+
+
+def test_an_example_is_drawn_from_where_those_before_it_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At the edges too: of no weight is none, whatever the random word, nor behind the last."""
+    words = {0: 1, 2**61: 1, 2**62 - 2**10: 1, 2**62: 3, 2**63: 3, 2**64 - 1: 3}
+
+    def random(key: object) -> SimpleNamespace:
+        del key
+        return SimpleNamespace(random_raw=lambda _: np.array([*words], np.uint64))
+
+    monkeypatch.setattr(np.random, "Philox", random)
+    drawn = drawn_in_epoch(0, 0, np.array([0.0, 1.0, 0.0, 3.0, 0.0, 0.0]))
+    assert drawn.tolist() == [*words.values()]
 
 
 def test_one_example_of_weight_is_drawn_each_time() -> None:

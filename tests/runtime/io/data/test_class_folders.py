@@ -244,7 +244,7 @@ def test_other_files_and_other_sizes_are_other_data(flowers: Path) -> None:
     assert digest(demand(3, 8, 8)) != before
 
 
-@pytest.mark.parametrize("resize", [None, Cover(9, 8), Stretch(8, 8)])
+@pytest.mark.parametrize("resize", [None, Cover(9, 8), Stretch(8, 9)])
 def test_a_decoder_is_told_to_a_process_as_it_is(resize: Cover | Stretch | None) -> None:
     steps = ImageSteps(resize, Middle(8, 8, rounds_down=True), Filter.BOX, 1 / 255, (0.1,), (0.3,))
     for decoder in (ImageDecoder(3, 8, 8, steps), SoundDecoder(80, 100)):

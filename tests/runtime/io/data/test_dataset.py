@@ -18,6 +18,7 @@ from meganeura_runtime.io.data.batches import (
     runs,
     steps_of_epoch,
 )
+from meganeura_runtime.io.data.data_files import open_data
 from meganeura_runtime.io.data.data_problems import DataShape, NothingHeldOut
 from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data, match_held_out
 from meganeura_runtime.io.data.splits import StoredSplit
@@ -154,6 +155,14 @@ def test_a_process_takes_its_own_part_of_a_batch() -> None:
     assert split.take_own(slice(4, 8), range(1, 3))["label"].tolist() == [5, 6]
     assert split.take_own(slice(4, 8), range(2, 4), is_again=True)["label"].tolist() == [6, 7]
     assert split.take_own(np.array([9, 2, 5]), range(1, 3))["label"].tolist() == [2, 5]
+
+
+def test_rows_of_a_file_take_no_computation(tmp_path: Path) -> None:
+    np.save(tmp_path / "image.npy", images(10))
+    np.save(tmp_path / "label.npy", labels(10))
+    opened = open_data(tmp_path)
+    assert not any(isinstance(each.content, np.ndarray) for each in opened.values())
+    assert not match(IMAGES, opened).train.is_slow
 
 
 def test_examples_are_chosen_from_those_chosen_before() -> None:

@@ -9,10 +9,11 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
+from meganeura_runtime.io.data.data_problems import DataShape, DataType, UnequalExamples
 from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.data.index_problems import IndexOutside
 from meganeura_runtime.io.data.python_data import Batches, python_data
-from meganeura_runtime.io.data.python_items import as_array, as_tensor, named_arrays
+from meganeura_runtime.io.data.python_items import FROM_PYTHON, as_array, as_tensor, named_arrays
 from meganeura_runtime.io.data.source_problems import (
     NotData,
     NotForStreams,
@@ -20,7 +21,7 @@ from meganeura_runtime.io.data.source_problems import (
     Uncounted,
     WrongBatch,
 )
-from meganeura_runtime.io.data.streams import StreamSplit, stream
+from meganeura_runtime.io.data.streams import StreamSplit, checked_batch, stream
 
 N = dim("n")
 DEMAND = Demand(
@@ -131,6 +132,16 @@ def test_a_process_takes_its_own_part_of_what_comes() -> None:
         taken = split.take_own(slice(0, 4), range(1, 3), is_again=is_again)
         assert taken["x"].tolist() == [2, 3, 4, 5]
         assert taken["t"].tolist() == [0, 1, 2]
+
+
+def test_a_batch_that_does_not_fit_is_one_from_python() -> None:
+    for item in ((X[:, :1], Y), (X, Y + 0.5), (X, Y[:1])):
+        with pytest.raises(ProblemError) as caught:
+            checked_batch(item, DEMAND)
+        problem = caught.value.problem
+        assert isinstance(problem, DataShape | DataType | UnequalExamples)
+        assert (problem.file, problem.span) == (FROM_PYTHON, None)
+    assert checked_batch((X, Y), DEMAND).examples == 2
 
 
 def test_each_index_of_a_stream_is_looked_at() -> None:

@@ -12,10 +12,12 @@ from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.io.preprocess.token_problems import OtherVocabulary
 from meganeura_runtime.io.preprocess.tokens import (
     ByteTokenizer,
     FileTokenizer,
     Tokenizer,
+    read_json,
     require_vocabulary,
     tokenizer_of,
 )
@@ -166,6 +168,19 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path) -> None:
     require_vocabulary(tokenizer, 300)
     with pytest.raises(ProblemError) as refused:
         require_vocabulary(tokenizer, 299)
-    assert refused.value.problem.code == "E0663"
-    with pytest.raises(ProblemError):
+    assert refused.value.problem == OtherVocabulary("the tokenizer", 300, 299)
+    with pytest.raises(ProblemError) as refused:
         require_vocabulary(ByteTokenizer(), 255)
+    assert refused.value.problem == OtherVocabulary("a text read as bytes", 256, 255)
+
+
+def test_what_a_file_beside_it_says_is_read_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / CONFIG
+    for content, found in (('{"eos": [1, 2]}', {"eos": [1, 2]}), ("[1]", {}), ("3", {})):
+        path.write_text(content)
+        assert read_json(path) == found
+    for content in ("", "{", "[" * 100_000):
+        path.write_text(content)
+        with pytest.raises(ProblemError) as refused:
+            read_json(path)
+        assert "it is not JSON" in str(refused.value.problem.report())

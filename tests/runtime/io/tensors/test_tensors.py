@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from stat import S_ISDIR
 from time import process_time
 
 import numpy as np
@@ -384,6 +385,18 @@ def test_any_run_of_rows_is_that_of_the_array(
         np.testing.assert_array_equal(content[numbers].view(np.float32), whole[numbers])
 
 
+@pytest.mark.parametrize("rows", [slice(3, 9), np.array([4, 3])])
+def test_what_is_read_is_memory_of_its_own(changing: Path, rows: slice | np.ndarray) -> None:
+    """Also of an array that is held, as it is once scattered rows were read."""
+    content = read_npy(changing).content
+    for _ in range(2):
+        found = content[rows]
+        kept = found.copy()
+        found[:] = 0
+        np.testing.assert_array_equal(content[rows], kept)
+        content[np.array([2500, 3])]
+
+
 def test_an_array_is_held_up_to_a_size(changing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for spare, held in ((0, 1), (-1, 0)):
         content = read_npy(changing).content
@@ -514,6 +527,22 @@ def test_a_failed_write_leaves_the_old_file(
         write_text(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_written_is_on_the_disk_before_its_name_and_that_before_it_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, sync = tmp_path / "note.txt", os.fsync
+    synced: list[tuple[bool, bool]] = []
+
+    def noted(descriptor: int) -> None:
+        synced.append((S_ISDIR(os.fstat(descriptor).st_mode), path.exists()))
+        sync(descriptor)
+
+    monkeypatch.setattr(atomic_write.os, "fsync", noted)
+    write_text(path, "größe")
+    assert synced == [(False, False), (True, True)]
+    assert path.read_bytes() == "größe".encode()
 
 
 def test_a_write_that_is_interrupted_leaves_the_old_file(tmp_path: Path) -> None:
