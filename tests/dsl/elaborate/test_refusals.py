@@ -395,6 +395,37 @@ model m = f(k=[1, 2])
         "it has too many paths to prove at once, and no model uses it",
     ),
     Refusal(
+        "a parameter does not begin as nothing",
+        "block f()(x: [n, 4]) -> [n, 4]:\n  param w: [4]\n  return x * w\n",
+        "E0209",
+        "`w` has no initial value",
+        "",
+    ),
+    Refusal(
+        "a parameter does not begin as a tensor",
+        "block f()(x: [n, 4]) -> [n, 4]:\n  param w: [4] = x\n  return x * w\n",
+        "E0209",
+        "`x` is not an initial value",
+        "",
+    ),
+    Refusal(
+        "a parameter does not begin as a text",
+        'block f()(x: [n, 4]) -> [n, 4]:\n  param w: [4] = "a"\n  return x * w\n',
+        "E0209",
+        '`"a"` is not an initial value',
+        "",
+    ),
+    *(
+        Refusal(
+            f"`{condition}` is no number",
+            f"block f(a: bool, c)(x: [n]) -> [n] = x * ({condition}) + (c if a else 1)\n",
+            "E0307",
+            "a tensor of f32 cannot meet a condition",
+            "f32[n]",
+        )
+        for condition in ("true", "a", "not a", "c > 1", "a and c > 1", "a or c > 1")
+    ),
+    Refusal(
         "facts about elements are about whole numbers",
         "block f()(x: [n], p: [n]) -> [n] where 0 <= p:\n  return x * p\n",
         "E0203",
