@@ -16,6 +16,8 @@ block Pick(words, d)(ids: i32[n, s]) -> [n, s, d]
     where 0 <= ids, ids < words:
   return ids |> table: embedding(words, d)
 
+block Twice()(ids: i32[n, s]) -> i32[n, s] = 2 * ids
+
 """
 
 STATED = " where 0 <= ids, ids < words"
@@ -37,6 +39,8 @@ CALLS = {
     "kept below too late": ("", "minimum(maximum(ids, 0), words)", False),
     "unknown": ("", "ids * ids", False),
     "gathered from what came": ("", "gather(ids, ids % n)[:, 0]", True),
+    "what a block gives": ("", "Twice()(ids)", False),
+    "what came, of which a block takes some as well": ("", "ids + 0 * Twice()(ids)", False),
 }
 
 
@@ -78,6 +82,21 @@ NUMBERS = [
     ("words >= 2", "argmax(x[:, 0], 0) - 1", False),
     ("words >= 2", "argmax(x[:, 0], 0) + 1", False),
     ("words >= 2", "argmax(x[1:, 0], 0) + 1", True),
+    ("words == 3", "p % 3 - 1", False),
+    ("words >= 2", "p", False),
+    ("words >= 1", "order[0]", True),
+    ("words >= 1", "order[0] + 1", False),
+    ("n == words", "smallest[0]", False),
+    ("words >= 2", "minimum(p, words - 1)", False),
+    ("words >= 2", "minimum(words - 1, p)", False),
+    ("words >= 2", "minimum(maximum(p, 0), words - 1)", True),
+    ("words >= 2", "minimum(maximum(p, -2), words - 1)", False),
+    ("words >= 2", "minimum(argmax(x[:, 0], 0), words - 2) + 1", True),
+    ("words >= 2", "maximum(argmax(x[:, 0], 0), p)", False),
+    ("words >= 2", "maximum(p, argmax(x[:, 0], 0))", False),
+    ("words >= 2", "maximum(argmax(x[:, 0], 0), words)", False),
+    ("words >= 2, ids < words", "minimum(argmax(ids, 0), ids[0])", True),
+    ("words >= 2, ids < words", "minimum(argmax(ids, 0), ids[0]) + 1", False),
     ("words >= 2, ids < words, 0 <= p, p < n", "ids[p]", True),
     ("words >= 2, ids < words, 0 <= p, p < n", "ids[p] + 1", False),
 ]
@@ -90,11 +109,19 @@ def test_what_is_known_of_one_number(where: str, given: str, is_proved: bool) ->
         "  return x[i]\n\n"
         "block Use(words)(x: [words, d], ids: i32[n], p: i32[] = 1) -> [d]\n"
         f"    where n >= 1, {where}:\n"
+        "  _values, order = sort(x[:, 0], axis=0)\n"
+        "  smallest, _order = sort(ids, axis=0)\n"
         f"  return Pick(words)(x, {given})\n"
     )
     result = pipeline.check(Source("facts.mgn", text), lambda _: None)
     assert ("Use" in result.proved) == is_proved, result.reports
     assert {each.code for each in result.reports} - {"E0207"} == (set() if is_proved else {"E0311"})
+
+
+def test_what_came_is_handed_to_several_blocks() -> None:
+    text = f"{PICK}block Use(words)(ids: i32[n, s]) -> [n, s, 4]:\n"
+    text += "  return (ids |> a: Pick(words, 4)) + (ids |> b: Pick(words, 4))\n"
+    assert "Use" in pipeline.check(Source("facts.mgn", text), lambda _: None).proved
 
 
 def test_a_model_is_held_to_what_its_own_block_proved() -> None:
