@@ -6,7 +6,7 @@ from functools import lru_cache
 from time import perf_counter
 
 from meganeura_dsl.ir.graph import Graph, Leaf
-from meganeura_dsl.ir.ops import Parameter, RandomBits
+from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.encoding.egglog_engine import prepared
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot, snapshot
@@ -124,7 +124,7 @@ def constant_values(graph: Graph) -> list[int]:
         match value.op:
             case Parameter(name=name):
                 is_known = name not in graph.updates
-            case Leaf() | RandomBits():
+            case Leaf():
                 is_known = False
             case _:
                 is_known = all(operand.id in known for operand in value.operands)

@@ -4,8 +4,20 @@ from collections.abc import Callable
 
 import pytest
 
-from meganeura_dsl.ir.graph import Graph, Value
-from meganeura_dsl.ir.ops import Add, Broadcast, Compare, Iota, MatMul, Neg, RandomBits, Sub, Where
+from meganeura_dsl.ir.graph import Graph, Op, Value
+from meganeura_dsl.ir.ops import (
+    Add,
+    Broadcast,
+    Compare,
+    Div,
+    Iota,
+    MatMul,
+    Mul,
+    Neg,
+    RandomBits,
+    Sub,
+    Where,
+)
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.egraph.optimize import optimize
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
@@ -88,6 +100,25 @@ def test_what_a_run_updates_is_no_constant() -> None:
     optimized = check(graph, "infer")
     assert "w3" in names(optimized.graph)
     assert list(optimized.graph.updates) == ["w3"]
+
+
+@pytest.mark.parametrize("op", [Mul(), Div()])
+@pytest.mark.parametrize("product", ["Conv", "MatMul"])
+def test_a_number_is_taken_from_the_data_to_the_weights_that_are_loaded(
+    op: Op, product: str
+) -> None:
+    """By a division a rule invents the number that weights are multiplied with."""
+    net = Net()
+    x = net.x(4, 4, 8)
+    scaled = net.do(op, x, net.full(3, x))
+    y = (
+        net.conv(scaled, net.w(4, 4, 3))
+        if product == "Conv"
+        else net.do(MatMul(), scaled, net.w(8, 8))
+    )
+    optimized = check(net.graph(y), "infer")
+    assert ops_of(optimized.graph) == [product]
+    assert names(optimized.graph) == ["x1", "derived.0"]
 
 
 def test_a_strided_branch_has_no_identity() -> None:

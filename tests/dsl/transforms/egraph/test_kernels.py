@@ -4,7 +4,18 @@ import pytest
 
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, Cost
 from meganeura_dsl.ir.graph import Builder
-from meganeura_dsl.ir.ops import Add, Input, MatMul, MaxPool, Mul, Neg, Parameter, Sum, Transpose
+from meganeura_dsl.ir.ops import (
+    Add,
+    Broadcast,
+    Input,
+    MatMul,
+    MaxPool,
+    Mul,
+    Neg,
+    Parameter,
+    Sum,
+    Transpose,
+)
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.egraph.cost.graph_cost import graph_cost
@@ -112,15 +123,22 @@ def test_reductions_that_share_rows_share_what_they_read(
 
 
 def test_what_is_loaded_depends_on_constants_alone() -> None:
-    """The cheaper way to compute a class of constants reads data."""
+    """The cheaper ways to compute a class of constants read data."""
     x, w = Input("x", DType.F32, (8, 8)), Parameter("w", DType.F32, (8, 8), "param")
-    nodes = (Node(x, (), 0), Node(w, (), 1), Node(Neg(), (0,), 2), Node(MatMul(), (1, 1), 2))
+    spread = Node(Broadcast((8, 8), (0, 1)), (0,), 2)
+    nodes = (
+        Node(x, (), 0),
+        Node(w, (), 1),
+        Node(Neg(), (0,), 2),
+        Node(MatMul(), (1, 1), 2),
+        spread,
+    )
     of = TensorType(DType.F32, (8, 8))
     constant = frozenset({1, 2})
-    found = EGraphSnapshot(nodes, ((0,), (1,), (2, 3)), (of,) * 3, (0, 1, 2), constant, {})
+    found = EGraphSnapshot(nodes, ((0,), (1,), (2, 3, 4)), (of,) * 3, (0, 1, 2), constant, {})
     question = ask(found, (2,), DEFAULT_DEVICE, apart=False)
     assert question.load == {1: 1, 2: 3}
-    assert question.stored == {4}
+    assert question.stored == {5}
 
 
 def test_what_was_optimized_before_changes_nothing() -> None:

@@ -10,7 +10,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
 from meganeura_dsl.ir.graph import Builder, Graph
-from meganeura_dsl.ir.ops import Add, Input, Mul
+from meganeura_dsl.ir.ops import Add, Input, Mul, Neg
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.egraph import optimize as optimizer
 from meganeura_dsl.transforms.egraph import provenance
@@ -30,7 +30,7 @@ from meganeura_dsl.transforms.egraph.saturate.saturation import (
     OptimizerError,
     saturate,
 )
-from tests.dsl.transforms.egraph.compare import ops_of
+from tests.dsl.transforms.egraph.compare import names, ops_of
 from tests.narrow import NARROW
 
 
@@ -42,6 +42,14 @@ def test_a_disabled_rule_is_not_applied() -> None:
     assert "FusedConv_residual" in ops_of(RewriteOptions().optimize(model(), "infer").graph)
     without = RewriteOptions(disabled=("conv-residual",)).optimize(model(), "infer")
     assert "FusedConv_residual" not in ops_of(without.graph)
+
+
+def test_what_is_derived_is_named_after_the_layer_that_reads_it() -> None:
+    graph = RewriteOptions().optimize(model(), "infer").graph
+    stem, head = ("derived.0", "derived.1"), ("fc.bias", "fc.derived.0")
+    first, second = ([f"block{block}.derived.{n}" for n in range(4)] for block in (1, 2))
+    shortcut = ("derived.2", "derived.3")
+    assert names(graph) == ["image", *stem, *first, *shortcut, *second, *head]
 
 
 def test_an_unknown_rule_is_refused_with_the_nearest() -> None:
@@ -101,6 +109,20 @@ def test_a_node_of_another_type_than_its_class_is_no_result(mode: Mode) -> None:
     )
     with pytest.raises(OptimizerError, match=r"which gives a .* rewrote it: `first`, `last`"):
         select(graph, wrong, mode, DEFAULT_DEVICE)
+
+
+def test_a_class_of_another_type_is_found_beside_one_that_is_right() -> None:
+    """The same op of operands of the same type: each type of a result is held against the rule."""
+    build = Builder()
+    x, y = (build.add(Input(name, DType.F32, (4,))) for name in "xy")
+    graph = build.graph({"a": build.add(Neg(), x), "b": build.add(Neg(), y)})
+    explored = saturate_graph(graph, "train")
+    found = explored.found
+    types = list(found.types)
+    types[found.values[graph.values.index(graph.outputs["b"])]] = TensorType(DType.F32, (4, 1))
+    wrong = replace(explored, found=replace(found, types=tuple(types)))
+    with pytest.raises(OptimizerError, match="which gives a"):
+        select(graph, wrong, "train", DEFAULT_DEVICE)
 
 
 SAID = {
