@@ -121,6 +121,24 @@ def test_outputs_that_are_read_after_the_session_leave_no_memory(device: Device)
     assert device.allocated == before
 
 
+def test_inputs_that_were_staged_for_no_step_leave_their_memory_to_others(device: Device) -> None:
+    """And those that a step took are not given back a second time."""
+    with WebGpuSession(in_many_buffers(device), device) as session:
+        session.load(values())
+        session.stage(fed(1)).close()
+        before = device.allocated
+        staged = session.stage(fed(2))
+        assert device.allocated == before
+        session.step(staged)
+        staged.close()
+        first, second = session.stage(fed(3)), session.stage(fed(4))
+        kept = session.persistent()
+        outputs = [dict(session.step(each)) for each in (first, second)]
+    p, q = kept["p"], kept["q"]
+    np.testing.assert_array_equal(outputs[0]["sum"], fed(3)["a"] + p)
+    np.testing.assert_array_equal(outputs[1]["gap"], q * fed(3)["a"] - fed(4)["b"])
+
+
 @pytest.mark.parametrize(("less", "is_kept"), [(0, True), (1, False)])
 def test_outputs_are_kept_up_to_a_size(
     less: int,

@@ -170,6 +170,19 @@ def test_what_both_gradients_read_is_read_once(
     assert_as_reference(graph, net.feeds, device, Style.GPU)
 
 
+def test_a_kernel_makes_the_tiles_of_three_images_at_most(device: Device) -> None:
+    """Of four that are of one size and in pairs for the same readers."""
+    net = Net()
+    x = net.input(1, 3, 6, 6)
+    to_w = ConvWeightGradient((1, 1), (1, 1), (1, 1), 1, (3, 3))
+    images = [net.input(1, 3, 6, 6) for _ in range(3)]
+    net.feeds |= {name: array + number for number, (name, array) in enumerate(net.feeds.items())}
+    steps = {f"dw{n}": in_tiles(net.build, to_w, (x, dy), 4) for n, dy in enumerate(images)}
+    graph = net.build.graph(steps)
+    assert kernels(graph) == 2 + 3 + 3
+    assert_as_reference(graph, net.feeds, device, Style.GPU)
+
+
 def test_more_workgroups_than_one_dimension_holds(device: Device) -> None:
     net = Net()
     factors = net.input(3, 20, 13, 11), net.input(7, 20, 3, 3)

@@ -110,6 +110,25 @@ def test_softmax_takes_three_kernels() -> None:
     assert len(net.plan(y=y).dispatches) == 3
 
 
+@pytest.mark.usefixtures("apart")
+@pytest.mark.parametrize(
+    ("lengths", "kernels"), [((60,), 1), ((60, 60), 1), ((96,), 1), ((97,), 2), ((130,), 2)]
+)
+def test_a_kernel_is_so_deep_at_most_however_wide_it_is(
+    lengths: tuple[int, ...], kernels: int
+) -> None:
+    """Of a chain of ops the 64th is stored, and what is computed from it joins up to the 96th."""
+    net = Net()
+    x = net.input("x", 100)
+    ends: dict[str, Value] = {}
+    for number, length in enumerate(lengths):
+        y = net.add(x, net.input(f"x{number}", 100))
+        for _ in range(length - 1):
+            y = net.build.add(Tanh(), y)
+        ends[f"y{number}"] = y
+    assert len(net.plan(**ends).dispatches) == kernels
+
+
 def test_sums_over_the_same_terms_share_a_kernel() -> None:
     net = Net()
     x = net.input("x", 5, 7)
