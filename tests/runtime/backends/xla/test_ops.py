@@ -208,6 +208,15 @@ def test_a_label_outside_the_classes_costs_nothing() -> None:
     assert (loss[:, 2:] == 0).all()
 
 
+def test_the_loss_of_large_logits_is_a_number() -> None:
+    """Their powers are none."""
+    logits = np.array([[1000, 999, 0], [-1000, -1001, -999], [200, -1e30, 1e30]], np.float32)
+    labels = np.array([1, 2, 0], np.int32)
+    (loss,) = computed({"loss": (CrossEntropy(), (logits, labels))}, F32)["loss"].values()
+    np.testing.assert_allclose(loss, CrossEntropy().evaluate(logits, labels), rtol=1e-5)
+    assert np.isfinite(loss).all()
+
+
 def test_tanh_by_exponential_is_tanh() -> None:
     ends = [0, 1e-30, 9, 50, 1e4, np.inf]
     sizes = np.concatenate([ends, np.geomspace(1e-6, 9, 10_000)])
