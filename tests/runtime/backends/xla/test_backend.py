@@ -5,16 +5,18 @@ import sys
 
 import numpy as np
 import pytest
+from jax.errors import JaxRuntimeError
 
 from meganeura_dsl.ir.graph import Builder, Graph
 from meganeura_dsl.ir.ops import Add, Input, Mul, Parameter
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends import registry
-from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
 from meganeura_runtime.backends.registry import choose_device, require_device
 from meganeura_runtime.backends.webgpu.device import adapters
 from meganeura_runtime.backends.xla import backend, devices
 from meganeura_runtime.backends.xla.backend import XlaBackend
+from meganeura_runtime.backends.xla.failures import explained
 from tests.runtime.backends.test_registry import REAL, SOFTWARE
 
 ONES = np.ones(3, np.float32)
@@ -49,6 +51,23 @@ def test_a_number_beyond_the_last_is_told_with_what_there_is(
         DeviceError, match=r"^there is no `xla:gpu:2`: JAX has xla:cpu, xla:gpu:0, xla:gpu:1$"
     ):
         require_device("xla:gpu:2")
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("INTERNAL: a kernel failed", DeviceError),
+        ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9 bytes.", OutOfMemoryError),
+    ],
+)
+def test_a_failure_is_an_error_of_a_line_and_one_of_memory_is_known(
+    reason: str, kind: type[DeviceError]
+) -> None:
+    """A smaller batch is no cure for any other."""
+    with pytest.raises(DeviceError) as caught, explained():
+        raise JaxRuntimeError(f"{reason}\nmore of it")
+    assert type(caught.value) is kind
+    assert str(caught.value) == f"XLA: {reason}"
 
 
 def test_without_jax_the_line_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

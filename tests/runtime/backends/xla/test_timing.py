@@ -1,5 +1,6 @@
 """Profiles and traces by JAX's profiler: instructions under the names of the program's ops."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -139,3 +140,9 @@ def test_a_trace_shows_the_instructions_of_each_traced_step(graph: Graph) -> Non
     moments = trace.timeline.kernels
     assert all(moment.start < moment.end for moment in moments)
     assert all(trace.timeline.since < moment.start for moment in moments)
+    first = [at for at, moment in enumerate(moments) if moment.name.startswith("step ")]
+    for at, end in pairwise([*first, len(moments)]):
+        inside = moments[at + 1 : end]
+        assert len(inside) > 1
+        assert moments[at].start == min(moment.start for moment in inside)
+        assert moments[at].end == max(moment.end for moment in inside)
