@@ -9,6 +9,7 @@ from safetensors.numpy import save_file
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.symbolic.conditions import show_condition
 from meganeura_runtime.train.job import prepare
 
 PICK = """\
@@ -122,6 +123,36 @@ def test_what_came_is_handed_to_several_blocks() -> None:
     text = f"{PICK}block Use(words)(ids: i32[n, s]) -> [n, s, 4]:\n"
     text += "  return (ids |> a: Pick(words, 4)) + (ids |> b: Pick(words, 4))\n"
     assert "Use" in pipeline.check(Source("facts.mgn", text), lambda _: None).proved
+
+
+@pytest.mark.parametrize(
+    ("where", "given", "stated"),
+    [
+        (" where ids < words", "ids", {"ids < 9"}),
+        (" where ids < words - 1", "ids + 1", {"ids < 8"}),
+        ("", "ids", {"0 <= at0", "at0 < 9"}),
+        ("", "reverse(ids, 1)", {"0 <= at0", "at0 < 9"}),
+        ("", "ids % words", set[str]()),
+    ],
+)
+def test_what_is_fed_is_what_its_blocks_state_or_is_checked(
+    where: str, given: str, stated: set[str]
+) -> None:
+    text = f"{PICK}block Net(words)(ids: i32[n, s]) -> [n, s, 4]{where}:\n"
+    text += f"  return {given} |> pick: Pick(words, 4)\n\nmodel net = Net(9)\n"
+    result = pipeline.check(Source("facts.mgn", text), lambda _: None)
+    assert {each.code for each in result.reports} <= {"E0207"}
+    found = pipeline.elaborate_model(result.program, "net").facts.stated
+    assert {show_condition(each) for each in found} == stated
+
+
+@pytest.mark.parametrize(("words", "code"), [(6, []), (5, ["E0311"]), (3, ["E0311"])])
+def test_what_no_number_can_be_is_not_stated_of_what_is_fed(words: int, code: list[str]) -> None:
+    text = f"{PICK}block Net(words)(ids: i32[n, s]) -> [n, s, 4]\n"
+    text += "    where 0 <= ids, ids < words - 5:\n  return ids |> pick: Pick(words, 4)\n\n"
+    text += f"model net = Net({words})\n"
+    result = pipeline.check(Source("facts.mgn", text), lambda _: None)
+    assert [each.code for each in result.reports] == code
 
 
 def test_a_model_is_held_to_what_its_own_block_proved() -> None:

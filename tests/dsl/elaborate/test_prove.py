@@ -475,6 +475,29 @@ def test_a_shape_alone_is_f16_where_an_input_is(
     assert found == ([] if holds else ["E0303"])
 
 
+@pytest.mark.parametrize(
+    ("condition", "behind", "holds"),
+    [
+        ("k > 3 and 24 // (k - 3) > 2", "", True),
+        ("k <= 3 or 24 // (k - 3) > 2", "", True),
+        ("not k <= 3 and 24 // (k - 3) > 2", "", True),
+        ("k > 3 or 24 // (k - 3) > 2", "", False),
+        ("k <= 3 and 24 // (k - 3) > 2", "", False),
+        ("24 // (k - 3) > 2 and k > 3", "", False),
+        ("k > 3 and k > 2", "", True),
+        ("k > 3 and k > 2", " * (24 // (k - 3))", False),
+        ("k > 3 and 24 // (k - 3) > 2", " * (24 // (k - 3))", False),
+        ("k <= 3 or 24 // (k - 3) > 2", " * (24 // (k - 3))", False),
+        ("(k > 3 and k > 2) == (24 // (k - 3) > 2)", "", False),
+    ],
+)
+def test_what_a_left_side_decides_is_known_on_the_right_alone(
+    condition: str, behind: str, *, holds: bool
+) -> None:
+    text = f"block Of(k)(x: [n]) -> [n]:\n  y = x * (1 if {condition} else 2)\n  return y{behind}\n"
+    assert [code for code, _ in codes(text)] == ([] if holds else ["E0322"])
+
+
 def test_a_block_that_another_proof_ran_is_checked() -> None:
     text = """\
         block Layers(widths)(x: [n, d]) -> [n, widths[-1]]:
