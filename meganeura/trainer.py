@@ -330,7 +330,7 @@ class Trainer(Closing):
         self, found: Mapping[str, float], persistent: Mapping[str, Array], shown: Shown
     ) -> None:
         """Let schedules, the best weights and the records follow an evaluation."""
-        settings, before = self._recipe.settings, self.learning_rate
+        settings = self._recipe.settings
         self._reductions = settings.reduced(self._reductions, found)
         value = found[settings.best_metric.name]
         is_best = settings.best_metric.is_better(value, self._best)
@@ -339,9 +339,8 @@ class Trainer(Closing):
             self._best = value
         if self._log is None:
             return
-        rate = self.learning_rate if self.learning_rate != before else None
         with explained_failures():
-            self._log.evaluated(self.steps, found, shown, best=is_best, rate=rate)
+            self._log.evaluated(self.steps, found, shown, best=is_best)
         if is_best and self._log.folder.writes:
             self._trained.write_weights(self._log.folder.best, persistent)
 

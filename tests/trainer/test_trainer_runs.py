@@ -293,3 +293,19 @@ def test_what_is_not_finite_is_saved_where_that_is_ignored(
         trainer.step({**batch(), "x": np.full((4, 6), np.nan)})
         trainer.save(tmp_path / "run")
     assert np.isnan(load_file(tmp_path / "run" / "weights.safetensors")["fc1.weight"]).all()
+
+
+def test_a_trainer_saves_in_its_own_folder_by_any_name(
+    program: meganeura.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which it holds already, against all others."""
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "run"
+    with program.trainer(device="cpu", out=own) as trainer:
+        for number, name in enumerate((None, own, "run", Path("other/../run")), start=1):
+            (tmp_path / "other").mkdir(exist_ok=True)
+            trainer.step(batch())
+            trainer.save(name)
+            assert read_checkpoint(own / "checkpoint.safetensors")[1].step == number
+        trainer.save("elsewhere")
+    assert read_checkpoint(tmp_path / "elsewhere" / "checkpoint.safetensors")[1].step == 4

@@ -71,9 +71,7 @@ class StepLog:
             self._record(self._unread.popleft())
         self._refresh()
 
-    def evaluated(
-        self, step: int, found: Mapping[str, float], shown: Shown, *, best: bool, rate: float | None
-    ) -> None:
+    def evaluated(self, step: int, found: Mapping[str, float], shown: Shown, *, best: bool) -> None:
         """Record an evaluation after a step, and what the program shows of it."""
         self.read(step)
         record = {"step": step, "epoch": 0}
@@ -82,7 +80,7 @@ class StepLog:
             for name, file in shown.write(self.folder.path, step):
                 self.folder.add_metrics({"kind": "shown", **record, "name": name, "file": file})
         others = {name: value for name, value in found.items() if name != LOSS}
-        self._watch(Evaluated(step, 0, found[LOSS], others, best, rate))
+        self._watch(Evaluated(step, 0, found[LOSS], others, best))
         self._refresh()
 
     def _record(self, one: _Unread) -> None:

@@ -368,9 +368,18 @@ def test_what_cannot_be_is_refused_before_a_step(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "sampling", [(-1.0, 0, 0), (float("nan"), 0, 0), (1.0, -1, 0), (1.0, 0, -1)]
+    "sampling",
+    [
+        (-1.0, 0, 0),
+        (1000.5, 0, 0),
+        (float("nan"), 0, 0),
+        (1.0, -1, 0),
+        (1.0, 0, -1),
+        (1.0, 0, 1 << 32),
+    ],
 )
 def test_settings_out_of_range_are_refused(sampling: tuple[float, int, int]) -> None:
+    assert Sampling(1000, 0, (1 << 32) - 1).drawn_from == 0
     with pytest.raises(ProblemError) as refused:
         Sampling(*sampling)
     assert refused.value.problem.code == "E0662"

@@ -10,6 +10,7 @@ import pytest
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
+from meganeura_runtime.infer.generation_problems import WrongSampling
 from meganeura_runtime.infer.generator import Generator
 from meganeura_runtime.infer.transcription import (
     Speech,
@@ -19,7 +20,10 @@ from meganeura_runtime.infer.transcription import (
     _without_space,
 )
 from meganeura_runtime.io.preprocess.input_transforms import Sounds
-from tests.runtime.infer.transcribed import FILE, FRAMES, MANY, ROOM, _Words, described
+from meganeura_runtime.io.preprocess.speech_tokens import SpeechTokens
+from tests.runtime.infer.transcribed import FILE, FRAMES, MANY, PLAIN, ROOM, _Words, described
+
+LEFT_OUT = "left out: the model knows but one"
 
 
 def test_sounds_are_written_down_as_they_were() -> None:
@@ -105,3 +109,22 @@ def test_a_window_begins_at_the_last_pair_of_times_and_never_where_the_one_befor
 def test_caches_of_a_window_hold_all_that_it_may_have(room: int) -> None:
     step = SpeechTask("mel", Sounds(2, FRAMES), room).step
     assert (step.capacity, step.tokens, step.rows, step.draws) == (room, 1, 1, False)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "speech", "problem"),
+    [
+        (PLAIN, Speech("en"), ("language", "en", LEFT_OUT)),
+        (PLAIN, Speech(task="translate"), ("task", "translate", LEFT_OUT)),
+        (PLAIN, Speech(timestamps=True), ("timestamps", "true", "false: the model has none")),
+        (MANY, Speech("fr"), ("language", "fr", "one of de, en")),
+        (MANY, Speech("de", "sing"), ("task", "sing", "one of transcribe, translate")),
+    ],
+)
+def test_what_can_be_asked_for_instead_is_told(
+    tokens: SpeechTokens, speech: Speech, problem: tuple[str, str, str]
+) -> None:
+    task = SpeechTask("mel", Sounds(2, FRAMES), ROOM)
+    with pytest.raises(ProblemError) as caught:
+        Transcriber(cast("Generator", None), task, _Words(), tokens)._require(speech, None)
+    assert caught.value.problem == WrongSampling(*problem)

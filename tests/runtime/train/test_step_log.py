@@ -43,8 +43,8 @@ def log(told: list[str]) -> StepLog:
         match event:
             case Logged(step=step, epoch=0, loss=loss, metrics=metrics, learning_rate=rate):
                 told.append(f"logged {step} {loss} {dict(metrics)} {rate}")
-            case Evaluated(step, 0, loss, metrics, best, rate):
-                told.append(f"evaluated {step} {loss} {dict(metrics)} {best} {rate}")
+            case Evaluated(step, 0, loss, metrics, best):
+                told.append(f"evaluated {step} {loss} {dict(metrics)} {best}")
             case _:
                 told.append(str(event))
 
@@ -126,12 +126,12 @@ def test_the_speed_is_that_of_the_steps_alone(
 
 def test_an_evaluation_stands_behind_the_steps_before_it(log: StepLog, told: list[str]) -> None:
     step(log, 2, ahead=9)
-    log.evaluated(2, {"loss": 0.5, "accuracy": 0.75}, Shown(), best=True, rate=0.125)
+    log.evaluated(2, {"loss": 0.5, "accuracy": 0.75}, Shown(), best=True)
     assert told == [
         *of_step(2),
         "page",
         "held_out {'step': 2, 'epoch': 0, 'loss': 0.5, 'accuracy': 0.75}",
-        "evaluated 2 0.5 {'accuracy': 0.75} True 0.125",
+        "evaluated 2 0.5 {'accuracy': 0.75} True",
         "page",
     ]
 
