@@ -489,6 +489,8 @@ def test_a_shape_alone_is_f16_where_an_input_is(
         ("k > 3 and 24 // (k - 3) > 2", " * (24 // (k - 3))", False),
         ("k <= 3 or 24 // (k - 3) > 2", " * (24 // (k - 3))", False),
         ("(k > 3 and k > 2) == (24 // (k - 3) > 2)", "", False),
+        ("(k <= 3) == (24 // (k - 3) > 2)", "", False),
+        ("(k > 3) == (24 // (k - 3) > 2)", "", False),
     ],
 )
 def test_what_a_left_side_decides_is_known_on_the_right_alone(

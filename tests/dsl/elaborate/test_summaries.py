@@ -221,6 +221,39 @@ REFUSED = {
         model wider = Net(48)
         model none = Net(4_000_000_000)
         """,
+    "more elements of a value in a layer than can be counted for one of the numbers": """\
+        block Net(c)(x: [n, 8]) -> [n, 8]:
+          return x |> Near(c)
+
+        block Near(c)(x: [n, d]) -> [n, d]:
+          return x + sum(full([c, c], 1.0))
+
+        model wide = Net(32)
+        model wider = Net(48)
+        model none = Net(4_000_000_000)
+        """,
+    "more elements of a value in a layer of a layer, which another had too": """\
+        block First(c)(x: [n, 8]) -> [n, 8]:
+          return x |> Around(c)
+
+        block Second(c)(x: [n, 8]) -> [n, 8]:
+          return x |> Beside(c)
+
+        block Around(c)(x: [n, d]) -> [n, d]:
+          return x |> Near(c)
+
+        block Beside(c)(x: [n, d]) -> [n, d]:
+          return 2 * (x |> Near(c))
+
+        block Near(c)(x: [n, d]) -> [n, d]:
+          return x + sum(full([c, c], 1.0))
+
+        model first = First(32)
+        model other = First(48)
+        model wide = Second(32)
+        model wider = Second(48)
+        model none = Second(4_000_000_000)
+        """,
     "a layer that is given what its signature excludes, the third time": """\
         block Net(c)(x: [n, 4]) -> [n, 4]:
           y = x |> a: linear(c) |> b: Near(16) |> back: linear(4)
