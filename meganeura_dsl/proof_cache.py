@@ -83,7 +83,7 @@ def _notes(content: bytes, texts: Texts) -> tuple[Report, ...] | None:
     """What an entry holds; None if it makes no sense."""
     try:
         return tuple(_report(each, texts) for each in json.loads(content))
-    except (ValueError, TypeError, LookupError, AttributeError):
+    except (ValueError, TypeError, LookupError):
         return None
 
 

@@ -14,6 +14,7 @@ from meganeura_dsl.limits.work_budget import (
     require_terms,
     require_values,
     spend,
+    steps_left,
     within,
 )
 
@@ -65,6 +66,21 @@ def test_an_inner_budget_that_is_spent_leaves_the_outer_one() -> None:
     assert outer.left == 0
 
 
+def test_what_is_left_is_that_of_the_budget_around() -> None:
+    assert steps_left() is None
+    with at_most(10):
+        spend(3)
+        with at_most(100):
+            assert steps_left() == 7
+        with at_most(5):
+            spend(4)
+            assert steps_left() == 1
+        with apart(50):
+            assert steps_left() == 50
+        assert steps_left() == 3
+    assert steps_left() is None
+
+
 def test_what_is_done_apart_counts_nowhere_else() -> None:
     outer = Budget(10)
     with within(outer):
@@ -102,8 +118,9 @@ def test_a_size_or_graph_is_too_large_where_work_is_counted(
     measured(lambda: require(most + 1))
     with at_most(10**6):
         require(most)
-        with pytest.raises(OutOfWorkError, match=told):
+        with pytest.raises(OutOfWorkError, match=told) as caught:
             require(most + 1)
+        assert caught.value.reason == str(caught.value)
 
 
 def test_values_of_a_graph_take_steps_each() -> None:

@@ -279,6 +279,11 @@ def test_the_batch_that_would_fit_is_offered(
     assert problem.cure + offered == cure
 
 
+def test_a_run_that_cannot_keep_to_what_is_stated_is_told_so() -> None:
+    said = TooLittleMemory.beyond(100_000_000, 300_000_000).report()
+    assert said.headline == "a run takes 0.3 GB of memory, and `memory` is 0.1 GB"
+
+
 def test_no_more_than_the_whole_batch_fits() -> None:
     assert MemoryEstimate(100, 20, ()).share(100) == MemoryEstimate(100, 20, ()).share(999) == 1
     assert MemoryEstimate(100, 100, ()).share(101) == 1

@@ -13,7 +13,14 @@ from meganeura_dsl.ir import cost_model
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, GPU, DeviceModel
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends import registry
-from meganeura_runtime.backends.backend import Backend, Capabilities, OpenDevice
+from meganeura_runtime.backends.backend import (
+    ALONE,
+    Backend,
+    Capabilities,
+    Hosts,
+    OpenDevice,
+    Rendezvous,
+)
 from meganeura_runtime.backends.device_problems import UnsupportedPrecision
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
@@ -25,6 +32,7 @@ from meganeura_runtime.backends.registry import (
     choose_device,
     device_forms,
     device_or_any,
+    meet_hosts,
     model_of,
     require_device,
 )
@@ -115,6 +123,8 @@ def test_each_name_belongs_to_one_backend() -> None:
     for name in ("cpu", "wgpu", "wgpu:0", "wgpu:123456789", "xla", "xla:cpu", "xla:gpu:1"):
         assert [each.name for each in BUILT_IN if each.accepts(name)] == [name.partition(":")[0]]
         assert backend_of(name).name == name.partition(":")[0]
+        assert DEVICE_NAMES.accepts(name)
+    assert DEVICE_NAMES.accepts("auto")
     assert device_forms() == ("auto", "cpu", "wgpu", "wgpu:N", *XLA)
 
 
@@ -174,6 +184,15 @@ def test_a_device_computes_as_exactly_as_its_backend_says() -> None:
     with pytest.raises(ProblemError) as caught:
         device.at(ComputePrecision.BF16)
     assert isinstance(caught.value.problem, UnsupportedPrecision)
+
+
+@pytest.mark.parametrize("name", ["auto", "cpu", "wgpu:0"])
+def test_a_process_that_was_not_told_whom_to_meet_is_alone(name: str) -> None:
+    assert meet_hosts(name, None) == ALONE == Hosts(1, 0)
+    assert [Hosts(2, index).is_first for index in (0, 1)] == [True, False]
+    reason = "names its device" if name == "auto" else "runs on one host, and not on 2"
+    with pytest.raises(DeviceError, match=reason):
+        meet_hosts(name, Rendezvous("localhost:1234", Hosts(2, 0)))
 
 
 def test_a_device_is_as_it_was_tuned_unless_it_is_not_to_be(
