@@ -216,6 +216,10 @@ def test_text_that_does_not_fit_beside_the_carets_goes_below() -> None:
     ]
 
 
+def test_text_that_fits_nowhere_begins_where_the_code_does() -> None:
+    assert drawn(at("x + y", "y"), "t" * 120)[1:] == [" " * 17 + "^", " " * 13 + "t" * 120]
+
+
 def test_overlong_title_does_not_push_the_code_away() -> None:
     report = error(at("x + y", "y"), remarks=(Remark("inside `cross_entropy`", "loss"),))
     assert render(report).split("\n")[1:] == [

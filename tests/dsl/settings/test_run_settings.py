@@ -54,6 +54,14 @@ def test_what_is_left_out_has_a_default() -> None:
     assert (settings.epochs, settings.seed, settings.device) == (1, 0, "auto")
 
 
+def test_settings_that_were_kept_may_be_of_batches_that_python_gave() -> None:
+    """A person may not leave `data` empty; what a run was made with has no file then."""
+    kept = resolved(raw(data="digits", batch=64), "optimizer=sgd(lr=0.5)").model_dump()
+    again = RunSettings.model_validate({**kept, "data": ""})
+    assert (again.data, again.optimizer) == ("", Sgd(lr=0.5))
+    assert again.model_dump() == {**kept, "data": ""}
+
+
 def test_data_may_name_tensors() -> None:
     file = Invocation("file", {"image": "images"}, ("x.npz",))
     settings = resolved(raw(data=file, batch=64))
