@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from meganeura_dsl.ir.graph import Array, Builder, Graph
-from meganeura_dsl.ir.ops import Add, Input, Mul, Parameter, Sub
+from meganeura_dsl.ir.ops import Add, Input, MatMul, Mul, Parameter, Sub
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.backends.base import Session, SessionError
+from meganeura_runtime.backends.base import Outputs, Session, SessionError
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.webgpu import session as sessions
 from meganeura_runtime.backends.webgpu.device import wgpu_native
@@ -89,6 +89,38 @@ def test_sessions_share_parameters_in_several_buffers(device: Device) -> None:
         np.testing.assert_array_equal(first.read("q"), fed(1)["a"])
         p = first.read("p")
         np.testing.assert_array_equal(second.step(fed(2))["sum"], fed(2)["a"] + p)
+
+
+def prompt(rows: int) -> Graph:
+    """A product of so many rows with a parameter, by way of what is stored in between."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (rows, SIZE)))
+    w = build.add(Parameter("w", DType.F32, (SIZE, SIZE), "param"))
+    y = build.add(MatMul(), build.add(MatMul(), x, w), w)
+    return build.graph({"y": y}, {"w": build.add(Mul(), w, w)})
+
+
+@pytest.mark.parametrize(("rows", "others"), [(1, 40), (40, 1), (8, 8)])
+def test_sessions_share_memory_for_steps_of_any_size(
+    rows: int, others: int, device: Device
+) -> None:
+    """What holds nothing between steps is that of the first where it is large enough."""
+    plans = [plan_graph(prompt(each), device.limits, device.style) for each in (rows, others)]
+    w = np.eye(SIZE, dtype=np.float32) * 2
+    before = device.allocated
+    with WebGpuSession(plans[0], device) as first, WebGpuSession(plans[1], device) as second:
+        first.write("w", w)
+        second.share(first)
+        for turn in range(2):
+            found: list[tuple[Outputs, Array]] = []
+            for session, count in ((first, rows), (second, others)):
+                x = np.arange(count * SIZE, dtype=np.float32).reshape(count, SIZE) + turn
+                found.append((session.step({"x": x}), x * w[0, 0] ** 2))
+                w = w * w
+            for outputs, expected in found:  # a step of another session overwrites none
+                np.testing.assert_array_equal(outputs["y"], expected)
+        np.testing.assert_array_equal(second.read("w"), w)
+    assert device.allocated == before
 
 
 def test_only_sessions_of_one_device_with_parameters_in_one_place_share(device: Device) -> None:
