@@ -73,6 +73,16 @@ def test_parameters_in_training_are_not_constant() -> None:
     assert merged(_pair(), "train") == 2
 
 
+@pytest.mark.parametrize("mode", ["forward", "train"])
+def test_nothing_is_loaded_for_training(mode: Mode) -> None:
+    """Also of parameters that nothing moves."""
+    net = Net()
+    weight = net.do(MatMul(), net.w(8, 8, kind="frozen"), net.w(8, 8))
+    optimized = optimize(net.graph(net.do(MatMul(), net.x(8, 8), weight)), mode=mode)
+    assert optimized.load.values == ()
+    assert ops_of(optimized.graph) == ["MatMul", "MatMul"]
+
+
 def test_kernels_that_do_not_stand_in_one_middle_are_not_merged() -> None:
     def make(net: Net) -> Value:
         x = net.x(1, 2, 5, 5)

@@ -8,6 +8,7 @@ from meganeura_dsl.ir.ops import (
     Add,
     Broadcast,
     Input,
+    Iota,
     MatMul,
     MaxPool,
     Mul,
@@ -19,6 +20,7 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.egraph.cost.graph_cost import graph_cost
+from meganeura_dsl.transforms.egraph.cost.kernel_cost_model import FusionModel
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot, Node
 from meganeura_dsl.transforms.egraph.extract.extract import ask
 from meganeura_dsl.transforms.egraph.optimize import optimize
@@ -123,22 +125,36 @@ def test_reductions_that_share_rows_share_what_they_read(
 
 
 def test_what_is_loaded_depends_on_constants_alone() -> None:
-    """The cheaper ways to compute a class of constants read data."""
+    """The cheaper ways to compute a class of constants read data; numbers in order are not kept."""
     x, w = Input("x", DType.F32, (8, 8)), Parameter("w", DType.F32, (8, 8), "param")
     spread = Node(Broadcast((8, 8), (0, 1)), (0,), 2)
     nodes = (
-        Node(x, (), 0),
-        Node(w, (), 1),
-        Node(Neg(), (0,), 2),
-        Node(MatMul(), (1, 1), 2),
-        spread,
+        *(Node(x, (), 0), Node(w, (), 1), Node(Neg(), (0,), 2), Node(MatMul(), (1, 1), 2), spread),
+        Node(Iota(8), (), 3),
     )
-    of = TensorType(DType.F32, (8, 8))
-    constant = frozenset({1, 2})
-    found = EGraphSnapshot(nodes, ((0,), (1,), (2, 3, 4)), (of,) * 3, (0, 1, 2), constant, {})
-    question = ask(found, (2,), DEFAULT_DEVICE, apart=False)
-    assert question.load == {1: 1, 2: 3}
-    assert question.stored == {5}
+    types = (*(TensorType(DType.F32, (8, 8)),) * 3, TensorType(DType.I32, (8,)))
+    constant = frozenset({1, 2, 3})
+    found = EGraphSnapshot(nodes, ((0,), (1,), (2, 3, 4), (5,)), types, (0, 1, 2, 3), constant, {})
+    question = ask(found, (2, 3), DEFAULT_DEVICE, apart=False)
+    assert question.load == {1: 1, 2: 3, 3: 5}
+    assert question.stored == {6}
+
+
+def test_the_same_op_elsewhere_costs_something_else() -> None:
+    """Of other operands, kept or not, and where its class has a cheaper way to be read."""
+    of, scalar = TensorType(DType.F32, (8, 16)), TensorType(DType.F32, ())
+    leaves = (Input("x", DType.F32, (8, 16)), Input("y", DType.F32, (8, 16)))
+    times, negative, copies = Mul(), Neg(), Broadcast((8, 16), ())
+    nodes = [
+        *(Node(leaf, (), number) for number, leaf in enumerate(leaves)),
+        *(Node(Input("v", DType.F32, ()), (), 2), Node(copies, (2,), 3)),
+        *(Node(times, (0, 0), 4), Node(times, (0, 1), 5)),
+        *(Node(negative, (0,), 6), Node(negative, (3,), 7)),
+        *(Node(negative, (1,), 8), Node(negative, (1,), 9), Node(copies, (2,), 9)),
+    ]
+    model = FusionModel(nodes, [of, of, scalar, *[of] * 7], roots=(4, 5, 6, 7))
+    kept = [(1 + 1) * X, (2 + 1) * X, (1 + 1) * X, FLOAT + X]
+    assert [each.bytes for each in model.costs()[4:]] == [*kept, 0, X - FLOAT, 0]
 
 
 def test_what_was_optimized_before_changes_nothing() -> None:

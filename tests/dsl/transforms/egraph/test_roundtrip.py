@@ -8,8 +8,19 @@ import pytest
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
-from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value
-from meganeura_dsl.ir.ops import OPS, Add, Broadcast, Constant, Input, Mul, Parameter, RandomBits
+from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Origin, Value
+from meganeura_dsl.ir.ops import (
+    OPS,
+    Add,
+    Broadcast,
+    Constant,
+    Exp,
+    Input,
+    Mul,
+    Neg,
+    Parameter,
+    RandomBits,
+)
 from meganeura_dsl.ir.text import format_graph, parse_graph
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import dim
@@ -111,6 +122,16 @@ def test_equal_values_become_one() -> None:
     """
     outputs = optimize(parse_graph(text, OPS), mode="train").graph.outputs
     assert outputs["a"] is outputs["b"]
+
+
+def test_a_value_comes_from_where_the_first_of_its_equals_does() -> None:
+    build = Builder()
+    with build.at(Origin(path="first")):
+        first = build.add(Exp(), data(build, "x", 2))
+    with build.at(Origin(path="second")):
+        second = build.add(Neg(), build.add(Neg(), first))
+    outputs = optimize(build.graph({"a": first, "b": second}), mode="train").graph.outputs
+    assert [value.origin.path for value in outputs.values()] == ["first", "first"]
 
 
 def test_random_streams_are_never_merged() -> None:
