@@ -324,16 +324,19 @@ class SettingElaborator(Elaborator):
         """A call in a setting is not applied: it is data for whoever reads the setting."""
         arguments: dict[str, Static] = {}
         positional: list[Static] = []
+        refused = ProblemError(
+            WrongKind(frame.location(call.span), "a number, text or list", call.span.text)
+        )
+        if piped is not None or call.inputs:
+            raise refused
         for argument in call.arguments:
             value = (
                 None
                 if isinstance(argument.value, ast.Rearrangement)
                 else self.evaluate(argument.value, frame)
             )
-            if value is None or not is_static(value) or piped is not None or call.inputs:
-                raise ProblemError(
-                    WrongKind(frame.location(call.span), "a number, text or list", call.span.text)
-                )
+            if value is None or not is_static(value):
+                raise refused
             if argument.name is None:
                 positional.append(value)
             else:
