@@ -1,6 +1,7 @@
 """The settings of a training run: what may be written under `run:`."""
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction as Ratio
 from typing import Annotated
 
 from pydantic import (
@@ -207,7 +208,7 @@ class RunSettings(Strict):
     def _rate_by(self, schedule: Schedule, step: int, run: RunLength) -> float:
         k = self.accumulate
         if k > 1:
-            run = RunLength(max(1, run.steps // k), max(1, run.steps_per_epoch // k))
+            run = RunLength(max(1, run.steps // k), Ratio(run.steps_per_epoch, k))
         return self.optimizer.lr * schedule.at(step // k, run)
 
     @property

@@ -24,10 +24,11 @@ from meganeura_dsl.transforms.optimizers.hyperparameters import (
 
 @dataclass(frozen=True)
 class RunLength:
-    """How long a run is, in steps."""
+    """How long a run is, in steps, or in the updates that several steps make."""
 
     steps: int
-    steps_per_epoch: int
+    steps_per_epoch: int | Ratio
+    """A fraction where an epoch ends between two updates."""
 
 
 @dataclass(frozen=True)

@@ -135,18 +135,21 @@ def test_the_best_value_is_beyond_those_before(
 
 
 def test_schedules_count_updates() -> None:
-    """Of 3 batches, in a run of 31 steps with 10 an epoch: 10 updates, 3 an epoch."""
+    """Of 3 batches, in a run of 31 steps with 10 an epoch: 10 updates, 10 in 3 epochs."""
     settings = resolved("accumulate=3", "optimizer=sgd(lr=0.5)", "schedule=cosine(warmup=2)")
     run = RunLength(steps=31, steps_per_epoch=10)
     rates = [settings.learning_rate(step, run) for step in range(30)]
     expected = [Cosine(2).at(update, RunLength(10, 3)) * 0.5 for update in range(10)]
     assert rates == [rate for rate in expected for _ in range(3)]
     by_epoch = settings.model_copy(update={"schedule": Step(every=1, gamma=0.5)})
-    assert [by_epoch.learning_rate(step, run) for step in (0, 8, 9, 17, 18)] == [
-        0.5, 0.5, 0.25, 0.25, 0.125,
-    ]  # fmt: skip
+    epochs = [(0, 12), (12, 21), (21, 30)]
+    for epoch, (first, last) in enumerate(epochs):
+        rates = {by_epoch.learning_rate(step, run) for step in range(first, last)}
+        assert rates == {0.5 ** (epoch + 1)}
     assert settings.model_copy(update={"accumulate": 100}).learning_rate(5, run) == 0.25
-    assert by_epoch.model_copy(update={"accumulate": 100}).learning_rate(5, run) == 0.5
+    rarely = by_epoch.model_copy(update={"accumulate": 25})
+    rates = [rarely.learning_rate(step, RunLength(100, 10)) for step in (24, 25, 50, 75)]
+    assert rates == [0.5, 0.5 * 0.5**2, 0.5 * 0.5**5, 0.5 * 0.5**7]
 
 
 def test_what_a_group_leaves_out_is_that_of_all_for_the_same_rule() -> None:

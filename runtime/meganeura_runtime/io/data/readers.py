@@ -43,16 +43,16 @@ class Reader:
             files = shards(path)
             return join_shards(files, [self.tensors(file) for file in files], self.span)
         suffix, reading = path.suffix.lower(), self.reading
+        of_images = (reading.crop, reading.mean, reading.std, reading.resample, self.preprocess)
+        has_classes = is_class_folder(path)
+        if any(each is not None for each in of_images):
+            self._require(path, has_classes, "images lie in a folder of folders, each a class")
         if reading.columns or suffix in TABLES:
             self._require(path, suffix in TABLES, "a table is a .csv, .tsv or .parquet file")
             return read_table(path, self.demand, reading.columns, self.span)
         if self.tokenizer is not None or suffix in TEXTS:
             return read_text(path, self.demand, self.tokenizer, self.span)
-        of_images = (reading.crop, reading.mean, reading.std, reading.resample, self.preprocess)
-        has_images = is_class_folder(path)
-        if any(each is not None for each in of_images):
-            self._require(path, has_images, "images lie in a folder of folders, each a class")
-        if not has_images:
+        if not has_classes:
             return open_data(path, self.span)
         found = class_folder(path, self.span)
         return found.tensors(path, self._decoder(found, path), self.workers)

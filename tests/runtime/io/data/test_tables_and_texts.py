@@ -34,8 +34,9 @@ CSV = "name,height,width,kind\nrose,1.5,2,0\naster,2.5,3,1\nlily,-1,4,1\n"
 
 def read(path: Path, wanted: Demand, reading: Reading | None = None) -> Dataset:
     said = reading or Reading()
+    preprocess = None if said.preprocess is None else Path(said.preprocess)
     tokenizer = None if said.tokenizer is None else Path(said.tokenizer)
-    tensors = Reader(wanted, said, 0, tokenizer=tokenizer).tensors(path)
+    tensors = Reader(wanted, said, 0, preprocess, tokenizer).tensors(path)
     return match_data(tensors, wanted, path)
 
 
@@ -174,6 +175,24 @@ def test_columns_are_those_of_a_table(tmp_path: Path) -> None:
     problem = refused(tmp_path / "a.npz", POINTS, WIDE)
     assert isinstance(problem, WrongReader)
     assert problem.reason == "a table is a .csv, .tsv or .parquet file"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt", "a.npz"])
+@pytest.mark.parametrize(
+    "reading",
+    [
+        Reading(crop=0.5),
+        Reading(mean=[0.5]),
+        Reading(std=[0.5]),
+        Reading(resample="bilinear"),
+        Reading(preprocess="preprocessor_config.json"),
+    ],
+)
+def test_a_file_is_not_read_as_images(name: str, reading: Reading, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("x,y\n1,2\n")
+    problem = refused(tmp_path / name, IDS if name == "a.txt" else POINTS, reading)
+    assert isinstance(problem, WrongReader)
+    assert problem.reason == "images lie in a folder of folders, each a class"
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.txt", "a.npz", "a"])
