@@ -5,16 +5,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
 import meganeura
+from meganeura import Trainer
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends import sized_session
+from meganeura_runtime.train import batch_arrays
 from tests.runtime.runs import Workspace, contents
 from tests.shared_entries import cache_of_processes
 from tests.trainer.batches import DEVICES, Batch, batch, floats, losses
@@ -325,3 +329,22 @@ def test_what_is_skipped_is_no_metric(workspace: Workspace) -> None:
     lines = (workspace.folder / "run" / "metrics.jsonl").read_text().splitlines()
     (step,) = [record for record in map(json.loads, lines) if record["kind"] == "step"]
     assert {*step} == {"kind", "step", "epoch", "loss", "learning_rate", "steps_per_second"}
+
+
+@pytest.mark.parametrize(("devices", "sizes"), [(1, [5, 5, 5, 5]), (2, [8, 8, 4])])
+def test_what_is_evaluated_is_cut_as_the_devices_can_share_it(
+    devices: int, sizes: list[int]
+) -> None:
+    settings = SimpleNamespace(devices=devices)
+    demand = SimpleNamespace(counter="batch", rows={"x": 2})
+    recipe = SimpleNamespace(demand=demand, batch=8, settings=settings)
+    made = cast("Any", SimpleNamespace(_recipe=recipe, _examples=lambda _: 20))
+    made._part = partial(Trainer._part, made)
+    given = batch_arrays.Batch({"x": np.arange(40), "table": np.arange(3)}, {"batch": 20, "m": 3})
+    found = [*Trainer._cut(made, given)]
+    assert [each.examples for each in found] == sizes
+    assert [dict(each.sizes) for each in found] == [{"batch": size, "m": 3} for size in sizes]
+    parts = [each.take(range(each.examples)) for each in found]
+    np.testing.assert_array_equal(np.concatenate([each["x"] for each in parts]), np.arange(40))
+    np.testing.assert_array_equal(found[1].take(range(1, 3))["x"], parts[1]["x"][2:6])
+    assert all(each["table"].tolist() == [0, 1, 2] for each in parts)

@@ -1,5 +1,6 @@
 """A loop of one's own and runs: folders, checkpoints, and what follows evaluations."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from safetensors.numpy import load_file
 import meganeura
 from meganeura import Trainer
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
-from meganeura_runtime.io.checkpoint import read_checkpoint
+from meganeura_runtime.io.checkpoint import origins, read_checkpoint
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.report.run_summary import summary_of
 from tests.runtime.runs import STEPS, Workspace, contents
@@ -309,3 +310,20 @@ def test_a_trainer_saves_in_its_own_folder_by_any_name(
             assert read_checkpoint(own / "checkpoint.safetensors")[1].step == number
         trainer.save("elsewhere")
     assert read_checkpoint(tmp_path / "elsewhere" / "checkpoint.safetensors")[1].step == 4
+
+
+def test_a_trainer_remembers_the_weights_it_began_from(
+    program: meganeura.Program, tmp_path: Path
+) -> None:
+    with program.trainer(device="cpu") as trainer:
+        trainer.save(tmp_path / "first")
+    weights = tmp_path / "first" / "weights.safetensors"
+    with program.trainer(device="cpu", weights=weights) as trainer:
+        trainer.save(tmp_path / "run")
+    with program.trainer(device="cpu", resume=tmp_path / "run") as trainer:
+        trainer.save(tmp_path / "again")
+    for name in ("run", "again"):
+        progress = read_checkpoint(tmp_path / name / "checkpoint.safetensors")[1]
+        assert progress.weights == origins([weights])
+        settings = json.loads((tmp_path / name / "settings.json").read_text())
+        assert settings["weights"] == [dict(each) for each in progress.weights]

@@ -209,6 +209,19 @@ def test_a_token_that_is_drawn_is_one_that_the_model_takes(
             assert found == [2, 3, 4, 5]
 
 
+def test_a_vocabulary_of_one_token_too_many_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "lm.mgn").write_text(NEXT.format(rows=8, stated="", table="gather(table, ids)"))
+    model = meganeura.load(str(tmp_path / "lm.mgn")).model("lm", seed=0)
+    model.values = {"table": 9 * np.eye(8, 9, 1, np.float32)}
+    found: list[int] = []
+    with (
+        model.generator(64, device="cpu") as generator,
+        pytest.raises(ProblemError, match="`ids` holds 8, and must be below 8"),
+    ):
+        found.extend(int(each[0]) for each in generator.tokens([5], 9))
+    assert found == [6, 7, 8]
+
+
 def test_a_sequence_begins_with_a_carry_of_zeros(tmp_path: Path) -> None:
     """A recurrence remembers what it read, so that its caches are cleared for another sequence."""
     (tmp_path / "lm.mgn").write_text(RECURRENT)

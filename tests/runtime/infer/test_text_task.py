@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -12,7 +13,7 @@ from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Size, dim
 from meganeura_runtime.infer import generator
 from meganeura_runtime.infer.generation_problems import TooLong
-from meganeura_runtime.infer.generator import Elaborate, Sampling
+from meganeura_runtime.infer.generator import Elaborate, Sampling, streamed
 from meganeura_runtime.infer.inference_problems import WrongInputs
 from meganeura_runtime.infer.text_task import TextTask
 from meganeura_runtime.io.preprocess.token_problems import EmptyPrompt
@@ -21,6 +22,20 @@ from meganeura_runtime.io.preprocess.tokens import TextStream, Tokenizer
 N, T = dim("n"), dim("t")
 ROOM = 150
 IDS = TensorType(DType.I32, (1, dim("s")))
+
+
+class _Numbers(TextStream):
+    """Of each second token the number, and at the end what is left over."""
+
+    def __init__(self) -> None:
+        self.last = ""
+
+    def add(self, token: int) -> str:
+        self.last = "" if self.last else f"{token} "
+        return "" if self.last else f"{token} "
+
+    def end(self) -> str:
+        return self.last and "and one"
 
 
 class _Words(Tokenizer):
@@ -39,7 +54,7 @@ class _Words(Tokenizer):
         return [ord(each) for each in text]
 
     def stream(self) -> TextStream:
-        raise AssertionError
+        return _Numbers()
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +94,15 @@ def test_a_text_is_gone_on_with_until_it_ends() -> None:
 def test_a_text_is_answered_from_the_token_that_begins_one(
     ends: tuple[int, ...], stops: tuple[int, ...]
 ) -> None:
-    task = TextTask.of(model(source=text(N, 2 * T)), _Words(*ends), "abcd", 20, Sampling())
+    asked: list[TokenStep] = []
+    made = model(source=text(N, 2 * T))
+
+    def elaborate(step: TokenStep) -> TokenGraph:
+        asked.append(step)
+        return made(step)
+
+    task = TextTask.of(elaborate, _Words(*ends), "abcd", 20, Sampling())
+    assert [each.sizes for each in asked] == [(), (("n", 1), ("t", 2))], "where its room is asked"
     assert {name: each.tolist() for name, each in task.context.items()} == {
         "source": [[97, 98, 99, 100]]
     }
@@ -120,3 +143,19 @@ def test_a_prompt_is_not_empty_and_fits() -> None:
         with pytest.raises(ProblemError) as caught:
             TextTask.of(model(), _Words(), length * "a", steps, Sampling())
         assert caught.value.problem == TooLong(length, steps or 1, ROOM)
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        (None, ["2 ", "and one"]),
+        ((), ["2 ", "9 ", "4 "]),
+        ((4,), ["2 ", "9 ", "and one"]),
+        ((1,), []),
+        ((9, 2), ["and one"]),
+    ],
+)
+def test_a_text_streams_until_it_ends(ends: tuple[int, ...] | None, expected: list[str]) -> None:
+    """By the ends of the tokenizer unless others are given, and be it none at all."""
+    tokens = (np.array([token]) for token in (1, 2, 3, 9, 5, 4))
+    assert [*streamed(_Words(9), tokens, ends)] == expected
