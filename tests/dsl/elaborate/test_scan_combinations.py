@@ -452,3 +452,41 @@ model net = Net()
     assert [each.stream for each in draws] == [crc32(f"#{each}".encode()) for each in numbers]
     assert [each.name for each in found.bindings] == ["a", "fc", "b", "z", "c"]
     assert found.own == ("s", "fc.weight", "fc.bias")
+
+
+NUMBERS = (
+    "t",
+    "s - 1 - t",
+    "2 * t + 1",
+    "3 - t",
+    "t * t - 3",
+    "(t + 1) * (s - t)",
+    "s * t * t - 2 * t",
+)
+CONDITIONS = (
+    "t < 2", "t <= 2", "t > 2", "t >= 2", "t == 2", "t != 2", "2 * t > s", "t * t > t + 1",
+    "not t < 2", "t < 1 or t > 2", "t > 0 and t < 3", "t > 0 and t != 2 and t < s",
+    "not (t < 1 or t > 2)", "t < 1 or t == 2 or t > s", "not (t == 1 and s == 4)",
+    "t < 1 and s == 4 or t > 2", "t < 1 and s == 5 or t > 2",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("start", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("number", "condition"),
+    [*((each, "t >= 0") for each in NUMBERS), *(("t + 1", each) for each in CONDITIONS)],
+)
+def test_numbers_of_rounds_are_those_of_their_indices(
+    number: str, condition: str, start: int
+) -> None:
+    text = "block Net()(x: [n, s, d]) -> [n, d] where s >= 3:\n  h = zeros([n, d])\n"
+    text += f"  scan t in {start}..s:\n"
+    text += f"    h = h + where({condition}, f32({number}), 0) * x[:, t]\n"
+    text += "  return h\nmodel net = Net()\n"
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert result.fine, [report.headline for report in result.reports]
+    graph = pipeline.elaborate_model(result.program, "net", sizes={"n": 2, "s": 4, "d": 3}).graph
+    (found,) = evaluate(graph, {"x": X}).outputs.values()
+    rounds = [{"t": t, "s": 4} for t in range(start, 4)]
+    factors = [eval(number, at) if eval(condition, at) else 0 for at in rounds]  # noqa: S307
+    np.testing.assert_array_equal(found, np.einsum("ntd,t->nd", X[:, start:], factors))
