@@ -298,6 +298,23 @@ def test_an_update_is_made_of_the_mean_of_its_batches() -> None:
     np.testing.assert_array_equal(found[4]["vector"], found[3]["vector"])
 
 
+@pytest.mark.parametrize("ema", [0.0, 0.25])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+def test_an_average_follows_the_parameter_as_it_is_kept(dtype: DType, ema: float) -> None:
+    """A step of 1e-4 from 1 is none to half floats; `ema` 0 takes the parameter itself."""
+    build = Builder()
+    weight, x = build.add(Parameter("w", dtype, (), "param")), build.add(Input("x", dtype, ()))
+    loss = build.graph({"loss": build.add(Mul(), weight, x)})
+    graph = training_step(loss, TrainingSettings(Sgd(1e-4), ema=ema))
+    one = np.array(1, np.float32 if dtype is DType.F32 else np.float16)
+    fed = {"w": one, "x": one, "optimizer.w.average": np.array(0.5, np.float32)}
+    found = Interpreter(graph).run(fed).updates
+    kept = float(found["w"])
+    assert kept == (1.0 if dtype is DType.F16 else pytest.approx(0.9999, abs=1e-7))
+    average = 0.5 + (1 - ema) * (kept - 0.5)
+    np.testing.assert_allclose(found["optimizer.w.average"], average, rtol=1e-7)
+
+
 def test_a_parameter_of_an_interval_moves_at_its_multiples() -> None:
     """With `every` 3 it moves at steps 3 and 6 alone, by the gradients of these."""
     optimizer = AdamW(0.25, eps=0.125, weight_decay=0.5)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Origin, Value
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, evaluate
 from meganeura_dsl.ir.ops import Add, Cast, Constant, Input, Mul, Parameter, Sum
 from meganeura_dsl.ir.types import DType, TensorType
@@ -493,6 +493,15 @@ def test_half_float_parameters_have_moments_in_single_precision() -> None:
     assert results.updates["layer.weight"].dtype == np.float16
     assert results.updates["optimizer.layer.weight.exp_avg"].dtype == np.float32
     assert any(isinstance(value.op, Cast) for value in graph.values)
+
+
+def test_an_update_comes_from_where_its_parameter_does() -> None:
+    build = Builder()
+    with build.at(Origin(path="layer")):
+        weight = build.add(Parameter("layer.weight", DType.F32, (), "param"))
+    loss = build.graph({"loss": build.add(Mul(), weight, weight)})
+    for value in training_step(loss, TrainingSettings(Adam())).updates.values():
+        assert value.origin.path == "layer"
 
 
 def test_a_step_is_the_same_every_time_it_is_made() -> None:
