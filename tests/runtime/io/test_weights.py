@@ -127,6 +127,13 @@ def test_everything_that_differs_is_told_at_once(tmp_path: Path) -> None:
     assert report.remarks[0].text == "fc.bias   (the file has fc.bias_)"
 
 
+def test_a_name_that_is_hardly_like_a_missing_one_is_not_offered(tmp_path: Path) -> None:
+    other = {"fc.bias": None, "fc.bi123": np.zeros(2, np.float32)}
+    problem = mismatch(saved(tmp_path, other))
+    assert problem.nearest("fc.bias") is None
+    assert problem.report().remarks[0].text == "fc.bias"
+
+
 def test_long_lists_are_cut(tmp_path: Path) -> None:
     extra = {f"more.{number}": np.zeros(1, np.float32) for number in range(40)}
     [remark] = mismatch(saved(tmp_path, extra)).report().remarks
@@ -495,15 +502,15 @@ def test_a_rename_is_a_pattern_and_a_name() -> None:
         assert (problem.text, problem.reason.split(" ")[0]) == (text, reason.split(" ")[0])
 
 
-def test_a_name_that_lacks_what_it_takes_is_malformed() -> None:
+@pytest.mark.parametrize(
+    ("replacement", "reason"),
+    [(r"\2", "invalid group reference 2 at position 1"), (r"\g<x>", "unknown group name 'x'")],
+)
+def test_a_name_that_lacks_what_it_takes_is_malformed(replacement: str, reason: str) -> None:
     stored: Any = {"fc.bias": 1}
     with pytest.raises(ProblemError) as caught:
-        Names.of({r"(fc)\..*": r"\2"}, "").apply(stored)
-    problem = caught.value.problem
-    assert isinstance(problem, MalformedRename)
-    assert (problem.text, problem.reason) == (
-        r"(fc)\..*=\2", "invalid group reference 2 at position 1",
-    )  # fmt: skip
+        Names.of({r"(fc)\..*": replacement}, "").apply(stored)
+    assert caught.value.problem == MalformedRename(rf"(fc)\..*={replacement}", reason)
 
 
 def test_a_checkpoint_is_loaded_below_a_prefix(tmp_path: Path) -> None:

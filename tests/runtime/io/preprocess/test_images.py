@@ -25,11 +25,26 @@ from meganeura_runtime.io.preprocess.images import (
     part_of_side,
     read_image,
 )
-from meganeura_runtime.io.preprocess.input_transforms import Choices
+from meganeura_runtime.io.preprocess.input_transforms import Choices, shown_size
 
 N, H, W = dim("n"), dim("h"), dim("w")
 COLOUR = TensorType(DType.F32, (N, 3, H, W))
 WHOLE = ImageSteps(None, None, Filter.BILINEAR, 1 / 255, (0.0,), (1.0,))
+
+
+def test_a_network_is_shown_what_is_cut_out_or_else_all() -> None:
+    assert shown_size(WHOLE) == (224, 224)
+    assert shown_size(replace(WHOLE, resize=Stretch(3, 4))) == (3, 4)
+    assert shown_size(replace(WHOLE, resize=Cover(9, 8), crop=Middle(5, 6))) == (5, 6)
+
+
+def test_options_that_were_given_are_known_by_what_they_are_for() -> None:
+    assert Choices().for_images == Choices().for_sounds == ()
+    assert Choices(seconds=0.0).for_sounds == ("--seconds",)
+    assert Choices(seconds=3.0, config=Path("x")).for_images == ()
+    given = Choices(224, 0.5, (0.0,), (1.0,), Filter.BOX)
+    names = ("--image-size", "--crop", "--mean", "--std", "--resample")
+    assert (given.for_images, given.for_sounds) == (names, ())
 
 
 def image(height: int, width: int) -> Image.Image:
