@@ -4,6 +4,7 @@ import numpy as np
 
 from meganeura_dsl.ir.cost_model import Cost, DeviceModel, kernel_cost
 from meganeura_dsl.ir.graph import (
+    Body,
     Builder,
     Graph,
     Origin,
@@ -75,6 +76,20 @@ def test_outputs_are_evaluated_before_updates() -> None:
     update, output = build.add(Neg(), state), build.add(Add(), state, state)
     graph = build.graph({"out": output}, {"state": update})
     assert graph.roots == (output, update)
+
+
+def test_bodies_are_equal_that_give_the_same_out_under_the_same_names() -> None:
+    def body(scale: float, *names: str, path: str = "") -> Body:
+        build = Builder()
+        x = build.add(Input("x", DType.F32, ()))
+        with build.at(Origin(path=path)):
+            product = build.add(Mul(), x, build.add(Constant(scale, DType.F32)))
+            return Body(build.graph(dict(zip(names, (product, x), strict=True))))
+
+    assert body(2, "a", "b") == body(2, "a", "b", path="elsewhere")
+    assert hash(body(2, "a", "b")) == hash(body(2, "a", "b", path="elsewhere"))
+    for other in (body(3, "a", "b"), body(2, "b", "a"), body(2, "a", "c")):
+        assert body(2, "a", "b") != other
 
 
 def test_dependencies_are_in_order_and_once() -> None:

@@ -120,6 +120,20 @@ def test_what_is_divided_by_zero_is_not_true() -> None:
     assert facts.truth(Compare("!=", h // (k - 1), w)) is None
 
 
+@pytest.mark.parametrize(
+    ("fact", "goal"),
+    [
+        (Compare(">=", h // (k - w), -2), Compare(">=", h + 2 * k, 2 * w)),
+        (Compare("<=", h // (k - w), -2), Compare("<=", h + k + 1, w)),
+    ],
+)
+def test_a_divisor_that_may_be_negative_bounds_nothing_above_it(
+    fact: Condition, goal: Condition
+) -> None:
+    """Of h == 1 and of h == 2 the fact is true where k - w is -1, and the goal is not."""
+    assert not entails(given(fact)._known, goal)
+
+
 def test_two_alternatives_are_told_apart_in_a_proof_and_no_third() -> None:
     known = given(*(Or((Compare("==", size, 1), Compare("==", size, 2))) for size in (c, h, k)))
     assert entails(known._known, Compare("<=", c * h, 4))

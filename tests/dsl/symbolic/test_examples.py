@@ -122,6 +122,8 @@ def test_unknown_is_said_with_what_is_missing() -> None:
         ([], Compare(">=", (h // s) * (w // s), 1), "(h//s)*(w//s) >= 1"),
         ([Compare("==", d % n, 0)], Compare(">=", d, 2 * n), "d >= 2*n"),
         ([], Compare("!=", 2 * h, 2 * w), "h != w"),
+        ([], Compare("!=", 3, h * w), "h*w != 3"),
+        ([], Compare("==", 3, h * w), "h*w == 3"),
         ([], Flag("bias"), "bias"),
         ([], Not(Flag("bias")), "not bias"),
         ([], Not(Compare("==", h, w)), "h != w"),
