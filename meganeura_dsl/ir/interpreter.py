@@ -14,10 +14,19 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.ir.graph import Array, Graph, Leaf, Op, Value, by_application
-from meganeura_dsl.ir.ops import Constant, DynamicUpdate, Iota, Parameter, StopGradient
+from meganeura_dsl.ir.ops import (
+    Cast,
+    Constant,
+    DynamicSlice,
+    DynamicUpdate,
+    Iota,
+    Parameter,
+    StopGradient,
+)
 from meganeura_dsl.ir.ops.primitive.dynamic import part_of
 from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, Loop
 from meganeura_dsl.ir.ops.type_rules import concrete
+from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Dim
@@ -246,13 +255,12 @@ def in_place_updates(graph: Graph) -> frozenset[int]:
     """Ids of the updates that may overwrite a part of what they update, where it lies.
 
     Nobody reads the old value later, nor does the part that is written: a dead value's memory is
-    its successor's.
+    its successor's. Whoever reads a view reads what it is a view of.
     """
-    last: dict[int, Value] = {}
-    for value in graph.values:
-        last.update((operand.id, value) for operand in value.operands)
-    given = {value.id for value in graph.outputs.values()}
-    updates = Counter(value.id for value in graph.updates.values())
+    held = _held(graph)
+    last = {each: value for value in graph.values for by in value.operands for each in held[by.id]}
+    given = frozenset[int]().union(*(held[value.id] for value in graph.outputs.values()))
+    updates = Counter(each for value in graph.updates.values() for each in held[value.id])
     return frozenset(
         value.id
         for name, value in graph.updates.items()
@@ -260,10 +268,22 @@ def in_place_updates(graph: Graph) -> frozenset[int]:
         and isinstance(leaf := value.operands[0].op, Parameter)
         and (leaf.name, leaf.kind) == (name, "cache")
         and last[value.operands[0].id] is value
-        and value.operands[0].id not in given
-        and value.id not in given
-        and updates[value.id] == 1
+        and given.isdisjoint((value.operands[0].id, value.id))
+        and (updates[value.operands[0].id], updates[value.id]) == (0, 1)
     )
+
+
+def _held(graph: Graph) -> dict[int, frozenset[int]]:
+    """Of each value, the ids of all whose memory its array may be: its own, and what it views."""
+    held: dict[int, frozenset[int]] = {}
+    for value in graph.values:
+        sources: tuple[Value, ...] = ()
+        if Trait.VIEW in value.op.traits or isinstance(value.op, Cast | DynamicSlice):
+            sources = value.operands[:1]
+        elif isinstance(value.op, Loop):  # a carry may be given back as it came
+            sources = value.operands
+        held[value.id] = frozenset({value.id}).union(*(held[each.id] for each in sources))
+    return held
 
 
 def replaced_in_place(x: Array, part: Array, *starts: Array) -> Sequence[Array]:

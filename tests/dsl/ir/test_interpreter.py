@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.ir.graph import Array, Builder, Graph, Origin, Value
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Op, Origin, Value
 from meganeura_dsl.ir.interpreter import FeedError, Interpreter, Precision, evaluate
 from meganeura_dsl.ir.ops import (
     Add,
     Broadcast,
+    Cast,
     Constant,
     Div,
+    DynamicSlice,
+    DynamicUpdate,
     Exp,
     Gather,
     Input,
@@ -23,10 +26,15 @@ from meganeura_dsl.ir.ops import (
     Parameter,
     RandomBits,
     Reshape,
+    Slice,
     StopGradient,
+    Sum,
 )
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import dim
+from tests.samples import SAMPLES, Sample
 
 
 def affine() -> Graph:
@@ -266,3 +274,84 @@ def test_a_watched_run_tells_each_op_once_and_gives_the_same() -> None:
     ends = [end for _, _, end in told]
     assert all(start <= end for _, start, end in told)
     assert ends == sorted(ends)
+
+
+VIEWS: dict[str, tuple[Op, ...]] = {
+    "itself": (),
+    "slice": (Slice((1,), (3,), (1,)),),
+    "reshape": (Reshape((2, 2)), Reshape((4,))),
+    "part": (DynamicSlice((2,)),),
+    "slice of a shape": (Reshape((2, 2)), Slice((0, 1), (2, 2), (1, 1))),
+    "repeated": (Broadcast((2, 4), (1,)),),
+    "stopped": (StopGradient(),),
+    "cast": (Cast(DType.F32),),
+    "negative": (Neg(),),
+}
+"""What may be read of a cache; the arrays of some are views of it."""
+
+
+@pytest.mark.parametrize("views", VIEWS.values(), ids=VIEWS)
+@pytest.mark.parametrize("how", ["given", "kept", "read"])
+@pytest.mark.parametrize("when", ["before", "behind", "of the new"])
+def test_a_cache_that_is_changed_where_it_lies_gives_the_same(
+    views: tuple[Op, ...], how: str, when: str
+) -> None:
+    """What was read of it stays what it was, also in the next round."""
+    build = Builder()
+    cache = build.add(Parameter("cache", DType.F32, (4,), "cache"))
+    part = build.add(Input("part", DType.F32, (2,)))
+    start = build.add(Input("start", DType.I32, ()))
+
+    def read(value: Value) -> Value:
+        for op in views:
+            value = build.add(op, value, *([start] if isinstance(op, DynamicSlice) else []))
+        return value
+
+    seen = read(cache) if when == "before" else None
+    new = build.add(DynamicUpdate(), cache, part, start)
+    seen = seen or read(cache if when == "behind" else new)
+    outputs, updates = {"new": build.add(Exp(), new)}, {"cache": new}
+    if how == "kept":
+        build.add(Parameter("seen", DType.F32, seen.type.shape, "state"))
+        updates["seen"] = seen
+    else:
+        outputs["seen"] = seen if how == "given" else build.add(Exp(), seen)
+    graph = build.graph(outputs, updates)
+    told: list[list[Array]] = []
+    for interpreter in (Interpreter(graph), Interpreter(graph, in_place=True)):
+        state: dict[str, Array] = {"cache": singles(1, 2, 3, 4)}
+        if how == "kept":
+            state["seen"] = np.zeros(concrete_shape(seen.type.shape), np.float32)
+        told.append([])
+        for place in (1, 0, 2):
+            feeds = {"part": singles(5 + place, 6), "start": np.array(place, np.int32)}
+            results = interpreter.run({**state, **feeds})
+            state = dict(results.updates)
+            told[-1] += [*results.outputs.values(), state.get("seen", state["cache"].copy())]
+    for first, second in zip(*told, strict=True):
+        np.testing.assert_array_equal(second, first)
+
+
+def test_a_cache_that_nobody_reads_later_is_changed_where_it_lies() -> None:
+    build = Builder()
+    cache = build.add(Parameter("cache", DType.F32, (4,), "cache"))
+    part = build.add(Reshape((2,)), build.add(Slice((0,), (2,), (1,)), cache))
+    start = build.add(Input("start", DType.I32, ()))
+    new = build.add(DynamicUpdate(), cache, build.add(Exp(), part), start)
+    graph = build.graph({"sum": build.add(Sum((0,)), new)}, {"cache": new})
+    held = singles(0, 0, 3, 4)
+    feeds = {"cache": held, "start": np.array(2, np.int32)}
+    assert Interpreter(graph, in_place=True).run(feeds).updates["cache"] is held
+    np.testing.assert_array_equal(held, [0, 0, 1, 1])
+    assert Interpreter(graph).run(feeds).updates["cache"] is not held
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_an_array_shares_memory_with_what_its_op_views_alone(sample: Sample) -> None:
+    op = sample.op
+    if op.traits & {Trait.LEAF, Trait.LOOP}:
+        return
+    results = op.evaluate_all(*sample.operands)
+    for place, operand in enumerate(sample.operands):
+        may = place == 0 and (Trait.VIEW in op.traits or isinstance(op, Cast | DynamicSlice))
+        assert may or not any(np.shares_memory(operand, each) for each in results)
