@@ -9,11 +9,12 @@ import pytest
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.ir.graph import Builder, Origin
-from meganeura_dsl.ir.ops import Input, Neg
+from meganeura_dsl.ir.ops import Input, MatMul, Neg
 from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
 from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import WIDE
 from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig, KernelConfig
-from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Target
 from meganeura_runtime.backends.webgpu.config.tuned_configs import (
     TunedConfigs,
     TunedConfigsError,
@@ -26,6 +27,9 @@ from meganeura_runtime.backends.webgpu.config.tuned_configs import (
     step_name,
 )
 from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter, memory_on
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.tuning.search_space import subjects
 from meganeura_runtime.backends.webgpu.tuning_cache import (
     known_configs,
     store_configs,
@@ -126,6 +130,22 @@ def test_fusing_that_makes_no_sense_is_left(odd: FusionConfig, tmp_path: Path) -
 
 
 # --- what an adapter gets ------------------------------------------------------------------------
+
+
+@pytest.mark.adapter
+def test_sessions_and_their_memory_are_planned_with_what_was_found(device: Device) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (8, 512)))
+    graph = build.graph({"y": build.add(MatMul(transpose_right=True), x, x)})
+    (only,) = subjects(graph, Target(device.limits, device.style))
+    found = TunedConfigs("found", {only.whole.name: KernelConfig(4)})
+    plain = OpenAdapter.of(WebGpuBackend(), device)
+    tuned = replace(plain, configs=found)
+    plan = plan_graph(graph, device.limits, device.style, found)
+    with plain.open(graph) as first, tuned.open(graph) as second:
+        assert (first.plan.choices, second.plan) == ("", plan)
+    assert memory_on(graph, tuned).held == sum(buffer.bytes for buffer in plan.buffers)
+    assert memory_on(graph, tuned) != memory_on(graph, plain)
 
 
 @pytest.mark.adapter

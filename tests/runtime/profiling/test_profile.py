@@ -19,6 +19,8 @@ from meganeura_runtime.backends.webgpu.plan import Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.timing.device_peaks import peaks_of
 from meganeura_runtime.backends.webgpu.timing.profile import profile_on
+from tests.dsl.ir.test_stopping_loops import COUNTING
+from tests.scans import forward
 
 SOURCE = Source("net.mgn", "model net:\n    y = x @ w\n")
 
@@ -50,6 +52,15 @@ def test_every_dispatch_is_in_one_row(device: Device) -> None:
     assert found.least == plan.least_bytes
     assert found.step > 0
     assert found.host.keys() == {"feed", "encode and submit"}
+
+
+@pytest.mark.adapter
+def test_every_round_of_a_loop_is_in_a_row(device: Device) -> None:
+    graph = forward(COUNTING.format(place="t", condition="t < 3"), n=2, s=5)
+    plan = plan_graph(graph, device.limits, device.style)
+    assert len(plan.order) > len(plan.dispatches)
+    found = profile_on(device, graph, plan)
+    assert sum(row.calls for row in found.rows) == len(plan.order)
 
 
 @pytest.mark.adapter
