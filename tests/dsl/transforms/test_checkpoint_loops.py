@@ -193,6 +193,7 @@ def test_rounds_that_need_their_number_alone_are_told_where_a_segment_begins(
 ) -> None:
     outer, inner = scans(everywhere(forward(text, n=2, s=9)))
     assert len(inner.names) == len(outer.names) + more
+    assert all(value.origin.span for value in outer.body.graph.values)  # those of the loop
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,12 @@ def test_what_follows_from_the_context_alone_is_computed_first(build: Builder) -
     assert leaves(parts.first) == {"sound", "weight"}
     assert leaves(parts.rest) == {"token", "weight", "cache", "held.0"}
     assert "Transpose" in ops(parts.rest)
+    (held,) = (
+        value.op
+        for value in parts.rest.values
+        if isinstance(value.op, Parameter) and value.op.name == "held.0"
+    )
+    assert held == Parameter("held.0", DType.F32, SHAPE, "frozen")
     assert [*parts.first.outputs] == ["held.0"]
     numbers(graph, arrays("sound", "token", "weight", "cache"), ["sound"])
 

@@ -165,8 +165,9 @@ def test_names_may_hold_any_character() -> None:
 def test_a_size_that_is_no_number_is_refused() -> None:
     build = Builder()
     x = build.add(Input("x", DType.F32, (dim("n"),)))
-    with pytest.raises(NotConcreteError):
+    with pytest.raises(NotConcreteError) as caught:
         encode(build.graph({"y": x}).values)
+    assert caught.value.__notes__ == [f"in %{x.id} = Input"]
 
 
 def test_growth_past_the_bound_names_the_rule() -> None:
