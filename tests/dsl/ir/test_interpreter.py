@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.ir.graph import Array, Builder, Graph, Op, Origin, Value
+from meganeura_dsl.ir.graph import Array, Body, Builder, Graph, Op, Origin, Value
 from meganeura_dsl.ir.interpreter import FeedError, Interpreter, Precision, evaluate
 from meganeura_dsl.ir.ops import (
     Add,
@@ -26,6 +26,7 @@ from meganeura_dsl.ir.ops import (
     Parameter,
     RandomBits,
     Reshape,
+    Scan,
     Slice,
     StopGradient,
     Sum,
@@ -276,6 +277,14 @@ def test_a_watched_run_tells_each_op_once_and_gives_the_same() -> None:
     assert ends == sorted(ends)
 
 
+def carried() -> Scan:
+    """A loop that gives back what it is given."""
+    build = Builder()
+    build.add(Input("round", DType.I32, ()))
+    body = build.graph({"carry.0": build.add(Input("carry.0", DType.F32, (4,)))})
+    return Scan(Body(body), rounds=2, carried=1, sliced=(), collected=(), backward=False)
+
+
 VIEWS: dict[str, tuple[Op, ...]] = {
     "itself": (),
     "slice": (Slice((1,), (3,), (1,)),),
@@ -285,6 +294,7 @@ VIEWS: dict[str, tuple[Op, ...]] = {
     "repeated": (Broadcast((2, 4), (1,)),),
     "stopped": (StopGradient(),),
     "cast": (Cast(DType.F32),),
+    "carried": (carried(),),
     "negative": (Neg(),),
 }
 """What may be read of a cache; the arrays of some are views of it."""
@@ -344,6 +354,22 @@ def test_a_cache_that_nobody_reads_later_is_changed_where_it_lies() -> None:
     assert Interpreter(graph, in_place=True).run(feeds).updates["cache"] is held
     np.testing.assert_array_equal(held, [0, 0, 1, 1])
     assert Interpreter(graph).run(feeds).updates["cache"] is not held
+
+
+def test_what_is_no_cache_or_another_one_stays() -> None:
+    build = Builder()
+    state = build.add(Parameter("state", DType.F32, (4,), "state"))
+    first, second = (build.add(Parameter(name, DType.F32, (4,), "cache")) for name in "ab")
+    part = build.add(Input("part", DType.F32, (2,)))
+    start = build.add(Input("start", DType.I32, ()))
+    new = [build.add(DynamicUpdate(), each, part, start) for each in (state, first, second)]
+    graph = build.graph({}, {"state": new[0], "a": new[2], "b": new[1]})
+    held = {name: singles(1, 2, 3, 4) for name in ("state", "a", "b")}
+    feeds = {"part": singles(5, 6), "start": np.array(0, np.int32)}
+    found = Interpreter(graph, in_place=True).run({**held, **feeds}).updates
+    for name, array in held.items():
+        np.testing.assert_array_equal(array, [1, 2, 3, 4])
+        np.testing.assert_array_equal(found[name], [5, 6, 3, 4])
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
