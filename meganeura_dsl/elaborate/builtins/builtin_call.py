@@ -12,7 +12,8 @@ from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, describe, is_size, is_tensor
 from meganeura_dsl.ir.graph import Op
-from meganeura_dsl.ir.types import Shape
+from meganeura_dsl.ir.ops import Constant
+from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Dim, Size
 
@@ -48,10 +49,16 @@ class BuiltinCall:
         return self.frame.build.results_of(self.add(op, *operands))
 
     def tensor(self, index: int) -> Tensor:
-        """The positional argument at `index`, which must be a tensor."""
+        """The positional argument at `index`, which must be a tensor.
+
+        In a round of a scan a whole number or a truth value is one too: what differs from round to
+        round for some sizes is the same in all rounds for others.
+        """
         if index >= len(self.arguments):
             raise self.fault("needs another tensor")
         value = self.lifted(self.arguments[index])
+        if self.frame.state.scans and isinstance(value, bool | int):
+            value = self.add(Constant(value, DType.BOOL if isinstance(value, bool) else DType.I32))
         if not is_tensor(value):
             raise self.wrong("a tensor", value)
         return value

@@ -462,12 +462,13 @@ NUMBERS = (
     "t * t - 3",
     "(t + 1) * (s - t)",
     "s * t * t - 2 * t",
+    "t * (s - 4)",
 )
 CONDITIONS = (
     "t < 2", "t <= 2", "t > 2", "t >= 2", "t == 2", "t != 2", "2 * t > s", "t * t > t + 1",
     "not t < 2", "t < 1 or t > 2", "t > 0 and t < 3", "t > 0 and t != 2 and t < s",
     "not (t < 1 or t > 2)", "t < 1 or t == 2 or t > s", "not (t == 1 and s == 4)",
-    "t < 1 and s == 4 or t > 2", "t < 1 and s == 5 or t > 2",
+    "t < 1 and s == 4 or t > 2", "t < 1 and s == 5 or t > 2", "s == 4 or t > 2", "s < 4 and t > 2",
 )  # fmt: skip
 
 
