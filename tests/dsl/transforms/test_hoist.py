@@ -5,7 +5,7 @@ from collections.abc import Collection
 import numpy as np
 import pytest
 
-from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Value
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Origin, Value
 from meganeura_dsl.ir.interpreter import Interpreter
 from meganeura_dsl.ir.ops import Add, Exp, Input, MatMul, Parameter, RandomBits, Tanh, Transpose
 from meganeura_dsl.ir.types import DType
@@ -73,6 +73,17 @@ def test_what_follows_from_the_context_alone_is_computed_first(build: Builder) -
     assert held == Parameter("held.0", DType.F32, SHAPE, "frozen")
     assert [*parts.first.outputs] == ["held.0"]
     numbers(graph, arrays("sound", "token", "weight", "cache"), ["sound"])
+
+
+def test_both_parts_come_from_where_the_whole_does(build: Builder) -> None:
+    sound, token = fed(build, "sound"), fed(build, "token")
+    with build.at(Origin(path="early")):
+        early = build.add(Exp(), sound)
+    with build.at(Origin(path="late")):
+        late = build.add(Add(), early, token)
+    parts = hoist(build.graph({"y": late}), ["sound"])
+    assert parts.first.outputs["held.0"].origin.path == "early"
+    assert parts.rest.outputs["y"].origin.path == "late"
 
 
 def test_what_a_run_changes_is_not_held(build: Builder) -> None:

@@ -131,6 +131,20 @@ def test_the_form_that_pays_is_looked_at_and_chosen(
     assert tuple(v.op.outputs for v in chosen.values if isinstance(v.op, WinogradOutput)) == forms
 
 
+@pytest.mark.parametrize(
+    ("images", "channels", "size", "form"), [(2, 128, 28, 4), (4, 512, 7, 4), (8, 512, 4, 2)]
+)
+def test_a_kernel_that_is_transformed_when_it_is_loaded_makes_a_form_pay(
+    images: int, channels: int, size: int, form: int
+) -> None:
+    net = Net()
+    x, w = net.x(images, channels, size, size), net.w(channels, channels, 3, 3)
+    graph = net.graph(net.conv(x, w, 1))
+    assert promising_forms(graph, GPU) == (form,)
+    chosen = optimize(graph, mode="infer", device=GPU).graph
+    assert [v.op.outputs for v in chosen.values if isinstance(v.op, WinogradOutput)] == [form]
+
+
 def test_a_training_step_gives_the_same_numbers() -> None:
     program = pipeline.load("digits_cnn")
     forward = pipeline.elaborate_train(program, sizes={"batch": 2}, training=True).graph
