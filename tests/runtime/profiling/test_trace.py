@@ -29,7 +29,9 @@ from meganeura_runtime.backends.webgpu.timing import trace as trace_module
 from meganeura_runtime.backends.webgpu.timing.trace import TimedRun
 from meganeura_runtime.profiling.trace import ENOUGH, STEPS, WARM, Trace
 from meganeura_runtime.support.tracing import unobserved
+from tests.dsl.ir.test_stopping_loops import COUNTING
 from tests.runtime.profiling.traces import drawn
+from tests.scans import forward
 
 SOURCE = Source("net.mgn", "model net:\n    y = x @ w\n")
 FEEDS: dict[str, Array] = {"x": np.ones((40, 40), np.float32)}
@@ -71,6 +73,18 @@ def test_every_kernel_of_a_traced_step_is_there_once_within_it(device: Device) -
         )
     assert len(shown.device) == STEPS * (1 + len(plan.dispatches))
     np.testing.assert_array_equal(found[-1], np.full((40, 40), 40.0 * 40 * (ENOUGH + 1) ** 2))
+
+
+@pytest.mark.adapter
+def test_every_round_of_a_loop_is_traced(device: Device) -> None:
+    looping = forward(COUNTING.format(place="t", condition="t < 3"), n=2, s=5)
+    plan = plan_graph(looping, device.limits, device.style)
+    assert len(plan.order) > len(plan.dispatches)
+    trace = Trace(OpenAdapter.of(WebGpuBackend(), device))
+    with trace.opening(lambda _: WebGpuSession(plan, device))(looping) as session:
+        for _ in range(ENOUGH):
+            session.step({"x": np.ones((2, 5, 2), np.float32)})
+    assert len(drawn(trace.finish().text()).device) == STEPS * (1 + len(plan.order))
 
 
 @pytest.mark.adapter

@@ -366,6 +366,23 @@ def test_results_are_near_if_sums_in_another_order_explain_it() -> None:
     assert autotuner._is_near(nothing, nothing)
 
 
+@pytest.mark.parametrize(("share", "gains"), [(0.97, True), (0.99, False), (1.5, False)])
+def test_a_way_that_saves_next_to_nothing_is_not_preferred(
+    share: float, monkeypatch: pytest.MonkeyPatch, *, gains: bool
+) -> None:
+    one, target = subject(product((40, 40), (40, 40)), Target()), Target()
+    default = planned(one.whole, target)
+    other = replace(default, split_k=default.split_k + 3)
+    seconds = {default: 2.0, other: 2.0 * share}
+    race = SimpleNamespace(
+        seconds=seconds, refused=["a"], best=min(seconds, key=seconds.__getitem__), run=len
+    )
+    monkeypatch.setattr(autotuner, "_Race", lambda *_: race)
+    found = autotuner._searched(cast("Device", None), one, target)
+    assert (found.planned, found.best, found.tried) == (default, other if gains else default, 3)
+    assert (found.before, found.after) == (2.0, 2.0 * share if gains else 2.0)
+
+
 @pytest.mark.adapter
 def test_without_a_clock_there_is_no_search(
     device: Device, monkeypatch: pytest.MonkeyPatch
