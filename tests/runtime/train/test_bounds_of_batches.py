@@ -81,6 +81,17 @@ def test_an_evaluation_says_that_its_batches_are_smaller(
     assert ("help: measure a multiple of 8 examples" in said) == is_cut
 
 
+def test_no_smaller_batch_is_to_blame_for_a_row_below_the_first(
+    program: meganeura.Program,
+) -> None:
+    with program.trainer(device="cpu") as trainer, pytest.raises(ProblemError) as caught:
+        trainer.evaluate(batch(20, -1))
+    said = render(caught.value.problem.report())
+    assert refusal(caught) == "`i` holds -1, and must be at least 0"
+    assert "help" not in said
+    assert "in batches of" not in said
+
+
 def test_batches_that_are_given_to_an_evaluation_are_not_cut(program: meganeura.Program) -> None:
     with program.trainer(device="cpu") as trainer:
         assert trainer.evaluate([batch(8, 7), batch(12, 11)]).keys() == {"loss"}

@@ -78,3 +78,32 @@ def test_a_step_is_of_its_size_and_of_its_part(program: Program) -> None:
         inputs = {leaf.name: leaf.shape for leaf in leaves(graph) if not leaf.is_persistent}
         for feeds in (feeder.feeds, feeder.whole):
             assert {name: each.shape for name, each in feeds(step).items()} == inputs
+
+
+@pytest.mark.parametrize("shuffle", ["true", "false"])
+def test_each_pass_has_each_example_once_wherever_epochs_end(
+    program: Program, shuffle: str
+) -> None:
+    """Eight examples are two steps, and three steps are an epoch."""
+    x = np.arange(16, dtype=np.float32).reshape(8, 2)
+    options = ("steps=12", "steps_per_epoch=3", f"shuffle={shuffle}")
+    found = prepare(program, "fit", Path(), options, data=Given(train={"x": x}))
+    steps = [Feeder(found).feeds(step)["x"][:, 0].tolist() for step in range(12)]
+    passes = [steps[at] + steps[at + 1] for at in range(0, 12, 2)]
+    assert all(sorted(each) == x[:, 0].tolist() for each in passes)
+    assert len({tuple(each) for each in passes}) == (6 if shuffle == "true" else 1)
+    own = Feeder(found, lambda count: range(1, count - 1))
+    for step in (3, 3, 4):
+        assert own.feeds(step)["x"][:, 0].tolist() == steps[step][1:3]
+        assert own.whole(step)["x"][:, 0].tolist() == steps[step]
+
+
+def test_examples_are_drawn_anew_in_each_pass(program: Program) -> None:
+    x = np.arange(16, dtype=np.float32).reshape(8, 2)
+    data = Given(train={"x": x, "often": np.array([1, 1, 1, 1, 0, 0, 0, 1], np.float32)})
+    options = ("epochs=9", "sampling_weights=often")
+    feeder = Feeder(prepare(program, "fit", Path(), options, data=data))
+    steps = [feeder.feeds(step)["x"][:, 0].tolist() for step in range(18)]
+    passes = [steps[at] + steps[at + 1] for at in range(0, 18, 2)]
+    assert len({tuple(each) for each in passes}) == 9
+    assert {each for drawn in passes for each in drawn} == {0, 2, 4, 6, 14}
