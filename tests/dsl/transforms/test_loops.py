@@ -125,6 +125,7 @@ APART = {
     "how they begin": {"begin": "y[:, 1]"},
     "the axis that they go along": {"read": "x[:, :, t]"},
     "how many rounds they have": {"rounds": "2", "read": "first"},
+    "what they compute": {"does": "tanh"},
     "what they hand on": {"next": "b"},
     "which way they go": {"read": "x[:, s - 1 - t]", "row": "s - 1 - t"},
 }
@@ -132,11 +133,12 @@ APART = {
 
 @pytest.mark.parametrize("other", APART.values(), ids=APART)
 def test_loops_that_differ_in_one_thing_stay_two(other: dict[str, str]) -> None:
-    """Each round computes the same ops of its own leaves, and all results are read."""
-    one = {"rounds": "3", "begin": "first", "read": "x[:, t]", "next": "a", "row": "t"}
+    """Each round computes ops of its own leaves, and all results are read."""
+    one = {"rounds": "3", "begin": "first", "read": "x[:, t]", "row": "t"}
+    one |= {"does": "sin", "next": "a"}
     one |= {"read": other["read"]} if "rounds" in other else {}
     template = (
-        "  h = {begin}\n  scan t in 0..{rounds}:\n    a = sin(h + {read})\n"
+        "  h = {begin}\n  scan t in 0..{rounds}:\n    a = {does}(h + {read})\n"
         "    b = cos(h + {read})\n    h = {next}\n    {name}[{row}] = a + b\n"
     )
     loops = [template.format(**each, name=name) for each, name in ((one, "p"), (one | other, "q"))]
