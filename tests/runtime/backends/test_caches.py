@@ -1,6 +1,6 @@
 """Caches in sessions: kept from call to call, cleared by `reset`, written where they lie."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +166,59 @@ def test_a_value_from_before_an_update_is_not_overwritten(
             found = session.step({"x": x[t], "position": at(t)})["output"]
             np.testing.assert_allclose(found, total + 10 * (total + x[t]), atol=1e-4)
             total += x[t]
+
+
+VIEWED = """\
+block Net()(x: [n, 2], position: i32[]) -> {types}
+    where 0 <= position, position + 2 <= 4:
+  cache seen: [n, 4]
+  before = {before}
+  update seen[:, position:position + 2] = x
+  after = {after}
+  return before, after, 1 * seen
+
+model net = Net()
+"""
+VIEWS: dict[str, tuple[str, str, Callable[[Array, int], Array]]] = {
+    "itself": ("seen", "[n, 4]", lambda seen, _: seen),
+    "stopped": ("stop_gradient(seen)", "[n, 4]", lambda seen, _: seen),
+    "slice": ("seen[:, 1:3]", "[n, 2]", lambda seen, _: seen[:, 1:3]),
+    "column": ("seen[:, 3]", "[n]", lambda seen, _: seen[:, 3]),
+    "part": ("seen[:, position:position + 2]", "[n, 2]", lambda seen, at: seen[:, at : at + 2]),
+    "reshape": (
+        "rearrange(seen, [n, 2 * 2] -> [n, 2, 2])",
+        "[n, 2, 2]",
+        lambda seen, _: seen.reshape(-1, 2, 2),
+    ),
+    "transposed": ("rearrange(seen, [n, t] -> [t, n])", "[4, n]", lambda seen, _: seen.T),
+    "repeated": (
+        "expand(seen, [n, t] -> [3, n, t])",
+        "[3, n, 4]",
+        lambda seen, _: np.broadcast_to(seen, (3, *seen.shape)),
+    ),
+    "negative": ("-seen", "[n, 4]", lambda seen, _: -seen),
+}
+"""What is read of a cache, its type, and the same of an array."""
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_is_read_of_a_cache_is_of_its_time(
+    device: str, view: str, rules: RewriteOptions, tmp_path: Path
+) -> None:
+    written_so, type_, read = VIEWS[view]
+    types = f"{type_}, {type_}, [n, 4]"
+    text = VIEWED.format(types=types, before=written_so, after=written_so)
+    x, cache = numbers(3, 2, 2), np.zeros((2, 4), np.float32)
+    with opened(elaborated(text, tmp_path, n=2), device, rules) as session:
+        for place, part in zip((1, 0, 2), x, strict=True):
+            found = session.step({"x": part, "position": at(place)})
+            before = read(cache, place)
+            cache = cache.copy()
+            cache[:, place : place + 2] = part
+            expected = (before, read(cache, place), cache)
+            for name, array in zip(("output0", "output1", "output2"), expected, strict=True):
+                np.testing.assert_array_equal(found[name], array)
 
 
 @pytest.mark.parametrize("given", ["before", "seen"])
