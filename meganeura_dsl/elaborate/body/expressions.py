@@ -4,7 +4,8 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -72,6 +73,7 @@ from meganeura_dsl.symbolic.conditions import sizes_in, with_differing
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
 
+_Result = TypeVar("_Result")
 _IN_A_WORD = re.compile(r"\w*", re.ASCII)
 
 OWN_PATH = "."
@@ -201,7 +203,9 @@ class Expressions(ABC):
         """
         if isinstance(clause, ast.Binary) and clause.operator == "and":
             left = self.stated(clause.left, frame, block)
-            right = self.stated(clause.right, frame, block)
+            if left is False:
+                return False
+            right = _right(clause, left, frame, partial(self.stated, block=block))
             return static_arithmetic.connect("and", left, right)
         try:
             return self.condition(clause, frame)
@@ -280,7 +284,7 @@ class Expressions(ABC):
             and left is (node.operator == "or")
         ):
             return left
-        right = self._right(node, left, frame)
+        right = _right(node, left, frame, self._operand)
         for side, value in ((node.left, left), (node.right, right)):
             if isinstance(value, BlockValue):
                 raise _wrong_kind(frame, side.span, "a tensor or a number", value)
@@ -304,19 +308,6 @@ class Expressions(ABC):
             return static_arithmetic.combine(node.operator, left, right)
         except KindError as error:
             raise _wrong_kind(frame, node.operator_span, error.wanted, error.value) from error
-
-    def _right(self, node: ast.Binary, left: Evaluated, frame: Frame) -> Evaluated:
-        """The right side; that of `and` and `or` where the left side does not decide."""
-        if node.operator not in ("and", "or") or not is_condition(left):
-            return self._operand(node.right, frame)
-        before, count = frame.facts, len(frame.choices.assumed)
-        frame.build.facts = before.assume(left if node.operator == "and" else negate(left))
-        try:
-            return self._operand(node.right, frame)
-        finally:
-            for chosen in frame.choices.assumed[count:]:
-                before = before.assume(chosen)
-            frame.build.facts = before
 
     def _postpone_scale(
         self, node: ast.Binary, left: Evaluated, right: Evaluated, frame: Frame
@@ -533,6 +524,25 @@ class Expressions(ABC):
         ast.Spliced: _spliced,
     }
     """What evaluates each form: to test one type after another takes longer than most forms."""
+
+
+def _right(
+    node: ast.Binary,
+    left: Evaluated,
+    frame: Frame,
+    evaluate: Callable[[ast.Expression, Frame], _Result],
+) -> _Result:
+    """The right side; that of `and` and `or` where the left side does not decide."""
+    if node.operator not in ("and", "or") or not is_condition(left):
+        return evaluate(node.right, frame)
+    before, count = frame.facts, len(frame.choices.assumed)
+    frame.build.facts = before.assume(left if node.operator == "and" else negate(left))
+    try:
+        return evaluate(node.right, frame)
+    finally:
+        for chosen in frame.choices.assumed[count:]:
+            before = before.assume(chosen)
+        frame.build.facts = before
 
 
 def _is_negative(bound: Size, frame: Frame) -> bool:

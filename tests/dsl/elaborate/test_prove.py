@@ -500,6 +500,34 @@ def test_what_a_left_side_decides_is_known_on_the_right_alone(
     assert [code for code, _ in codes(text)] == ([] if holds else ["E0322"])
 
 
+@pytest.mark.parametrize(
+    ("clause", "holds"),
+    [
+        ("k > 3 and 24 // (k - 3) > 2", True),
+        ("k > 1 and k > 3 and 24 // (k - 3) > 2", True),
+        ("k > 3 and (k > 5 and 24 // (k - 5) > 2)", True),
+        ("k > 3, 24 // (k - 3) > 2", True),
+        ("k > 2 and 24 // (k - 3) > 2", False),
+        ("24 // (k - 3) > 2 and k > 3", False),
+        ("k > 3 or 24 // (k - 3) > 2", False),
+    ],
+)
+def test_what_a_left_side_of_a_clause_says_is_known_on_its_right(
+    clause: str, *, holds: bool
+) -> None:
+    text = f"block Of(k: int)(x: [n]) -> [n] where {clause}:\n  return x\n"
+    assert [code for code, _ in codes(text)] == ([] if holds else ["E0322"])
+
+
+@pytest.mark.parametrize(
+    ("k", "found"), [(2, ["E0311"]), (3, ["E0311"]), (4, []), (11, []), (12, ["E0311"])]
+)
+def test_a_model_is_held_against_both_sides_of_a_clause(k: int, found: list[str]) -> None:
+    clause = "k > 3 and 24 // (k - 3) > 2"
+    text = f"block Of(k: int)(x: [n]) -> [n] where {clause}:\n  return x\nmodel of = Of(k={k})\n"
+    assert [code for code, _ in codes(text)] == found
+
+
 def test_a_block_that_another_proof_ran_is_checked() -> None:
     text = """\
         block Layers(widths)(x: [n, d]) -> [n, widths[-1]]:
