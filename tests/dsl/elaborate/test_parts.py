@@ -232,3 +232,14 @@ WRONGLY_WRITTEN = (
 def test_what_cannot_be_written_is_refused(line: str, code: str) -> None:
     text = f"block A()(x: [n, s]) -> [n, s]:\n  {line}\n  return x\n"
     assert code in codes(text)
+
+
+@pytest.mark.parametrize(("longest", "found"), [(10, []), (11, ["E0315"]), (9, [])])
+def test_what_a_train_block_states_of_its_inputs_is_known_of_them(
+    longest: int, found: list[str]
+) -> None:
+    text = f"""\
+train fit(p: whole i32[], x: [batch, 10]) where p + 4 <= {longest}:
+  minimize mean((x[:, p:p + 4] |> y: linear(1)) ** 2)
+"""
+    assert codes(text) == found

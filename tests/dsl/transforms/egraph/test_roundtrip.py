@@ -1,7 +1,10 @@
 """A graph that no rule rewrites comes back as it was, every attribute and all sharing kept."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +29,11 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import dim
 from meganeura_dsl.transforms.egraph import optimize as optimize_module
 from meganeura_dsl.transforms.egraph.encoding import egglog_engine
-from meganeura_dsl.transforms.egraph.encoding.egglog_engine import Engine, EngineError
+from meganeura_dsl.transforms.egraph.encoding.egglog_engine import (
+    Engine,
+    EngineError,
+    MissingEngineError,
+)
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot, snapshot
 from meganeura_dsl.transforms.egraph.encoding.encode import Encoding, encode, loading
 from meganeura_dsl.transforms.egraph.encoding.schema import (
@@ -195,6 +202,46 @@ def test_what_egglog_refuses_is_an_error_of_ours() -> None:
         Engine(["(no such command)"])
     with pytest.raises(EngineError):
         Engine(declarations(constructors())).run("(run-schedule (run 1))")
+
+
+def test_a_panic_of_egglog_is_an_error_of_ours() -> None:
+    engine = Engine(declarations(constructors()))
+    with ThreadPoolExecutor(1) as pool:
+        error = pool.submit(engine.execute, ["(push)"]).exception()
+    assert isinstance(error, EngineError)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(2), GeneratorExit()])
+def test_an_interrupt_of_egglog_is_none_of_ours(error: BaseException) -> None:
+    assert egglog_engine._as_engine_error(error) is error  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize(
+    ("installed", "refused"),
+    [
+        ([], False),
+        (["egglog-13.2.0"], False),
+        (["egglog-13.1.0", "egglog-13.2.0"], False),
+        (["egglog_extras-1.0.0"], False),
+        (["egglog-13.2.0.post1"], True),
+        (["egglog-13.2.0rc1"], True),
+        (["egglog-13.2.01"], True),
+        (["egglog-13.2"], True),
+        (["egglog-12.0.0", "egglog-13.3.0"], True),
+    ],
+)
+def test_the_version_of_egglog_is_this_one(
+    installed: Sequence[str], *, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(egglog_engine, "VERSION", "13.2.0")
+    for name in installed:
+        (tmp_path / f"{name}.dist-info").mkdir()
+    with pytest.raises(MissingEngineError) if refused else nullcontext() as caught:
+        egglog_engine._require_version(tmp_path)  # pyright: ignore[reportPrivateUsage]
+    if caught is not None:
+        assert (
+            str(caught.value) == f"egglog 13.2.0 is needed, and {', '.join(installed)} is installed"
+        )
 
 
 def test_tables_are_loaded_by_commands_where_no_file_can_be_written(
