@@ -177,6 +177,15 @@ def test_columns_are_those_of_a_table(tmp_path: Path) -> None:
     assert problem.reason == "a table is a .csv, .tsv or .parquet file"
 
 
+@pytest.mark.parametrize("name", ["points[1].csv", "points?.csv", "[ab]/points.csv"])
+def test_a_file_that_is_there_is_no_pattern(name: str, tmp_path: Path) -> None:
+    for folder, first in ((name, 5), ("points1.csv", 7), ("a/points.csv", 9)):
+        (tmp_path / folder).parent.mkdir(exist_ok=True)
+        (tmp_path / folder).write_text(f"height,width,kind\n{first},2,0\n")
+    dataset = read(tmp_path / name, POINTS, WIDE)
+    assert dataset.train.take(slice(0, 1))["x"].tolist() == [[2, 5]]
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt", "a.npz"])
 @pytest.mark.parametrize(
     "reading",

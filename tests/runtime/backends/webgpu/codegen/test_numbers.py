@@ -33,6 +33,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.webgpu.config.limits import Style
 from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.runtime.running import assert_as_reference, graph_of, run
 from tests.samples import dtype_of
 
@@ -114,6 +115,22 @@ def test_every_type_becomes_every_other(source: type[np.generic], device: Device
             run(graph, {"x": x}, device)
         return
     assert_as_reference(graph, {"x": x}, device)
+
+
+@pytest.mark.parametrize("source", [np.float32, np.int32, np.uint32])
+def test_a_half_that_stays_in_a_kernel_is_rounded(source: type[np.generic], device: Device) -> None:
+    x = np.array([2047, 2048, 2049, 2051, 4098, 40_001, 65_519, 65_520, 70_000]).astype(source)
+    build = Builder()
+    half = build.add(Cast(DType.F16), build.add(Input("x", dtype_of(x), x.shape)))
+    graph = build.graph({"y": build.add(Cast(DType.F32), half)})
+    if not device.limits.half_floats:
+        with pytest.raises(LimitError, match="shader-f16"):
+            run(graph, {"x": x}, device)
+        return
+    assert len(plan_graph(graph, device.limits).dispatches) == 1
+    with np.errstate(over="ignore"):
+        expected = x.astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(run(graph, {"x": x}, device).outputs["y"], expected)
 
 
 @pytest.mark.parametrize("source", [np.float32, np.float16, np.int32, np.uint32])

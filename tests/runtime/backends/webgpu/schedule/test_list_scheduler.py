@@ -64,6 +64,41 @@ def test_kernels_that_wait_for_each_other_are_refused() -> None:
         list_schedule(build.graph({"y": other}), kernels)
 
 
+@pytest.mark.parametrize("depth", [0, 1, 2, 5])
+def test_a_parameter_is_not_overwritten_before_it_is_read(depth: int) -> None:
+    """What reads it last is computed from its new value, at once or through others."""
+    build = Builder()
+    weight = build.add(Parameter("w", DType.F32, (3,), "param"))
+    new = build.add(Tanh(), build.add(Input("x", DType.F32, (3,))))
+    chain = [new]
+    for _ in range(depth):
+        chain.append(build.add(Tanh(), chain[-1]))
+    last = build.add(Sub(), chain[-1], weight)
+    graph = build.graph({"y": last}, {"w": new})
+    kernels = [
+        FusedKernel(Work((), (value,)), frozenset(each.id for each in value.operands), frozenset())
+        for value in (*chain, last)
+    ]
+    schedule = list_schedule(graph, kernels)
+    assert not schedule.in_place
+    assert list(schedule.kernels) == kernels
+
+
+def test_a_parameter_is_overwritten_when_all_have_read_it() -> None:
+    build = Builder()
+    weight = build.add(Parameter("w", DType.F32, (3,), "param"))
+    new = build.add(Tanh(), build.add(Input("x", DType.F32, (3,))))
+    reader = build.add(Tanh(), weight)
+    graph = build.graph({"y": reader}, {"w": new})
+    kernels = [
+        FusedKernel(Work((), (value,)), frozenset(each.id for each in value.operands), frozenset())
+        for value in (new, reader)
+    ]
+    schedule = list_schedule(graph, kernels)
+    assert schedule.in_place == {new.id: weight.id}
+    assert list(schedule.kernels) == kernels[::-1]
+
+
 @pytest.mark.usefixtures("apart")
 def test_what_gives_no_memory_free_waits_for_its_turn() -> None:
     """A kernel that reads a tensor last and makes one as large does not go before others."""
