@@ -85,6 +85,23 @@ def test_a_session_that_computes_in_the_call_is_busy_in_it_alone() -> None:
     assert _shares(meter.usage()) == (0.75, 0.125, 0.125)
 
 
+def test_a_device_waits_while_a_step_is_handed_over() -> None:
+    world = World()
+    meter = world.meter(is_ahead=True)
+    meter.begin()
+    for _ in range(
+        4
+    ):  # 1 s to hand over 2 s of work, then 1 s more than that until its inputs come
+        world.time += 1
+        meter.stepped()
+        world.done = world.time + 2
+        meter.look()
+        for _ in range(300):
+            world.time += 0.01
+            meter.look(for_inputs=True)
+    assert _shares(meter.usage()) == pytest.approx((0.5, 0.25, 0.25), abs=0.01)
+
+
 def test_evaluations_are_left_out() -> None:
     world = World()
     meter = world.meter(is_ahead=False)

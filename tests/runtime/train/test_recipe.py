@@ -12,6 +12,7 @@ from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.index_checks import with_checks
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import DType
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.settings.settings_problems import NothingToFollow
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
@@ -68,18 +69,21 @@ class Together(OpenDevice):
     def __init__(self, hosts: int = 1) -> None:
         self._hosts = Hosts(hosts)
         self.asked: list[Spread] = []
+        self.precisions: list[ComputePrecision] = []
 
     @property
     def hosts(self) -> Hosts:
         return self._hosts
 
-    def at(self, precision: object) -> OpenDevice:
-        del precision
+    def at(self, precision: ComputePrecision) -> OpenDevice:
+        self.precisions.append(precision)
         return self
 
     def spread(self, spread: Spread) -> OpenDevice:
         self.asked.append(spread)
-        return Together()
+        found = Together()
+        found.precisions = self.precisions
+        return found
 
     def open(self, graph: Graph) -> Session:
         raise NotImplementedError
@@ -100,6 +104,16 @@ def test_devices_hold_what_the_settings_say(
         device = Together()
         assert (spread(device) is device) == (devices == 1)
         assert device.asked == ([] if devices == 1 else [wanted])
+
+
+@pytest.mark.parametrize(("devices", "precision"), [*product((1, 2), ComputePrecision)])
+def test_devices_compute_in_the_precision_of_the_settings(
+    program: pipeline.Program, devices: int, precision: ComputePrecision
+) -> None:
+    settings = recipe(program, f"devices={devices}").settings
+    device = Together()
+    device_of_run(device, settings.model_copy(update={"precision": precision}), ROWS)
+    assert device.precisions == [precision]
 
 
 def test_hosts_that_train_together_are_told_on_how_many_devices(program: pipeline.Program) -> None:
