@@ -31,18 +31,26 @@ def _shares(usage: DeviceUsage | None) -> tuple[float, float, float]:
     return usage.busy, usage.inputs, usage.between
 
 
-def test_a_device_that_is_done_before_its_inputs_come_is_idle() -> None:
+@pytest.mark.parametrize(
+    ("handing", "work", "until_inputs", "shares"),
+    [(0, 1, 4, (0.25, 0.75, 0)), (1, 2, 3, (0.5, 0.25, 0.25))],
+)
+def test_a_device_that_is_done_before_its_inputs_come_is_idle(
+    handing: int, work: int, until_inputs: int, shares: tuple[float, float, float]
+) -> None:
+    """Seconds in which a step is handed over, is worked on, and goes by until inputs are there."""
     world = World()
     meter = world.meter(is_ahead=True)
     meter.begin()
-    for _ in range(10):  # 1 s of work, then 3 s until inputs are there, looked at every 10 ms
+    for _ in range(10):
+        world.time += handing
         meter.stepped()
-        world.done = world.time + 1
+        world.done = world.time + work
         meter.look()
-        for _ in range(400):
+        for _ in range(100 * until_inputs):  # looked at every 10 ms
             world.time += 0.01
             meter.look(for_inputs=True)
-    assert _shares(meter.usage()) == pytest.approx((0.25, 0.75, 0), abs=0.01)
+    assert _shares(meter.usage()) == pytest.approx(shares, abs=0.01)
 
 
 def test_a_device_that_has_work_left_is_busy_whatever_the_host_does() -> None:
@@ -83,23 +91,6 @@ def test_a_session_that_computes_in_the_call_is_busy_in_it_alone() -> None:
         world.time += 1
         meter.look()
     assert _shares(meter.usage()) == (0.75, 0.125, 0.125)
-
-
-def test_a_device_waits_while_a_step_is_handed_over() -> None:
-    world = World()
-    meter = world.meter(is_ahead=True)
-    meter.begin()
-    for _ in range(
-        4
-    ):  # 1 s to hand over 2 s of work, then 1 s more than that until its inputs come
-        world.time += 1
-        meter.stepped()
-        world.done = world.time + 2
-        meter.look()
-        for _ in range(300):
-            world.time += 0.01
-            meter.look(for_inputs=True)
-    assert _shares(meter.usage()) == pytest.approx((0.5, 0.25, 0.25), abs=0.01)
 
 
 def test_evaluations_are_left_out() -> None:
