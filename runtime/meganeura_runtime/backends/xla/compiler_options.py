@@ -52,12 +52,15 @@ By itself XLA launches each convolution alone, and what lies between two as a gr
 training step of ResNet-50, 16 images, takes 8.1 ms on an H100 for 5.5 ms of kernels.
 """
 COLLECTIVES: Options = {
-    "xla_gpu_enable_command_buffer": f"{CUDA_GRAPHS['xla_gpu_enable_command_buffer']},COLLECTIVES"
+    "xla_gpu_enable_command_buffer": f"{CUDA_GRAPHS['xla_gpu_enable_command_buffer']},COLLECTIVES",
+    "xla_gpu_enable_latency_hiding_scheduler": False,
 }
-"""Collectives too are launched by CUDA graphs.
+"""Collectives too are launched by CUDA graphs, and none lies across the end of one.
 
 A training step of ResNet-50, 128 images on each of two H200, has 100 of them for the statistics of
-batches, and takes 20.9 ms instead of 21.8. Large ones, as of other models, gain nothing.
+batches, and takes 20.9 ms instead of 21.8. Large ones, as of other models, gain nothing. No work
+lies between the start of one and its end, as XLA's scheduler would have it: with it a step takes as
+long, and NCCL could not be told that collectives are not mixed (`nccl.py`).
 """
 IN_PLACE: Options = {"xla_disable_hlo_passes": "all-reduce-contiguous"}
 """What one collective sums stays where it is.

@@ -17,6 +17,7 @@ from meganeura_runtime.backends.device_problems import UnsupportedPrecision
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.memory_estimate import require_memory
 from meganeura_runtime.backends.memory_roles import StepMemory
+from meganeura_runtime.backends.xla import nccl
 from meganeura_runtime.backends.xla.array_limits import require_countable
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.devices import all_of_platform, of_platform
@@ -78,6 +79,8 @@ class XlaDevice(OpenDevice):
         if self.device != of_platform(platform)[0]:
             text = f"several devices are named together, as `xla:{platform}`"
             raise DeviceError(f"{text}: `xla:{platform}:N` is one of them")
+        if platform == "gpu":
+            nccl.configure()
         mesh = Mesh(there[: spread.devices], (AXIS,))
         placement = SeveralDevices(mesh, spread.sharding, spread.rows)
         on = f" of {hosts.count} hosts" if hosts.count > 1 else ""

@@ -1,5 +1,6 @@
 """Processes of a run, as launchers start them, and devices of several of them as one."""
 
+import os
 from collections.abc import Mapping
 from threading import Event
 from types import SimpleNamespace
@@ -126,12 +127,27 @@ def test_failures_of_xla_are_told_in_a_line(said: str, kind: type[DeviceError]) 
 # --- devices -------------------------------------------------------------------------------------
 
 
-def devices_of(count: int, each: int) -> list[Any]:
+def devices_of(count: int, each: int, platform: str = "gpu") -> list[Any]:
     """Those of so many processes."""
     return [
-        SimpleNamespace(platform="gpu", process_index=number // each, id=number, device_kind="card")
+        SimpleNamespace(
+            platform=platform, process_index=number // each, id=number, device_kind="card"
+        )
         for number in range(count * each)
     ]
+
+
+def device_of(
+    there: list[Any], first: int, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> XlaDevice:
+    """One of them, where JAX has them."""
+    monkeypatch.setattr(xla_device, "all_of_platform", lambda _: there)
+    monkeypatch.setattr(xla_device, "of_platform", lambda _: there[:4])
+    monkeypatch.setattr(xla_device, "hosts_here", lambda: hosts)
+    monkeypatch.setattr(
+        xla_device, "Mesh", lambda of, _: SimpleNamespace(devices=np.array(of), size=len(of))
+    )
+    return XlaDevice(XlaBackend(), there[first], "xla: card", "card")
 
 
 @pytest.mark.parametrize(
@@ -149,14 +165,9 @@ def devices_of(count: int, each: int) -> list[Any]:
 def test_devices_are_spread_over_as_they_are_there(
     processes: int, first: int, asked: int, reason: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("NCCL_GRAPH_MIXING_SUPPORT", "0")
     there = devices_of(processes, 4)
-    monkeypatch.setattr(xla_device, "all_of_platform", lambda _: there)
-    monkeypatch.setattr(xla_device, "of_platform", lambda _: there[:4])
-    monkeypatch.setattr(xla_device, "hosts_here", lambda: Hosts(processes, 0))
-    monkeypatch.setattr(
-        xla_device, "Mesh", lambda of, _: SimpleNamespace(devices=np.array(of), size=len(of))
-    )
-    device = XlaDevice(XlaBackend(), there[first], "xla: card", "card")
+    device = device_of(there, first, Hosts(processes, 0), monkeypatch)
     spread = Spread(asked, DeviceSharding.DATA, {"x": 1})
     if reason is not None:
         with pytest.raises(DeviceError) as caught:
@@ -168,3 +179,17 @@ def test_devices_are_spread_over_as_they_are_there(
     assert found.description == f"xla: card; {asked} devices{on}, data"
     assert found.placement is not None
     assert [*cast("Any", found.placement).mesh.devices] == there[:asked]
+
+
+@pytest.mark.parametrize(
+    ("platform", "before", "after"), [("gpu", None, "0"), ("gpu", "1", "1"), ("cpu", None, None)]
+)
+def test_nccl_is_told_that_collectives_are_not_mixed(
+    platform: str, before: str | None, after: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {} if before is None else {"NCCL_GRAPH_MIXING_SUPPORT": before}
+    monkeypatch.setattr(os, "environ", environment)
+    device = device_of(devices_of(1, 2, platform), 0, ALONE, monkeypatch)
+    assert environment.get("NCCL_GRAPH_MIXING_SUPPORT") == before
+    device.spread(Spread(2, DeviceSharding.DATA, {"x": 1}))
+    assert environment.get("NCCL_GRAPH_MIXING_SUPPORT") == after
