@@ -80,8 +80,7 @@ class Trainer(Closing):
         self._reductions = (Reduction(),) * len(settings.all_schedules)
         if progress is not None:
             self._reductions = progress.reductions_of(settings)
-        self._best = None if progress is None else progress.best_value
-        self._stale = 0 if progress is None else progress.stale
+        self._best, self._stale = (None, 0) if progress is None else progress.best_by(settings)
         with explained_failures(self._batch), ExitStack() as opened:
             run_folder = None if folder is None else opened.enter_context(folder)
             trained = opened.enter_context(TrainingSession(recipe, device.open, any_size=True))
@@ -95,6 +94,8 @@ class Trainer(Closing):
             if run_folder is not None:
                 run_folder.write_settings(recipe.settings, trained.origins)
                 run_folder.forget_after(trained.steps)
+                if progress is not None and not progress.chooses_as(settings):
+                    run_folder.compare_anew(trained.steps, 0, settings.best)
                 log = logged_by_hand(recipe, run_folder, device, trained)
                 self._log = opened.enter_context(log)
             self._held = opened.pop_all()

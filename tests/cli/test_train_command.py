@@ -155,6 +155,16 @@ def test_a_run_that_goes_on_takes_no_other_weights(meganeura: Command, tmp_path:
     assert "the run has its folder" in shown.err
 
 
+def test_a_run_that_goes_on_says_that_another_metric_is_compared_anew(meganeura: Command) -> None:
+    meganeura("train", "digits_mlp", *SHORT, "--set", "epochs=1", "--out", "run")
+    resumed = ("train", "digits_mlp", "--resume", "run", "--set", "epochs=2")
+    said = "best: highest accuracy from here on; no evaluation before counts"
+    assert said not in meganeura(*resumed).out
+    shown = meganeura(*resumed[:-1], "epochs=3", "--set", "best=highest accuracy")
+    assert said in shown.out.splitlines()
+    assert shown.out.count("(best so far)") == 1
+
+
 def test_what_is_excused_starts_anew_as_the_seed_says(meganeura: Command, tmp_path: Path) -> None:
     meganeura("train", "digits_mlp", *SHORT, "--out", "first")
     first = load_file(tmp_path / "first" / "weights.safetensors")

@@ -179,6 +179,30 @@ def test_a_trainer_keeps_a_folder(program: meganeura.Program, tmp_path: Path, de
         program.trainer(device=device, settings=settings, out=out)
 
 
+def test_a_trainer_that_goes_on_compares_another_metric_anew(
+    program: meganeura.Program, tmp_path: Path
+) -> None:
+    out, settings = tmp_path / "run", {"stop_after": 1, "best": "highest loss"}
+    with program.trainer(device="cpu", settings=settings, out=out) as trainer:
+        trainer.step(batch())
+        highest = trainer.evaluate(batch(9, 40))["loss"]
+        for _ in range(20):
+            trainer.step(batch())
+        assert trainer.evaluate(batch(9, 40))["loss"] < highest
+        assert trainer.should_stop
+        trainer.save()
+    other = {"best": "highest accuracy"}
+    with program.trainer(device="cpu", settings=other, resume=out, out=out) as again:
+        assert not again.should_stop
+        assert again.evaluate(batch(9, 40))["accuracy"] < highest
+        assert not again.should_stop
+        assert again.evaluate(batch(9, 40))
+        assert again.should_stop
+        again.step(batch())
+        assert again.evaluate(batch(9, 40))
+    assert summary_of(out).records.compared_after == 21
+
+
 def test_a_trainer_goes_on_in_its_folder(program: meganeura.Program, tmp_path: Path) -> None:
     out, settings = tmp_path / "run", {"log_every": 1}
     with program.trainer(device="cpu", settings=settings, out=out) as trainer:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from meganeura_runtime.train.events import Finished
     from meganeura_runtime.train.job import Job
     from meganeura_runtime.train.recipe import Start
+    from meganeura_runtime.train.resume import Resumption
     from meganeura_runtime.train.run_folder import RunFolder
 
 NAMED = 8
@@ -121,7 +122,7 @@ def train(
             choose_device(job.settings.device, tuned=not no_tuned, precision=job.settings.precision)
         )
         if met.is_first:
-            _announce(job, chosen)
+            _announce(job, chosen, resumed)
         folder = folder or held.enter_context(folder_of(name, out, met))
         stream = sys.stdout if met.is_first else held.enter_context(Path(os.devnull).open("w"))
         with (
@@ -183,8 +184,11 @@ def _require_nothing_new(out: Path | None, start: "Start | None") -> None:
         raise ProblemError(CannotResume(given))
 
 
-def _announce(job: "Job", chosen: "OpenDevice") -> None:
-    """Say where the run is, what each of several devices holds whole, and what it starts from."""
+def _announce(job: "Job", chosen: "OpenDevice", resumed: "Resumption | None") -> None:
+    """Say where the run is, what each of several devices holds whole, and what it starts from.
+
+    Where it goes on and was told to choose the best weights otherwise, what counted no longer does.
+    """
     announce(chosen)
     whole = chosen.replicated(job.compiled)
     if whole:
@@ -194,6 +198,8 @@ def _announce(job: "Job", chosen: "OpenDevice") -> None:
         )
     if job.start is not None:
         say("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
+    if resumed is not None and not resumed.progress.chooses_as(job.settings):
+        say(f"best: {job.settings.best} from here on; no evaluation before counts")
 
 
 def _summary(finished: "Finished", folder: "RunFolder") -> str:

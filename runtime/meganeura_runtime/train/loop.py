@@ -152,9 +152,11 @@ class Loop:
         self.losses = Losses(progress.loss_sum, progress.loss_examples)
         self.epoch = progress.epoch
         self.is_ended = progress.is_ended and progress.step == self.job.steps
-        self.best, self.stale = progress.best_value, progress.stale
+        self.best, self.stale = progress.best_by(self.job.settings)
         self._reduce(progress.reductions_of(self.job.settings))
         self.folder.forget_after(progress.step)
+        if not progress.chooses_as(self.job.settings):
+            self.folder.compare_anew(progress.step, progress.epoch, self.job.settings.best)
 
     def run(self) -> Finished:
         """All epochs that are left, or as many as there is time for."""

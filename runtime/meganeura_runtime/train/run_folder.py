@@ -82,6 +82,10 @@ class RunFolder:
             remaining = [f"{line.decode()}\n" for line in lines if _is_by(step, line)]
             write_text(self.metrics, "".join(remaining))
 
+    def compare_anew(self, step: int, epoch: int, by: str) -> None:
+        """Record that the best weights are chosen otherwise after a step, as the setting says."""
+        self.add_metrics({"kind": "best", "step": step, "epoch": epoch, "by": by})
+
     def write_settings(self, settings: RunSettings, weights: Sequence[Origin] = ()) -> None:
         """Write `settings.json`, which also names the weights the run started from."""
         if not self.writes:

@@ -22,6 +22,7 @@ from meganeura_runtime.train.events import EpochEnded, Evaluated, Stepped
 from meganeura_runtime.train.job import prepare
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.recipe import Start
+from meganeura_runtime.train.report.run_summary import summary_of
 from meganeura_runtime.train.run_folder import RunFolder
 from tests.runtime.runs import PROGRAM, Workspace, contents
 from tests.runtime.train.resumed import assert_same_run, epochs_told, steps_logged
@@ -212,3 +213,32 @@ def test_one_that_was_stopped_before_its_end_is_evaluated_there(
     workspace.events.clear()
     workspace.resume("run")
     assert [event.step for event in workspace.events if isinstance(event, Evaluated)] == [7]
+
+
+def test_another_metric_is_compared_anew(workspace: Workspace) -> None:
+    """A loss says nothing of an accuracy: neither the best value counts, nor what came after it."""
+    metric = "  metric far = 2 + mean(argmax(h |> fc2, 1) == y)\n  run:\n"
+    workspace.write(PROGRAM.replace("  run:\n", metric))
+    folder = workspace.start("run", "stop_after=2", "optimizer=sgd(lr=1e-12)", "epochs=9")
+    before = read_checkpoint(folder.checkpoint)[1]
+    assert before.stale == 2
+    workspace.events.clear()
+    workspace.resume("run", "best=lowest far")
+    values = [event.metrics["far"] for event in workspace.events if isinstance(event, Evaluated)]
+    assert values[0] > (before.best_value or 0)
+    progress = read_checkpoint(folder.checkpoint)[1]
+    assert (progress.best_value, progress.stale) == (min(values), 2)
+    found = summary_of(folder.path).best_step
+    assert found is not None
+    assert found > before.step
+    workspace.resume("run", "best=lowest  far", "stop_after=3")
+    assert read_checkpoint(folder.checkpoint)[1].best_value == min(values)
+
+
+def test_the_other_direction_is_compared_anew(workspace: Workspace) -> None:
+    folder = workspace.start("run", "epochs=1", "best=highest loss")
+    workspace.resume("run", "epochs=2", "best=lowest loss")
+    progress = read_checkpoint(folder.checkpoint)[1]
+    (*_, last) = [event for event in workspace.events if isinstance(event, Evaluated)]
+    assert last.best
+    assert progress.best_value == last.loss

@@ -64,6 +64,8 @@ class RunRecords:
         self._lines = 0
         self._curves: dict[tuple[str, str], Curve] = {}
         self.last_step = 0
+        self.compared_after = 0
+        """The step after which the best evaluation is looked for: another metric chose before."""
         self.shown: list[ShownFile] = []
 
     @property
@@ -97,7 +99,8 @@ class RunRecords:
 
     def _begin_again(self, file: int) -> None:
         """The file was replaced, as when a run goes on from an earlier step."""
-        self._file, self._read_to, self._lines, self.last_step = file, 0, 0, 0
+        self._file, self._read_to, self._lines = file, 0, 0
+        self.last_step = self.compared_after = 0
         self._curves.clear()
         self.shown.clear()
 
@@ -119,6 +122,8 @@ class RunRecords:
         match record:
             case {"kind": "shown", "name": str(name), "file": str(file)}:
                 self.shown.append(ShownFile(name, file, step))
+            case {"kind": "best"}:
+                self.compared_after = step
             case _:
                 pass
         for name, value in record.items():

@@ -71,7 +71,7 @@ class RunSummary:
         found: float | None = None
         if curve is not None:
             for step, value in zip(curve.steps, curve.values, strict=True):
-                if chosen.is_better(value, best):
+                if step > self.records.compared_after and chosen.is_better(value, best):
                     best, found = value, step
         return found
 
