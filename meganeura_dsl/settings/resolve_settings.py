@@ -20,6 +20,7 @@ from meganeura_dsl.settings.setting_values import (
     READERS,
     TABLE,
     RawSettings,
+    choice_of_all,
     paths_of,
     shown_value,
     with_overrides,
@@ -233,8 +234,7 @@ def _by_path(known: RawSettings) -> dict[str, object]:
 
 def _choices(known: RawSettings, choice: str) -> dict[str, object]:
     """The choices for paths; what one leaves out is as in that of all, for the same word."""
-    whole = known[choice].value if choice in known else None
-    common = whole if isinstance(whole, Invocation) else Invocation(DEFAULT_CHOICES[choice], {})
+    common = choice_of_all(known, choice)
     found: dict[str, object] = {}
     for name, setting in known.items():
         setting_name, glob = paths_of(name)

@@ -51,13 +51,16 @@ RawSettings = Mapping[str, Setting]
 
 
 def with_overrides(raw: RawSettings, overrides: Sequence[str]) -> RawSettings:
-    """The settings after `NAME=VALUE` and `NAME.ARGUMENT=VALUE` texts, the last one winning."""
+    """The settings after `NAME=VALUE` and `NAME.ARGUMENT=VALUE` texts, the last one winning.
+
+    Those for all paths come before those for some, which may take their word from them.
+    """
     settings = dict(raw)
-    for text in overrides:
-        name, argument = _target(text)
+    targets = [(text, *_target(text)) for text in overrides]
+    for text, name, argument in sorted(targets, key=lambda each: paths_of(each[1])[1] is not None):
         value = _value_of(text, name)
         if argument:
-            choice = settings[name].value if name in settings else _default_choice(name)
+            choice = settings[name].value if name in settings else _unwritten(name, settings)
             if not isinstance(choice, Invocation):
                 raise ProblemError(NoArguments(whole(text), name))
             arguments = {**choice.arguments, argument: value}
@@ -145,9 +148,16 @@ def _argument(argument: ast.Argument, text: str) -> tuple[str, Static]:
     return argument.name, _read(argument.value, text)
 
 
-def _default_choice(key: str) -> Invocation | None:
+def choice_of_all(settings: RawSettings, name: str) -> Invocation:
+    """The choice of a setting for all paths: what is written, or else the default."""
+    written = settings[name].value if name in settings else None
+    return written if isinstance(written, Invocation) else Invocation(DEFAULT_CHOICES[name], {})
+
+
+def _unwritten(key: str, settings: RawSettings) -> Invocation | None:
+    """What an argument is given to where nothing is written: for some paths the word of all."""
     name, _ = paths_of(key)
-    return Invocation(DEFAULT_CHOICES[name], {}) if name in DEFAULT_CHOICES else None
+    return Invocation(choice_of_all(settings, name).name, {}) if name in DEFAULT_CHOICES else None
 
 
 def shown_value(value: object) -> str:

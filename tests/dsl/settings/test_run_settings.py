@@ -17,8 +17,9 @@ from meganeura_dsl.settings.parameter_groups import parameter_groups, scheduled_
 from meganeura_dsl.settings.resolve_settings import resolve_settings
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings
+from meganeura_dsl.transforms.optimizers.optimizer import Optimizer
 from meganeura_dsl.transforms.optimizers.optimizers import OPTIMIZERS, Adam, Sgd
-from meganeura_dsl.transforms.optimizers.schedules import Constant, Cosine
+from meganeura_dsl.transforms.optimizers.schedules import Constant, Cosine, Linear, Schedule
 from meganeura_runtime.backends.registry import DEVICE_NAMES
 
 
@@ -305,6 +306,34 @@ def test_arguments_of_overrides_add_up_and_a_new_choice_forgets_them() -> None:
     two = resolved(written, "optimizer.beta1=0.5", "optimizer.beta2=0.6")
     assert two.optimizer == Adam(lr=0.1, eps=0.2, beta1=0.5, beta2=0.6)
     assert resolved(written, "optimizer.lr=0.5", "optimizer=adam").optimizer == Adam()
+
+
+SGD, COSINE = Invocation("sgd", {"lr": 0.01, "momentum": 0.9}), Invocation("cosine", {"warmup": 5})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "optimizer", "schedule"),
+    [
+        (("{}.lr=0.1",), Sgd(lr=0.1, momentum=0.9), None),
+        (("{}.lr=0.1", "{}.nesterov=true"), Sgd(lr=0.1, momentum=0.9, nesterov=True), None),
+        (("optimizer=adam(lr=0.2)", "{}.beta1=0.5"), Adam(lr=0.2, beta1=0.5), None),
+        (("{}.beta1=0.5", "optimizer=adam(lr=0.2)"), Adam(lr=0.2, beta1=0.5), None),
+        (("{}.lr=0.1", "optimizer.momentum=0.5"), Sgd(lr=0.1, momentum=0.5), None),
+        (("{}.lr=0.1", "{}=sgd"), Sgd(lr=0.01, momentum=0.9), None),
+        (('schedule["*.bias"].final=0.1',), None, Cosine(warmup=5, final=0.1)),
+        (("schedule=linear", 'schedule["*.bias"].final=0.1'), None, Linear(final=0.1)),
+    ],
+)
+def test_an_argument_for_some_paths_is_of_the_choice_for_all(
+    overrides: tuple[str, ...], optimizer: Optimizer | None, schedule: Schedule | None
+) -> None:
+    written = raw(data="digits", batch=1, optimizer=SGD, schedule=COSINE)
+    found = resolved(written, *(each.format('optimizer["*.bias"]') for each in overrides))
+    assert found.optimizers.get("*.bias") == optimizer
+    assert found.schedules.get("*.bias") == schedule
+    for wrong in ('optimizer["*.bias"].beta1=0.5', 'schedule["*.bias"].every=2'):
+        (report,) = refused(written, wrong)
+        assert report.code == "E0510"
 
 
 def test_a_negative_override_is_read_as_a_number() -> None:
