@@ -8,10 +8,12 @@ import numpy as np
 from meganeura_runtime.io.checkpoint import Fingerprint
 from meganeura_runtime.io.data.dataset import Dataset
 from meganeura_runtime.io.data.splits import Feed, Split, StoredSplit
-from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, chunks
+from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, chunks, stored_array
 
 STREAM = "stream"
 """The type of data that is not known by its elements."""
+WEIGHTS = "train weights"
+"""What the weights are called by which examples are drawn; no tensor of a split is."""
 SAMPLED_ROWS = 256
 """Rows by which a tensor is known that is too large to be read before a run."""
 
@@ -20,7 +22,9 @@ DIGEST_BYTES = 16
 
 
 def fingerprints(dataset: Dataset) -> tuple[Fingerprint, ...]:
-    """All tensors that feed a run. Reads each once, a few megabytes at a time.
+    """All tensors that feed a run, and how often its examples are drawn.
+
+    Reads each once, a few megabytes at a time.
 
     Of what is too large to be looked at before the run some pieces tell, and of a stream only its
     length, as it cannot be had again.
@@ -42,6 +46,12 @@ def fingerprints(dataset: Dataset) -> tuple[Fingerprint, ...]:
                 )
             case None:
                 pass
+    match dataset.train:
+        case StoredSplit(weights=np.ndarray() as weights):
+            stored = stored_array(dataset.path, WEIGHTS, weights)
+            found.append(_fingerprint(WEIGHTS, stored, len(weights), digest(stored)))
+        case _:
+            pass
     return tuple(found)
 
 
@@ -78,8 +88,13 @@ def sampled_digest(tensor: StoredTensor) -> str:
 def changes(
     before: tuple[Fingerprint, ...], now: tuple[Fingerprint, ...]
 ) -> Iterator[tuple[str, str, str]]:
-    """The tensors that are not what they were: as they were, and as they are; empty for none."""
+    """The tensors that are not what they were: as they were, and as they are; empty for none.
+
+    Checkpoints of earlier versions do not say how often examples are drawn.
+    """
     old, new = ({each.tensor: each for each in group} for group in (before, now))
+    if WEIGHTS not in old:
+        new.pop(WEIGHTS, None)
     for name in {**old, **new}:
         then, found = old.get(name), new.get(name)
         if then != found:

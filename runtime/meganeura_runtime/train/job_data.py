@@ -71,16 +71,15 @@ def dataset_of(
                 UnknownSetting(span_of("data", written), name, FILE, tuple(demand.inputs))
             )
     path, found = sources.found("data", settings.data)
-    if not isinstance(found, Batches):
-        dataset = match_data(found, demand, path, span)
-        dataset = replace(dataset, train=_drawn(dataset.train, found, written, settings))
-    else:
+    if isinstance(found, Batches):
         _require_any_order(written, settings)
         train = stream(
             found.data, demand, steps=settings.steps_per_epoch, drop_last=settings.drop_last
         )
-        dataset = Dataset(path, train, None)
-    dataset = _with_held_out(dataset, settings, sources)
+        dataset = _with_held_out(Dataset(path, train, None), settings, sources)
+    else:
+        dataset = _with_held_out(match_data(found, demand, path, span), settings, sources)
+        dataset = replace(dataset, train=_drawn(dataset.train, found, written, settings))
     require_batch(dataset, demand.batch, span, drop_last=settings.drop_last)
     return dataset
 
@@ -150,9 +149,7 @@ def _divided(dataset: Dataset, share: float, seed: int, span: Span) -> Dataset:
         reason = f"{share:g} of {split.examples:,} examples are {len(out):,}"
         raise ProblemError(UnclearValidation(span, reason))
     remaining = np.delete(np.arange(split.examples), out)
-    return replace(
-        dataset, train=split.only(remaining), test=replace(split.only(out), weights=None)
-    )
+    return replace(dataset, train=split.only(remaining), test=split.only(out))
 
 
 @dataclass(frozen=True)

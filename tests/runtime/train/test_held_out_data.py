@@ -12,7 +12,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.settings.setting_values import with_overrides
 from meganeura_runtime.io.data.dataset import Dataset
-from meganeura_runtime.io.data.source_problems import UnclearValidation, WrongBatch
+from meganeura_runtime.io.data.source_problems import UnclearValidation, WrongBatch, WrongWeights
 from meganeura_runtime.io.data.splits import StoredSplit
 from meganeura_runtime.train.job_data import Given, dataset_of
 from meganeura_runtime.train.recipe import Signature, settings_of
@@ -107,6 +107,33 @@ def test_how_often_an_example_is_drawn_is_said_of_those_that_are_trained_on(
     assert found.train.weights is not None
     assert len(found.train.weights) == 5
     assert found.test.weights is None
+
+
+def test_classes_are_in_balance_among_the_examples_that_are_trained_on(folder: Path) -> None:
+    """However few the held-out ones leave of a class."""
+    for seed in range(5):
+        found = data(folder, "validation=0.6", "balance=kind", f"seed={seed}").train
+        assert isinstance(found, StoredSplit)
+        assert found.weights is not None
+        odd = np.array(numbers(found)) % 2 == 1
+        assert found.weights[odd].sum() == pytest.approx(float(odd.any()))
+        assert found.weights[~odd].sum() == pytest.approx(float((~odd).any()))
+
+
+def test_weights_of_examples_that_are_all_held_out_are_refused(folder: Path) -> None:
+    test = numbers(data(folder, "validation=0.3").test)
+    weights = np.isin(np.arange(10), test).astype(np.float32)
+    save_file({"x": rows(10), "w": weights}, folder / "weighted.safetensors")
+    named = ("data=weighted.safetensors", "validation=0.3")
+    with pytest.raises(ProblemError) as caught:
+        data(folder, *named, "sampling_weights=w")
+    problem = caught.value.problem
+    assert isinstance(problem, WrongWeights)
+    assert problem.reason == "all examples with a weight above 0 are held out"
+    found = data(folder, *named, "sampling_weights=w", "seed=1").train
+    assert isinstance(found, StoredSplit)
+    assert found.weights is not None
+    assert found.weights.tolist() == weights[numbers(found)].tolist()
 
 
 @pytest.mark.parametrize("validation", ["0.5", "held.safetensors", "split.safetensors"])

@@ -8,7 +8,7 @@ from safetensors.numpy import load_file, save_file
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_runtime.io.checkpoint import read_checkpoint
+from meganeura_runtime.io.checkpoint import read_checkpoint, write_checkpoint
 from meganeura_runtime.io.data.data_problems import ForeignData
 from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import Array
@@ -53,6 +53,22 @@ def test_one_other_number_is_other_data(workspace: Workspace) -> None:
     assert then[:-12] == now[:-12] == "f32[22, 6], 22 examples, "
     assert then != now
     assert {path: path.read_bytes() for path in folder.path.iterdir()} == before
+
+
+def test_other_weights_of_examples_are_other_data(workspace: Workspace) -> None:
+    """No input has them, and they decide which examples a step is fed."""
+    rewritten(workspace, often=np.arange(22, dtype=np.float32))
+    folder = workspace.start("run", "sampling_weights=often", steps=7)
+    before = folder.checkpoint.read_bytes()
+    rewritten(workspace, often=np.arange(22, 0, -1, dtype=np.float32))
+    [(name, then, now)] = data_changed(workspace).changed
+    assert (name, then[:22], now[:22]) == ("train weights", *["f64[22], 22 examples, "] * 2)
+    assert folder.checkpoint.read_bytes() == before
+    tensors, progress = read_checkpoint(folder.checkpoint)
+    known = tuple(each for each in progress.data if each.tensor != name)
+    persistent = {name: each.bits for name, each in tensors.items()}
+    write_checkpoint(folder.checkpoint, persistent, progress.model_copy(update={"data": known}))
+    workspace.resume("run")  # earlier versions did not say them
 
 
 def test_more_examples_are_other_data(workspace: Workspace) -> None:

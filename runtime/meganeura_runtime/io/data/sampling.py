@@ -21,21 +21,24 @@ def sampling_weights(
     *,
     is_balance: bool,
 ) -> NDArray[np.float64]:
-    """The weight of each example: what a tensor says, or 1 / the size of its class.
+    """The weight of each example of a split: what a tensor says, or 1 / the size of its class.
 
-    Raises `ProblemError` unless there is one number, finite and at least 0, for each example.
+    Examples that are held out are of no class. Raises `ProblemError` unless there is one number,
+    finite and at least 0, for each example, and one above 0 in the split.
     """
     stored = next((tensors[key] for key in (name, f"train.{name}") if key in tensors), None)
     if stored is None:
         file = next(iter(tensors.values())).file
         raise ProblemError(MissingTensor(span, file, name, tuple(tensors)))
-    if stored.shape != (split.examples,):
-        reason = f"it is {stored}, and there are {split.examples:,} examples"
+    if stored.shape != (split.stored,):
+        reason = f"it is {stored}, and there are {split.stored:,} examples"
         raise ProblemError(WrongWeights(span, name, reason))
     if is_balance and stored.is_float:
         raise ProblemError(WrongWeights(span, name, f"classes are integers, and it is {stored}"))
+    chosen = slice(None) if split.numbers is None else split.numbers
     if is_balance:
-        _, classes, counts = np.unique(stored.bits, return_inverse=True, return_counts=True)
+        found = np.unique(stored.bits[chosen], return_inverse=True, return_counts=True)
+        _, classes, counts = found
         return 1 / counts[classes]
     if stored.stored == "bf16":
         raise ProblemError(WrongWeights(span, name, "weights are f16, f32 or f64"))
@@ -43,4 +46,7 @@ def sampling_weights(
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         reason = "some are below 0 or not finite, or all are 0"
         raise ProblemError(WrongWeights(span, name, reason))
-    return weights
+    if not weights[chosen].any():
+        reason = "all examples with a weight above 0 are held out"
+        raise ProblemError(WrongWeights(span, name, reason))
+    return weights[chosen]

@@ -104,6 +104,12 @@ class StoredSplit(Split):
     """How often each is drawn, compared with the others; `None` for once an epoch."""
 
     @property
+    def stored(self) -> int:
+        """How many examples the tensors hold, of which these may be some."""
+        counts = (feed.examples for feed in self.feeds.values() if feed.rows)
+        return next(counts, self.examples)
+
+    @property
     def is_slow(self) -> bool:
         """Whether an example takes computation, so that batches are prepared ahead of time."""
         contents = [feed.tensor.content for feed in self.feeds.values()]
