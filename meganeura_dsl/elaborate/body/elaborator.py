@@ -193,10 +193,12 @@ class Elaborator(Layers):
             return known[key]
         inner = self.child(frame, module, declaration, call.span, frame.path)
         inner.choices = frame.choices
+        streams = dict(frame.state.streams)
         name, parameters = declaration.name.text, declaration.parameters
         bind_config(inner, name, parameters, arguments, call.span, self.evaluate)
         result = self.evaluate(declaration.body, inner)
-        if frame.facts is key[1] and is_hashable(key):  # otherwise it made a choice on the way
+        made_no_choice, drew_nothing = frame.facts is key[1], frame.state.streams == streams
+        if made_no_choice and drew_nothing and is_hashable(key):
             known[key] = result
         return result
 

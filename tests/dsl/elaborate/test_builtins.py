@@ -8,11 +8,12 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.diagnostics.source import Source
-from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
+from meganeura_dsl.elaborate.builtins.builtins import BUILTINS, COUNTER
 from meganeura_dsl.elaborate.declarations.models import Inputs, elaborate_block
 from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.ir.ops import RandomBits
 from meganeura_dsl.ir.types import DType, TensorType
 from tests.samples import dtype_of
 
@@ -340,3 +341,44 @@ def test_every_option_is_given_by_place() -> None:
     given = {call.partition("(")[0]: tuple(options) for call, options in OPTIONS.items()}
     several = {name: each.named for name, each in BUILTINS.items() if len(each.named) > 1}
     assert {name: several[name] for name in several.keys() - ELSEWHERE} == given
+
+
+def drawn(text: str, **given: Array) -> list[Array]:
+    """What a block without inputs gives whose seed is 5, in step 7."""
+    module = Linker(lambda _: None, Sink()).link(Source("net.mgn", text))
+    graph = elaborate_block(
+        module, module.blocks["Net"], config={}, inputs=Inputs(()), training=False
+    ).graph
+    feeds = {COUNTER: np.array([5, 7], np.uint32)}
+    return [*evaluate(graph, {**feeds, **given}).outputs.values()]
+
+
+def test_no_two_draws_are_the_same() -> None:
+    """Nor those of one formula, which else has one value where it is given the same."""
+    text = """
+def noise(n) = random_uniform([n]) - 1 / 2
+def half(n) = n // 2
+
+block Net()() -> [9], [9], [9], [9], [9, 3]:
+  scan t in 0..3:
+    y[:, t] = noise(9) + half(9) - 4
+  return noise(9), noise(9), random_uniform([9]), random_uniform([9]), y
+"""
+    *once, rounds = drawn(text)
+    several = np.stack([*once, *rounds.T])
+    assert len(np.unique(several)) == 9 * 7
+
+
+@pytest.mark.parametrize("word", [0, 1, 2**32 - 129, 2**32 - 128, 2**32 - 1])
+def test_random_numbers_are_in_their_range_for_every_word(
+    monkeypatch: pytest.MonkeyPatch, word: int
+) -> None:
+    """Uniform ones are below 1, though words that large are 2**32 in single precision."""
+    monkeypatch.setattr(RandomBits, "evaluate", lambda op, _: np.full(op.shape, word, np.uint32))
+    text = "block Net()() -> [2], [2]:\n  return random_uniform([2]), random_normal([2])\n"
+    uniform, normal = drawn(text)
+    wanted = min(np.float32(word) / np.float32(2**32), np.float32(1 - 2**-24))
+    np.testing.assert_array_equal(uniform, wanted)
+    assert 0 <= uniform[0] < 1
+    radius = np.sqrt(-2 * np.log1p(-np.float64(wanted)))
+    np.testing.assert_allclose(normal, radius * np.cos(2 * np.pi * wanted), 1e-5, 1e-4)

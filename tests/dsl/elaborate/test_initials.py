@@ -51,6 +51,31 @@ def reports(text: str) -> list[str]:
     ]
 
 
+def test_a_value_is_given_for_what_either_branch_declares() -> None:
+    text = """
+block Scaled(wide: bool)(x: [n, 8]) -> [n, 8]:
+  if wide:
+    param w: [8] = ones
+    return x * w
+  else:
+    for i in 0..2:
+      if i == 1:
+        param u: [8] = ones
+        x = x * u
+  return x
+
+model net = Scaled(wide=WIDE)
+"""
+    assert [
+        reports(text.replace("WIDE", each)) for each in ("true, w=zeros", "false, u=zeros")
+    ] == [
+        [],
+        [],
+    ]
+    (found,) = infos(text.replace("WIDE", "false, u=zeros"))
+    assert (found.name, found.initializer) == ("u", Zeros())
+
+
 @pytest.mark.parametrize(
     ("layer", "expected"),
     [

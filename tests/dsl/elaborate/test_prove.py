@@ -129,6 +129,21 @@ def test_a_proof_on_one_path_does_not_leak_into_another() -> None:
     assert problems == [("E0301", 6)]
 
 
+@pytest.mark.parametrize(("otherwise", "found"), [("wider", []), ("narrow", [("E0201", 6)])])
+def test_a_weight_is_known_on_the_paths_that_have_its_layer(
+    otherwise: str, found: list[tuple[str, int]]
+) -> None:
+    text = """\
+        block Net(wide: bool)(x: [n, d]) -> [n, d]:
+          if wide:
+            x = x |> wider: linear(d)
+          else:
+            x = x |> OTHERWISE: linear(d)
+          return x + wider.bias
+        """
+    assert codes(text.replace("OTHERWISE", otherwise)) == found
+
+
 def test_a_loop_of_any_length_is_checked_by_induction() -> None:
     result = checked(
         """\

@@ -115,6 +115,47 @@ train t(x: [b, ...s]):
         "",
     ),
     Refusal(
+        "a text is compared with texts",
+        """
+block f(kind: text)(x: [n]) -> [n]:
+  return 2 * x if kind == 3 else x
+""",
+        "E0203",
+        "this needs something to compare with the text `kind`",
+        "this is the size 3",
+    ),
+    Refusal(
+        "a number is compared with no text",
+        """
+block f(kind: text)(x: [n]) -> [n]:
+  return 2 * x if 3 == kind else x
+""",
+        "E0203",
+        "this needs something to compare with the size 3",
+        "this is the text `kind`",
+    ),
+    Refusal(
+        "an expected size has to be one of an input",
+        """
+block f(w)(x: [n, w]) -> [n, w]:
+  return 2 * x
+expect f(w=2) maps [n, 2] -> [m, 2]
+""",
+        "E0401",
+        "what `f` maps to is not as expected",
+        "expected f32[m, 2]",
+    ),
+    Refusal(
+        "a model is of a block or another model",
+        """
+def f(x) = 2 * x
+model m = f()
+""",
+        "E0201",
+        "nothing here is called `f`",
+        "no layer or function of this name",
+    ),
+    Refusal(
         "a setting is no rearrangement",
         """
 train t(x: [b, 3]):

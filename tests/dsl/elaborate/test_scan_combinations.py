@@ -263,6 +263,18 @@ WORKS = {
         ),
         _exchanged,
     ),
+    "a formula of the round, in two scans over the same rounds": (
+        (
+            "  scan t in 0..s:\n    y[:, t] = x[:, t] * weight(t)\n"
+            "  scan t in 0..s:\n    z[:, t] = x[:, t] * weight(t)\n  return y + 10 * z\n\n"
+            "def weight(t) = f32(t) / 4\n"
+        ),
+        lambda x: 11 * x * (np.arange(4) / 4)[:, None],
+    ),
+    "a quotient of sizes beside the round": (
+        "  scan t in 0..s:\n    y[:, t] = x[:, t] * (s // 3 + t)\n  return y\n",
+        lambda x: x * np.arange(1, 5)[:, None],
+    ),
     "an input that may be left out": (
         (
             "  return Masked()(x)\n\n"

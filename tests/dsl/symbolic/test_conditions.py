@@ -64,6 +64,11 @@ def test_a_condition_or_its_opposite_holds(condition: Condition) -> None:
             assert holds(condition, values) is not holds(negate(condition), values)
 
 
+def test_names_are_shown_as_they_are_written() -> None:
+    assert show_condition(Compare("<", dim("Width"), dim("N"))) == "Width < N"
+    assert show_condition(Not(Flag("useBias"))) == "not useBias"
+
+
 def test_a_comparison_holds_or_not() -> None:
     values = {"h": 3, "w": 2}
     assert [holds(Compare(operator, h, w), values) for operator in ("==", "!=", "<", "<=")] == [

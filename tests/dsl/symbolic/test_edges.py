@@ -8,8 +8,16 @@ import pytest
 
 from meganeura_dsl.symbolic.assumptions import And, Compare, Condition, Facts, Or, Proved, Refuted
 from meganeura_dsl.symbolic.prover.assume import entails
-from meganeura_dsl.symbolic.prover.counterexample import _spread
+from meganeura_dsl.symbolic.prover.counterexample import (
+    _LARGE,
+    _MOST_LARGE,
+    _MOST_SMALL,
+    Group,
+    Search,
+    _spread,
+)
 from meganeura_dsl.symbolic.prover.nonnegativity import is_nonnegative
+from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Size, dim
 
 c, h, k, n, w = map(dim, "chknw")
@@ -153,6 +161,19 @@ def test_values_are_spread_and_no_more_than_asked_for() -> None:
     assert list(_spread(range(10), 3)) == [0, 4, 8]
     assert list(_spread([1, 2], 5)) == [1, 2]
     assert list(_spread(range(4), 0)) == [0]
+
+
+@pytest.mark.parametrize("names", ["hw", "hkw", "chkw", "chknw"])
+def test_candidates_are_small_then_large_and_no_more_than_allowed(names: str) -> None:
+    rows = list(Search(Group((), frozenset(names), frozenset()), SolverState(), {})._rows())
+    few = [row for row in product(range(1, 4), repeat=len(names)) if sum(row) <= len(names) + 2]
+    assert {*few} == {*rows[: len(few)]}
+    small, large = rows[:_MOST_SMALL], rows[_MOST_SMALL:]
+    assert small == sorted(small, key=sum)
+    assert large == sorted(large, key=sum)
+    assert len(large) <= _MOST_LARGE
+    if len(names) == 2:
+        assert {*large} == {*product((1, *_LARGE), repeat=2)}
 
 
 def test_facts_that_exclude_each_other_leave_nothing_to_choose() -> None:

@@ -100,6 +100,7 @@ FOLLOWS = [
     ([Or((equal(s, 1), equal(s, 2)))], Or((Compare("<=", s, 2),))),
     ([], Or((Compare("<=", h, w), Compare("<", w, h)))),
     ([], Or((equal(h % 2, 0), equal(h % 2, 1)))),
+    ([], Or((Compare("<", h, 5), equal(h, 5), Compare(">", h, 5)))),
     # flags
     ([Flag("bias")], Flag("bias")),
     ([Not(Flag("bias"))], Not(Flag("bias"))),
@@ -158,6 +159,7 @@ def test_facts_that_exclude_each_other(facts: list[Condition]) -> None:
     assert known.is_contradictory
     assert known.decide(equal(h, w)) == Proved()
     assert known.truth(equal(h, w)) is True
+    assert known.truth(condition=False) is True
     assert known.example(condition=True) is None
 
 
