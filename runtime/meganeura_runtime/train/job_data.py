@@ -24,12 +24,13 @@ from meganeura_runtime.io.data.data_problems import ForeignData
 from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data, match_held_out
 from meganeura_runtime.io.data.python_data import Batches, python_data
 from meganeura_runtime.io.data.python_items import FROM_PYTHON
-from meganeura_runtime.io.data.readers import Reader
+from meganeura_runtime.io.data.readers import Reader, classes_of
 from meganeura_runtime.io.data.sampling import sampling_weights
 from meganeura_runtime.io.data.source_problems import (
     DataFromPython,
     NotForStreams,
     UnclearValidation,
+    WrongWeights,
 )
 from meganeura_runtime.io.data.splits import Split, StoredSplit
 from meganeura_runtime.io.data.streams import stream
@@ -106,6 +107,9 @@ def _drawn(
     """The examples to train on, and how often each is drawn."""
     if not isinstance(split, StoredSplit):
         return split
+    if settings.sampling_weights is not None and settings.balance is not None:
+        reason = f"`sampling_weights` says it, by `{settings.sampling_weights}`: leave one away"
+        raise ProblemError(WrongWeights(span_of("balance", written), settings.balance, reason))
     for setting, name in (
         ("sampling_weights", settings.sampling_weights),
         ("balance", settings.balance),
@@ -175,8 +179,14 @@ class _Sources:
         )
         span = self.written[setting].span if setting in self.written else None
         workers = self.settings.workers
-        reader = Reader(self.demand, reading, workers, preprocess, tokenizer, span)
+        classes = () if setting == "data" else self._classes()
+        reader = Reader(self.demand, reading, workers, preprocess, tokenizer, span, classes)
         return path, reader.tensors(path)
+
+    def _classes(self) -> tuple[str, ...]:
+        """The classes of the folders that are trained on."""
+        is_given = self.given.train is not None
+        return () if is_given else classes_of(self.path("data", self.settings.data))
 
     def path(self, setting: str, value: str) -> Path:
         """Where data is: named on the command line, by the program, or by a run that goes on.

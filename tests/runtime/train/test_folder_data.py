@@ -109,3 +109,36 @@ def test_files_that_a_setting_names_lie_below_the_program(workspace: Workspace) 
         with pytest.raises(ProblemError) as caught:
             workspace.job()
         assert isinstance(caught.value.problem, OutsideFolder)
+
+
+def test_a_folder_that_is_held_out_has_the_classes_of_training(workspace: Workspace) -> None:
+    """Its own numbers would begin with its first class."""
+    for name in ("lily", "rose"):
+        (workspace.folder / "later" / name).mkdir(parents=True)
+        file = workspace.folder / "flowers" / name / "0.png"
+        (workspace.folder / "later" / name / "0.png").write_bytes(file.read_bytes())
+    workspace.write(PROGRAM.replace("validation = 0.2", 'validation = "later"'))
+    held_out = workspace.job().dataset.test
+    assert held_out is not None
+    assert held_out.take(np.arange(2))["label"].tolist() == [1, 2]
+    (workspace.folder / "later" / "tulip").mkdir()
+    with pytest.raises(ProblemError, match="E0610"):
+        workspace.job()
+
+
+def test_several_folders_are_decoded_when_a_step_is_fed(workspace: Workspace) -> None:
+    """Names and sizes tell them from others, and a run does not decode all of them to begin."""
+    (workspace.folder / "more").mkdir()
+    (workspace.folder / "flowers").rename(workspace.folder / "more" / "1")
+    painted = workspace.folder / "more" / "2" / "aconite"
+    painted.mkdir(parents=True)
+    (painted / "0.png").write_bytes(b"no picture")
+    text = PROGRAM.replace('images("flowers", crop=0.5)', '"more/*"')
+    workspace.write(text.replace("linear(3)", "linear(4)"))
+    job = workspace.job()
+    assert job.dataset.train.is_slow
+    assert {each.tensor: each.type for each in job.fingerprints} == {
+        f"{split}.{name}": kind
+        for split in ("train", "test")
+        for name, kind in (("image", "f32[25, 3, 8, 8]"), ("label", "i32[25]"))
+    }

@@ -1,6 +1,7 @@
 """A folder of folders of images or sounds, each folder a class: examples that are decoded when fed.
 
-Classes are numbered in the order of their names, as torchvision's `ImageFolder` does.
+Classes are numbered in the order of their names, as torchvision's `ImageFolder` does: over all
+folders that are trained on, and the same in those that are held out.
 """
 
 import os
@@ -27,6 +28,8 @@ HELD_OUT = ("val", "valid", "validation", "test")
 """Names of the folder, beside that of training, whose examples are held out."""
 KINDS: Mapping[str, Sequence[str]] = {"image": images.SUFFIXES, "sound": audio.SUFFIXES}
 """The name of the tensor, and the suffixes of its files."""
+LISTED = 8
+"""Classes that are named in a line."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,33 +102,65 @@ def is_class_folder(path: Path) -> bool:
     return not any(is_tensor_file(each) for each in path.iterdir())
 
 
-def class_folder(path: Path, span: Span | None = None) -> ClassFolder:
-    """What a folder holds; raises `ProblemError` where that is not clear.
+def class_names(folders: Sequence[Path]) -> tuple[str, ...]:
+    """The classes that folders are to be trained on, which are numbered over all of them."""
+    trained = [path / TRAIN if (path / TRAIN).is_dir() else path for path in folders]
+    return tuple(sorted({name for path in trained for name in _folders(path)}))
+
+
+def class_folder(
+    folders: Sequence[Path], span: Span | None = None, trained: Sequence[str] = ()
+) -> ClassFolder:
+    """What a folder holds, or several together; raises `ProblemError` where that is not clear.
 
     Folders `train` and `val` (or `valid`, `validation`, `test`) are two splits of the same classes.
-    Files of other suffixes and those that begin with a dot are passed over.
+    Classes are those of the names of all folders, or `trained`: of others nothing is known. Files
+    of other suffixes and those that begin with a dot are passed over.
     """
-    train = path / TRAIN
+    splits = [_splits(each, span) for each in folders]
+    for folder, found in zip(folders, splits, strict=True):
+        if found.keys() != splits[0].keys():
+            reason = f"its splits are not those of `{folders[0]}`"
+            raise ProblemError(NoClasses(span, folder, reason))
+    joined = {prefix: [each[prefix] for each in splits] for prefix in splits[0]}
+    classes = tuple(trained) or class_names(folders)
+    return _read(folders[0], joined, classes, span, is_trained=not trained)
+
+
+def _splits(folder: Path, span: Span | None) -> dict[str, Path]:
+    """The folders of one or two splits, by the prefixes of their tensors."""
+    train = folder / TRAIN
+    if not is_class_folder(folder):
+        raise ProblemError(NoClasses(span, folder, "others that are named together are"))
     if not train.is_dir():
-        return _read(path, {"": path}, span)
-    held_out = [path / name for name in HELD_OUT if (path / name).is_dir()]
+        return {"": folder}
+    held_out = [folder / name for name in HELD_OUT if (folder / name).is_dir()]
     if len(held_out) > 1:
         names = " and ".join(f"`{each.name}`" for each in held_out)
-        raise ProblemError(NoClasses(span, path, f"both {names} could be held out"))
-    return _read(path, dict(zip(("train.", "test."), (train, *held_out), strict=False)), span)
+        raise ProblemError(NoClasses(span, folder, f"both {names} could be held out"))
+    return dict(zip(("train.", "test."), (train, *held_out), strict=False))
 
 
-def _read(folder: Path, splits: Mapping[str, Path], span: Span | None) -> ClassFolder:
-    """The classes and the files of one or two splits."""
-    classes = _folders(next(iter(splits.values())))
+def _read(
+    folder: Path,
+    splits: Mapping[str, Sequence[Path]],
+    classes: tuple[str, ...],
+    span: Span | None,
+    *,
+    is_trained: bool,
+) -> ClassFolder:
+    """The files of one or two splits; each class that is trained on has some."""
     found: dict[str, dict[str, list[tuple[Path, int]]]] = {kind: {} for kind in KINDS}
-    for prefix, path in splits.items():
-        unknown = [name for name in _folders(path) if name not in classes]
-        if unknown:
-            reason = f"`{path.name}` has a class `{unknown[0]}`, on which nothing is trained"
-            raise ProblemError(NoClasses(span, folder, reason))
+    for prefix, paths in splits.items():
+        for path in paths:
+            unknown = [name for name in _folders(path) if name not in classes]
+            if unknown:
+                more = f" and {len(classes) - LISTED} more" if len(classes) > LISTED else ""
+                only = f"{', '.join(classes[:LISTED])}{more}"
+                reason = f"nothing is trained on its class `{unknown[0]}`, only on {only}"
+                raise ProblemError(NoClasses(span, path, reason))
         for number, name in enumerate(classes):
-            for file in _files(path / name):
+            for file in (file for path in paths for file in _files(path / name)):
                 for kind, suffixes in KINDS.items():
                     if file.suffix.lower() in suffixes:
                         found[kind].setdefault(prefix, []).append((file, number))
@@ -135,12 +170,14 @@ def _read(folder: Path, splits: Mapping[str, Path], span: Span | None) -> ClassF
     if len(kinds) > 1:
         raise ProblemError(NoClasses(span, folder, "there are both images and sounds"))
     files = found[kinds[0]]
-    for prefix, path in splits.items():
+    for prefix, paths in splits.items():
         here = {number for _, number in files.get(prefix, ())}
         empty = [name for number, name in enumerate(classes) if number not in here]
-        if empty and prefix != "test.":
-            raise ProblemError(NoClasses(span, folder, f"`{path / empty[0]}` has no {kinds[0]}s"))
-    return ClassFolder(kinds[0], tuple(classes), files)
+        if empty and is_trained and prefix != "test.":
+            path = next(path for path in paths if (path / empty[0]).is_dir())
+            reason = f"`{path / empty[0]}` has no {kinds[0]}s"
+            raise ProblemError(NoClasses(span, folder, reason))
+    return ClassFolder(kinds[0], classes, files)
 
 
 def _folders(path: Path) -> list[str]:

@@ -60,6 +60,11 @@ def shards(path: Path) -> tuple[Path, ...]:
     return tuple(sorted(start.glob(str(path.relative_to(start)))))
 
 
+def files_of(path: Path) -> tuple[Path, ...]:
+    """What a path means: itself, or the files of a glob."""
+    return shards(path) if not path.exists() and is_glob(str(path)) else (path,)
+
+
 def open_data(path: Path, span: Span | None = None) -> dict[str, StoredTensor]:
     """All tensors of a data file, by name; raises `ProblemError` where it cannot be read.
 

@@ -8,8 +8,13 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.run_settings import Reading
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import evaluate
-from meganeura_runtime.io.data.class_folders import ClassFolder, class_folder, is_class_folder
-from meganeura_runtime.io.data.data_files import is_glob, join_shards, open_data, shards
+from meganeura_runtime.io.data.class_folders import (
+    ClassFolder,
+    class_folder,
+    class_names,
+    is_class_folder,
+)
+from meganeura_runtime.io.data.data_files import files_of, join_shards, open_data
 from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.data.decoders import Decoder, ImageDecoder, SoundDecoder
 from meganeura_runtime.io.data.folder_problems import WrongReader
@@ -21,6 +26,12 @@ from meganeura_runtime.io.preprocess.images import Filter
 from meganeura_runtime.io.preprocess.input_transforms import Choices, shown_size
 from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
+
+
+def classes_of(path: Path) -> tuple[str, ...]:
+    """The names of the classes of a folder or a glob of folders; nothing of other data."""
+    folders = files_of(path)
+    return class_names(folders) if all(is_class_folder(each) for each in folders) else ()
 
 
 @dataclass(frozen=True)
@@ -36,15 +47,17 @@ class Reader:
     tokenizer: Path | None = None
     span: Span | None = None
     """The setting that names the data."""
+    classes: tuple[str, ...] = ()
+    """The names of the classes that are trained on, where what is read is held out."""
 
     def tensors(self, path: Path) -> dict[str, StoredTensor]:
         """All tensors of a file, a folder or a glob; raises `ProblemError`."""
-        if not path.exists() and is_glob(str(path)):
-            files = shards(path)
+        files = files_of(path)
+        has_classes = any(is_class_folder(each) for each in files)
+        if files != (path,) and not has_classes:
             return join_shards(files, [self.tensors(file) for file in files], self.span)
         suffix, reading = path.suffix.lower(), self.reading
         of_images = (reading.crop, reading.mean, reading.std, reading.resample, self.preprocess)
-        has_classes = is_class_folder(path)
         if any(each is not None for each in of_images):
             self._require(path, has_classes, "images lie in a folder of folders, each a class")
         if reading.columns or suffix in TABLES:
@@ -54,7 +67,7 @@ class Reader:
             return read_text(path, self.demand, self.tokenizer, self.span)
         if not has_classes:
             return open_data(path, self.span)
-        found = class_folder(path, self.span)
+        found = class_folder(files, self.span, self.classes)
         return found.tensors(path, self._decoder(found, path), self.workers)
 
     def _require(self, path: Path, is_kind: bool, reason: str) -> None:  # noqa: FBT001 - what is required

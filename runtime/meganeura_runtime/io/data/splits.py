@@ -121,7 +121,6 @@ class StoredSplit(Split):
         return {name: feed.take(chosen) for name, feed in self.feeds.items()}
 
     def only(self, numbers: NDArray[np.int64]) -> "StoredSplit":
-        """Some of these examples, in that order."""
+        """Some of these examples, in that order; how often each is drawn is said of them then."""
         chosen = numbers if self.numbers is None else self.numbers[numbers]
-        weights = None if self.weights is None else self.weights[numbers]
-        return replace(self, examples=len(numbers), numbers=chosen, weights=weights)
+        return replace(self, examples=len(numbers), numbers=chosen)

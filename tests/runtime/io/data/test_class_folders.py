@@ -259,7 +259,7 @@ def test_two_folders_that_could_be_held_out_are_refused(
         for kind in ("aster", "rose"):
             paint(tmp_path / split / kind / "0.png", 40)
     with pytest.raises(ProblemError) as caught:
-        class_folder(tmp_path)
+        class_folder((tmp_path,))
     assert isinstance(caught.value.problem, NoClasses)
     assert all(f"`{name}`" in caught.value.problem.reason for name in pair)
 
@@ -285,9 +285,64 @@ def test_a_class_without_examples_is_refused_where_it_is_trained_on(
         paint(tmp_path / folder / "1.PNG", 50)
     if missing:
         with pytest.raises(ProblemError) as refusal:
-            class_folder(tmp_path)
+            class_folder((tmp_path,))
         problem = refusal.value.problem
         assert isinstance(problem, NoClasses)
         assert f"{missing}` has no images" in problem.reason
     else:
-        assert class_folder(tmp_path).classes == ("a", "b")
+        assert class_folder((tmp_path,)).classes == ("a", "b")
+
+
+def painted(folder: Path, *names: str) -> None:
+    """One picture of each class."""
+    for shade, name in enumerate(names):
+        paint(folder / name / "1.png", 10 * shade)
+
+
+def test_classes_of_several_folders_are_numbered_over_all_of_their_names(tmp_path: Path) -> None:
+    painted(tmp_path / "s-1", "cat", "dog")
+    painted(tmp_path / "s-2", "bird", "cat")
+    dataset = read(tmp_path / "s-*", demand(3, 8, 8))
+    assert isinstance(dataset.train, StoredSplit)
+    images, labels = (dataset.train.feeds[name].tensor.content for name in ("image", "label"))
+    assert isinstance(images, DecodedFiles)
+    found = {(path.parts[-3], path.parts[-2]) for path in images.paths}
+    assert found == {("s-1", "cat"), ("s-1", "dog"), ("s-2", "bird"), ("s-2", "cat")}
+    numbers = {"bird": 0, "cat": 1, "dog": 2}
+    assert [numbers[path.parts[-2]] for path in images.paths] == np.asarray(labels).tolist()
+    assert dataset.train.is_slow
+    assert dataset.train.feeds["image"].is_verified
+
+
+def test_splits_of_several_folders_are_joined(tmp_path: Path) -> None:
+    for folder in ("s-1", "s-2"):
+        painted(tmp_path / folder / "train", "a", f"z{folder}")
+        painted(tmp_path / folder / "val", "a")
+    dataset = read(tmp_path / "s-?", demand(3, 8, 8))
+    assert dataset.test is not None
+    assert dataset.train.take(slice(0, 4))["label"].tolist() == [0, 0, 1, 2]
+    assert dataset.test.take(slice(0, 2))["label"].tolist() == [0, 0]
+    painted(tmp_path / "s-3", "a")
+    problem = refused(tmp_path / "s-?", demand(3, 8, 8))
+    assert isinstance(problem, NoClasses)
+    assert problem.folder.name == "s-3"
+
+
+@pytest.mark.parametrize("name", ["s-0.txt", "s-9.npz"])
+def test_folders_of_classes_are_joined_with_nothing_else(name: str, tmp_path: Path) -> None:
+    painted(tmp_path / "s-1", "a", "b")
+    (tmp_path / name).write_text("no folder")
+    problem = refused(tmp_path / "s-*", demand(3, 8, 8))
+    assert isinstance(problem, NoClasses)
+    assert problem.folder.name == name
+
+
+def test_held_out_classes_are_those_that_are_trained_on(tmp_path: Path) -> None:
+    painted(tmp_path / "held", "b", "c")
+    reader = Reader(demand(3, 8, 8), Reading(), 0, classes=("a", "b", "c"))
+    assert reader.tensors(tmp_path / "held")["label"].bits.tolist() == [1, 2]
+    painted(tmp_path / "held", "d")
+    with pytest.raises(ProblemError) as caught:
+        reader.tensors(tmp_path / "held")
+    assert isinstance(caught.value.problem, NoClasses)
+    assert caught.value.problem.reason == "nothing is trained on its class `d`, only on a, b, c"
