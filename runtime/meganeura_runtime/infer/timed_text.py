@@ -112,12 +112,11 @@ class Parts:
     def end(self, frames: int) -> tuple[Segment | None, int]:
         """The last segment, and how many of the frames of the window it was about."""
         tokens = self._tokens
-        closed = len(tokens) > 1 and tokens[-2] < self.first <= tokens[-1]
         if not self._begun:
             times = [token - self.first for token in tokens if token >= self.first]
             last = times[-1] if times and times[-1] else frames // FRAMES
             return Segment(0, last, self._text(tokens)), frames
-        if closed:
+        if tokens[-2] < self.first <= tokens[-1]:
             return self._segment(self._begun, len(tokens)), frames
         return None, (tokens[self._begun - 1] - self.first) * FRAMES
 

@@ -13,11 +13,13 @@ from meganeura import Model
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations.generation import TokenStep
-from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.interpreter import FeedError
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.pipeline import check, loader_beside
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.base import SessionError
+from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, Style
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
@@ -342,6 +344,31 @@ def test_a_context_is_read_once_for_all_tokens(device: str) -> None:
         with pytest.raises(ProblemError) as refused:
             generator.read({"prompt": prompts[0] + 300})
         assert refused.value.problem.code == "E0535"
+
+
+class _Watched(ReferenceSession):
+    """A session that remembers whether it was closed."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+        super().close()
+
+
+def test_what_reads_a_context_is_given_back_too() -> None:
+    model, opened = lively("t5_tiny", layers=1), list[_Watched]()
+
+    def open_session(graph: Graph) -> _Watched:
+        opened.append(_Watched(graph))
+        return opened[-1]
+
+    step = TokenStep(16, 1, sizes=(("t", 7),))
+    with Generator(model._token_step, model.values, open_session, RewriteOptions(), step) as made:
+        made.read({"prompt": np.ones((1, 7), np.int32)})
+        assert len([*made.tokens([0], 2)]) == 2
+    assert len(opened) >= 2
+    assert all(each.is_closed for each in opened)
 
 
 def test_a_model_of_tokens_alone_has_no_context() -> None:

@@ -35,6 +35,8 @@ def test_a_single_time_at_the_end_ends_the_window() -> None:
 def test_without_a_pair_the_window_is_one_part() -> None:
     assert parts(10, 1, 2, 17) == ([Segment(0, 7, (1, 2))], 40)
     assert parts(10, 1, 2) == ([Segment(0, 20, (1, 2))], 40)
+    assert parts(10) == ([Segment(0, 20, ())], 40)
+    assert parts(1) == ([Segment(0, 20, (1,))], 40)
     assert parts() == ([Segment(0, 20, ())], 40)
 
 

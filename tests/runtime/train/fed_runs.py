@@ -195,6 +195,12 @@ FROM_PYTHON: dict[str, tuple[str, object, object, tuple[str, ...]]] = {
         ("steps_per_epoch=2", "sampling_weights=w"),
     ),
     "what is held out as batches": (POINTS, points(8), batches(4, 3), ()),
+    "what is held out as batches, of which smaller ones would be even": (
+        POINTS,
+        points(8),
+        batches(4, 2),
+        (),
+    ),
     "indices": (LINKS, PARTS, None, ("steps_per_epoch=2",)),
     "indices beyond": (
         LINKS,

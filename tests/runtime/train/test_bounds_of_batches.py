@@ -8,9 +8,12 @@ import pytest
 from safetensors.numpy import save_file
 
 import meganeura
+from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.terminal import render
+from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.train.job import prepare
 
 DATA = "rows.safetensors"
 PROGRAM = """\
@@ -152,3 +155,15 @@ def test_a_last_batch_has_bounds_of_its_own(
     with pytest.raises(ProblemError, match="E0535") as caught:
         train()
     assert refusal(caught).startswith(refused)
+
+
+def test_what_the_data_keeps_to_is_not_looked_at_again(tmp_path: Path) -> None:
+    """But for a row of the batch, of which a last one has fewer."""
+    (tmp_path / "rows.mgn").write_text(PROGRAM)
+    save_file(batch(10), tmp_path / DATA)
+    program = pipeline.load(str(tmp_path / "rows.mgn"))
+    job = prepare(program, "fit", tmp_path, ("drop_last=false", "accumulate=2"))
+    assert not job.bounds
+    found = {(each.examples, each.part): {*each.bounds} for each in job.others}
+    sums = {(8, StepPart.SUM): set[str](), (2, StepPart.SUM): {"i"}}
+    assert found == {(2, StepPart.WHOLE): {"i"}, **sums}

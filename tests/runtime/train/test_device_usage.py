@@ -100,16 +100,17 @@ def test_evaluations_are_left_out() -> None:
     meter.begin()
     world.time += 1
     meter.stepped()
+    world.time += 1  # until they begin
     meter.pause()
     world.time += 50
     meter.look()
     meter.waited()
     meter.stepped()
-    assert _shares(meter.usage()) == (1, 0, 0)
+    assert _shares(meter.usage()) == (0.5, 0, 0.5)
     meter.begin()
-    world.time += 1
+    world.time += 2
     meter.look(for_inputs=True)
-    assert _shares(meter.usage()) == (0.5, 0.5, 0)
+    assert _shares(meter.usage()) == (0.25, 0.5, 0.25)
 
 
 def test_no_share_is_below_none() -> None:

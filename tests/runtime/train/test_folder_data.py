@@ -6,6 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends.base import Uploaded
@@ -27,6 +30,7 @@ train fit(image: [batch, 3, 8, 8], label: i32[batch]):
     epochs     = 3
     log_every  = 1
 """
+UNKNOWN = "[unk]"
 
 
 @pytest.fixture
@@ -142,3 +146,26 @@ def test_several_folders_are_decoded_when_a_step_is_fed(workspace: Workspace) ->
         for split in ("train", "test")
         for name, kind in (("image", "f32[25, 3, 8, 8]"), ("label", "i32[25]"))
     }
+
+
+def test_files_say_how_pictures_are_scaled_and_how_words_are_numbered(
+    workspace: Workspace,
+) -> None:
+    """Those that the settings name, and not those of each other."""
+    (workspace.folder / "p.json").write_text(
+        '{"size": {"height": 8, "width": 8}, "image_mean": [0, 0, 0], "image_std": [1, 1, 1]}'
+    )
+    workspace.write(PROGRAM.replace("crop=0.5", 'preprocess="p.json"'))
+    pictures = workspace.job("workers=0").dataset.train.take(np.arange(4))["image"]
+    assert pictures.min() >= 0
+    assert pictures.max() <= 1
+    words = Tokenizer(WordLevel({UNKNOWN: 0, "to": 1, "be": 2}, unk_token=UNKNOWN))
+    words.pre_tokenizer = Whitespace()
+    words.save(str(workspace.folder / "t.json"))
+    (workspace.folder / "a.txt").write_text("to be or not to be")
+    workspace.write(
+        "train fit(ids: i32[batch, 3]):\n  minimize mean(ids |> embed: embedding(9, 2))\n"
+        '  run:\n    data = text("a.txt", tokenizer="t.json")\n    batch = 2\n'
+    )
+    numbers = workspace.job().dataset.train.take(np.arange(2))["ids"]
+    assert numbers.tolist() == [[1, 2, 0], [0, 1, 2]]

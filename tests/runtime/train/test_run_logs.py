@@ -14,6 +14,7 @@ from tensorboardX.proto import event_pb2
 
 import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_runtime.support.optional_imports import MissingExtra
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Logged
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.run_logs import LogStart, logged
@@ -102,11 +103,16 @@ def test_a_missing_library_is_said_before_anything_runs(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    with pytest.raises(ProblemError, match=r"E0564.*tensorboardX"):
-        workspace.job(TENSORBOARD)
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(ProblemError, match=r"E0564.*wandb"):
-        workspace.job(WANDB)
+    purposes = "write event files for TensorBoard", "log to Weights & Biases"
+    missing = (
+        MissingExtra("tensorboardX", "tensorboard", purposes[0]),
+        MissingExtra("wandb", "wandb", purposes[1]),
+    )
+    for setting, problem in zip((TENSORBOARD, WANDB), missing, strict=True):
+        monkeypatch.setitem(sys.modules, problem.module, None)
+        with pytest.raises(ProblemError) as caught:
+            workspace.job(setting)
+        assert caught.value.problem == problem
 
 
 def test_another_log_is_refused(workspace: Workspace) -> None:
