@@ -298,17 +298,21 @@ class Program:
         """The loss and the metrics of a `train` block with these weights, as means over examples.
 
         Measured are the examples held out, or all where the data holds none out: those that the
-        settings name, or those of `data`, which is what `train` takes. Nothing is trained. Raises
-        as `train` does.
+        settings name, or those of `data`, which is what `train` takes, and of which `validation` of
+        the program holds nothing out. Nothing is trained. Raises as `train` does.
         """
         name = self._program.train(name)
         folder = pipeline.find(self._target).path.parent
-        overrides = [*_overrides(settings, device), "drop_last=false"]
+        unset = [f"{each}=none" for each in ("sampling_weights", "balance", "stop_after")]
+        unset += [] if data is None else ["validation=none"]
+        overrides = [*unset, *_overrides(settings, device), "drop_last=false"]
         if isinstance(data, str | Path):
             overrides += [f"data={data}"]
             data = None
         start = _start(weights, Allowed())
-        job = prepare(self._program, name, folder, overrides, start, data=Given(data))
+        job = prepare(
+            self._program, name, folder, overrides, start, data=Given(data, is_trained_on=False)
+        )
         held_out = job.dataset.test or job.dataset.train
         with explained_failures((job.demand.counter or "batch", job.batch)):
             chosen = choose_device(job.settings.device, precision=job.settings.precision)

@@ -16,6 +16,7 @@ from meganeura_dsl.settings.run_settings import EXAMPLES, MEANINGS, RunSettings
 from meganeura_dsl.settings.setting_values import (
     DEFAULT_CHOICES,
     FILE,
+    NONE,
     OVERRIDE,
     READERS,
     TABLE,
@@ -252,7 +253,7 @@ def _choices(known: RawSettings, choice: str) -> dict[str, object]:
 
 def _plain(value: Static) -> object:
     match value:
-        case Invocation(name="none") if not value.arguments:
+        case Invocation(name=word) if word == NONE and not value.arguments:
             return None
         case Invocation(name=name, arguments=arguments):
             return {**{key: _plain(each) for key, each in arguments.items()}, KIND: name}

@@ -32,6 +32,11 @@ BARE_TEXTS = (
 )
 """Settings that are texts: on a command line, where a shell eats quotes, they may go without."""
 
+NONE = "none"
+"""The word for what is not set."""
+UNSET = ("balance", "memory", "sampling_weights", "validation")
+"""Settings among them that need not be set; a file of that name goes in quotes."""
+
 DEFAULT_CHOICES = {"optimizer": "adam", "schedule": "constant"}
 """Settings that choose by a word, and the word where they are left out."""
 
@@ -105,7 +110,9 @@ def _value_of(text: str, name: str) -> Static:
     word = written.partition("(")[0]
     is_call = name == "data" and word in READERS and written.endswith(")")
     is_share = name == "validation" and _NUMBER.match(written) is not None
-    if name in BARE_TEXTS and not written.startswith('"') and not is_call and not is_share:
+    is_unset = written == NONE and name in UNSET
+    is_value = written.startswith('"') or is_unset or is_call or is_share
+    if name in BARE_TEXTS and not is_value:
         return written
     return _read(_parse(text, written), text)
 

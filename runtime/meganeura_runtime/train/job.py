@@ -156,7 +156,8 @@ def prepare(
     dataset = dataset_of(raw, settings, demand, folder, data)
     dataset = bounded(dataset, bounds, span_of("data", raw))
     recipe = recipe_of(program, train, settings, signature, start)
-    _require_measured(raw, recipe, dataset)
+    if data.is_trained_on:
+        _require_measured(raw, recipe, dataset)
     checked = {name: bound for name, bound in bounds.items() if name in demand.inputs}
     return Job.of(_without(recipe, checked), dataset)
 

@@ -45,6 +45,8 @@ class Given:
     held_out: object = None
     run: Path | None = None
     """The folder of a run that goes on, whose data may lie in it."""
+    is_trained_on: bool = True
+    """Whether a run is, whose schedules may follow what is held out."""
 
     @property
     def overrides(self) -> Sequence[str]:

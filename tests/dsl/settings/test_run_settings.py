@@ -88,6 +88,15 @@ def test_data_of_the_command_line_is_a_path_unless_it_is_a_call_of_a_reader(path
     assert resolved(raw(data="digits", batch=64), 'data=file("file(2")').data == "file(2"
 
 
+@pytest.mark.parametrize("name", ["balance", "memory", "sampling_weights", "validation"])
+def test_the_command_line_unsets_a_text_of_the_program(name: str) -> None:
+    written = raw(data="digits", batch=1, **{name: "8GiB"})
+    assert getattr(resolved(written), name) == "8GiB"
+    assert getattr(resolved(written, f"{name}=none"), name) is None
+    if name != "memory":
+        assert getattr(resolved(written, f'{name}="none"'), name) == "none"
+
+
 @pytest.mark.parametrize(
     "file",
     [

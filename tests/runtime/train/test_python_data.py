@@ -264,6 +264,30 @@ def test_weights_are_measured_on_any_data(program: Program) -> None:
         program.evaluate(data={"x": X}, weights=run.weights, device="cpu")
 
 
+RUN = {
+    "share": "    validation = 0.25\n",
+    "file": '    validation = "held.npz"\n',
+    "weights": '    sampling_weights = "often"\n    stop_after = 1\n',
+    "balance": '    balance = "kind"\n    schedule = plateau()\n',
+}
+"""Settings of a run that are nothing to what its weights are measured on."""
+
+
+@pytest.mark.parametrize("said", RUN)
+def test_weights_are_measured_on_all_that_is_given(program: Program, said: str) -> None:
+    """However the program holds examples out, draws them and goes on by what it measures."""
+    data = {"x": X, "y": Y}
+    run = train(program, data, epochs=1)
+    expected = program.evaluate(data=data, weights=run.weights, device="cpu")
+    np.savez("held.npz", x=X[:4], y=Y[:4])
+    np.savez("given.npz", x=X, y=Y)
+    Path("other.mgn").write_text(f"{PROGRAM}{RUN[said]}")
+    other = meganeura.load("other.mgn")
+    for given in (data, Loader(), "given.npz"):
+        found = other.evaluate(data=given, weights=run.weights, device="cpu")
+        assert found == pytest.approx(expected, rel=1e-6)
+
+
 def test_a_share_is_held_out_whole(program: Program) -> None:
     """Each example is trained on once an epoch or held out, as the seed says."""
     job = prepare(

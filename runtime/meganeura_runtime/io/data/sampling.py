@@ -1,6 +1,7 @@
 """How often each example is drawn, where that is not once an epoch."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_runtime.io.data.data_problems import MissingTensor
 from meganeura_runtime.io.data.source_problems import WrongWeights
 from meganeura_runtime.io.data.splits import StoredSplit
+from meganeura_runtime.io.tensors.joined_array import Joined
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 
 
@@ -33,6 +35,9 @@ def sampling_weights(
     if stored.shape != (split.stored,):
         reason = f"it is {stored}, and there are {split.stored:,} examples"
         raise ProblemError(WrongWeights(span, name, reason))
+    for file, count, examples in _unequal_shards(split, stored):
+        reason = f"`{file}` has {count:,} of it, and {examples:,} examples"
+        raise ProblemError(WrongWeights(span, name, reason))
     if is_balance and stored.is_float:
         raise ProblemError(WrongWeights(span, name, f"classes are integers, and it is {stored}"))
     chosen = slice(None) if split.numbers is None else split.numbers
@@ -50,3 +55,15 @@ def sampling_weights(
         reason = "all examples with a weight above 0 are held out"
         raise ProblemError(WrongWeights(span, name, reason))
     return weights[chosen]
+
+
+def _unequal_shards(split: StoredSplit, stored: StoredTensor) -> Iterator[tuple[Path, int, int]]:
+    """The files that hold another number of weights than of examples, and both numbers."""
+    for feed in split.feeds.values():
+        match stored.content, feed.tensor.content:
+            case Joined() as given, Joined() as fed if feed.rows:
+                for file, count, rows in zip(fed.files, given.lengths, fed.lengths, strict=True):
+                    if count != rows // feed.rows:
+                        yield file, count, rows // feed.rows
+            case _:
+                pass

@@ -103,6 +103,9 @@ def _numbers(
     if column not in there:
         reason = f"it has no column `{column}`"
         raise ProblemError(BadColumn(span, path, name, reason, there))
+    if there.count(column) > 1:
+        reason = f"it has {there.count(column)} columns `{column}`"
+        raise ProblemError(BadColumn(span, path, name, reason, there))
     found = table.column(column)
     if found.null_count:
         reason = f"`{column}` has {found.null_count:,} empty cells"

@@ -9,6 +9,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
+from meganeura_runtime.io.data.data_files import open_data
 from meganeura_runtime.io.data.data_problems import MissingTensor
 from meganeura_runtime.io.data.dataset import Demand, match_data
 from meganeura_runtime.io.data.sampling import sampling_weights
@@ -77,6 +78,25 @@ def test_what_are_no_weights_is_refused(values: Array, *, is_balance: bool, reas
     with pytest.raises(ProblemError) as caught:
         sampling_weights(split, tensors, "w", PLACE, is_balance=is_balance)
     assert caught.value.problem == WrongWeights(PLACE, "w", reason)
+
+
+@pytest.mark.parametrize("is_balance", [False, True])
+def test_each_file_has_as_many_weights_as_examples(tmp_path: Path, *, is_balance: bool) -> None:
+    """Not only all of them together: the weights of one would be those of others."""
+    for count, (first, second) in {5: (5, 5), 4: (4, 6)}.items():
+        for number, length in enumerate((first, second)):
+            kinds = np.ones(length, np.int32)
+            np.savez(tmp_path / f"{count}-{number}.npz", x=np.zeros((5, 2)), w=kinds)
+        tensors = open_data(tmp_path / f"{count}-*.npz")
+        split = match_data(tensors, DEMAND, FILE).train
+        assert isinstance(split, StoredSplit)
+        if count == 5:
+            assert len(sampling_weights(split, tensors, "w", PLACE, is_balance=is_balance)) == 10
+            continue
+        with pytest.raises(ProblemError) as caught:
+            sampling_weights(split, tensors, "w", PLACE, is_balance=is_balance)
+        reason = f"`{tmp_path / '4-0.npz'}` has 4 of it, and 5 examples"
+        assert caught.value.problem == WrongWeights(PLACE, "w", reason)
 
 
 def test_weights_of_bfloat16_are_refused() -> None:

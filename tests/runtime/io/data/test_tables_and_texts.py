@@ -91,6 +91,7 @@ def test_a_column_of_the_name_of_the_input_feeds_it(tmp_path: Path) -> None:
         (CSV, {"x": ["width", "depth"], "y": ["kind"]}, BadColumn),
         (CSV, {"x": ["width", "name"], "y": ["kind"]}, BadColumn),
         (CSV, {"z": ["width"]}, BadColumn),
+        (CSV.replace("name", "width"), {"x": ["width", "height"], "y": ["kind"]}, BadColumn),
         (CSV.replace("2.5", ""), {"x": ["width", "height"], "y": ["kind"]}, BadColumn),
         (CSV.replace("2.5", "nan"), {"x": ["width", "height"], "y": ["kind"]}, BadColumn),
         (CSV.replace("2.5", "inf"), {"x": ["width", "height"], "y": ["kind"]}, NotFinite),
