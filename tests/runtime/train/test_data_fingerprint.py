@@ -12,10 +12,13 @@ from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.checkpoint import Fingerprint
 from meganeura_runtime.io.data import dataset as datasets
 from meganeura_runtime.io.data.data_files import open_data
-from meganeura_runtime.io.data.dataset import Demand, match_data
+from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
+from meganeura_runtime.io.data.splits import Feed, StoredSplit
+from meganeura_runtime.io.tensors.file_array import Rows, RowSource
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor
 from meganeura_runtime.train.data_fingerprint import (
     SAMPLED_ROWS,
+    changes,
     digest,
     fingerprints,
     sampled_digest,
@@ -123,3 +126,38 @@ def test_a_run_is_known_by_all_that_it_is_fed(
     ):
         now = known(tmp_path, data(**changed))
         assert {name for name, each in now.items() if each != before[name]} == names
+
+
+class Known(RowSource):
+    """Rows that say what they are known by, and of which none is to be looked at."""
+
+    shape = (3, 2)
+    dtype = np.dtype(np.float32)
+
+    @property
+    def digest(self) -> str:
+        return "known"
+
+    def __getitem__(self, rows: Rows) -> Array:
+        raise AssertionError(rows)
+
+
+@pytest.mark.parametrize("is_verified", [True, False])
+def test_what_says_what_it_is_known_by_is_not_read(*, is_verified: bool) -> None:
+    tensor = StoredTensor(Path("rows"), "rows", "f32", Known())
+    split = StoredSplit({"x": Feed(tensor, DType.F32, 1, is_verified=is_verified)}, 3)
+    (found,) = fingerprints(Dataset(Path("rows"), split, None))
+    assert found == Fingerprint(tensor="train.x", type="f32[3, 2]", examples=3, digest="known")
+
+
+def test_of_tensors_that_differ_each_is_told_as_it_was_and_as_it_is() -> None:
+    """One that is only there now or was only there before has nothing on the other side."""
+    one, other = (
+        Fingerprint(tensor=name, type="f32[3]", examples=3, digest=name * 16) for name in "xy"
+    )
+    more = one.model_copy(update={"examples": 4})
+    assert [*changes((one, other), (one, other))] == []
+    assert [*changes((one, other), (more, other))] == [("x", str(one), str(more))]
+    assert [*changes((one,), (one, other))] == [("y", "", str(other))]
+    assert [*changes((one, other), (other,))] == [("x", str(one), "")]
+    assert str(one) == "f32[3], 3 examples, xxxxxxxxxxxx"

@@ -132,7 +132,8 @@ def test_what_was_found_for_an_adapter_is_used_for_it_alone(folder: Path) -> Non
         store_configs(INFO, changed)
         names.add(tuned_configs(INFO, DeviceLimits())[0].name)
     assert len(names) == 5
-    for other in (replace(INFO, name="another"), replace(INFO, driver="driver 2")):
+    for field in ({"name": "another"}, {"backend": "Metal"}, {"driver": "driver 2"}):
+        other = replace(INFO, **field)
         assert tuned_configs(other, DeviceLimits()) == (UNTUNED, "")
         assert known_configs(other) == TuningDatabase()
 

@@ -1,5 +1,6 @@
 """Which examples a step, an epoch and an evaluation take: all sizes up to a bound, by force."""
 
+from bisect import bisect_right
 from itertools import product
 from types import SimpleNamespace
 
@@ -57,6 +58,20 @@ def test_a_share_is_held_out_at_random_and_the_same_each_time(share: float) -> N
     assert not np.array_equal(held_out_of(7, 100, 0.5), held_out_of(8, 100, 0.5))
     epochs = [set(order_of_epoch(7, epoch, 100, shuffle=True)[:50]) for epoch in range(4)]
     assert set(held_out_of(7, 100, 0.5)) not in epochs
+
+
+@pytest.mark.parametrize(("seed", "epoch"), [(0, 1), (1, 0), (7, 3), (2**64 - 1, 2)])
+def test_the_order_of_an_epoch_is_that_of_the_random_words_of_its_key(
+    seed: int, epoch: int
+) -> None:
+    """It is the same for ever, so that a run of an earlier version goes on as it began."""
+    words = np.random.Philox(key=np.array([seed, epoch], np.uint64)).random_raw(50).tolist()
+    found = order_of_epoch(seed, epoch, 50, shuffle=True)
+    assert found.tolist() == sorted(range(50), key=words.__getitem__)
+    assert order_of_epoch(seed, epoch, 50, shuffle=False).tolist() == [*range(50)]
+    ends = [*range(1, 51)]
+    drawn = drawn_in_epoch(seed, epoch, np.ones(50))
+    assert drawn.tolist() == [bisect_right(ends, word * 50 / 2**64) for word in words]
 
 
 def test_examples_are_drawn_in_proportion_to_their_weights() -> None:

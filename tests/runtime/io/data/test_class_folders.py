@@ -1,5 +1,6 @@
 """Folders of classes: each file an example, decoded by any number of processes."""
 
+import os
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
@@ -230,18 +231,71 @@ def test_a_process_that_ends_is_reported(flowers: Path) -> None:
     assert dataset.train.take(slice(4, 8))["label"].tolist() == [0, 0, 0, 1]
 
 
-def test_other_files_and_other_sizes_are_other_data(flowers: Path) -> None:
-    def digest(wanted: Demand) -> str | None:
-        train = read(flowers, wanted).train
-        assert isinstance(train, StoredSplit)
-        content = train.feeds["image"].tensor.content
-        assert isinstance(content, DecodedFiles)
-        return content.digest
+def digest_of(folder: Path, height: int = 8) -> str | None:
+    train = read(folder, demand(3, height, 8)).train
+    assert isinstance(train, StoredSplit)
+    content = train.feeds["image"].tensor.content
+    assert isinstance(content, DecodedFiles)
+    return content.digest
 
-    before = digest(demand(3, 8, 8))
-    assert digest(demand(3, 8, 8)) == before != digest(demand(3, 9, 8))
-    paint(flowers / "rose" / "9.png", 3)
-    assert digest(demand(3, 8, 8)) != before
+
+def test_other_files_and_other_sizes_are_other_data(flowers: Path) -> None:
+    """Wherever the folder lies: its files are known by their names, folders and sizes."""
+    data = flowers / "data"
+    data.mkdir()
+    for name in ("rose", "aster"):
+        (flowers / name).rename(data / name)
+    before = digest_of(data)
+    assert digest_of(data, 9) != before
+    assert digest_of(data.rename(flowers / "moved")) == before
+    data = flowers / "moved"
+    image = data / "rose" / "6.png"
+    image.write_bytes(bytes(len(image.read_bytes())))
+    assert digest_of(data) == before, "no file is decoded to know it"
+    image.write_bytes(image.read_bytes() + b"\0")
+    found = [before, digest_of(data)]
+    image.rename(data / "rose" / "7.png")
+    found.append(digest_of(data))
+    (data / "aster" / "more").rename(data / "aster" / "most")
+    found.append(digest_of(data))
+    paint(data / "rose" / "9.png", 3)
+    found.append(digest_of(data))
+    image.with_name(os.fsdecode(b"\xff.png")).write_bytes(b"")
+    found.append(digest_of(data))
+    assert len(set(found)) == len(found)
+
+
+def test_files_are_in_the_order_of_their_names_and_those_of_folders_behind_them(
+    tmp_path: Path,
+) -> None:
+    """Whatever order the system lists them in."""
+    names = ["0.png", "10.png", "9.png", "a/1.png", "a/b/0.png", "c/0.png", "d/0.png"]
+    for name in names[::-1]:
+        for kind in ("rose", "aster"):
+            path = tmp_path / kind / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+    expected = [(tmp_path / kind / name) for kind in ("aster", "rose") for name in names]
+    assert [path for path, _ in class_folder([tmp_path]).files[""]] == expected
+
+
+def test_there_may_be_many_classes(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"{number:03}").mkdir()
+        (tmp_path / f"{number:03}" / "0.wav").touch()
+    labels = class_folder([tmp_path]).tensors(tmp_path, SoundDecoder(80, 100), 0)["label"]
+    assert labels.bits.tolist() == [*range(300)]
+
+
+@pytest.mark.parametrize("name", ["val", "valid", "validation", "test", "more"])
+def test_a_folder_beside_that_of_training_is_held_out_by_its_name(
+    name: str, tmp_path: Path
+) -> None:
+    for split in ("train", name):
+        (tmp_path / split / "a").mkdir(parents=True)
+        (tmp_path / split / "a" / "0.png").touch()
+    prefixes = ["train."] if name == "more" else ["train.", "test."]
+    assert [*class_folder([tmp_path]).files] == prefixes
 
 
 @pytest.mark.parametrize("resize", [None, Cover(9, 8), Stretch(8, 9)])

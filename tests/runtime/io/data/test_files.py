@@ -121,6 +121,18 @@ def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
         open_data(path)
 
 
+def test_an_archive_that_claims_more_than_it_holds_is_refused(tmp_path: Path) -> None:
+    """Both sizes of its last member, as the directory at its end says them."""
+    path = as_npz(tmp_path)
+    content = bytearray(path.read_bytes())
+    entry = content.rindex(b"PK\1\2")
+    content[entry + 20 : entry + 28] = (1 << 20).to_bytes(4, "little") * 2
+    path.write_bytes(content)
+    with pytest.raises(ProblemError) as caught:
+        open_data(path)
+    assert isinstance(caught.value.problem, UnreadableFile)
+
+
 def test_an_archive_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

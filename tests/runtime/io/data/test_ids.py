@@ -66,6 +66,25 @@ def test_a_bound_of_no_known_line_is_reported_without_one() -> None:
     assert "found at" in told
 
 
+@pytest.mark.parametrize(
+    ("value", "count", "wanted", "cure"),
+    [
+        (7, 5, "below 5", "minimum(..., 4)"),
+        (0, 0, "below 0", "minimum(..., -1)"),
+        (-1, 5, "at least 0", "maximum(..., 0)"),
+    ],
+)
+def test_an_index_is_told_with_what_it_must_be(
+    value: int, count: int, wanted: str, cure: str
+) -> None:
+    given = IndexOutside(None, "", "x", (0,), value, Bound(count, shown=str(count))).report()
+    assert given.headline == f"`x` holds {value}, and must be {wanted}"
+    computed = ComputedIndexOutside(value, count, "").report()
+    assert computed.headline == f"a computed index is {value}, and must be {wanted}"
+    assert computed.help is not None
+    assert computed.help.code == cure
+
+
 def test_an_index_is_one_of_the_rows_of_its_table(tmp_path: Path) -> None:
     graph = pipeline.elaborate_model(linked(WORDS, tmp_path)).graph
     assert leaf_bounds(graph) == {"word": Bound(7), "place": Bound(9)}

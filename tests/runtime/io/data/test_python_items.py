@@ -209,3 +209,28 @@ def test_what_is_fed_whole_alone_is_no_example() -> None:
     """Each item is then a batch: nothing tells it from an example."""
     demand = Demand({"x": TensorType(DType.F32, (3,))}, {}, whole=frozenset({"x"}))
     assert isinstance(python_data([{"x": np.zeros(3)}] * 2, demand), Batches)
+
+
+class Unpickable:
+    """An iterable with a length, of which items cannot be picked by their numbers."""
+
+    def __init__(self, refusal: type[Exception]) -> None:
+        self.refusal = refusal
+
+    def __len__(self) -> int:
+        return 6
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(())
+
+    def __getitem__(self, number: int) -> object:
+        raise self.refusal
+
+
+@pytest.mark.parametrize("refusal", [NotImplementedError, TypeError, KeyError])
+def test_what_does_not_let_items_be_picked_gives_batches(refusal: type[Exception]) -> None:
+    """PyTorch's `IterableDataset` does so by the first."""
+    data = Unpickable(refusal)
+    found = python_data(data, DEMAND)
+    assert isinstance(found, Batches)
+    assert found.data is data

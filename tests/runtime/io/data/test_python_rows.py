@@ -1,5 +1,7 @@
 """Examples of a data set of Python: fetched when they are fed, all inputs of one together."""
 
+from typing import cast
+
 import numpy as np
 import pytest
 
@@ -7,13 +9,14 @@ from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.data.dataset import Demand
-from meganeura_runtime.io.data.python_rows import LOOKED_AT, row_tensors
+from meganeura_runtime.io.data.python_rows import LOOKED_AT, Examples, row_tensors
 from meganeura_runtime.io.data.source_problems import NotData, UnlikeExamples
-from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.io.tensors.stored_tensor import BITS, Array
 
 N = dim("n")
 DEMAND = Demand({"x": TensorType(DType.F32, (N, 2)), "y": TensorType(DType.I32, (N,))}, {"n": 2})
 MANY = 1200
+X = np.zeros(2, np.float32)
 
 
 class Rows:
@@ -74,13 +77,38 @@ def test_examples_that_are_drawn_anew_each_time_are_asked_for_each_time() -> Non
     assert data.asked == [0, 1] * 3
 
 
+def test_inputs_that_are_asked_for_apart_are_of_the_examples_asked_for() -> None:
+    tensors = row_tensors(Rows(), DEMAND)
+    x, y = (tensors[name].content for name in ("x", "y"))
+    assert x[slice(0, 2)].tolist() == [[0, 0], [1, -1]]
+    assert y[slice(2, 4)].tolist() == [6, 9]
+    assert x[np.array([5, 4])].tolist() == [[5, -5], [4, -4]]
+    assert y[slice(0, 2)].tolist() == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("value", "stored", "bits"),
+    [
+        (np.int64(2**40 + 1), "i64", 2**40 + 1),
+        (np.float64(1 / 3), "f64", 1 / 3),
+        (np.uint8(200), "u8", 200),
+        (np.array(1, np.bool_), "bool", 1),
+        (np.array(-5, ">i2"), "i16", -5),
+        (2**24 + 1, "i64", 2**24 + 1),
+    ],
+)
+def test_elements_are_kept_to_the_last_bit(value: object, stored: str, bits: float) -> None:
+    data = [(X, value)] * 3
+    tensor = row_tensors(cast("Examples", data), DEMAND)["y"]
+    assert str(tensor) == f"{stored}[3]"
+    found = tensor.content[slice(1, 3)]
+    assert (found.dtype, found.tolist()) == (BITS[stored], [bits, bits])
+
+
 def test_what_was_fetched_is_not_changed_by_who_has_it() -> None:
     content = row_tensors(Rows(), DEMAND)["x"].content
     content[slice(0, 2)][:] = 9
     assert content[slice(0, 2)].tolist() == [[0, 0], [1, -1]]
-
-
-X = np.zeros(2, np.float32)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.files.file_problems import UnreadableFile
 from meganeura_runtime.io.preprocess import audio
-from meganeura_runtime.io.preprocess.audio import read_sound
+from meganeura_runtime.io.preprocess.audio import read_sound, read_speech
 from meganeura_runtime.io.preprocess.input_transforms import Choices, Sounds
 from meganeura_runtime.io.preprocess.mel import RATE, log_mel
 from meganeura_runtime.support import optional_imports
@@ -55,6 +55,24 @@ def test_a_sound_that_is_too_long_is_refused(tmp_path: Path) -> None:
         read_sound(path, 80, 99)
     assert isinstance(caught.value.problem, UnreadableFile)
     assert caught.value.problem.reason == "it lasts 1.00 s, and 0.99 s are fed; cut it into pieces"
+
+
+def test_speech_is_as_long_as_it_is_but_no_shorter_than_a_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "a.wav", TONE)
+    whole = TONE.astype(np.float32)
+    for frames, rest in ((150, RATE // 2), (100, 0), (30, 0)):
+        expected = log_mel(np.pad(whole, (0, rest)), 80)
+        np.testing.assert_allclose(read_speech(path, 80, frames), expected, atol=1e-6)
+    longer = written(tmp_path / "b.wav", np.pad(TONE, (0, 1)))
+    assert read_speech(longer, 80, 30).shape == (80, 101)
+    monkeypatch.setattr(audio, "LONGEST", 1)
+    read_speech(path, 80, 30)
+    with pytest.raises(ProblemError) as caught:
+        read_speech(longer, 80, 30)
+    assert isinstance(caught.value.problem, UnreadableFile)
+    assert caught.value.problem.reason.endswith("and 1 s are fed; cut it into pieces")
 
 
 def test_a_damaged_or_empty_sound_is_refused(tmp_path: Path) -> None:
