@@ -165,7 +165,9 @@ class Loop:
         self._finish_beginning()
         self.clock.start(self.step)
         self.meter.begin()
-        is_over = self.is_ended or self._is_exhausted()
+        if self._is_exhausted():
+            self._tell_early_end(max(0, self.step - 1) // self.job.steps_per_epoch)
+        is_over = self.is_ended or self._is_exhausted() or self.step > self.job.steps
         epochs = range(0) if is_over else range(self.epoch, self.job.epochs)
         try:
             interrupted = self._epochs(epochs)
@@ -195,6 +197,10 @@ class Loop:
         """Whether nothing better has come for as many evaluations as are waited for."""
         most = self.job.settings.stop_after
         return most is not None and self.stale >= most
+
+    def _tell_early_end(self, epoch: int) -> None:
+        chosen = self.job.settings.best_metric
+        self.watch(StoppedEarly(self.step, epoch, self.stale, chosen.name, self.best))
 
     def _leave(self, epoch: int, position: int) -> None:
         """Save all before the end that was asked for."""
@@ -371,9 +377,7 @@ class Loop:
             self._evaluate(held_out, persistent, epoch)
         if self._is_exhausted():
             last = save = True
-            self.watch(
-                StoppedEarly(self.step, epoch, self.stale, settings.best_metric.name, self.best)
-            )
+            self._tell_early_end(epoch)
         if save:
             position = self.step - epoch * self.job.steps_per_epoch
             is_whole = position == self.job.steps_per_epoch

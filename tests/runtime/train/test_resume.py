@@ -205,6 +205,19 @@ def test_a_run_may_end_in_the_middle_of_an_epoch(workspace: Workspace) -> None:
     assert contents(short.weights) == contents(whole.weights)
 
 
+@pytest.mark.parametrize("fewer", ["steps=8", "steps=6", "steps=2", "epochs=1"])
+def test_a_run_with_fewer_steps_than_were_made_is_over(workspace: Workspace, fewer: str) -> None:
+    """Nothing is evaluated twice, and the weights of the end are there."""
+    folder = workspace.start("run", "steps=9", STEADY)
+    before = contents(folder.weights), folder.metrics.read_text(), contents(folder.checkpoint)
+    folder.weights.unlink()
+    workspace.events.clear()
+    workspace.resume("run", fewer)
+    assert not [event for event in workspace.events if isinstance(event, Stepped | Evaluated)]
+    after = contents(folder.weights), folder.metrics.read_text(), contents(folder.checkpoint)
+    assert after == before
+
+
 @pytest.mark.parametrize("steps", [6, 7])
 def test_one_that_was_stopped_before_its_end_is_evaluated_there(
     workspace: Workspace, steps: int

@@ -293,8 +293,9 @@ def test_a_run_ends_when_nothing_gets_better(workspace: Workspace) -> None:
     assert (finished.steps, finished.interrupted) == (15, False)
     assert run.weights.is_file()
     workspace.events.clear()
-    workspace.resume("run")
+    workspace.resume("run", "epochs=12")
     assert not [event for event in workspace.events if isinstance(event, Stepped)]
+    assert [event for event in workspace.events if isinstance(event, StoppedEarly)] == [early]
     workspace.resume("run", "stop_after=3")
     assert len([event for event in workspace.events if isinstance(event, Stepped)]) == 5
 
