@@ -163,6 +163,23 @@ def with_sizes(condition: Condition, sizes: Mapping[str, Size]) -> Condition:
             assert_never(condition)
 
 
+def with_flags(condition: Condition, names: Mapping[str, str]) -> Condition:
+    """The condition with other names for its flags."""
+    match condition:
+        case bool() | Compare():
+            return condition
+        case Flag(name):
+            return Flag(names.get(name, name))
+        case Not(part):
+            return Not(with_flags(part, names))
+        case And(parts):
+            return And(tuple(with_flags(part, names) for part in parts))
+        case Or(parts):
+            return Or(tuple(with_flags(part, names) for part in parts))
+        case _:
+            assert_never(condition)
+
+
 def with_differing(condition: Condition, names: frozenset[str]) -> Condition:
     """The condition where any two of some variables differ: what compares two is true or false."""
     match condition:

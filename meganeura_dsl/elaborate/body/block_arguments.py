@@ -5,7 +5,7 @@ proved to fit that header when it is given.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
@@ -23,6 +23,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     RankMismatch,
     WhereUnproved,
 )
+from meganeura_dsl.elaborate.scope.new_symbols import marked, symbols_in, with_symbols_as
 from meganeura_dsl.elaborate.scope.own_paths import own_paths
 from meganeura_dsl.elaborate.scope.scope import (
     MODES,
@@ -34,6 +35,7 @@ from meganeura_dsl.elaborate.scope.scope import (
 )
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.contracts import contract_of, function_block, header_text
+from meganeura_dsl.elaborate.typecheck.positions import positions_in, symbol_of
 from meganeura_dsl.elaborate.typecheck.shape_patterns import pattern_text
 from meganeura_dsl.elaborate.typecheck.signatures import Arguments, declared_types
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
@@ -152,6 +154,27 @@ def _uses(block: ast.Block, parameter: ast.Parameter) -> Iterator[tuple[ast.Call
             yield node, id(node) in piped
 
 
+def _apart(header: ast.Block, values: tuple[BoundBlock, ...]) -> dict[str, str]:
+    """A name for each symbol in the configuration of blocks, none of which a header has itself."""
+    nodes = (node for item in header.inputs for node in walk(item))
+    own = {node.text for node in nodes if isinstance(node, ast.Name)}
+    own |= {each.name for each in header.parameters} | {*MODES}
+    own |= {symbol_of(header, name) for name in positions_in(header)}
+    for name, rank in product(rest_names(header), REST_RANKS):
+        own |= symbols_in(rest_axes(header, name, rank))
+    used = frozenset[str]().union(*map(symbols_in, values))
+    names: dict[str, str] = {}
+    for name in sorted(used):
+        taken = own.union(used - {name}, names.values())
+        names[name] = marked(name, taken)
+    return names
+
+
+def _renamed(value: BoundBlock, names: Mapping[str, str]) -> BoundBlock:
+    config = tuple((name, with_symbols_as(each, names)) for name, each in value.config)
+    return replace(value, config=config)
+
+
 class _Fit:
     """The proof that a block can stand for every use of a parameter."""
 
@@ -169,9 +192,12 @@ class _Fit:
         self.inner = inner
         self.block = block
         self.parameter = parameter
-        self.contract = contract
         self.header = contract.declaration
-        self.value = value
+        names = _apart(self.header, (contract, value))
+        self.least = {new: inner.facts.least.get(name, 1) for name, new in names.items()}
+        """The lower bounds of what the configuration that both were given speaks of."""
+        self.contract = _renamed(contract, names)
+        self.value = _renamed(value, names)
         self.location = _location_of(inner, value, block)
 
     def require(self) -> None:
@@ -219,6 +245,8 @@ class _Fit:
         by_position = [each.name for each in self._left()][:count]
         proved = self.inner.state.flags_if_proved if modular else None
         state = ElaborationState(Builder(), Flag("training"), generic=True, flags_if_proved=proved)
+        for name, least in self.least.items():
+            state.build.facts = state.build.facts.with_lower_bound(name, least)
         frame = Frame(state, self.contract.module, self.block.name.text, {})
         self._bind(frame, {*by_position, *named})
         for name, rank in ranks.items():
@@ -234,6 +262,8 @@ class _Fit:
             {name: frame.names[name] for name in named},
         )
         results = self._results(frame, arguments)
+        if state.handed_on:
+            raise self._refused("needs whole numbers of which the header states nothing")
         declared = declared_types(frame, self.header, frame.names, evaluate, results)
         assert declared is not None
         if len(declared) != len(results):

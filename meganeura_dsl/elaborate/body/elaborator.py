@@ -362,7 +362,7 @@ class Elaborator(Layers):
     def run_body(self, inner: Frame, block: ast.Block) -> Results:
         """Run a body whose signature is bound; in a proof, once for each path through it."""
         inner.state.applied.blocks.add(block)
-        signature = dict(inner.names)
+        signature = inner.signature = dict(inner.names)
         if not inner.state.generic:
             return self._path(inner, block, signature)
         return self._paths(inner, block, signature)

@@ -8,12 +8,13 @@ first round may differ from all others, as that of a recurrent network whose inp
 width: then it is elaborated by itself, if it is known that there is one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.shape_problems import UnstableLoop
+from meganeura_dsl.elaborate.scope.new_symbols import new_symbol, symbols_in, with_values
 from meganeura_dsl.elaborate.scope.scope import (
     BoundBlock,
     DeclaredPath,
@@ -21,9 +22,11 @@ from meganeura_dsl.elaborate.scope.scope import (
     Repeated,
     UndecidableError,
 )
+from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
-from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, is_size, is_tensor
+from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_size, is_static, is_tensor
 from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import (
     Compare,
@@ -35,8 +38,8 @@ from meganeura_dsl.symbolic.assumptions import (
     Unproved,
     show_condition,
 )
-from meganeura_dsl.symbolic.polynomial import variables_of
-from meganeura_dsl.symbolic.size import Dim, Size, dim
+from meganeura_dsl.symbolic.conditions import sizes_in
+from meganeura_dsl.symbolic.size import Dim, Size, dim, substitute
 from meganeura_dsl.syntax import ast
 
 Results = tuple[Tensor, ...]
@@ -94,8 +97,11 @@ def run_by_induction(loop: Loop) -> Results | None:
     """What a `return` in the loop gives, if there is one; names are left as after all rounds.
 
     Raises `ProblemError` for a mistake in the body, or for a shape that changes from round to
-    round; in a proof `UndecidableError` for the latter.
+    round; in a proof `UndecidableError` for the latter, and for a loop that may begin below 0, as a
+    symbol stands for 0 or more.
     """
+    if not loop.frame.facts.proves(Compare(">=", loop.start, 0)):
+        raise UndecidableError("whether a loop begins at 0 or more is not known")
     try:
         return _by_induction(loop)
     except _FAILURES as error:
@@ -149,17 +155,20 @@ def _stable(loop: Loop) -> Results | None:
     """
     frame, before, layers = loop.frame, dict(loop.frame.names), dict(loop.frame.layers)
     facts, has_round = frame.facts, loop.has_round
-    index = dim(unused(loop.variable, frame))
+    index = dim(new_symbol(loop.variable, frame))
     inside = _run_round(loop, index, facts)
     results = inside.results
     for name, value in before.items():
         if name != loop.variable:
             _require_same(frame, name, value, frame.names[name])
-    for chosen in inside.chosen:
+    for chosen in _still_known(frame, index, inside.chosen):
         facts = facts.assume(chosen)
     _require_once(loop, inside)
     frame.build.facts = facts.with_lower_bound(str(index), 0)
     if has_round:
+        frame.state.symbols.add(str(index))
+        for name, value in frame.names.items() if results is None else ():
+            frame.names[name] = _at_last(loop, index, value)
         return results
     if results is not None:
         raise UndecidableError("whether a loop that returns has a round is not known")
@@ -188,7 +197,7 @@ def _growing(loop: Loop) -> None:
     }
     saved.restore(frame)
     facts = frame.facts
-    index = dim(unused(loop.variable, frame))
+    index = dim(new_symbol(loop.variable, frame))
     inside = _run_round(loop, index, facts, steps)
     if inside.results is not None:
         raise UndecidableError("a loop returns, and whether it has a round is not known")
@@ -196,7 +205,7 @@ def _growing(loop: Loop) -> None:
         _require_same(frame, name, value, frame.names[name])
     for name in before.keys() - steps.keys() - {loop.variable}:
         _require_same(frame, name, before[name], frame.names[name])
-    for chosen in inside.chosen:
+    for chosen in _still_known(frame, index, inside.chosen):
         facts = facts.assume(chosen)
     _require_once(loop, inside)
     frame.build.facts = facts.with_lower_bound(str(index), 0)
@@ -225,6 +234,7 @@ def _run_round(loop: Loop, index: Dim, facts: Facts, steps: Steps | None = None)
     )
     frame.build.facts = inside
     frame.names.update(_after(frame, frame.names, steps or {}, index - loop.start))
+    frame.names.update(_any_numbers(loop))
     frame.names[loop.variable] = index
     state, loops = frame.state, frame.state.loops
     count = len(state.repeated)
@@ -238,6 +248,28 @@ def _run_round(loop: Loop, index: Dim, facts: Facts, steps: Steps | None = None)
     repeated = (each for each in state.repeated[count:] if each.index == str(index))
     refused = () if results is not None else tuple(repeated)
     return _Round(results, frame.facts.stated[len(inside.stated) :], refused)
+
+
+def _still_known(frame: Frame, index: Dim, chosen: Iterable[Condition]) -> Iterator[Condition]:
+    """The choices of a round that are known behind the loop.
+
+    What was found of whole numbers of the graph says something of this loop's index alone.
+    """
+    for each in chosen:
+        sizes = sizes_in(each)
+        if str(index) not in sizes or sizes.isdisjoint(frame.state.symbols):
+            yield each
+
+
+def _at_last(loop: Loop, index: Dim, value: Evaluated) -> Evaluated:
+    """A value of a round as it is behind the loop: the round was the last one."""
+    if str(index) not in symbols_in(value):
+        return value
+    last = {str(index): loop.stop - 1}
+    if is_tensor(value):
+        shape = tuple(substitute(size, last) for size in value.type.shape)
+        return _tensor(loop.frame, value, shape)
+    return with_values(value, last) if is_static(value) else value
 
 
 def _require_once(loop: Loop, inside: _Round) -> None:
@@ -322,6 +354,23 @@ def _tensor(frame: Frame, like: Tensor, shape: tuple[Size, ...]) -> Tensor:
         ) from error
 
 
+def _any_numbers(loop: Loop) -> dict[str, Tensor]:
+    """Whole numbers that a round binds anew: at its start, nothing is known of what they are."""
+    frame = loop.frame
+    bound = {
+        target.text
+        for node in walk(loop.statement)
+        if isinstance(node, ast.Bind | ast.Part)
+        for target in (node.targets if isinstance(node, ast.Bind) else (node.target,))
+    }
+    found = ((name, frame.names[name]) for name in sorted(bound & frame.names.keys()))
+    return {
+        name: _tensor(frame, value, value.type.shape)
+        for name, value in found
+        if is_tensor(value) and value.type.dtype is DType.I32
+    }
+
+
 # --- attempts ------------------------------------------------------------------------------------
 
 
@@ -371,24 +420,3 @@ def _undone(frame: Frame, attempt: Callable[[], _Found]) -> _Found:
     except _FAILURES:
         saved.restore(frame)
         raise
-
-
-def unused(name: str, frame: Frame) -> str:
-    """The name, with marks behind it where it is that of a size or of another loop's index."""
-    used = {*frame.state.indices, *frame.state.scans}
-    inner: Frame | None = frame
-    while inner is not None:
-        used.update(*map(_variables, inner.names.values()))
-        inner = inner.parent
-    while name in used:
-        name += "'"
-    return name
-
-
-def _variables(value: Evaluated) -> frozenset[str]:
-    """The sizes that occur in a value."""
-    if is_tensor(value):
-        return frozenset[str]().union(*map(variables_of, value.type.shape))
-    if isinstance(value, Axes):
-        return frozenset[str]().union(*map(variables_of, value))
-    return variables_of(value) if isinstance(value, Dim) else frozenset()

@@ -6,12 +6,13 @@ from functools import partial
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.expressions import Expressions
-from meganeura_dsl.elaborate.body.induction import Loop, run_by_induction, unused
+from meganeura_dsl.elaborate.body.induction import Loop, run_by_induction
 from meganeura_dsl.elaborate.body.parameters import declare_parameter, set_update
 from meganeura_dsl.elaborate.body.scans import collects, run_scan, write_part
 from meganeura_dsl.elaborate.body.tensor_parts import replace_part
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.binding import Binding
+from meganeura_dsl.elaborate.scope.new_symbols import new_symbol
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
 from meganeura_dsl.elaborate.values import (
@@ -61,7 +62,7 @@ class Statements(Expressions, ABC):
             case ast.Scan() if frame.state.generalized:
                 raise UndecidableError("how many rounds there are may depend on a number")
             case ast.Scan(variable=variable):
-                run_scan(statement, frame, self, dim(unused(variable.text, frame)))
+                run_scan(statement, frame, self, dim(new_symbol(variable.text, frame)))
             case ast.Declare():
                 declare_parameter(statement, frame, self)
             case ast.Layer():

@@ -1,6 +1,6 @@
 """A block proved once, for all sizes and configurations."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product as every
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
@@ -52,10 +52,10 @@ MOST_IMPORTED = 1024
 """Proofs of imported blocks that a process remembers."""
 
 _imported: dict[
-    tuple[ast.Block, Sources], tuple[Problem | None, frozenset[str], frozenset[ast.Block]]
+    tuple[ast.Block, Sources], tuple[Problem | None, frozenset[str] | None, frozenset[ast.Block]]
 ] = {}
 """What became of the proof of a block in the files it is linked with, its parameters that are
-conditions, and the blocks it ran."""
+conditions unless its signature may not be assumed, and the blocks it ran."""
 
 
 class Prover:
@@ -65,7 +65,11 @@ class Prover:
         self._facts = Facts() if facts is None else facts
         """What proofs start from: what one learns from `where` is known to the others."""
         self.proved: dict[ast.Block, frozenset[str]] = {}
-        """The blocks that hold, and which of their parameters without a kind are conditions."""
+        """The blocks that hold, and which of their parameters without a kind are conditions.
+
+        One is left out that hands an input on to a block which states facts about it: its own
+        signature does not say them, so whoever applies it has to look into it.
+        """
         self.blocks: set[ast.Block] = set()
         """The blocks whose bodies were run in a proof that succeeded."""
         self.bindings: list[Binding] = []
@@ -76,15 +80,14 @@ class Prover:
 
         Returns None when proved, the refutation when refuted, a note when neither is decidable.
         """
-        flags = set[str]()
-        problem = self._attempt(module, block, flags)
-        self._remember(block, problem, flags)
+        problem, flags = self._attempt(module, block)
+        self._remember(block, flags)
         return problem
 
-    def _remember(self, block: ast.Block, problem: Problem | None, flags: Iterable[str]) -> None:
+    def _remember(self, block: ast.Block, flags: frozenset[str] | None) -> None:
         self.proved.pop(block, None)
-        if problem is None:
-            self.proved[block] = frozenset(flags)
+        if flags is not None:
+            self.proved[block] = flags
 
     def prove_imported(self, module: LinkedModule, block: ast.Block) -> Problem | None:
         """Prove a block of an imported file, as `prove` does, unless that was done before."""
@@ -95,10 +98,9 @@ class Prover:
             prover = Prover()
             prover.proved = self.proved
             problem = prover.prove(module, block)
-            flags = self.proved.get(block, frozenset())
-            _imported[key] = problem, flags, frozenset(prover.blocks)
+            _imported[key] = problem, self.proved.get(block), frozenset(prover.blocks)
         problem, flags, blocks = _imported[key]
-        self._remember(block, problem, flags)
+        self._remember(block, flags)
         self.blocks |= blocks
         return problem
 
@@ -111,26 +113,29 @@ class Prover:
             return None if _is_of_several_types(block) else frozenset()
         return self.proved.get(block)
 
-    def _attempt(self, module: LinkedModule, block: ast.Block, flags: set[str]) -> Problem | None:
-        blocks: set[ast.Block] = set()
+    def _attempt(
+        self, module: LinkedModule, block: ast.Block
+    ) -> tuple[Problem | None, frozenset[str] | None]:
+        blocks, flags, hands_on = set[ast.Block](), set[str](), False
         for parameter in block.parameters:
             if parameter.name in MODES:
                 location = Location(parameter.span)
-                return ReservedParameter(location, parameter.name, block.name.text)
+                return ReservedParameter(location, parameter.name, block.name.text), None
         try:
             proofs = _proofs(module, block, self.flags_if_proved, self._facts)
             for number, state in enumerate(proofs):
                 self.bindings += state.bindings if number == 0 else ()
                 flags.update(state.inferred_flags)
                 blocks |= state.applied.blocks
+                hands_on |= bool(state.handed_on)
         except UndecidableError as error:
-            return CheckedPerModel(Location(block.name.span), block.name.text, error.reason)
+            return CheckedPerModel(Location(block.name.span), block.name.text, error.reason), None
         except ProblemError as error:
-            return with_clause(error.problem, block)
+            return with_clause(error.problem, block), None
         except OutOfWorkError as error:
-            return TooMuchWork(Location(block.name.span), error.reason, block.name.text)
+            return TooMuchWork(Location(block.name.span), error.reason, block.name.text), None
         self.blocks |= blocks
-        return None
+        return None, None if hands_on else frozenset(flags)
 
 
 def prove_block(module: LinkedModule, block: ast.Block) -> Problem | None:

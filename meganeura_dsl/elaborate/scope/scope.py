@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field, fields
 from itertools import accumulate
@@ -169,6 +169,8 @@ class ElaborationState:
     """What each `def` gave for each of its arguments."""
     templates: dict[Hashable, Template] = field(default_factory=dict["Hashable", "Template"])
     """What library layers made, for those like them."""
+    symbols: set[str] = field(default_factory=set[str])
+    """Symbols that were made up here and are spoken of to the end."""
     indices: set[str] = field(default_factory=set[str])
     """Names of loop indices that are symbolic: one proof covers every round."""
     loops: tuple[str, ...] = ()
@@ -475,6 +477,8 @@ class Frame:
     choices: ProofPath = field(default_factory=ProofPath)
     initials: dict[str, Initializer] = field(default_factory=dict[str, "Initializer"])
     """Initial values that the caller gave for parameters declared here."""
+    signature: Mapping[str, Evaluated] = field(default_factory=dict[str, "Evaluated"])
+    """What the names of its signature were bound to before its body, which may bind them anew."""
 
     @property
     def label(self) -> str:

@@ -9,13 +9,14 @@ symbol is any element. What is read from such a tensor is another element, so it
 own, of which the same is known.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from meganeura_dsl.elaborate.scope.new_symbols import marked, new_symbol, symbols_in
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
-from meganeura_dsl.elaborate.values import Tensor, is_tensor
+from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType, TensorType
@@ -47,8 +48,13 @@ def names_in(clause: ast.Expression) -> Iterator[str]:
     yield from (node.text for node in walk(clause) if isinstance(node, ast.Name))
 
 
-def symbol_of(block: ast.Block | ast.Train, name: str) -> str:
-    """The symbol of an input, which no size of the block has as its name."""
+def symbol_of(
+    block: ast.Block | ast.Train, name: str, names: Mapping[str, Evaluated] | None = None
+) -> str:
+    """The symbol of an input, which no size of the block has as its name.
+
+    Nor is it one in the values of `names`, which have sizes of others where those say the types.
+    """
     taken = {
         each
         for item in block.inputs
@@ -56,9 +62,7 @@ def symbol_of(block: ast.Block | ast.Train, name: str) -> str:
         if not isinstance(entry, ast.Rest)
         for each in names_in(entry)
     }
-    while name in taken:
-        name += "'"
-    return name
+    return marked(name, taken.union(*map(symbols_in, (names or {}).values())))
 
 
 def with_symbols(frame: Frame, block: ast.Block | ast.Train) -> Frame:
@@ -66,7 +70,8 @@ def with_symbols(frame: Frame, block: ast.Block | ast.Train) -> Frame:
     names = dict(frame.names)
     facts = frame.facts
     for name in positions_in(block):
-        symbol = symbol_of(block, name)
+        symbol = symbol_of(block, name, frame.names)
+        frame.state.symbols.add(symbol)
         facts = facts.with_lower_bound(symbol, 0)
         value = names.get(name)
         if value is not None and is_tensor(value):
@@ -134,7 +139,9 @@ def handed_on(frame: Frame, value: Tensor) -> Dim | None:
     """
     if not _is_free(frame, value):
         return None
-    symbol = frame.state.positions.setdefault(value.id, dim(f"at{len(frame.state.ranges)}"))
+    symbol = frame.state.positions.get(value.id)
+    if symbol is None:
+        symbol = frame.state.positions[value.id] = _new_element(frame)
     frame.state.ranges.setdefault(str(symbol), ())
     frame.state.handed_on.add(value.id)
     frame.build.facts = frame.facts.with_lower_bound(str(symbol), 0)
@@ -188,7 +195,7 @@ def _of_range(frame: Frame, value: Tensor) -> Size | None:
     low, high = _range(frame, value)
     if low is None or not _is_whole(frame, low):
         return None
-    symbol = dim(f"at{len(frame.state.ranges)}")
+    symbol = _new_element(frame)
     conditions = [Compare(">=", symbol, low)]
     if high is not None:
         conditions.append(Compare("<=", symbol, high))
@@ -198,14 +205,19 @@ def _of_range(frame: Frame, value: Tensor) -> Size | None:
     return symbol
 
 
+def _new_element(frame: Frame) -> Dim:
+    """A symbol for an element, or for a number that is computed."""
+    name = new_symbol(f"at{len(frame.state.ranges)}", frame)
+    frame.state.symbols.add(name)
+    return dim(name)
+
+
 def _another(frame: Frame, symbol: str) -> Dim:
     """A symbol for an element of which the same is known as of another."""
     known = (*frame.facts.stated, *frame.state.ranges.get(symbol, ()))
     about = [fact for fact in known if symbol in sizes_in(fact)]
-    taken = frozenset[str]().union(*map(sizes_in, frame.facts.stated), frame.state.ranges)
-    name = f"{symbol}'"
-    while name in taken:
-        name += "'"
+    name = new_symbol(f"{symbol}'", frame)
+    frame.state.symbols.add(name)
     other = dim(name)
     frame.state.ranges[name] = tuple(with_sizes(fact, {symbol: other}) for fact in about)
     return other

@@ -10,6 +10,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     AmbiguousRearrangement,
     RearrangeMismatch,
 )
+from meganeura_dsl.elaborate.scope.new_symbols import new_symbol
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.pattern_readings import (
     first_fit,
@@ -38,6 +39,8 @@ class Mismatch(Exception):
     wanted: Size | None
     found: Size | None
     verdict: Verdict | None
+    unknown: str = ""
+    """The symbol in `wanted` for what the axis was to say, if it was to say something."""
 
 
 class Binder:
@@ -92,24 +95,25 @@ class Binder:
             self._demand(self._size(entry), found, axis)
             return
         name = unknown[0]
-        self.frame.names[name] = dim(name)
+        symbol = new_symbol(name, self.frame, found)
+        self.frame.names[name] = dim(symbol)
         wanted = self._size(entry)
         del self.frame.names[name]
-        if name not in variables_of(wanted):  # the configuration chose a size without it
+        if symbol not in variables_of(wanted):  # the configuration chose a size without it
             self._demand(wanted, found, axis)
             return
-        solved = self.frame.facts.solve_for(wanted, name, found)
+        solved = self.frame.facts.solve_for(wanted, symbol, found)
         if solved is None:
-            known = self._known_factor(wanted, name)
+            known = self._known_factor(wanted, symbol)
             verdict = (
                 None if known is None else self.frame.facts.decide(Compare("==", found % known, 0))
             )
-            raise Mismatch(axis, wanted, found, verdict)
+            raise Mismatch(axis, wanted, found, verdict, symbol)
         self.frame.names[name] = solved
 
-    def _known_factor(self, wanted: Size, name: str) -> Size | None:
-        factor = wanted // dim(name)
-        if factor == 0 or (isinstance(factor, Dim) and name in factor.variables()):
+    def _known_factor(self, wanted: Size, symbol: str) -> Size | None:
+        factor = wanted // dim(symbol)
+        if factor == 0 or (isinstance(factor, Dim) and symbol in factor.variables()):
             return None
         return factor
 
@@ -377,12 +381,9 @@ class Rearranger:
             return ProblemError(RearrangeMismatch(location, fault, found))
         axis = f"axis {mismatch.axis} is {show(mismatch.found)}"
         fault = f"{axis}, and the pattern says {show(mismatch.wanted)}"
-        unbound = isinstance(mismatch.wanted, Dim) and mismatch.wanted.variables() - set(
-            self.frame.names
-        )
         condition = Compare("==", mismatch.wanted, mismatch.found)
-        if unbound:
-            factor = mismatch.wanted // dim(next(iter(unbound)))
+        if mismatch.unknown:
+            factor = mismatch.wanted // dim(mismatch.unknown)
             if factor != 0:
                 fault = f"{axis}, which {show(factor)} need not divide"
                 condition = Compare("==", mismatch.found % factor, 0)

@@ -3,9 +3,11 @@
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import UnsolvedSize
-from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.new_symbols import marked
+from meganeura_dsl.elaborate.scope.scope import MODES, Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.config_kinds import any_of_kind, fitted
 from meganeura_dsl.elaborate.typecheck.contracts import contract_of
+from meganeura_dsl.elaborate.typecheck.positions import positions_in, symbol_of
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate, size_names
 from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
 from meganeura_dsl.elaborate.values import Axes, BlockValue, Evaluated, Unknown
@@ -26,12 +28,13 @@ def rest_names(block: ast.Block) -> list[str]:
 
 
 def rest_axes(block: ast.Block, name: str, rank: int) -> Axes:
-    """Symbols for the axes of a rest, none of which is a size the signature names."""
+    """Symbols for the axes of a rest, none of which is another one of the signature."""
     entries = [entry for item in block.inputs for entry in item.type.shape.entries]
     named = {
         name for each in entries if not isinstance(each, ast.Rest) for name in size_names(each)
     }
     named.update(parameter.name for parameter in block.parameters)
+    named.update(symbol_of(block, each) for each in positions_in(block))
     mark = ""
     while any(f"{name}{index}{mark}" in named for index in range(rank)):
         mark += "'"
@@ -92,7 +95,7 @@ def any_inputs(inputs: tuple[ast.Input, ...], frame: Frame, evaluate: Evaluate) 
         for entry in item.type.shape.entries:
             if not isinstance(entry, ast.Rest):
                 for name in size_names(entry):
-                    frame.names.setdefault(name, dim(name))
+                    frame.names.setdefault(name, dim(marked(name, MODES)))
     for entry, name in solved:
         _require_linear(entry, name, frame, evaluate)
     for item in inputs:
