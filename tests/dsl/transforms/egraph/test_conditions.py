@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from meganeura_dsl.ir.graph import Graph, Op, Value
@@ -23,7 +24,7 @@ from meganeura_dsl.transforms.egraph.optimize import optimize
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
 from meganeura_dsl.transforms.egraph.saturate.saturation import OptimizerError
 from tests.dsl.transforms.egraph.classes import examine
-from tests.dsl.transforms.egraph.compare import check, names, ops_of
+from tests.dsl.transforms.egraph.compare import check, feeds, names, ops_of, run
 from tests.dsl.transforms.egraph.net import Net
 
 Make = Callable[[Net], Value]
@@ -157,6 +158,16 @@ def test_two_dropouts_of_one_tensor_stay_two() -> None:
         optimized = check(graph, mode)
         assert ops_of(optimized.graph).count("RandomBits") == 2
         assert optimized.graph.outputs["y0"] is not optimized.graph.outputs["y1"]
+
+
+@pytest.mark.parametrize("op", [Mul(), Div(), Neg()])
+def test_a_zero_of_numbers_keeps_its_sign(op: Op) -> None:
+    """1 / (0 * -3), 1 / (0 / -3) and 1 / -0 are minus infinity."""
+    net = Net()
+    x = net.x(3)
+    zero = net.do(op, *(net.full(each, x) for each in (0, -3)[: 1 if op == Neg() else 2]))
+    graph = net.graph(net.do(Add(), x, net.do(Div(), net.full(1, x), zero)))
+    assert np.all(run(check(graph, "train").graph, feeds(graph)).outputs["y0"] == -np.inf)
 
 
 def test_every_output_stays_even_if_it_is_an_input_or_another() -> None:

@@ -1,10 +1,11 @@
 """Near misses: a rule whose condition fails does not fire."""
 
 from collections.abc import Callable
+from math import prod
 
 import pytest
 
-from meganeura_dsl.ir.graph import Value
+from meganeura_dsl.ir.graph import Op, Value
 from meganeura_dsl.ir.ops import (
     Add,
     Broadcast,
@@ -16,6 +17,8 @@ from meganeura_dsl.ir.ops import (
     Log,
     MatMul,
     Mul,
+    Neg,
+    Parameter,
     Reshape,
     Reverse,
     Slice,
@@ -26,6 +29,7 @@ from meganeura_dsl.ir.ops import (
     Transpose,
     Where,
 )
+from meganeura_dsl.ir.ops.primitive.broadcast import others
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
 from tests.dsl.transforms.egraph.classes import examine
@@ -49,6 +53,37 @@ def _zero_sub_of_wholes(net: Net) -> Value:
     return net.do(Sub(), net.full(0, x), x)
 
 
+def _folded(op: Op, dtype: DType, *numbers: float) -> Make:
+    """Copies times a number that another op gives, which is not folded."""
+
+    def make(net: Net) -> Value:
+        copies = net.do(Broadcast((3, 2), (1,)), net.x(2, dtype=dtype))
+        return net.do(Mul(), copies, net.do(op, *(net.full(each, copies) for each in numbers)))
+
+    return make
+
+
+def _minus_one_times_wholes(net: Net) -> Value:
+    x = net.x(2, dtype=DType.I32)
+    return net.do(Mul(), x, net.full(-1, x))
+
+
+def _relu_of(dtype: DType) -> Make:
+    return lambda net: net.relu(net.x(3, dtype=dtype))
+
+
+def _sum_of_others(op: Op, number: float, dtype: DType) -> Make:
+    def make(net: Net) -> Value:
+        x = net.x(2, 3, dtype=dtype)
+        return net.do(Sum((1,)), net.do(op, x, net.full(number, x)))
+
+    return make
+
+
+def _copies_of_wholes_summed(net: Net) -> Value:
+    return net.do(Sum((0,)), net.do(Broadcast((3, 2), (1,)), net.x(2, dtype=DType.I32)))
+
+
 def _relu(kind: str, level: float, other: str = "same") -> Make:
     def make(net: Net) -> Value:
         x, y = net.x(3), net.x(3)
@@ -68,14 +103,42 @@ def _raised(net: Net) -> Value:
 
 def _scaled_by_data(net: Net) -> Value:
     """A convolution whose channels a gate scales: its kernel would be made anew in each run."""
-    y = net.conv(net.x(1, 2, 3), net.w(2, 2, 1))
-    return net.do(Mul(), y, net.spread(net.x(2), y, 1))
+    return _stepped(Mul())(net)
+
+
+def _stepped(op: Op) -> Make:
+    def make(net: Net) -> Value:
+        y = net.conv(net.x(1, 2, 3), net.w(2, 2, 1))
+        return net.do(op, y, net.spread(net.x(2), y, 1))
+
+    return make
+
+
+def _scaled(op: Op, number: float, contraction: str, dtype: DType = DType.F32) -> Make:
+    """Data times a number, or by it, times data or, if it is of single precision, a parameter."""
+
+    def make(net: Net) -> Value:
+        x = net.x(2, 4, 4, dtype=dtype)
+        w = net.x(4, 4, 1)
+        if dtype is DType.F16:
+            w = net.do(Parameter("half", dtype, (4, 4, 1), "param"))
+        y = net.do(op, x, net.full(number, x))
+        if contraction == "product":
+            return net.do(MatMul(), y, net.do(Reshape((4, 4)), w))
+        return net.conv(y, w)
+
+    return make
 
 
 def _attention_to_one_matrix(net: Net) -> Value:
     """All heads look at the same values [3, 3], which no attention op takes."""
     scores = net.scores(net.x(2, 3, 3), net.x(2, 3, 3), 0.5)
     return net.do(MatMul(), net.softmax(scores, 2), net.x(3, 3))
+
+
+def _attention_to_keys_of_one_matrix(net: Net) -> Value:
+    scores = net.scores(net.x(2, 3, 3), net.x(3, 3), 0.5)
+    return net.do(MatMul(), net.softmax(scores, 2), net.x(2, 3, 3))
 
 
 def _terms_times(number: float, *, divided: bool) -> Make:
@@ -136,6 +199,15 @@ def _cross_entropy_of_columns(net: Net) -> Value:
     return net.do(Sum((1,)), net.do(Where(), picked, logs, net.full(0, logs)))
 
 
+def _cross_entropy_of_labels_of_columns(net: Net) -> Value:
+    """Each row is asked about all labels, that of a class being its own."""
+    logits = net.x(3, 3)
+    labels = net.spread(net.x(3, dtype=DType.I32), logits, 1)
+    picked = net.do(Compare("eq"), labels, net.spread(net.do(Iota(3)), logits, 1))
+    logs = net.log_softmax(logits, 1)
+    return net.do(Sum((1,)), net.do(Where(), picked, logs, net.full(0, logs)))
+
+
 def _soft_cross_entropy(logs: int, total: int) -> Make:
     def make(net: Net) -> Value:
         logits, labels = net.x(3, 3), net.x(3, 3)
@@ -172,6 +244,34 @@ def _kernels_of_other_places(net: Net) -> Value:
     return net.do(Add(), one, net.conv(x, net.w(2, 2, 1), stride=3, dilation=2))
 
 
+def _kernels_across_each_other(net: Net) -> Value:
+    x = net.x(1, 2, 4, 4)
+    one = net.conv(x, net.w(2, 2, 3, 1), (1, 0))
+    return net.do(Add(), one, net.conv(x, net.w(2, 2, 1, 3), (0, 1)))
+
+
+def _kernel_of_data(*, scaled: bool) -> Make:
+    """A kernel of data, or one that data scales, beside one of parameters."""
+
+    def make(net: Net) -> Value:
+        x, w = net.x(1, 2, 4), net.x(2, 2, 3)
+        w = net.do(Mul(), w, net.w(2, 2, 3)) if scaled else w
+        return net.do(Add(), net.batch_norm(net.conv(x, net.w(2, 2, 3), 1)), net.conv(x, w, 1))
+
+    return make
+
+
+def _kernels_of_other_rows(*padding: int) -> Make:
+    """As above, along one axis of two."""
+
+    def make(net: Net) -> Value:
+        x = net.x(1, 2, 6, 6)
+        one = net.conv(x, net.w(2, 2, 3, 3), padding, stride=3, dilation=2)
+        return net.do(Add(), one, net.conv(x, net.w(2, 2, 1, 1), stride=3, dilation=2))
+
+    return make
+
+
 def _reversed_along_two_axes(net: Net) -> Value:
     return net.do(Reverse((1,)), net.do(Reverse((0,)), net.x(2, 2)))
 
@@ -185,14 +285,19 @@ def _group_norm_along_space(net: Net) -> Value:
     return net.affine(net.group_standardized(x, 2), net.x(4), net.x(4), 2)
 
 
-def _group_norm_regrouped(*back: int) -> Make:
-    """Standardized in groups of [2, 2, 2, 4], and reshaped to something else than was grouped."""
+def _group_norm_regrouped(grouped: tuple[int, ...], back: tuple[int, ...], *, bias: bool) -> Make:
+    """Standardized in groups, and reshaped to something else than was grouped."""
 
     def make(net: Net) -> Value:
-        x = net.do(Reshape((2, 2, 2, 4)), net.x(2, 4, 4))
-        centred = net.centred(x, 2, 3)
-        y = net.do(Reshape(back), net.do(Div(), centred, net.root(centred, 2, 3)))
-        return net.affine(y, net.x(back[1]), net.x(back[1]), 1)
+        size = prod(grouped)
+        x = net.x(size)
+        for rank in (3, 4, 5):  # the ranks of tensors that a graph with such a norm has
+            x = net.do(Reshape((size, *(1,) * (rank - 1))), x)
+        x = net.do(Reshape(grouped), x)
+        y = net.standardized(x, *range(2, len(grouped)))
+        y = net.do(Mul(), y, net.spread(net.x(*grouped[1:3]), y, 1, 2)) if bias else y
+        y = net.do(Reshape(back), y)
+        return net.do(Add() if bias else Mul(), y, net.spread(net.x(back[1]), y, 1))
 
     return make
 
@@ -215,6 +320,10 @@ def _transposed_by_another(net: Net) -> Value:
 def _shared_right_operand(net: Net) -> Value:
     a = net.do(Transpose((0, 2, 1)), net.x(2, 3, 3))
     return net.do(MatMul(), a, net.x(3, 3))
+
+
+def _products_with_one_matrix_transposed(net: Net) -> Value:
+    return net.do(Transpose((0, 2, 1)), net.do(MatMul(), net.x(2, 3, 3), net.x(3, 3)))
 
 
 def _rows_of_product(fault: str) -> Make:
@@ -254,15 +363,48 @@ def _shared_heads(fault: str) -> Make:
         if fault == "tiled":
             tiled = net.do(Broadcast((2, 2, 3, 3), (1, 2, 3)), k)
             k, v = net.do(Reshape((4, 3, 3)), tiled), net.repeated(v, 0, 2)
-        elif fault == "rows":
+        else:
             k, v = net.x(4, 1, 3), net.x(4, 1, 3)
             k, v = (net.repeated(each, 1, 3) for each in (k, v))
-        else:
-            k, v = net.repeated(k, 0, 2), net.repeated(net.x(1, 3, 3), 0, 4)
-        weights = net.softmax(net.scores(q, k, 0.5), 2)
-        return net.do(MatMul(), weights, v)
+        return net.do(MatMul(), net.softmax(net.scores(q, k, 0.5), 2), v)
 
     return make
+
+
+def _shared_otherwise(k: tuple[int, ...], v: tuple[int, ...], *, masked: bool) -> Make:
+    """Four heads of 3 keys and values of 3 numbers, made of copies along the axis before these."""
+
+    def make(net: Net) -> Value:
+        shape = (2, 4, 3, 3)[5 - len(k) :]
+        kept = others((len(k) - 3,), len(k))
+        q = net.x(*shape)
+        keys, values = (
+            net.do(Reshape(shape), net.do(Broadcast(each, kept), net.x(*(each[at] for at in kept))))
+            for each in (k, v)
+        )
+        scores = net.scores(q, keys, 0.5)
+        scores = net.do(Add(), scores, net.x(*shape)) if masked else scores
+        return net.do(MatMul(), net.softmax(scores, len(shape) - 1), values)
+
+    return make
+
+
+SHARED_OTHERWISE: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
+    ((2, 2, 3, 3), (1, 4, 3, 3)),
+    ((1, 4, 3, 3), (2, 2, 3, 3)),
+    ((2, 2, 3, 3), (1, 2, 6, 3)),
+    ((2, 2, 3, 3), (1, 2, 3, 6)),
+    ((1, 2, 6, 3), (2, 2, 3, 3)),
+    ((1, 2, 3, 6), (2, 2, 3, 3)),
+    ((2, 2, 2, 3, 3), (2, 1, 4, 3, 3)),
+    ((2, 2, 2, 3, 3), (1, 4, 2, 3, 3)),
+    ((1, 4, 2, 3, 3), (2, 2, 2, 3, 3)),
+    ((2, 2, 2, 3, 3), (2, 1, 2, 6, 3)),
+    ((2, 2, 2, 3, 3), (2, 1, 2, 3, 6)),
+    ((2, 1, 2, 6, 3), (2, 2, 2, 3, 3)),
+    ((2, 1, 2, 3, 6), (2, 2, 2, 3, 3)),
+)
+"""Copies of keys and of values: not as many, of other heads, rows, columns or batches."""
 
 
 def _rotated(fault: str) -> Make:
@@ -289,11 +431,14 @@ def _projections(fault: str) -> Make:
         v = net.projected(net.x(2, 3, 4) if fault == "another" else x, 4)
         if fault == "layout":
             v = net.projected(x, 4, transposed=False)
-        if fault == "data":
-            v = net.do(MatMul(), x, net.x(4, 4))
+        biased = fault.startswith("biased")
+        if "data" in fault:
+            v = net.do(MatMul(transpose_right=True), x, net.x(4, 4))
+            v = net.do(Add(), v, net.spread(net.w(4), v, 2)) if biased else v
         if fault == "product":
-            v = net.do(MatMul(), x, net.do(MatMul(), net.w(4, 4), net.w(4, 4)))
-        q, k = net.projected(x, 4), net.projected(x, 4)
+            w = net.do(MatMul(), net.w(4, 4), net.w(4, 4))
+            v = net.do(MatMul(transpose_right=True), x, w)
+        q, k = (net.projected(x, 4, biased=biased) for _ in range(2))
         if fault == "nobody asks":
             return net.do(MatMul(), net.scores(q, k, 0.5), v)
         return net.do(MatMul(), net.softmax(net.scores(q, k, 0.5), 2), v)
@@ -305,7 +450,7 @@ def _summed(fault: str) -> Make:
     def make(net: Net) -> Value:
         one, two, three = (net.projected(net.x(2, 3), 3) for _ in range(3))
         if fault == "data":
-            three = net.do(MatMul(), net.x(2, 3), net.x(3, 3))
+            three = net.do(MatMul(transpose_right=True), net.x(2, 3), net.x(3, 3))
         if fault == "layout":
             two = net.projected(net.x(2, 3), 3, transposed=False)
         return net.do(Sub() if fault == "difference" else Add(), net.do(Add(), one, two), three)
@@ -313,16 +458,66 @@ def _summed(fault: str) -> Make:
     return make
 
 
+REGROUPED: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
+    ((2, 2, 2, 4), (2, 2, 8)),
+    ((2, 2, 2, 4), (2, 8, 2)),
+    ((2, 2, 2, 4), (4, 2, 4)),
+    ((2, 2, 2, 4), (2, 4, 2, 2)),
+    ((2, 2, 2, 4), (2, 2, 2, 4)),
+    ((2, 2, 2, 4), (2, 4, 4, 1)),
+    ((2, 2, 2, 4), (2, 2, 4, 2)),
+    ((2, 2, 2, 4, 2), (2, 8, 4)),
+    ((2, 2, 2, 4, 2), (4, 2, 4, 2)),
+    ((2, 2, 2, 4, 2), (2, 2, 8, 2)),
+    ((2, 2, 2, 4, 2), (2, 2, 4, 2, 2)),
+    ((2, 2, 2, 4, 2, 2), (2, 8, 4, 2)),
+)
+
 NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("add-zero", "train", _add_one),
     ("mul-one", "train", _times_zero),
     ("zero-sub", "train", _zero_sub_of_wholes),
+    ("mul-minus-one", "train", _minus_one_times_wholes),
+    *(
+        ("copies-Mul-second", "train", _folded(op, dtype, *numbers))
+        for op, dtype, *numbers in (
+            (Add(), DType.I32, 2, 3),
+            (Sub(), DType.I32, 2, 3),
+            (Mul(), DType.I32, 2, 3),
+            (Neg(), DType.I32, 2),
+            (Add(), DType.F16, 2048, 1),
+            (Div(), DType.F16, 1, 3),
+        )
+    ),
+    ("relu", "train", _relu_of(DType.I32)),
     ("relu", "train", _relu("lt", 0)),
     ("relu", "train", _relu("le", 1)),
     ("relu", "train", _relu("le", 0, "other")),
     ("relu", "train", _raised),
     ("affine-scale", "infer", _scaled_by_data),
+    ("affine-quotient", "infer", _stepped(Div())),
+    ("affine-shift", "infer", _stepped(Add())),
+    ("affine-centre", "infer", _stepped(Sub())),
+    *(
+        (f"{name}-into-{contraction}", "infer", _scaled(op, number, contraction, dtype))
+        for contraction in ("convolution", "product")
+        for name, op, number, dtype in (
+            ("scale", Mul(), 3, DType.F32),
+            ("quotient", Div(), 3, DType.F32),
+            ("scale", Mul(), 3, DType.F16),
+            ("quotient", Div(), 3, DType.F16),
+        )
+    ),
+    *(
+        ("convolution-without-bias", "infer", _kernel_of_data(scaled=scaled))
+        for scaled in (False, True)
+    ),
     ("attention", "train", _attention_to_one_matrix),
+    ("attention", "train", _attention_to_keys_of_one_matrix),
+    ("sum-scaled", "train", _sum_of_others(Mul(), 3, DType.I32)),
+    ("sum-scaled", "train", _sum_of_others(Mul(), 3, DType.F16)),
+    ("sum-divided", "train", _sum_of_others(Div(), 0.5, DType.F16)),
+    ("sum-of-copies", "train", _copies_of_wholes_summed),
     *(("sum-scaled", "train", _terms_times(number, divided=False)) for number in (0, 0.5, -0.5)),
     *(("sum-divided", "train", _terms_times(number, divided=True)) for number in (0, 2, -2)),
     ("sigmoid", "train", _sigmoid_of_another_slope),
@@ -334,6 +529,7 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("softmax", "train", _softmax_shifted_elsewhere),
     ("softmax", "train", _softmax_spread_elsewhere),
     ("cross-entropy", "train", _cross_entropy_of_columns),
+    ("cross-entropy", "train", _cross_entropy_of_labels_of_columns),
     ("soft-cross-entropy", "train", _soft_cross_entropy(0, 0)),
     ("soft-cross-entropy", "train", _soft_cross_entropy(1, 0)),
     ("standardize", "train", _mean_of_another_count),
@@ -342,23 +538,22 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("standardize-centreless", "train", _length_of_another),
     ("norm", "train", _norm_with_its_bias_along_rows),
     ("grow-kernel-1", "infer", _kernels_of_other_places),
+    ("grow-kernel-2", "infer", _kernels_across_each_other),
+    ("grow-kernel-2", "infer", _kernels_of_other_rows(1, 2)),
+    ("grow-kernel-2", "infer", _kernels_of_other_rows(2, 1)),
     ("reverse-twice", "train", _reversed_along_two_axes),
     ("scaled-group-norm-3", "train", _group_norm_along_space),
     *(
-        (f"scaled-group-norm-{len(back)}", "train", _group_norm_regrouped(*back))
-        for back in (
-            (2, 2, 8),
-            (2, 8, 2),
-            (4, 2, 4),
-            (2, 4, 2, 2),
-            (2, 2, 2, 4),
-            (2, 4, 4, 1),
-        )
+        (f"{name}-{rank}", "train", _group_norm_regrouped(grouped, back, bias=name == "group-norm"))
+        for name in ("scaled-group-norm", "group-norm")
+        for rank in (3, 4)
+        for grouped, back in REGROUPED
     ),
     ("matmul-bias", "train", _bias_along_rows),
     ("conv-bias", "train", _bias_along_space),
     ("matmul-right", "train", _transposed_by_another),
     ("matmul-left", "train", _shared_right_operand),
+    ("matmul-transposed", "train", _products_with_one_matrix_transposed),
     *(
         ("matmul-rows", "train", _rows_of_product(fault))
         for fault in ("batch", "columns", "stride")
@@ -368,12 +563,17 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
         ("attention", "train", _attention(fault))
         for fault in ("fill", "diagonal", "window", "axis", "values")
     ),
-    *(("shared-heads-3", "train", _shared_heads(fault)) for fault in ("tiled", "rows", "other")),
+    *(("shared-heads-3", "train", _shared_heads(fault)) for fault in ("tiled", "rows")),
+    *(
+        (f"{prefix}shared-heads-{len(k) - 1}", "train", _shared_otherwise(k, v, masked=masked))
+        for k, v in SHARED_OTHERWISE
+        for masked, prefix in ((False, ""), (True, "masked-"))
+    ),
     *(("rotate", "train", _rotated(fault)) for fault in ("halves", "another", "strided", "thirds")),
     *(("sum-of-products", "train", _summed(fault)) for fault in ("data", "layout", "difference")),
     *(
         ("part-of-product", "infer", _projections(fault))
-        for fault in ("another", "layout", "data", "product", "nobody asks")
+        for fault in ("another", "layout", "data", "biased data", "product", "nobody asks")
     ),
     ("stop-gradient", "forward", lambda net: net.do(StopGradient(), net.x(2))),
     ("conv-bias", "forward", lambda net: net.batch_norm(net.conv(net.x(1, 2, 3), net.w(2, 2, 1)))),

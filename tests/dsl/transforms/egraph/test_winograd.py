@@ -68,9 +68,10 @@ def test_another_geometry_is_left_alone(
     assert matches(net.graph(convolution(net, op, spatial, kernel, geometry))) == 0
 
 
-def test_a_padding_that_no_kernel_covers_has_no_mirrored_form() -> None:
+@pytest.mark.parametrize("padding", [(3, 0), (0, 3)])
+def test_a_padding_that_no_kernel_covers_has_no_mirrored_form(padding: tuple[int, int]) -> None:
     net = Net()
-    y = convolution(net, "ConvInputGradient", geometry=((1, 1), (3, 0), (1, 1), 1))
+    y = convolution(net, "ConvInputGradient", geometry=((1, 1), padding, (1, 1), 1))
     explored, _ = examine(net.graph(y), "train", FORMS)
     assert explored.matches["winograd"] > 0
     assert explored.matches["winograd-input-gradient"] == 0
