@@ -1,0 +1,30 @@
+"""Programs that are just right, and the same ones where one thing is just wrong.
+
+`boundaries.txt` has of each its name, what stands for `EDGE` in the program that is proved and in
+the one that is refused, with the code of that refusal, and the program.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.source import Source
+
+FILE = Path(__file__).with_name("boundaries.txt")
+PAIRS = dict(
+    each.split("\n", 1) for each in FILE.read_text(encoding="utf-8").split("## ") if each.strip()
+)
+
+
+def codes(text: str) -> list[str]:
+    """The codes of all that is said about a program."""
+    return [each.code for each in pipeline.check(Source("net.mgn", text), lambda _: None).reports]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_what_is_just_right_is_proved_and_what_is_just_wrong_is_refused(name: str) -> None:
+    edges, text = PAIRS[name].split("\n", 1)
+    right, wrong, code = edges.split(" | ")
+    assert codes(text.replace("EDGE", right)) == []
+    assert codes(text.replace("EDGE", wrong)) == [code]
