@@ -66,6 +66,7 @@ TEXTS = (
     "memory=x", "optimize=false", 'log=["tensorboard", "wandb"]', "devices=2", "sharding=fsdp",
     "precision=bf16", "precision=f64", "not_finite=skip", 'disabled_rules=["a"]', "clip_norm=0",
     "seed=1\ndef f() = 2", "seed = -1", "seed", "seed=[1", "unknown=1", "optimizer=sgd(1)",
+    'data=file("x.npz", x=["a"])', 'schedule["*"]=frozen', "validation=0.0",
 )  # fmt: skip
 BELOW = (
     'data=file("x.npz", x="a")', "steps=9", "epochs=3", "optimizer=sgd(momentum=0.5)",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.transforms.training_step import LOSS
 from meganeura_runtime.backends.base import Computed, Outputs, Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
@@ -93,6 +94,7 @@ def test_a_gradient_that_is_not_finite_is_found_though_its_loss_is(
     assert problem.step == (1 if detect else stopped_at)
     assert problem.first.endswith(" of step 1")
     assert not problem.first.startswith("`root.w`")
+    assert "in layer  root" in render(problem.report())
     assert (problem.loss == "") == (detect or steps == 1)
     folder = RunFolder(workspace.folder / "run")
     tensors, progress = read_checkpoint(folder.checkpoint)

@@ -124,6 +124,14 @@ def test_what_is_measured_is_the_same_and_read_behind(workspace: Workspace) -> N
         assert at == waited.get(step, step + AHEAD)
 
 
+def test_a_run_that_is_left_has_read_what_its_last_steps_gave(workspace: Workspace) -> None:
+    expected = workspace.start("here", "log_every=1")
+    workspace.start("behind", "log_every=1", steps=7, open_session=Sessions())
+    found = workspace.resume("behind", open_session=Sessions())
+    assert measured(found) == measured(expected)
+    assert same_files(found, expected)
+
+
 def test_each_batch_held_out_is_read_behind(workspace: Workspace) -> None:
     sessions = Sessions()
     workspace.start("behind", "batch=2", open_session=sessions)

@@ -1,6 +1,7 @@
 """Runs that go on: exact to the bit, whenever and however they were interrupted."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,14 +12,15 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
-from meganeura_runtime.backends.base import OpenSession, Session
+from meganeura_runtime.backends.base import OpenSession, Outputs, Session, Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.io.checkpoint import origins, read_checkpoint
-from meganeura_runtime.train.events import EpochEnded, Evaluated, Stepped
+from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.train.events import EpochEnded, Evaluated, Logged, Stepped
 from meganeura_runtime.train.job import prepare
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.recipe import Start
@@ -60,6 +62,28 @@ def test_a_run_knows_its_data(workspace: Workspace) -> None:
     assert_same_run(workspace.resume("parts"), whole)
     with pytest.raises(ProblemsError, match="E0511"):
         workspace.start("other")
+
+
+def test_the_speed_of_a_run_is_that_of_the_steps_it_makes_itself(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a second for each four examples; evaluations and what came before are left out."""
+    now = [100.0]
+    for place in ("loop", "speed"):
+        monkeypatch.setattr(f"meganeura_runtime.train.{place}.perf_counter", lambda: now[0])
+
+    class Timed(ReferenceSession):
+        def step(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+            now[0] += 0.5
+            return super().step(feeds)
+
+    workspace.start("run", steps=7, open_session=Timed)
+    now[0] += 1000
+    workspace.resume("run", open_session=Timed)
+    logged = [event for event in workspace.events if isinstance(event, Logged)]
+    assert [event.step for event in logged] == [1, *range(2, 22, 2)]
+    speeds = {(event.steps_per_second, event.examples_per_second) for event in logged}
+    assert speeds == {(2.0, 8.0)}
 
 
 def test_several_interruptions(workspace: Workspace, whole: RunFolder) -> None:
