@@ -21,7 +21,12 @@ from meganeura_dsl.support.byte_sizes import parsed_bytes
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.registry import choose_device, meet_hosts
 from meganeura_runtime.io.weight_names import Names
-from meganeura_runtime.io.weights import Allowed, initial_values, of_values
+from meganeura_runtime.io.weights import (
+    Allowed,
+    classes_of_weights,
+    initial_values,
+    of_values,
+)
 from meganeura_runtime.train.device_usage import DeviceUsage
 from meganeura_runtime.train.evaluation import Evaluator, held_batches
 from meganeura_runtime.train.events import (
@@ -310,9 +315,8 @@ class Program:
             overrides += [f"data={data}"]
             data = None
         start = _start(weights, Allowed())
-        job = prepare(
-            self._program, name, folder, overrides, start, data=Given(data, is_trained_on=False)
-        )
+        given = Given(data, is_trained_on=False, classes=classes_of_weights(start.files))
+        job = prepare(self._program, name, folder, overrides, start, data=given)
         held_out = job.dataset.test or job.dataset.train
         with explained_failures((job.demand.counter or "batch", job.batch)):
             chosen = choose_device(job.settings.device, precision=job.settings.precision)

@@ -47,6 +47,8 @@ class Given:
     """The folder of a run that goes on, whose data may lie in it."""
     is_trained_on: bool = True
     """Whether a run is, whose schedules may follow what is held out."""
+    classes: tuple[str, ...] = ()
+    """The names of the classes that weights were trained on before, where these are measured."""
 
     @property
     def overrides(self) -> Sequence[str]:
@@ -82,7 +84,8 @@ def dataset_of(
         dataset = _with_held_out(Dataset(path, train, None), settings, sources)
     else:
         dataset = _with_held_out(match_data(found, demand, path, span), settings, sources)
-        dataset = replace(dataset, train=_drawn(dataset.train, found, written, settings))
+        drawn = _drawn(dataset.train, found, written, settings)
+        dataset = replace(dataset, train=drawn, classes=sources.classes())
     require_batch(dataset, demand.batch, span, drop_last=settings.drop_last)
     return dataset
 
@@ -181,14 +184,15 @@ class _Sources:
         )
         span = self.written[setting].span if setting in self.written else None
         workers = self.settings.workers
-        classes = () if setting == "data" else self._classes()
+        classes = self.given.classes if setting == "data" else self.classes()
         reader = Reader(self.demand, reading, workers, preprocess, tokenizer, span, classes)
         return path, reader.tensors(path)
 
-    def _classes(self) -> tuple[str, ...]:
-        """The classes of the folders that are trained on."""
-        is_given = self.given.train is not None
-        return () if is_given else classes_of(self.path("data", self.settings.data))
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes that are trained on, where the data is folders of them."""
+        if self.given.train is not None or self.given.classes:
+            return self.given.classes
+        return classes_of(self.path("data", self.settings.data))
 
     def path(self, setting: str, value: str) -> Path:
         """Where data is: named on the command line, by the program, or by a run that goes on.

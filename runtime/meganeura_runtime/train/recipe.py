@@ -156,6 +156,8 @@ class Recipe:
     """What it is rewritten for."""
     bounds: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
     """Of inputs and parameters that are indices and have to be checked when they are given."""
+    classes: tuple[str, ...] = ()
+    """The names of the classes of its data by number, where that is folders of them."""
     is_divisible: bool = True
     """Whether a step can be made in two parts, the gradients and the update."""
 

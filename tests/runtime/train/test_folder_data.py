@@ -10,12 +10,14 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
+import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends.base import Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.data.data_problems import OutsideFolder
-from meganeura_runtime.io.tensors.safetensors_file import read_tensors
+from meganeura_runtime.io.tensors.safetensors_file import read_tensors, write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.io.weights import CLASSES, classes_of_weights
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.prefetcher import Prefetcher
 from tests.runtime.runs import Workspace, contents
@@ -169,3 +171,36 @@ def test_files_say_how_pictures_are_scaled_and_how_words_are_numbered(
     )
     numbers = workspace.job().dataset.train.take(np.arange(2))["ids"]
     assert numbers.tolist() == [[1, 2, 0], [0, 1, 2]]
+
+
+def test_weights_are_measured_by_the_classes_that_they_were_trained_on(
+    workspace: Workspace,
+) -> None:
+    """Whatever folders they are measured on, and not by the numbers of these alone."""
+    run = workspace.start("run", "workers=0", "epochs=1")
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
+
+    def loss(folder: Path) -> float:
+        data = f'images("{folder}", crop=0.5)'
+        return program.evaluate(data=data, weights=run.best, device="cpu")["loss"]
+
+    alone: list[float] = []
+    for path in sorted((workspace.folder / "flowers").iterdir()):
+        only = workspace.folder / "only" / path.name
+        only.mkdir(parents=True)
+        (only / path.name).symlink_to(path)
+        alone.append(loss(only))
+    assert loss(workspace.folder / "flowers") == pytest.approx(sum(alone) / 3)
+    (workspace.folder / "only" / "rose" / "tulip").mkdir()
+    with pytest.raises(ProblemError, match="E0610"):
+        loss(workspace.folder / "only" / "rose")
+
+
+@pytest.mark.parametrize("text", ['["a"', "[1]", '{"a": 1}'])
+def test_what_are_no_names_of_classes_is_refused(workspace: Workspace, text: str) -> None:
+    run = workspace.start("run", "workers=0", "epochs=0")
+    assert classes_of_weights([run.weights]) == ("aster", "lily", "rose")
+    values = {name: each.bits for name, each in read_tensors(run.weights).items()}
+    write_tensors(run.weights, values, {CLASSES: text})
+    with pytest.raises(ProblemError, match="E0530"):
+        classes_of_weights([run.weights])

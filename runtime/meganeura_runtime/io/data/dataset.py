@@ -78,6 +78,8 @@ class Dataset:
     path: Path
     train: Split
     test: Split | None
+    classes: tuple[str, ...] = ()
+    """The names of the classes by number, where examples lie in folders of them."""
 
 
 def match_data(
