@@ -12,6 +12,7 @@ own, of which the same is known.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 
 from meganeura_dsl.elaborate.scope.new_symbols import marked, new_symbol, symbols_in
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
@@ -26,6 +27,7 @@ from meganeura_dsl.symbolic.size import Dim, Size, dim
 from meganeura_dsl.syntax import ast
 
 POSITION = TensorType(DType.I32, ())
+Bounds = tuple[Size, ...]
 
 
 def is_position(item: ast.Input) -> bool:
@@ -191,14 +193,13 @@ def speaks_of(frame: Frame, condition: Condition) -> bool:
 
 
 def _of_range(frame: Frame, value: Tensor) -> Size | None:
-    """A new symbol for a number that is 0 at least, and at most what its range says."""
+    """A new symbol for a number that is 0 at least, and within what its range says."""
     low, high = _range(frame, value)
-    if low is None or not _is_whole(frame, low):
+    if not _is_whole(frame, low):
         return None
     symbol = _new_element(frame)
-    conditions = [Compare(">=", symbol, low)]
-    if high is not None:
-        conditions.append(Compare("<=", symbol, high))
+    conditions = [Compare(">=", symbol, each) for each in low]
+    conditions += [Compare("<=", symbol, each) for each in high]
     frame.state.ranges[str(symbol)] = tuple(conditions)
     if value.type == POSITION:
         frame.state.positions[value.id] = symbol
@@ -228,37 +229,43 @@ def _is_moved(value: Tensor) -> bool:
     return Trait.VIEW in value.op.traits or isinstance(value.op, ops.Gather | ops.DynamicSlice)
 
 
-def _range(frame: Frame, value: Tensor) -> tuple[Size | None, Size | None]:
-    """The least and the greatest that all elements of whole numbers are known to be."""
+def _range(frame: Frame, value: Tensor) -> tuple[Bounds, Bounds]:
+    """What no element of whole numbers is known to be below, and what none is above."""
     known = frame.state.positions.get(value.id)
     if known is not None:
         element = known if value.type == POSITION else _another(frame, str(known))
-        return element, element
+        return (element,), (element,)
     match value.op:
         case ops.Constant(value=int() | Dim() as number):
-            return number, number
+            return (number,), (number,)
         case ops.Iota(size=size) | ops.Remainder(divisor=size):
-            return 0, size - 1
+            return (0,), (size - 1,)
         case ops.ArgMax(axis=axis):
-            return 0, value.operands[0].type.shape[axis] - 1
+            return (0,), (value.operands[0].type.shape[axis] - 1,)
         case ops.Sort(axis=axis) if value.index:
-            return 0, value.type.shape[axis] - 1
+            return (0,), (value.type.shape[axis] - 1,)
         case ops.Minimum():
-            (low, high), (other, ceiling) = (_range(frame, each) for each in value.operands)
-            least = 0 if _is_whole(frame, low) and _is_whole(frame, other) else None
-            return least, high if ceiling is None else ceiling
+            (low, high), (floor, ceiling) = (_range(frame, each) for each in value.operands)
+            least = (0,) if _is_whole(frame, low) and _is_whole(frame, floor) else ()
+            return least, (*high, *ceiling)
         case ops.Maximum():
             (low, high), (floor, ceiling) = (_range(frame, each) for each in value.operands)
-            return low if floor is None else floor, high if high == ceiling else None
+            return (*low, *floor), _of_both(frame, high, ceiling)
         case _ if _is_moved(value):
             return _range(frame, value.operands[0])
         case _:
-            return None, None
+            return (), ()
 
 
-def _is_whole(frame: Frame, size: Size | None) -> bool:
-    """Whether a bound is known and 0 or more."""
-    if size is None:
-        return False
-    condition = Compare(">=", size, 0)
-    return facts_about(frame, condition).proves(condition)
+def _of_both(frame: Frame, high: Bounds, ceiling: Bounds) -> Bounds:
+    """What neither of two numbers is above: a bound of one that is no less than another's."""
+    pairs = [*product(high, ceiling), *product(ceiling, high)]
+    facts = ((each, Compare("<=", other, each)) for each, other in pairs)
+    found = [each for each, fact in facts if facts_about(frame, fact).proves(fact)]
+    return tuple(dict.fromkeys(found))
+
+
+def _is_whole(frame: Frame, bounds: Bounds) -> bool:
+    """Whether some lower bound is known to be 0 or more."""
+    conditions = [Compare(">=", size, 0) for size in bounds]
+    return any(facts_about(frame, each).proves(each) for each in conditions)

@@ -43,7 +43,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-_MOST_BITS = math.ceil(MOST_DIGITS * math.log2(10))
+_TOO_LARGE = 10**MOST_DIGITS
 
 
 class KindError(Exception):
@@ -212,7 +212,7 @@ def _bounded(value: Static, right: Size) -> Static:
     if not is_size(value):
         return value
     largest = value if isinstance(value, int) else max(value.terms.values(), key=abs)
-    if largest.bit_length() > _MOST_BITS:
+    if abs(largest) >= _TOO_LARGE:
         raise KindError(f"a number of at most {MOST_DIGITS} digits", right)
     if length_of(value) > MOST_TERMS:
         raise KindError(f"a size of at most {MOST_TERMS:,} terms", right)

@@ -88,9 +88,9 @@ FOUR = "(n > 1 or n > 1 or n > 1 or n > 1)"
 MOST = FOUR.replace("n > 1", FOUR).replace("n > 1", FOUR).replace("n > 1", FOUR)
 """A condition of as many comparisons as a condition may have."""
 LIMITS = {
-    "digits of a number": ("10 ** 300", "10 ** 300 * 2"),
+    "digits of a number": ("10 ** 299 * 9", "10 ** 299 * 10"),
     "digits of a power": ("2 ** 996", "2 ** 997"),
-    "digits of another power": ("10 ** 300", "10 ** 301"),
+    "digits of another power": ("10 ** 299", "10 ** 300"),
     "a power of one": ("1 ** 400 * (-1) ** 400 * (1 + 0 ** 400)", "1 ** 400 * (-2) ** 1000"),
     "an exponent": ("n ** 32", "n ** 33"),
     "a degree": ("n ** 16 * n ** 16", "n ** 16 * n ** 17"),
@@ -262,7 +262,13 @@ AT_LIMITS: dict[str, tuple[Evaluated, str, Evaluated, bool]] = {
     "one degree more in one term": (X**HIGHEST_DEGREE + Y, "*", Y + 1, False),
     "as high a power": (X, "**", HIGHEST_DEGREE, True),
     "one power more": (X, "**", HIGHEST_DEGREE + 1, False),
-    "a power of as many digits": (10, "**", MOST_DIGITS, True),
+    "one digit more": (LARGEST, "+", 1, False),
+    "one digit more below zero": (-LARGEST, "-", 1, False),
+    "a factor of one digit more": (10 * X, "*", LARGEST, False),
+    "a power of as many digits": (10, "**", MOST_DIGITS - 1, True),
+    "the largest power": (LARGEST, "**", 1, True),
+    "a power of one digit more": (10, "**", MOST_DIGITS, False),
+    "a power of one digit more below zero": (-10, "**", MOST_DIGITS + 1, False),
     "a power of more digits": (10, "**", MOST_DIGITS + 1, False),
     "any power of one": (-1, "**", 10**9 + 1, True),
 }
