@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from meganeura_dsl.gradcheck.probe import fitting
-from meganeura_dsl.ir.graph import Graph, Leaf
+from meganeura_dsl.ir.graph import Array, Graph, Leaf
 from meganeura_dsl.ir.interpreter import Precision, evaluate
 from meganeura_dsl.ir.ops import MatMul, Parameter, Reverse, Scan, Transpose
 from meganeura_dsl.ir.text import format_graph
@@ -152,6 +152,28 @@ def test_loops_that_differ_in_one_thing_stay_two(other: dict[str, str]) -> None:
     verify(simple)
     assert_same(outputs(simple, feeds), outputs(unroll_loops(graph), feeds))
     assert len({value.application for value in simple.values if value.op.bodies}) == 2
+
+
+def test_loops_that_read_other_results_of_a_loop_within_stay_two() -> None:
+    """Also where they are made, as equal values are one."""
+    loops = (
+        "  h = x[:, 0]\n  scan t in 0..s:\n    a = h\n    b = h\n"
+        "    scan u in 0..2:\n      a = sin(a + x[:, t])\n      b = cos(b + x[:, t])\n"
+        f"    h = {result}\n    {name}[t] = h\n"
+        for name, result in (("p", "a"), ("q", "b"))
+    )
+    text = f"block Net()(x: [n, s, 3]) -> [s, n, 3], [s, n, 3]:\n{''.join(loops)}  return p, q\n"
+    graph = forward(f"{text}\nmodel net = Net()\n")
+    feeds = numbers(graph)
+    expected: dict[str, Array] = {}
+    for name, curve in (("output0", np.sin), ("output1", np.cos)):
+        h, rows = feeds["x"][:, 0], list[Array]()
+        for x in np.moveaxis(feeds["x"], 1, 0):
+            h = curve(curve(h + x) + x)
+            rows.append(h)
+        expected[name] = np.stack(rows)
+    for each in (graph, simplify_loops(graph), optimize(graph, mode="train").graph):
+        assert_same(outputs(each, feeds), expected)
 
 
 def test_loops_that_differ_in_what_they_give_alone_are_one() -> None:

@@ -10,6 +10,8 @@ from meganeura_dsl.ir.ops import (
     Add,
     Broadcast,
     Compare,
+    Concat,
+    Cos,
     Div,
     Erf,
     Exp,
@@ -19,8 +21,10 @@ from meganeura_dsl.ir.ops import (
     Mul,
     Neg,
     Parameter,
+    ReduceMax,
     Reshape,
     Reverse,
+    Sin,
     Slice,
     StopGradient,
     Sub,
@@ -175,6 +179,18 @@ def _softmax_summed_elsewhere(net: Net) -> Value:
     return net.do(Div(), powers, net.over(net.do(Sum((0,)), powers), powers, 0))
 
 
+def _log_softmax_spread_elsewhere(net: Net) -> Value:
+    shifted = net.shifted(net.x(3, 3), 1)
+    level = net.do(Log(), net.do(Sum((1,)), net.do(Exp(), shifted)))
+    return net.do(Sub(), shifted, net.over(level, shifted, 0))
+
+
+def _softmax_shifted_by_what_is_spread_elsewhere(net: Net) -> Value:
+    x = net.x(3, 3)
+    powers = net.do(Exp(), net.do(Sub(), x, net.over(net.do(ReduceMax((1,)), x), x, 0)))
+    return net.do(Div(), powers, net.over(net.do(Sum((1,)), powers), powers, 1))
+
+
 def _log_softmax_summed_elsewhere(net: Net) -> Value:
     shifted = net.shifted(net.x(3, 3), 1)
     level = net.do(Log(), net.do(Sum((0,)), net.do(Exp(), shifted)))
@@ -248,6 +264,23 @@ def _kernels_across_each_other(net: Net) -> Value:
     x = net.x(1, 2, 4, 4)
     one = net.conv(x, net.w(2, 2, 3, 1), (1, 0))
     return net.do(Add(), one, net.conv(x, net.w(2, 2, 1, 3), (0, 1)))
+
+
+def _kernels_of_odd_and_even_size(*kernel: int) -> Make:
+    """Of as many places, as what is left over differs."""
+
+    def make(net: Net) -> Value:
+        x = net.x(1, 2, *(5 for _ in kernel))
+        one, other = (net.w(2, 2, *each) for each in ((3,) * len(kernel), kernel))
+        return net.do(Add(), net.conv(x, one, stride=2), net.conv(x, other, stride=2))
+
+    return make
+
+
+def _kernel_of_data_beside_one_of_parameters(net: Net) -> Value:
+    x = net.x(1, 2, 4)
+    one, other = (net.conv(x, w, 1) for w in (net.w(2, 2, 3), net.x(2, 2, 3)))
+    return net.do(Add(), one, other)
 
 
 def _kernel_of_data(*, scaled: bool) -> Make:
@@ -420,9 +453,34 @@ def _rotated(fault: str) -> Make:
         if fault == "thirds":
             x = net.x(2, 3, 6)
             left, right = net.halves(x, 2)[0], net.halves(x, 4)[1]
-        return net.rotated(x, left, right, angle)
+        y = net.rotated(x, left, right, angle)
+        return net.do(Concat(2), *y.operands, left) if fault == "three parts" else y
 
     return make
+
+
+def _rotated_by_an_angle_of_each_image(net: Net) -> Value:
+    x, angle = net.x(3, 3, 4), net.x(3, 2)
+    left, right = net.halves(x)
+    c, s = (net.spread(net.do(op, angle), left, 0, 2) for op in (Cos(), Sin()))
+    one = net.do(Sub(), net.do(Mul(), left, c), net.do(Mul(), right, s))
+    return net.do(Concat(2), one, net.do(Add(), net.do(Mul(), right, c), net.do(Mul(), left, s)))
+
+
+def _turned_twice(rank: int) -> Make:
+    """Two transpositions of tensors of a rank, and one of tensors of a lower rank."""
+
+    def make(net: Net) -> Value:
+        x = net.x(*(2,) * rank)
+        lower = net.do(_turn(rank - 1), net.do(Reshape((*(2,) * (rank - 2), 4)), x))
+        y = net.do(_turn(rank), net.do(_turn(rank), x))
+        return net.do(Concat(0), *(net.do(Reshape((2**rank,)), each) for each in (y, lower)))
+
+    return make
+
+
+def _turn(rank: int) -> Transpose:
+    return Transpose((*range(1, rank), 0))
 
 
 def _projections(fault: str) -> Make:
@@ -512,6 +570,12 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
         ("convolution-without-bias", "infer", _kernel_of_data(scaled=scaled))
         for scaled in (False, True)
     ),
+    (
+        "fold-affine-into-convolution",
+        "infer",
+        lambda net: net.batch_norm(net.conv(net.x(1, 2, 4), net.x(2, 2, 3))),
+    ),
+    ("convolutions-without-bias", "infer", _kernel_of_data_beside_one_of_parameters),
     ("attention", "train", _attention_to_one_matrix),
     ("attention", "train", _attention_to_keys_of_one_matrix),
     ("sum-scaled", "train", _sum_of_others(Mul(), 3, DType.I32)),
@@ -526,7 +590,9 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("gelu-tanh", "train", _gelu_tanh_without_its_cube),
     ("softmax", "train", _softmax_summed_elsewhere),
     ("log-softmax", "train", _log_softmax_summed_elsewhere),
+    ("log-softmax", "train", _log_softmax_spread_elsewhere),
     ("softmax", "train", _softmax_shifted_elsewhere),
+    ("softmax", "train", _softmax_shifted_by_what_is_spread_elsewhere),
     ("softmax", "train", _softmax_spread_elsewhere),
     ("cross-entropy", "train", _cross_entropy_of_columns),
     ("cross-entropy", "train", _cross_entropy_of_labels_of_columns),
@@ -538,6 +604,10 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("standardize-centreless", "train", _length_of_another),
     ("norm", "train", _norm_with_its_bias_along_rows),
     ("grow-kernel-1", "infer", _kernels_of_other_places),
+    *(
+        (f"grow-kernel-{len(kernel)}", "infer", _kernels_of_odd_and_even_size(*kernel))
+        for kernel in ((2,), (2, 3), (3, 2))
+    ),
     ("grow-kernel-2", "infer", _kernels_across_each_other),
     ("grow-kernel-2", "infer", _kernels_of_other_rows(1, 2)),
     ("grow-kernel-2", "infer", _kernels_of_other_rows(2, 1)),
@@ -569,7 +639,12 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
         for k, v in SHARED_OTHERWISE
         for masked, prefix in ((False, ""), (True, "masked-"))
     ),
-    *(("rotate", "train", _rotated(fault)) for fault in ("halves", "another", "strided", "thirds")),
+    *(
+        ("rotate", "train", _rotated(fault))
+        for fault in ("halves", "another", "strided", "thirds", "three parts")
+    ),
+    ("rotate", "train", _rotated_by_an_angle_of_each_image),
+    *((f"transpose-twice-{rank}", "train", _turned_twice(rank + 1)) for rank in (2, 3, 4)),
     *(("sum-of-products", "train", _summed(fault)) for fault in ("data", "layout", "difference")),
     *(
         ("part-of-product", "infer", _projections(fault))
