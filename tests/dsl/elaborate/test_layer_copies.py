@@ -11,6 +11,7 @@ from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.gradcheck.random_inputs import RandomInputs
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.pipeline import Program, elaborate_train
 from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
@@ -92,6 +93,28 @@ def test_a_name_in_an_update_is_that_of_a_value_before_that_of_a_model() -> None
     feeds, new = step(text)
     wanted = 0.5 * feeds["target.fc.bias"] + 3 * new["online.fc.bias"]
     np.testing.assert_allclose(new["target.fc.bias"], wanted)
+
+
+def test_an_update_of_halves_is_stored_as_halves() -> None:
+    text = """
+block Half()(x: [n, 8]) -> [n, 8]:
+  param w: f16[8] = ones
+  return x * f32(w)
+
+train fit(x: [batch, 8]):
+  layer online: Half()
+  layer target: Half() = online
+  minimize mean((x |> online) * (x |> target(frozen=true, training=false)))
+  update target = 0.75 * f32(target) + sum(x) * online
+"""
+    assert codes(text) == []
+    feeds, new = step(text)
+    wanted = 0.75 * feeds["target.w"] + feeds["x"].sum() * new["online.w"]
+    np.testing.assert_allclose(new["target.w"], wanted, rtol=2e-3)
+    (of,) = (each.type for each in elaborated(text).parameters if each.name == "target.w")
+    graph = elaborated(text).graph
+    assert graph.updates["target.w"].type == of
+    assert of.dtype is DType.F16
 
 
 @pytest.mark.parametrize("order", ["after", "before"])

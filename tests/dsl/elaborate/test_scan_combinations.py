@@ -9,7 +9,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.interpreter import evaluate
-from meganeura_dsl.ir.ops import RandomBits
+from meganeura_dsl.ir.ops import RandomBits, Scan
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.testing import assert_gradients
 
@@ -503,3 +503,26 @@ def test_numbers_of_rounds_are_those_of_their_indices(
     rounds = [{"t": t, "s": 4} for t in range(start, 4)]
     factors = [eval(number, at) if eval(condition, at) else 0 for at in rounds]  # noqa: S307
     np.testing.assert_array_equal(found, np.einsum("ntd,t->nd", X[:, start:], factors))
+
+
+def test_a_scan_carries_the_states_that_its_rounds_update() -> None:
+    """One that was updated before it is read as it is, in every round."""
+    text = """
+block Net()(x: [n, s]) -> [n, s]:
+  state before: [] = 0.0
+  state within: [] = 0.0
+  update before = before + 1
+  scan t in 0..s:
+    update within = within + before
+    y[:, t] = x[:, t] * within
+  return y
+model net = Net()
+"""
+    program = pipeline.check(Source("net.mgn", text), lambda _: None).program
+    graph = pipeline.elaborate_model(program, "net", sizes={"n": 2, "s": 4}, training=True).graph
+    (scan,) = {value.op for value in graph.values if isinstance(value.op, Scan)}
+    assert scan.carried == 1
+    feeds = {"x": np.ones((2, 4), np.float32), "before": np.float32(2), "within": np.float32(1)}
+    found = evaluate(graph, feeds)
+    np.testing.assert_array_equal(found.outputs["output"], [[4, 7, 10, 13]] * 2)
+    assert (found.updates["before"], found.updates["within"]) == (3, 13)

@@ -95,6 +95,31 @@ MESSAGES = {
         ("d=1  wide=true ",),
         ("wide=1", "wide=True"),
     ),
+    "a colon without a body": (
+        "block A(k)(x: [n]) -> [n]:\n  if k > 2\n  return k * x\n",
+        "E0112",
+        ("help: write a colon     if k > 2:\n",),
+        (),
+    ),
+    "a line that ends with a word that stays before its operand": (
+        "block A(k)(x: [n]) -> [n]:\n  y = not\n    k\n  return x if y else 2 * x\n",
+        "E0129",
+        ("help: begin the next line with the operator     not k\n",),
+        (),
+    ),
+    "a name that is like more than three others": (
+        """\
+        block A()(x: [n]) -> [n]:
+          width1 = x
+          width2 = x
+          width3 = x
+          width4 = x
+          return width1 + width2 + width3 + width4 + width
+        """,
+        "E0201",
+        ("did you mean `width4`, `width3` or `width2`?\n",),
+        ("`width1`",),
+    ),
     "no classes": (
         "from whisper import whisper_words\nmodel a = whisper_words(classes=0)\n",
         "E0305",

@@ -146,6 +146,7 @@ UNCERTAIN = [
     "z = x *",
     "z = x |>\n\n      relu",
     "if deep > 1 x = y",
+    "if deep > 1",  # perhaps there is no body
     'z = file("a.npy)',
     'z = "two words',
     "z = x |> relu conv2d(3, 3)",  # perhaps a pipe is missing
