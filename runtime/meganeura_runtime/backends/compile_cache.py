@@ -85,7 +85,7 @@ def cached_training_step(
 
 
 def _content(graph: Graph, load: Graph, before: Graph) -> bytes:
-    numbers = {value.origin: number for number, value in reversed([*enumerate(before.values)])}
+    numbers = {value.origin: number for number, value in enumerate(before.values)}
     return _ADAPTER.dump_json(RewrittenEntry(_entry(graph, numbers), _entry(load, numbers)))
 
 

@@ -147,6 +147,25 @@ def test_a_process_that_stores_little_removes_what_others_left(tmp_path: Path) -
     assert sorted(path.stem for path in tight.paths()) == ["k5", "k6", "k7", "k8", "own"]
 
 
+def test_entries_of_nothing_are_bounded_too(tmp_path: Path) -> None:
+    """Each takes a line."""
+    tight = DiskCache(tmp_path, most_bytes=8_000)
+    for number in range(200):
+        tight.store(f"k{number}", b"")
+    assert 4_000 < tight.bytes() < 10_000
+
+
+def test_two_processes_write_an_entry_beside_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, names = DiskCache(tmp_path), list[str]()
+    monkeypatch.setattr(Path, "replace", lambda partial, _: names.append(partial.name))
+    for process in (1, 2):
+        monkeypatch.setattr(os, "getpid", lambda process=process: process)
+        kept.store(KEY, b"content")
+    assert len(set(names)) == 2
+
+
 def test_clearing_removes_entries_alone(kept: DiskCache) -> None:
     kept.store(OTHER, b"content")
     (kept.folder / "notes.txt").write_text("mine")

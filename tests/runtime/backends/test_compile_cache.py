@@ -217,6 +217,7 @@ def test_adapter_style_and_choices_are_in_the_key() -> None:
         plan_of(small(), adapter(info=replace(INFO, backend="Metal")), UNTUNED),
         plan_of(small(), adapter(), TunedConfigs("tuned")),
         plan_of(small(), adapter(), TunedConfigs("tuned", {"matmul": KernelConfig(split_k=2)})),
+        plan_of(small(), adapter(), TunedConfigs("tuned", {"matmul": KernelConfig(split_k=3)})),
     ]
     assert len({one.key for one in found}) == len(found)
 
@@ -232,6 +233,15 @@ def test_every_field_of_an_ingredient_changes_its_key() -> None:
         OptimizedKey(mode="m", disabled_rules=(), device="", **same).key
         != PlanKey(adapter="", driver="", limits="", style="", choices="", **same).key
     )
+
+
+def test_the_same_compiler_elsewhere_is_the_same(tmp_path: Path) -> None:
+    for name in ("here", "there"):
+        (tmp_path / name / "inner").mkdir(parents=True)
+        (tmp_path / name / "inner" / "rules.py").write_text("x = 1\n")
+        (tmp_path / name / "inner" / "rules.pyc").write_text(name)
+    here, there = (compiler_fingerprint.fingerprint(str(tmp_path / n)) for n in ("here", "there"))
+    assert here == there
 
 
 def test_an_edited_compiler_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

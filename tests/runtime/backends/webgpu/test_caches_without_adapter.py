@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from meganeura_dsl import __version__
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Builder, Graph
 from meganeura_dsl.ir.ops import Exp, Input, MatMul, Parameter
@@ -18,6 +19,7 @@ from meganeura_runtime.backends.webgpu.config.tuned_configs import (
     UNTUNED,
     TunedConfigs,
     TuningDatabase,
+    TuningKey,
     TuningRecord,
     step_name,
 )
@@ -30,6 +32,7 @@ from meganeura_runtime.backends.webgpu.tuning_cache import (
     store_configs,
     tuned_configs,
     tuned_file,
+    tuning_key_of,
 )
 
 INFO = DeviceInfo("wgpu:0", "an adapter", "GPU", "Vulkan", "driver 1")
@@ -96,6 +99,19 @@ def test_what_was_planned_is_found_and_what_is_damaged_is_planned_anew(
         assert len(planned) == before + 1
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_plan_and_what_it_takes_are_kept_beside_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan, memory = (
+        each(product(), device()) for each in (plan_cache.cached_plan, plan_cache.cached_memory)
+    )
+    for name in ("plan_graph", "plan_memory"):
+        monkeypatch.setattr(schedule, name, None)
+    assert plan_cache.cached_plan(product(), device()) == plan
+    assert plan_cache.cached_memory(product(), device()) == memory
+
+
 class _Only:
     """A cache that holds one content under every key."""
 
@@ -111,6 +127,7 @@ class _Only:
 
 
 def test_what_was_found_for_an_adapter_is_used_for_it_alone(folder: Path) -> None:
+    assert tuning_key_of(INFO) == TuningKey("an adapter", "Vulkan, driver 1", __version__)
     assert tuned_configs(INFO, DeviceLimits()) == (UNTUNED, "")
     assert known_configs(INFO) == TuningDatabase()
     path = store_configs(INFO, FOUND)
