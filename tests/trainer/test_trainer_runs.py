@@ -1,6 +1,7 @@
 """A loop of one's own and runs: folders, checkpoints, and what follows evaluations."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -69,10 +70,15 @@ def fed(workspace: Workspace, step: int) -> Batch:
     return {name: data[name] for name in ("x", "y")}
 
 
-def test_a_run_goes_on_with_what_a_trainer_saved(workspace: Workspace) -> None:
-    whole = workspace.start("whole")
+@pytest.mark.parametrize("more", [{}, {"steps_per_epoch": 3}])
+def test_a_run_goes_on_with_what_a_trainer_saved(
+    workspace: Workspace, more: Mapping[str, object]
+) -> None:
+    """Also where an epoch is not a pass over the data, which is of five steps."""
+    settings = {"steps": STEPS, **more}
+    whole = workspace.start("whole", *(f"{name}={value}" for name, value in settings.items()))
     program = meganeura.load(str(workspace.folder / "fit.mgn"))
-    with program.trainer(device="cpu", settings={"steps": STEPS}) as trainer:
+    with program.trainer(device="cpu", settings=settings) as trainer:
         for step in range(7):
             trainer.step(fed(workspace, step))
         trainer.save(workspace.folder / "own")
@@ -105,8 +111,11 @@ def test_a_rate_set_by_hand_is_not_the_business_of_a_schedule(workspace: Workspa
             with pytest.raises(ValueError, match="a learning rate"):
                 trainer.learning_rate = rate
         trainer.save(workspace.folder / "own")
-    with pytest.raises(ProblemError, match="its learning rate was set by hand"):
-        workspace.resume("own")
+        trainer.learning_rate = 0.0
+        trainer.save(workspace.folder / "still")
+    for name in ("own", "still"):
+        with pytest.raises(ProblemError, match="its learning rate was set by hand"):
+            workspace.resume(name)
     with pytest.raises(ProblemError, match="E0548"):
         program.trainer(device="cpu")
 

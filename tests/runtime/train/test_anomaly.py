@@ -50,12 +50,18 @@ def test_the_first_line_that_is_not_finite_is_named(workspace: Workspace, *, det
     assert problem.first in {remark.text for remark in report.remarks}
 
 
-def test_both_ways_find_the_same_step_and_one_stops_at_it(workspace: Workspace) -> None:
+@pytest.mark.parametrize(("limit", "step"), [(0.5, 1), (2.0, 4), (3.0, 8)])
+def test_both_ways_find_the_same_step_and_one_stops_at_it(
+    workspace: Workspace, limit: float, step: int
+) -> None:
+    """A larger limit is met later; the eighth step is repeated from a checkpoint at the fifth."""
+    workspace.write(FAILING.replace("0.5 - small", f"{limit} - small"))
     late = stopped(workspace, detect=False)
     workspace.events.clear()
     early = stopped(workspace, detect=True)
     assert early.first == late.first
-    assert early.step <= late.step
+    assert early.first.endswith(f" of step {step}")
+    assert early.step == step <= late.step
     made = sum(isinstance(event, Stepped) for event in workspace.events)
     assert made == early.step - 1
 

@@ -44,6 +44,7 @@ class Late(Outputs):
         self.asked = True
 
     def __getitem__(self, name: str) -> Array:
+        assert not self.session.is_closed, "its memory is given back"
         if self.asked and not self.read:
             self.session.reads.append((self.step, self.session.steps))
         self.read = True
@@ -64,6 +65,11 @@ class Behind(ReferenceSession):
         self.steps = 0
         self.reads: list[tuple[int, int]] = []
         self.stagers: list[str] = []
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+        super().close()
 
     @property
     def ahead(self) -> int:

@@ -8,6 +8,7 @@ from safetensors.numpy import load_file, save_file
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.settings.run_settings import MEANINGS
 from meganeura_runtime.io.checkpoint import read_checkpoint, write_checkpoint
 from meganeura_runtime.io.data.data_problems import ForeignData
 from meganeura_runtime.io.tensors.safetensors_file import write_tensors
@@ -181,6 +182,15 @@ def test_a_checkpoint_names_no_data_elsewhere_unless_the_command_line_does(
     assert_same_run(workspace.resume("run", f"data={data}"), whole)
 
 
+def test_data_may_lie_in_the_folder_of_its_run(
+    workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = tmp_path_factory.mktemp("kept")
+    data = elsewhere(workspace).rename(place / "points.safetensors")
+    workspace.start(str(place), f"data={data}", "epochs=1", steps=2)
+    assert read_checkpoint(workspace.resume(str(place)).checkpoint)[1].step == 5
+
+
 def test_data_of_another_length_is_another_run(workspace: Workspace) -> None:
     workspace.start("run", steps=6)
     x, y = np.zeros((9, 6), np.float32), np.zeros(9, np.int32)
@@ -294,12 +304,14 @@ def test_a_checkpoint_of_other_tensors_is_refused(workspace: Workspace, change: 
 ANEW = {
     "epochs": 5, "steps": 9, "best": "lowest loss", "stop_after": 3, "log_every": 1,
     "eval_every": 2, "save_every": 2, "device": "cpu", "devices": 1,
-    "sharding": "fsdp", "precision": "f32", "workers": 1,
+    "sharding": "fsdp", "precision": "f32", "workers": 1, "log": [], "validation": None,
 }  # fmt: skip
 """What a run that goes on may be told, as it changes no formula of a step."""
 DECIDED = (
     "optimizer=sgd(lr=0.1)", "schedule=constant()", "batch=2", "seed=1", "shuffle=false", "ema=0.9",
     "clip_norm=1.0", "accumulate=2", "not_finite=skip", "drop_last=false", "steps_per_epoch=3",
+    "sampling_weights=y", "balance=y", "clip_value=0.5", "gradient_norm=true", "memory=8GiB",
+    "optimize=false", "disabled_rules=[]",
 )  # fmt: skip
 
 
@@ -310,8 +322,10 @@ def test_only_what_changes_no_formula_may_be_given_anew(workspace: Workspace) ->
     def resumed(override: str) -> Job:
         return resume_job(program, "fit", workspace.folder, (override,), folder)[0]
 
+    known = {*ANEW, "data"}, {override.partition("=")[0] for override in DECIDED} - {"batch"}
+    assert set[str]().union(*known) == {*MEANINGS}, "a new setting is one or the other"
     for name, value in ANEW.items():
-        settings = resumed(f"{name}={value}").settings
+        settings = resumed(f"{name}={'none' if value is None else value}").settings
         assert getattr(settings, name) == value
     settings = resumed(f"data={workspace.folder / 'points.safetensors'}").settings
     assert Path(settings.data) == workspace.folder / "points.safetensors"
