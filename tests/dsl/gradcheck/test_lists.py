@@ -10,7 +10,7 @@ from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients
 from meganeura_dsl.gradcheck.cases import choose_case
-from meganeura_dsl.gradcheck.subjects import Subject, block_subject
+from meganeura_dsl.gradcheck.subjects import Subject, block_subject, subjects
 from meganeura_dsl.gradcheck.verdicts import Passed
 
 BODY = """\
@@ -63,3 +63,24 @@ def test_a_list_that_no_fact_speaks_of_is_as_long_as_it_is_written() -> None:
     config = choose_case(Random(0).choice, subject(lists, "len(scales) >= 1, n >= 1")).config
     found = [length(config[name]) for name in ("widths", "scales", "rows")]
     assert found == [2, 3, 2]
+
+
+MODEL = "model wide = Wide(d=800)\nmodel narrow = Wide(d=2)\n"
+WIDE = "block Wide(d)(x: [n, 3]) -> [n, d] = x |> a: linear(d) |> b: linear(d)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{WIDE}{MODEL}", ["Wide", "narrow"]),
+        (f"from other import Wide\n{MODEL}", ["wide, narrowed", "narrow"]),
+    ],
+)
+def test_a_model_of_many_weights_is_left_to_its_block_where_that_is_checked(
+    text: str, expected: list[str]
+) -> None:
+    sink = Sink()
+    linker = Linker(lambda _: Source("other.mgn", WIDE), sink)
+    module = linker.link(Source("net.mgn", text))
+    assert not sink.has_errors, sink.reports
+    assert [each.name for each in subjects(module)] == expected

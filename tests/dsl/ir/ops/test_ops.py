@@ -1,5 +1,7 @@
 """Every op against its own facets: type rule, reference semantics and gradient agree."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
@@ -10,11 +12,19 @@ from meganeura_dsl.ir.ops import (
     OPS,
     ArgMax,
     Compare,
+    Concat,
+    Cumulative,
     Floor,
     Input,
+    LinearRecurrence,
+    ReduceMax,
     Round,
+    Sort,
     StopGradient,
+    Transpose,
 )
+from meganeura_dsl.ir.ops.primitive.cumulative import Accumulation
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.transforms.autodiff import differentiate
 from tests.gradients import assert_same, fed, numeric_gradient, weighted_loss
@@ -112,6 +122,42 @@ def test_the_gradient_is_the_slope(sample: Sample) -> None:
         assert np.any(gradient) == slope
         if not isinstance(sample.op, StopGradient):
             assert_same(gradient, numeric_gradient(build.graph({"loss": loss}), feeds, name))
+
+
+SHAPE = (2, 3, 4)
+EACH_AXIS: dict[str, Op] = {
+    **{f"sort-{axis}": Sort(axis) for axis in range(3)},
+    **{f"sort-{axis}-descending": Sort(axis, descending=True) for axis in range(3)},
+    **{
+        f"{kind}-{axis}{'-back' * back}": Cumulative(kind, axis, back)
+        for kind in get_args(Accumulation)
+        for axis in range(3)
+        for back in (False, True)
+    },
+    **{
+        f"recurrence-{axis}{'-back' * back}": LinearRecurrence(axis, back)
+        for axis in range(3)
+        for back in (False, True)
+    },
+    **{f"turned-{axes}": Transpose(axes) for axes in ((1, 2, 0), (2, 0, 1))},
+    **{f"largest-{axes}": ReduceMax(axes) for axes in ((0,), (1,), (2,), (0, 2), (1, 2))},
+    **{f"concat-{axis}": Concat(axis) for axis in range(3)},
+}
+"""Ops along each axis of three of different sizes, in both directions."""
+
+
+@pytest.mark.parametrize("name", EACH_AXIS)
+def test_the_gradient_along_each_axis_is_the_slope(name: str) -> None:
+    op = EACH_AXIS[name]
+    build = Builder()
+    count = {LinearRecurrence: 2, Concat: 3}.get(type(op), 1)
+    operands = [build.add(Input(f"x{number}", DType.F32, SHAPE)) for number in range(count)]
+    loss = weighted_loss(build, [build.add(op, *operands)])
+    gradients = differentiate(build, loss, operands)
+    graph = build.graph({f"x{number}": each for number, each in enumerate(gradients)})
+    feeds = fed(graph, {})
+    for leaf, gradient in evaluate(graph, feeds, Precision.DOUBLE).outputs.items():
+        assert_same(gradient, numeric_gradient(build.graph({"loss": loss}), feeds, leaf))
 
 
 CURVED = [sample for sample in SMOOTH if not isinstance(sample.op, FLAT)]

@@ -141,6 +141,9 @@ def test_what_is_left_to_search_has_the_same_best_choice(of: ExtractionProblem) 
 @given(problems())
 def test_what_is_always_needed_is_in_every_choice(of: ExtractionProblem) -> None:
     needed = always_needed(of)
+    only = [nodes[0] for nodes in of.classes if len(nodes) == 1]
+    forced = {need for node in only if of.owner[node] in needed for need in of.needs[node]}
+    assert {*of.roots, *forced} <= needed
     for choice in map(list, product(*of.classes)):
         if is_acyclic(of, choice):
             assert needed <= set(of.reached(choice))
