@@ -1,7 +1,7 @@
 """Programs that are just right, and the same ones where one thing is just wrong.
 
-`boundaries.txt` has of each its name, what stands for `EDGE` in the program that is proved and in
-the one that is refused, with the code of that refusal, and the program.
+The files in `boundaries` have of each its name, what stands for `EDGE` in the program that is
+proved and in the one that is refused, with the code of that refusal, and the program.
 """
 
 from pathlib import Path
@@ -11,9 +11,10 @@ import pytest
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
 
-FILE = Path(__file__).with_name("boundaries.txt")
 PAIRS = dict(
-    each.split("\n", 1) for each in FILE.read_text(encoding="utf-8").split("## ") if each.strip()
+    each.split("\n", 1)
+    for file in sorted(Path(__file__).with_name("boundaries").glob("*.txt"))
+    for each in file.read_text(encoding="utf-8").split("## ")[1:]
 )
 
 
