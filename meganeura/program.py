@@ -100,7 +100,7 @@ class Run:
         """A model of the program with the trained weights; raises as `Program.model`."""
         return self.program.model(name, weights=self.weights)
 
-    def trainer(self, *, device: str = "auto", gradients: bool = False) -> Trainer:
+    def trainer(self, *, device: str | None = None, gradients: bool = False) -> Trainer:
         """A trainer that goes on where the run ended; raises as `Program.trainer`."""
         return self.program.trainer(
             self.train, device=device, resume=self.folder, gradients=gradients
@@ -165,7 +165,7 @@ class Program:
         *,
         data: object = None,
         validation: object = None,
-        device: str = "auto",
+        device: str | None = None,
         out: Path | str | None = None,
         settings: Mapping[str, object] | None = None,
         weights: Files | Weights | None = None,
@@ -183,7 +183,8 @@ class Program:
         A setting is a number, a text, or for a choice the text of a call: `"adam(lr=1e-3)"`; the
         setting `data` is the path of a file or folder, or the name of an embedded data set. Where
         several processes train together, as `jax.distributed` has them, all call this with the same
-        `out`. Training starts from `weights` if there are any, which `allow_missing` and
+        `out`. `device` is a name that `meganeura devices` lists, or `auto`; without it the settings
+        say which. Training starts from `weights` if there are any, which `allow_missing` and
         `allow_unexpected` may excuse as `model` says. `watch` is called with each event of
         `meganeura_runtime.train.events`, from the thread that trains, and may be several. What it
         raises ends the run; `StopTraining` ends it after the current step, and all is saved.
@@ -212,7 +213,8 @@ class Program:
                 resumed, run_folder = None, None
             elif out is None and start is None:
                 with explained_failures():
-                    hosts = meet_hosts(device, None)
+                    known = settings_of(self._program, name, overrides, needs_data=False)
+                    hosts = meet_hosts(known.device, None)
                 run_folder = held.enter_context(resumed_folder(Path(resume), hosts))
                 job, resumed = resume_job(self._program, name, folder, overrides, run_folder, given)
             else:
@@ -241,7 +243,7 @@ class Program:
         self,
         name: str | None = None,
         *,
-        device: str = "auto",
+        device: str | None = None,
         settings: Mapping[str, object] | None = None,
         weights: Files | Weights | None = None,
         allow_missing: Sequence[str] = (),
@@ -297,7 +299,7 @@ class Program:
         *,
         weights: Files | Weights,
         data: object = None,
-        device: str = "auto",
+        device: str | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> dict[str, float]:
         """The loss and the metrics of a `train` block with these weights, as means over examples.
@@ -327,7 +329,7 @@ class Program:
         self,
         *,
         memory: int | str | None = None,
-        device: str = "auto",
+        device: str | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> Fit:
         """What a training step takes of a device's memory, by role, and the batch that fits.
@@ -339,10 +341,9 @@ class Program:
         """
         available = parsed_bytes(memory) if isinstance(memory, str) else memory
         name = self._program.train()
-        overrides = _overrides(settings)
-        wanted = settings_of(self._program, name, overrides)
+        wanted = settings_of(self._program, name, _overrides(settings, device))
         with explained_failures():
-            return fit(MemoryProbe.of(self._program, name, wanted, device), available)
+            return fit(MemoryProbe.of(self._program, name, wanted, wanted.device), available)
 
 
 @dataclass
@@ -403,7 +404,7 @@ def _start_of(
     return None if weights is None else _start(weights, allowed)
 
 
-def _overrides(settings: Mapping[str, object] | None, device: str | None = None) -> list[str]:
+def _overrides(settings: Mapping[str, object] | None, device: str | None) -> list[str]:
     """Settings as they are written on the command line; raises `ProblemError` for what is none."""
     given = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
     return given if device is None else [*given, f"device={device}"]

@@ -3,6 +3,7 @@
 import ast
 import builtins
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -296,3 +297,51 @@ def test_files_are_loaded_by_other_names(tmp_path: Path) -> None:
     settings = {"epochs": 0}
     run = program.train(weights=files, settings=settings, device="cpu", out=tmp_path / "run")
     np.testing.assert_array_equal(load_file(run.weights)["fc2.bias"], values["fc2.bias"])
+
+
+@pytest.mark.parametrize("way", ["weights by other names", "weights"])
+def test_some_weights_to_begin_with_may_be_missing_and_others_unexpected(
+    tmp_path: Path, way: str
+) -> None:
+    program = meganeura.load("digits_mlp")
+    values = program.model(seed=3).values
+    given = {"fc1.weight": values["fc1.weight"], "more.bias": values["fc1.bias"]}
+    save_file(given, tmp_path / "some.safetensors")
+    files = tmp_path / "some.safetensors"
+    weights = files if way == "weights" else meganeura.Weights(files)
+    begun = program.train(
+        weights=weights,
+        allow_missing=["fc1.bias", "fc2.*"],
+        allow_unexpected=["more.*"],
+        settings={"epochs": 0},
+        device="cpu",
+        out=tmp_path / "run",
+    )
+    found, anew = load_file(begun.weights), program.model(seed=0).values
+    for name, value in {**anew, "fc1.weight": values["fc1.weight"]}.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def test_the_device_is_that_of_the_settings_unless_it_is_said_beside_them(tmp_path: Path) -> None:
+    """Those of the program, or those that take their place."""
+    text = "train fit(x: [batch, 2]):\n  minimize mean(x |> fc: linear(1))\n  run:\n    batch = 4\n"
+    text += '    data = "points.npz"\n'
+    (tmp_path / "auto.mgn").write_text(text)
+    (tmp_path / "own.mgn").write_text(f'{text}    device = "cpu"\n')
+    own, auto = (meganeura.load(str(tmp_path / f"{name}.mgn")) for name in ("own", "auto"))
+    data = {"x": np.ones((4, 2), np.float32)}
+    on_cpu = {"device": "cpu"}
+    for number, (program, settings, device) in enumerate(
+        (
+            (own, {}, None),
+            (auto, on_cpu, None),
+            (auto, {}, "cpu"),
+            (auto, {"device": "auto"}, "cpu"),
+        )
+    ):
+        out = tmp_path / str(number)
+        run = program.train(data=data, out=out, settings=settings, device=device)
+        assert json.loads((run.folder / "settings.json").read_text())["device"] == "cpu"
+        with program.trainer(settings=settings, device=device) as trainer:
+            assert trainer.device.startswith("cpu")
+        assert program.fit(settings=settings, device=device).device == "cpu"

@@ -279,9 +279,13 @@ def test_another_program_is_not_gone_on_with(program: meganeura.Program, tmp_pat
         program.trainer(device="cpu", resume=tmp_path / "run", settings={"seed": 2})
 
 
-def test_a_run_on_a_file_needs_data(program: meganeura.Program) -> None:
-    with pytest.raises(ProblemsError, match="E0511"):
-        program.train(device="cpu")
+def test_a_run_on_a_file_needs_data(program: meganeura.Program, tmp_path: Path) -> None:
+    """Also one that goes on with what was saved by hand."""
+    with program.trainer(device="cpu") as trainer:
+        trainer.save(tmp_path / "run")
+    for resume in (None, tmp_path / "run"):
+        with pytest.raises(ProblemsError, match="E0511"):
+            program.train(device="cpu", resume=resume)
 
 
 def test_the_best_so_far_is_saved_and_gone_on_with(workspace: Workspace) -> None:

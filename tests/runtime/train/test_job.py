@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job, prepare
 from meganeura_runtime.train.job_data import Given
 from meganeura_runtime.train.session_inputs import leaves
+from meganeura_runtime.train.training_problems import IndivisibleBatch
 
 PROGRAM = """\
 train fit(x: [batch, 2]):
@@ -107,3 +109,15 @@ def test_examples_are_drawn_anew_in_each_pass(program: Program) -> None:
     passes = [steps[at] + steps[at + 1] for at in range(0, 18, 2)]
     assert len({tuple(each) for each in passes}) == 9
     assert {each for drawn in passes for each in drawn} == {0, 2, 4, 6, 14}
+
+
+@pytest.mark.parametrize(("examples", "devices", "is_last"), [(10, 4, True), (12, 3, False)])
+def test_devices_share_every_batch_evenly(
+    program: Program, examples: int, devices: int, *, is_last: bool
+) -> None:
+    """Batches of four, and the last one too."""
+    with pytest.raises(ProblemError) as caught:
+        job(program, examples, "drop_last=false", f"devices={devices}")
+    wanted = IndivisibleBatch("batch", examples % 4 or 4, devices, is_last)
+    assert caught.value.problem == wanted
+    assert job(program, examples, "drop_last=false", "devices=2").steps == 3
