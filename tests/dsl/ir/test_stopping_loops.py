@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from meganeura_dsl.ir.graph import Array, Builder, Graph, TypeRuleError, rebuild
+from meganeura_dsl.ir.graph import Array, Body, Builder, Graph, TypeRuleError, rebuild
 from meganeura_dsl.ir.interpreter import Interpreter, evaluate
-from meganeura_dsl.ir.ops import Input, Scan
+from meganeura_dsl.ir.ops import Input, Mul, Scan
+from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.egraph.optimize import optimize
 from meganeura_dsl.transforms.simplify_loops import simplify_loops
@@ -179,6 +180,26 @@ def test_a_loop_of_which_less_is_read_stops_where_it_did(
     rounds.clear()
     assert_same(outputs(part, feeds), {name: expected[name] for name in read})
     assert len(rounds) == 3, "the last says that it does not count"
+
+
+def test_what_a_loop_that_stops_hands_on_unchanged_is_a_loop_that_does_not_stop() -> None:
+    """Another bool that is the last carry then says nothing of the rounds."""
+    body, build = Builder(), Builder()
+    body.add(Input("round", DType.I32, ()))
+    kept, counts = (body.add(Input(f"carry.{number}", DType.BOOL, ())) for number in range(2))
+    row = body.add(Input("slice.0", DType.F32, (2,)))
+    none = body.add(Mul(), row, full(body, row.type, 0))
+    outputs = {"carry.0": kept, "carry.1": counts, "collected.0": none}
+    start = [build.add(Input(name, DType.BOOL, ())) for name in ("kept", "counts")]
+    rows = build.add(Input("rows", DType.F32, (5, 2)))
+    op = Scan(Body(body.graph(outputs)), 5, 2, (0,), (0,), backward=False, stops=True)
+    first, _, last = build.add_all(op, *start, rows)
+    simple = simplify_loops(build.graph({"kept": first, "none": last}))
+    assert stopping(simple) == [False, False]
+    fed = {"kept": np.array(0, bool), "rows": np.full((5, 2), -1.0, np.float32)}
+    found = evaluate(simple, {**fed, "counts": np.array(1, bool)}).outputs
+    assert not found["kept"]
+    assert np.all(np.signbit(found["none"]))  # of each round, and of none that was left out
 
 
 def test_a_loop_stops_by_a_carry_that_is_true_or_false() -> None:
