@@ -75,6 +75,7 @@ def results() -> list[Array]:
         found.append(other.step({})["y"])
         session.write("batches", np.array(100, np.int32))
         session.step(feeds)
+        session.write("twos", np.array(7, np.int32))
         found += [*other.persistent().values()]
         session.step(feeds)
         return [*found, *session.persistent().values()]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
@@ -24,10 +25,11 @@ def test_lowering_keeps_the_meaning(example: Example) -> None:
 
 
 @pytest.mark.adapter
-@given(example=examples())
-@settings(max_examples=50)
-def test_a_plan_keeps_the_meaning(example: Example, device: Device) -> None:
-    assert_as_reference(example.graph, example.feeds, device)
+@given(example=examples(), style=st.sampled_from(Style))
+@settings(max_examples=60)
+def test_a_plan_keeps_the_meaning(example: Example, style: Style, device: Device) -> None:
+    """On a GPU small kernels share launches."""
+    assert_as_reference(example.graph, example.feeds, device, style)
 
 
 @pytest.mark.adapter
