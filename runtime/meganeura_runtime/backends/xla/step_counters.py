@@ -34,7 +34,7 @@ def without_updates(graph: Graph, names: Mapping[str, int]) -> Graph:
 
 def _added(name: str, value: Value, readers: Counter[int]) -> int | None:
     """What is added to a state that nothing else reads, if it is so."""
-    if not isinstance(value.op, Add) or value.type.rank > 0 or value.type.dtype not in INTEGERS:
+    if not isinstance(value.op, Add) or value.type.dtype not in INTEGERS:
         return None
     by_kind = sorted(value.operands, key=lambda each: isinstance(each.op, Constant))
     state, number = by_kind

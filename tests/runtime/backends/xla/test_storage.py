@@ -34,6 +34,7 @@ from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_runtime.backends.base import NOTHING_SHARED, SessionError
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.xla import compile as compile_module
 from meganeura_runtime.backends.xla import session, transfers
@@ -349,6 +350,19 @@ def test_kernels_lie_as_convolutions_read_them(monkeypatch: pytest.MonkeyPatch) 
     assert layout == CHANNELS_LAST
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_sessions_whose_kernels_lie_otherwise_share_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In f32 no convolution of a GPU reads channels last."""
+    monkeypatch.setattr(
+        compile_module, "layout_of", lambda of, _, precision: layout_of(of, "gpu", precision)
+    )
+    with device(BF16).open(training()) as narrow, device(F32).open(training()) as wide:
+        for one, other in ((narrow, wide), (wide, narrow)):
+            with pytest.raises(SessionError, match=NOTHING_SHARED):
+                one.share(other)
 
 
 def test_what_lies_in_columns_is_put_in_rows_once(monkeypatch: pytest.MonkeyPatch) -> None:
