@@ -12,6 +12,7 @@ from meganeura_dsl.ir.ops.fused.attention import Attention, AttentionGradient
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_dsl.symbolic.assumptions import Unproved
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.xla.attention_ops import (
     Library,
@@ -61,6 +62,8 @@ def test_a_library_gives_the_attention_and_its_gradients(form: str, multiple: in
     graph = step(*FORMS[form], swapped=form == "causal")
     fused = fuse_attention(graph, [Library("xla", multiple)], lambda *_: True)
     assert kinds(fused) == {Input, LibraryAttention, LibraryAttentionGradient}
+    types = {name: value.type for name, value in graph.outputs.items()}
+    assert {name: value.type for name, value in fused.outputs.items()} == types
     generator = np.random.default_rng(0)
     feeds = {
         value.op.name: generator.standard_normal(concrete_shape(value.type.shape)).astype(
@@ -77,6 +80,27 @@ def test_a_library_gives_the_attention_and_its_gradients(form: str, multiple: in
         for name, value in evaluate(graph, feeds).outputs.items():
             np.testing.assert_allclose(found[name], value, 0, 0.02 * np.abs(value).max())
             np.testing.assert_allclose(evaluate(fused, feeds).outputs[name], value, 1e-5, 1e-6)
+
+
+def test_a_library_takes_what_the_attention_takes() -> None:
+    """As many keys as values, and queries as wide as keys."""
+    build = Builder()
+    q, k, more, wider = (
+        build.add(Input(name, DType.F32, (2, 4, rows, width)))
+        for name, rows, width in (("q", 7, 8), ("k", 5, 8), ("more", 6, 8), ("wider", 5, 9))
+    )
+    for op in (LibraryAttention(PLAIN, Library("xla")), PLAIN):
+        assert build.add(op, q, k, wider).type.shape == (2, 4, 7, 9)
+    gradient = LibraryAttentionGradient(PLAIN, Library("xla"))
+    assert [each.type for each in build.add_all(gradient, q, k, k, q, q)] == [
+        q.type,
+        k.type,
+        k.type,
+    ]
+    for operands in ((q, k, more), (q, wider, k)):
+        for op, others in ((LibraryAttention(PLAIN, Library("xla")), ()), (gradient, (q, q))):
+            with pytest.raises(Unproved):
+                build.add(op, *operands, *others)
 
 
 def test_what_looks_into_an_attention_keeps_it() -> None:
