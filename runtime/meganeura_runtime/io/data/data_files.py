@@ -30,7 +30,7 @@ def find_data(written: str, folder: Path, span: Span | None = None) -> Path:
         return embedded[written]
     path = folder / written
     try:
-        exists = bool(shards(path)) if is_glob(written) else path.exists()
+        exists = path.exists() or (is_glob(written) and bool(shards(path)))
     except (OSError, ValueError):  # such as a name too long for any file
         exists = False
     if not exists:

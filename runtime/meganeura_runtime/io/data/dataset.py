@@ -88,10 +88,10 @@ def match_data(
     """The data as the program's inputs want it; raises `ProblemError` at the first mismatch."""
     match = _Matcher(tensors, demand, path, span)
     names = [demand.tensors.get(name, name) for name in demand.inputs]
-    if not any(f"train.{name}" in tensors for name in names):
-        return Dataset(path, match.split(""), None)
+    has_splits = any(f"train.{name}" in tensors for name in names)
     held_out = any(f"test.{name}" in tensors for name in names)
-    train, test = match.split("train."), match.split("test.") if held_out else None
+    train = match.split("train." if has_splits else "")
+    test = match.split("test.") if held_out else None
     if test is not None and test.examples == 0:
         raise ProblemError(NothingHeldOut(span, path))
     return Dataset(path, train, test)

@@ -18,7 +18,7 @@ from meganeura_runtime.io.data.batches import (
     steps_of_epoch,
 )
 from meganeura_runtime.io.data.data_files import open_data
-from meganeura_runtime.io.data.data_problems import DataShape, NothingHeldOut
+from meganeura_runtime.io.data.data_problems import DataShape, MissingTensor, NothingHeldOut
 from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data, match_held_out
 from meganeura_runtime.io.data.splits import StoredSplit
 from meganeura_runtime.io.files.file_problems import NotFinite, OutOfRange
@@ -171,6 +171,18 @@ def test_examples_are_chosen_from_those_chosen_before() -> None:
     some = even.only(np.array([4, 1, 3]))
     assert some.take(slice(0, 3))["label"].tolist() == [8, 2, 6]
     assert (some.examples, some.stored) == (3, 10)
+
+
+@pytest.mark.parametrize("prefix", ["", "train."])
+def test_tensors_of_test_are_held_out_beside_those_of_any_name(prefix: str) -> None:
+    trained = {f"{prefix}image": images(5), f"{prefix}label": labels(5)}
+    held = {"test.image": images(3), "test.label": labels(3)}
+    dataset = match(IMAGES, tensors(**trained, **held))
+    assert dataset.test is not None
+    assert (dataset.train.examples, dataset.test.examples) == (5, 3)
+    with pytest.raises(ProblemError) as caught:
+        match(IMAGES, tensors(**trained, **{"test.image": images(3)}))
+    assert isinstance(caught.value.problem, MissingTensor)
 
 
 @pytest.mark.parametrize("prefix", ["", "test."])

@@ -174,6 +174,13 @@ def test_a_path_starts_at_its_folder(tmp_path: Path) -> None:
     )
 
 
+def test_a_file_whose_name_looks_like_a_glob_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "rows[1].npy"
+    np.save(path, np.arange(3))
+    assert find_data(path.name, tmp_path) == path
+    assert set(open_data(path)) == {"rows[1]"}
+
+
 def test_data_that_is_not_there_is_told_with_the_nearest_name(tmp_path: Path) -> None:
     with pytest.raises(ProblemError) as caught:
         find_data("digit", tmp_path)
