@@ -60,8 +60,9 @@ class Slope:
 
     @property
     def agrees(self) -> bool:
-        """Whether the two are as near as the differences are exact."""
-        return abs(self.reverse - self.differences) <= self.allowed
+        """Whether the two are as near as the differences are exact; what is infinite is not."""
+        is_near = abs(self.reverse - self.differences) <= self.allowed
+        return is_near and isfinite(self.reverse)
 
 
 def slopes(point: Point, seed: int) -> Iterator[Slope]:

@@ -272,3 +272,15 @@ def test_a_truth_without_a_default_is_recognised() -> None:
     found = subject(text)
     assert found.truths == {"on"}
     assert isinstance(check_gradients(found, SearchBudget(5)), Passed)
+
+
+def test_a_gradient_that_is_infinite_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def infinite(_op: Sqrt, build: Builder, out: Value, _cotangent: Value) -> Pullback:
+        return (full(build, out.type, float("inf")),)
+
+    monkeypatch.setattr(Sqrt, "pullback", infinite)
+    verdict = check_gradients(subject(TEXT), SearchBudget(5))
+    assert isinstance(verdict, Failed)
+    assert isinstance(verdict.fault, WrongGradient)
+    assert verdict.fault.culprit is not None
+    assert isinstance(verdict.fault.culprit.value.op, Sqrt)

@@ -1,7 +1,7 @@
 """Slopes by differences where numbers, not graphs, decide; and devices beside the reference."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import numpy as np
@@ -146,6 +146,99 @@ def test_the_rounding_of_a_large_result_is_allowed_for() -> None:
     assert only(Curve(lambda x: x + 1e7)) is None
     for slope in (1e-9, 2e-9):
         assert only(Curve(lambda x, slope=slope: slope * x, reverse=(1e-9,))) is None
+
+
+@pytest.mark.parametrize(("off", "agrees"), [(5e-7, True), (3e-6, False), (-3e-6, False)])
+def test_a_millionth_of_the_terms_is_allowed(off: float, *, agrees: bool) -> None:
+    found = only(Curve(lambda x: (1 + off) * x))
+    assert found is not None
+    assert found.agrees is agrees
+
+
+def test_how_much_rounding_is_allowed_for_and_when_it_drowns_a_slope() -> None:
+    found = only(Curve(lambda x: x + 1e4))
+    assert found is not None
+    assert found.allowed == pytest.approx(2.3e-5, rel=0.05)
+    assert only(Curve(lambda x: x + 4e5)) is not None
+    assert only(Curve(lambda x: x + 6e5)) is None, "it is known to a thousandth no more"
+    for slope, agrees in ((1e-7, True), (2e-7, False)):
+        found = only(Curve(lambda x, slope=slope: slope * x, reverse=(1e-7,)))
+        assert found is not None
+        assert found.agrees is agrees
+
+
+@pytest.mark.parametrize(
+    ("slope", "reverse", "agrees"),
+    [(0.0, 0.0, True), (1e-3, 0.0, False), (1.0, np.nan, False), (1.0, np.inf, False)],
+)
+def test_a_gradient_that_is_missing_or_no_number_is_found(
+    slope: float, reverse: float, *, agrees: bool
+) -> None:
+    found = only(Curve(lambda x: 1 + slope * x, reverse=(reverse,)))
+    assert found is not None
+    assert found.agrees is agrees
+
+
+def test_noise_is_the_largest_that_was_seen_and_no_sum() -> None:
+    found = only(Curve(lambda x: 1.25 * x, reverse=(1.0, 1.0, 1.01, 0.99, 1.01, 1.0)))
+    assert found is not None
+    assert not found.agrees
+    found = only(Curve(lambda x: 1.25 * x, reverse=(1.0, 1.0, 1.0, 1.0, 0.97, 1.0)))
+    assert found is not None
+    assert found.agrees
+
+
+@dataclass
+class Plane:
+    """A linear function of several tensors, which remembers in which directions it was moved."""
+
+    gradients: Mapping[str, Array]
+    directions: dict[int, Mapping[str, Array]] = field(
+        default_factory=dict[int, "Mapping[str, Array]"]
+    )
+
+    def moved(self, direction: Mapping[str, Array], by: float) -> Mapping[str, Array]:
+        self.directions[id(direction)] = direction
+        slopes_of = [(self.gradients[name] * each).sum() for name, each in direction.items()]
+        return {LOSS: np.asarray(by * sum(slopes_of)), MAGNITUDE: np.asarray(1.0)}
+
+
+def directions(sizes: Sequence[int], seed: int) -> list[tuple[str, Mapping[str, Array]]]:
+    """Where tensors of these sizes are moved, and along which directions."""
+    plane = Plane({f"t{number}": np.ones(size) for number, size in enumerate(sizes)})
+    found = list(slopes(cast("Point", plane), seed))
+    assert all(each.agrees for each in found)
+    return list(zip([each.where for each in found], plane.directions.values(), strict=True))
+
+
+def test_few_numbers_are_moved_one_by_one() -> None:
+    found = directions([40, 8], 0)
+    assert [where for where, _ in found] == [
+        *(f"t0[{index}]" for index in range(40)),
+        *(f"t1[{index}]" for index in range(8)),
+    ]
+    for where, direction in found:
+        ((name, unit),) = direction.items()
+        (place,) = np.flatnonzero(unit)
+        assert (f"{name}[{place}]", unit[place]) == (where, 1)
+    assert len(directions([40, 9], 0)) == 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_numbers_are_moved_in_random_directions(seed: int) -> None:
+    alone = directions([5] * 12, seed)
+    assert [where for where, _ in alone] == [f"t{each}, all elements" for each in range(12)]
+    together = directions([5] * 13, seed)
+    assert [where for where, _ in together[:2]] == ["all tensors"] * 2
+    assert [len(direction) for _, direction in together] == [13, 13, 1, 1, 1]
+    assert len({where for where, _ in together[2:]}) == 3
+    for found in (alone, together):
+        several = [each for _, direction in found for each in direction.values()]
+        numbers = np.concatenate(several)
+        assert np.abs(numbers).min() >= 0.5
+        assert np.abs(numbers).max() <= 1
+        assert 0.2 < (numbers > 0).mean() < 0.8
+        assert len(np.unique(numbers)) == numbers.size
 
 
 def shifted() -> Graph:
