@@ -274,13 +274,20 @@ def test_a_truth_without_a_default_is_recognised() -> None:
     assert isinstance(check_gradients(found, SearchBudget(5)), Passed)
 
 
-def test_a_gradient_that_is_infinite_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kinks", [False, True])
+@pytest.mark.parametrize("is_run", [False, True])
+def test_a_gradient_that_is_infinite_is_found(
+    monkeypatch: pytest.MonkeyPatch, *, kinks: bool, is_run: bool
+) -> None:
+    """On kinks too, and where a device gives the same."""
+
     def infinite(_op: Sqrt, build: Builder, out: Value, _cotangent: Value) -> Pullback:
         return (full(build, out.type, float("inf")),)
 
     monkeypatch.setattr(Sqrt, "pullback", infinite)
-    verdict = check_gradients(subject(TEXT), SearchBudget(5))
+    run = (lambda graph, feeds: evaluate(graph, feeds).outputs) if is_run else None
+    verdict = check_gradients(subject(TEXT), SearchBudget(5, kinks=kinks, run=run))
     assert isinstance(verdict, Failed)
-    assert isinstance(verdict.fault, WrongGradient)
+    assert isinstance(verdict.fault, NotFinite if kinks else WrongGradient)
     assert verdict.fault.culprit is not None
     assert isinstance(verdict.fault.culprit.value.op, Sqrt)
