@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from meganeura_dsl.ir.graph import Array, Builder, Graph
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
 from meganeura_dsl.ir.ops import (
     Add,
     Conv,
@@ -71,6 +71,21 @@ def normed() -> Graph:
     sums = build.add(Broadcast((4, 8), (0,)), build.add(Sum((1,)), residual))
     norm = build.add(Mul(), residual, sums)
     return build.graph({"loss": build.add(Add(), build.add(MatMul(), norm, b), residual)})
+
+
+def rates() -> Graph:
+    """Updates of three vectors by two numbers that are products of different factors."""
+    build = Builder()
+    x, y = (build.add(Input(name, DType.F32, ())) for name in "xy")
+    spread = [build.add(Broadcast((5,), ()), build.add(Mul(), x, each)) for each in (x, y)]
+    updates: dict[str, Value] = {}
+    for name in "abc":
+        new = build.add(Parameter(name, DType.F32, (5,), "param"))
+        for each in spread:
+            new = build.add(Add(), build.add(Mul(), new, each), each)
+        updates[name] = new
+    loss = build.add(Sum((0,)), build.add(Mul(), updates["a"], updates["b"]))
+    return build.graph({"loss": loss}, updates)
 
 
 def groups(graph: Graph) -> list[list[str]]:
@@ -182,7 +197,9 @@ def test_barriers_are_those_of_a_training_on_one_gpu(
 
 
 @pytest.mark.parametrize(
-    "graph", [layers(), images(), normed()], ids=["layers", "images", "normed"]
+    "graph",
+    [layers(), images(), normed(), rates()],
+    ids=["layers", "images", "normed", "rates"],
 )
 def test_barriers_change_no_result(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_module, "create_handles", lambda _: None)
