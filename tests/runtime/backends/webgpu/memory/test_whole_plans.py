@@ -24,6 +24,7 @@ from meganeura_dsl.ir.ops import (
     MatMul,
     Mul,
     Parameter,
+    Reshape,
     Reverse,
     Sum,
     Tanh,
@@ -288,6 +289,25 @@ def test_random_updates_are_made_when_nobody_reads_the_old_value_any_more() -> N
             in_place += len(walk.order.in_place)
     assert copied > 40
     assert in_place > 400
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_a_kernel_comes_to_wait_for_its_readers_wait_for(name: str) -> None:
+    """A product waits for a kernel that a later value joins, and that one for a kernel before it.
+
+    What reads the product may not join this: they would wait for each other in a circle.
+    """
+    build = Builder()
+    large = (64, 80)
+    x, z = (build.add(Input(name, DType.F32, large)) for name in "xz")
+    first = build.add(Tanh(), x)
+    product = build.add(MatMul(), first, build.add(Input("w", DType.F32, (80, 1))))
+    other = build.add(Exp(), z)
+    joined = build.add(Add(), x, build.add(Reverse((0,)), other))
+    rows = build.add(Broadcast(large, (0,)), build.add(Reshape((64,)), product))
+    last = build.add(Mul(), z, rows)
+    values = {"first": first, "product": product, "other": other, "joined": joined, "last": last}
+    Walk(build.graph(values), TARGETS[name]).check()
 
 
 @given(examples())
