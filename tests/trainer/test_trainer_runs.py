@@ -1,8 +1,9 @@
 """A loop of one's own and runs: folders, checkpoints, and what follows evaluations."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_runtime.io.checkpoint import origins, read_checkpoint
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.report.run_summary import summary_of
+from meganeura_runtime.train.training_session import TrainingSession
 from tests.runtime.runs import STEPS, Workspace, contents
 from tests.trainer.batches import DEVICES, PROGRAM, Batch, batch, floats, losses
 
@@ -237,6 +239,35 @@ def test_a_trainer_goes_on_in_its_folder(program: meganeura.Program, tmp_path: P
     assert (about.status, about.error) == ("failed", "ZeroDivisionError: of the user")
     with program.trainer(device="cpu") as alone, pytest.raises(ValueError, match="without `out`"):
         alone.save()
+
+
+def test_evaluations_are_no_part_of_the_speed(
+    program: meganeura.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is what came before: each step takes half a second, also in a run that goes on."""
+    now, step, measure = [0.0], TrainingSession.step, TrainingSession.measure
+
+    def lasting(seconds: float, run: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*given: object) -> object:
+            now[0] += seconds
+            return run(*given)
+
+        return timed
+
+    for module in ("meganeura.trainer", "meganeura_runtime.train.speed"):
+        monkeypatch.setattr(f"{module}.perf_counter", lambda: now[0])
+    monkeypatch.setattr(TrainingSession, "step", lasting(0.5, step))
+    monkeypatch.setattr(TrainingSession, "measure", lasting(1000.0, measure))
+    with program.trainer(device="cpu", settings={"log_every": 2}, out=tmp_path / "run") as trainer:
+        for seed in range(6):
+            trainer.step(batch(seed=seed))
+            trainer.evaluate(batch(9), counts=seed % 2 == 0)
+        trainer.save()
+    with program.trainer(device="cpu", resume=tmp_path / "run", out=tmp_path / "run") as trainer:
+        losses(trainer, range(6, 8))
+    speeds = summary_of(tmp_path / "run").records.curve("step", "steps_per_second")
+    assert speeds is not None
+    assert [*speeds.values] == [2.0] * 5
 
 
 def test_a_session_comes_back_from_training(workspace: Workspace) -> None:

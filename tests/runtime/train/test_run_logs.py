@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from safetensors.numpy import load_file
 from tensorboardX.proto import event_pb2
@@ -196,3 +197,20 @@ def test_what_the_library_refuses_is_a_problem(
     with pytest.raises(ProblemError, match=r"E0622"):
         workspace.start("run", WANDB)
     assert not [*(workspace.folder / "run").iterdir()]
+
+
+def test_a_log_of_steps_by_hand_says_where_it_goes_on(workspace: Workspace) -> None:
+    """What was logged after that is void, and a file of its own has what follows."""
+    out, program = workspace.folder / "run", meganeura.load(str(workspace.folder / "fit.mgn"))
+    batch = {"x": np.ones((4, 6), np.float32), "y": np.zeros(4, np.int32)}
+    settings = {"steps": 9, "log_every": 1, "log": ["tensorboard"]}
+    with program.trainer(device="cpu", settings=settings, out=out) as trainer:
+        for _ in range(2):
+            trainer.step(batch)
+        trainer.save()
+        trainer.step(batch)
+    with program.trainer(device="cpu", resume=out, out=out) as trainer:
+        trainer.step(batch)
+    found = records(out / "tensorboard")
+    assert [each.step for each in found if each.session_log.status] == [3]
+    assert {path.suffix for path in (out / "tensorboard").iterdir()} == {".from-0", ".from-2"}

@@ -350,6 +350,27 @@ def test_a_training_in_bf16_learns_what_one_in_f32_does(tmp_path: Path) -> None:
     assert 0 < np.abs(exact - rough).max() < 0.03 * np.abs(exact).max()
 
 
+def test_what_python_runs_computes_in_the_precision_of_its_settings(tmp_path: Path) -> None:
+    program = meganeura.load("digits_mlp")
+    program.model(seed=1).save(tmp_path / "weights.safetensors")
+    weights = tmp_path / "weights.safetensors"
+    data = {
+        "image": np.random.default_rng(0).uniform(0, 16, (8, 1, 8, 8)).astype(np.float32),
+        "label": np.arange(8, dtype=np.int32),
+    }
+    found: list[tuple[float, ...]] = []
+    for precision in ("f32", "bf16"):
+        settings = {"precision": precision, "batch": 8, "device": "xla:cpu", "optimize": False}
+        with program.trainer(settings=settings, weights=weights) as trainer:
+            loss = trainer.step(data).loss
+        measured = program.evaluate(weights=weights, data=data, settings=settings)["loss"]
+        run = program.train(weights=weights, data=data, settings=settings, out=tmp_path / precision)
+        found.append((loss, measured, *run.epochs))
+    exact, rough = np.array(found)
+    np.testing.assert_allclose(rough, exact, rtol=0.02)
+    assert (np.abs(rough - exact) > 1e-5).all()
+
+
 def test_a_run_goes_on_in_another_precision(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     device = choose_device("xla:cpu", precision=ComputePrecision.BF16)
