@@ -1,6 +1,7 @@
 """Data meets a program: inputs matched by name, shape, type and number of examples."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -202,6 +203,24 @@ def test_a_tensor_of_another_name_makes_no_split_of_data_that_is_held_out() -> N
     assert match_held_out(tensors(**held), IMAGES, PATH).examples == 3
 
 
+def test_what_is_held_out_is_of_the_tensors_that_a_setting_names() -> None:
+    named = replace(IMAGES, tensors={"image": "picture", "label": "kind"})
+    held = {"test.picture": images(3), "test.kind": labels(3)}
+    for more in ({}, {"picture": images(5), "kind": labels(5)}):
+        assert match_held_out(tensors(**held, **more), named, PATH).examples == 3
+
+
+def test_a_split_that_lacks_an_input_is_not_taken_from_beside_it() -> None:
+    held = {"test.image": images(3), "image": images(5), "label": labels(5)}
+    with pytest.raises(ProblemError) as caught:
+        match_held_out(tensors(**held), IMAGES, PATH)
+    assert isinstance(caught.value.problem, MissingTensor)
+    assert caught.value.problem.name == "test.label"
+    whole, node = np.ones((5, 2), np.float32), np.arange(3, dtype=np.int32)
+    shared = match_held_out(tensors(**{"x": whole, "test.node": node}), GRAPH, PATH)
+    assert shared.examples == 3
+
+
 GRAPH = Demand({"x": f32(5, 2), "node": i32(BATCH)}, {"batch": 2}, whole=frozenset({"x"}))
 
 
@@ -301,7 +320,16 @@ def test_rows_that_do_not_make_whole_examples_are_refused() -> None:
     assert refused(demand, tensors(x=np.zeros(7, np.float32))).code == "E0523"
 
 
-@pytest.mark.parametrize("shape", [(2, BATCH), (BATCH, BATCH), (BATCH + 1, 2), (BATCH * BATCH,)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (2, BATCH),
+        (BATCH, BATCH),
+        (BATCH + 1, 2),
+        (BATCH * BATCH,),
+        (BATCH + (BATCH - 1) * (BATCH - 2),),
+    ],
+)
 def test_inputs_that_cannot_be_cut_into_examples_are_refused(shape: tuple[Size, ...]) -> None:
     demand = Demand({"y": i32(BATCH), "x": f32(*shape)}, {"batch": 2})
     sizes = [size if isinstance(size, int) else 4 for size in shape]

@@ -116,6 +116,15 @@ def test_a_stream_gives_what_is_asked_for_or_says_why_not() -> None:
         assert caught.value.problem == StreamEnded(2, 2)
 
 
+def test_a_batch_is_told_by_its_number_in_its_pass() -> None:
+    split = stream_of(4, 4)
+    for _ in range(2):
+        split.take(np.arange(4))
+        with pytest.raises(ProblemError) as caught:
+            split.take(np.arange(4, 7))
+        assert caught.value.problem == WrongBatch(2, 4, 3, "n")
+
+
 def test_a_stream_goes_on_in_its_order_only() -> None:
     split = stream_of(4, 4, 4)
     assert split.take_again(np.arange(4))["x"].tolist() == [0, 1, 2, 3]

@@ -81,7 +81,13 @@ def test_files_are_named_by_a_glob_below_the_program(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [{"x": X}, {"x": X[:, :2], "y": Y}, {"x": X, "y": Y.astype(np.int32)}]
+    "other",
+    [
+        {"x": X},
+        {"x": X[:, :2], "y": Y},
+        {"x": X, "y": Y.astype(np.int32)},
+        {"x": X, "y": Y, "z": Y},
+    ],
 )
 def test_what_is_not_alike_is_not_joined(folder: Path, other: dict[str, np.ndarray]) -> None:
     save_file(

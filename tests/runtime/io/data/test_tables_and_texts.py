@@ -2,14 +2,17 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
+from tokenizers.processors import TemplateProcessing
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
@@ -47,14 +50,14 @@ def refused(path: Path, wanted: Demand, reading: Reading | None = None) -> Probl
     return caught.value.problem
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "TSV", "parquet"])
 def test_columns_feed_inputs(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"points.{suffix}"
     if suffix == "parquet":
         columns = {"height": [1.5, 2.5, -1.0], "width": [2, 3, 4], "kind": [0, 1, 1]}
         pyarrow.parquet.write_table(pa.table(columns), path)
     else:
-        path.write_text(CSV.replace(",", "\t") if suffix == "tsv" else CSV)
+        path.write_text(CSV.replace(",", "\t") if suffix != "csv" else CSV)
     fed = read(path, POINTS, WIDE).train.take(slice(0, 3))
     assert fed["x"].tolist() == [[2, 1.5], [3, 2.5], [4, -1]]
     assert fed["y"].tolist() == [0, 1, 1]
@@ -83,6 +86,8 @@ def test_a_column_of_the_name_of_the_input_feeds_it(tmp_path: Path) -> None:
     one = Demand({"y": TensorType(DType.I32, (BATCH,))}, {"batch": 1})
     assert read(tmp_path / "a.csv", one).train.take(slice(0, 2))["y"].tolist() == [1, 3]
     assert isinstance(refused(tmp_path / "a.csv", POINTS), DataShape)
+    named = replace(one, tensors={"y": "x"})
+    assert read(tmp_path / "a.csv", named).train.take(slice(0, 2))["y"].tolist() == [2, 4]
 
 
 @pytest.mark.parametrize(
@@ -229,6 +234,8 @@ def test_a_text_is_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes("to be or nöt to be".encode())
     split = read(tmp_path / "a.txt", IDS).train
     assert split.examples == 3  # of 19 bytes the last four are left out
+    named = read(tmp_path / "a.txt", replace(IDS, tensors={"ids": "words"})).train
+    assert np.array_equal(named.take(slice(0, 3))["ids"], split.take(slice(0, 3))["ids"])
     assert (
         bytes(split.take(slice(0, 3))["ids"].reshape(-1).tolist()) == "to be or nöt t".encode()[:15]
     )
@@ -257,6 +264,21 @@ def test_a_text_is_tokens_of_a_tokenizer(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "tokenizer.json").write_text("{}")
     assert isinstance(refused(tmp_path / "a.txt", IDS, said), UnreadableFile)
     assert isinstance(refused(tmp_path / "a.txt", POINTS), WrongReader)
+
+
+def test_a_tokenizer_puts_nothing_around_a_text_that_is_trained_on(tmp_path: Path) -> None:
+    words = {UNKNOWN: 0, "to": 1, "be": 2}
+    tokenizer = Tokenizer(WordLevel(words, unk_token=UNKNOWN))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.post_processor = TemplateProcessing(
+        single=f"{UNKNOWN} $A {UNKNOWN}", special_tokens=[(UNKNOWN, 0)]
+    )
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "a.txt").write_text("to be be to be")
+    said = Reading(tokenizer=str(tmp_path / "tokenizer.json"))
+    assert read(tmp_path / "a.txt", IDS, said).train.take(slice(0, 1))["ids"].tolist() == [
+        [1, 2, 2, 1, 2]
+    ]
 
 
 def test_long_texts_are_cut_at_line_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from meganeura_runtime.io.files.file_problems import (
 )
 from meganeura_runtime.io.tensors.checksums import KEY, MARK
 from meganeura_runtime.io.tensors.file_array import InFile
+from meganeura_runtime.io.tensors.open_file import OpenFile
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors, read_tensors, write_tensors
 from meganeura_runtime.io.tensors.shape_mismatch import claimed_elements, transposed
 from meganeura_runtime.io.tensors.stored_tensor import (
@@ -362,6 +363,27 @@ def test_a_file_that_grows_or_is_written_to_is_told(changing: Path) -> None:
     changing.write_bytes(content)
     os.utime(changing, (0, 0))
     assert "written to while it was in use" in str(refused(lambda: tensor.bits).report())
+
+
+def test_a_file_that_grows_at_the_time_it_had_is_told(changing: Path) -> None:
+    tensor, before = read_npy(changing), changing.stat()
+    with changing.open("ab") as file:
+        file.write(b"more")
+    os.utime(changing, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert "48,132 now" in str(refused(lambda: tensor.bits).report())
+
+
+@pytest.mark.parametrize("most", [1000, 48_128])
+def test_a_system_may_read_less_than_it_is_asked_for(
+    changing: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    read_some = OpenFile._read
+
+    def less(file: OpenFile, memory: memoryview, offset: int) -> int:
+        return read_some(file, memory[:most], offset)
+
+    monkeypatch.setattr(OpenFile, "_read", less)
+    np.testing.assert_array_equal(read_npy(changing).bits.view(np.float32), np.load(changing))
 
 
 def read_npy_again(path: Path) -> StoredTensor:
