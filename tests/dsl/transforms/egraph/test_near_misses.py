@@ -376,7 +376,8 @@ def _summed_over_kept_axes(net: Net) -> Value:
 
 def _attention(fault: str) -> Make:
     def make(net: Net) -> Value:
-        q, k, v = (net.x(2, 3, 3) for _ in range(3))
+        size, along = (2, (1, 2)) if fault == "oblong" else (3, (0, 2))
+        q, k, v = (net.x(3, rows, 3) for rows in (3, size, size))
         scores = net.scores(q, k, 0.5)
         if fault == "fill":
             scores = net.causal(scores, fill=-1e9)
@@ -384,6 +385,13 @@ def _attention(fault: str) -> Make:
             scores = net.causal(scores, kind="ge")
         if fault == "window":
             scores = net.causal(scores, kind="difference", window=0)
+        if fault in ("batches", "oblong"):
+            square = (
+                net.do(Broadcast((3, size), (axis,)), net.do(Iota(count)))
+                for axis, count in ((1, size), (0, 3))
+            )
+            hidden = net.spread(net.do(Compare("gt"), *square), scores, *along)
+            scores = net.do(Where(), hidden, net.full(-1e30, scores), scores)
         weights = net.softmax(scores, 1 if fault == "axis" else 2)
         return net.do(MatMul(transpose_right=fault == "values"), weights, v)
 
@@ -509,6 +517,10 @@ def _summed(fault: str) -> Make:
         one, two, three = (net.projected(net.x(2, 3), 3) for _ in range(3))
         if fault == "data":
             three = net.do(MatMul(transpose_right=True), net.x(2, 3), net.x(3, 3))
+        if fault == "turned":
+            three = net.do(
+                MatMul(transpose_left=True, transpose_right=True), net.x(3, 2), net.w(3, 3)
+            )
         if fault == "layout":
             two = net.projected(net.x(2, 3), 3, transposed=False)
         return net.do(Sub() if fault == "difference" else Add(), net.do(Add(), one, two), three)
@@ -631,7 +643,7 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("sum-of-copies", "train", _summed_over_kept_axes),
     *(
         ("attention", "train", _attention(fault))
-        for fault in ("fill", "diagonal", "window", "axis", "values")
+        for fault in ("fill", "diagonal", "window", "axis", "values", "batches", "oblong")
     ),
     *(("shared-heads-3", "train", _shared_heads(fault)) for fault in ("tiled", "rows")),
     *(
@@ -645,7 +657,10 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ),
     ("rotate", "train", _rotated_by_an_angle_of_each_image),
     *((f"transpose-twice-{rank}", "train", _turned_twice(rank + 1)) for rank in (2, 3, 4)),
-    *(("sum-of-products", "train", _summed(fault)) for fault in ("data", "layout", "difference")),
+    *(
+        ("sum-of-products", "train", _summed(fault))
+        for fault in ("data", "turned", "layout", "difference")
+    ),
     *(
         ("part-of-product", "infer", _projections(fault))
         for fault in ("another", "layout", "data", "biased data", "product", "nobody asks")

@@ -10,11 +10,12 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
 from meganeura_dsl.ir.graph import Builder, Graph
-from meganeura_dsl.ir.ops import Add, Input, Mul, Neg
+from meganeura_dsl.ir.ops import Add, Input, MatMul, Mul, Neg, Sum
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.egraph import optimize as optimizer
 from meganeura_dsl.transforms.egraph import provenance
 from meganeura_dsl.transforms.egraph.encoding.egglog_engine import MissingEngineError, Progress
+from meganeura_dsl.transforms.egraph.encoding.encode import encode
 from meganeura_dsl.transforms.egraph.optimize import select
 from meganeura_dsl.transforms.egraph.optimizer_problems import (
     FoldedOverflow,
@@ -23,7 +24,9 @@ from meganeura_dsl.transforms.egraph.optimizer_problems import (
 )
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.egraph.rewrite_report import Findings, RewriteReport
+from meganeura_dsl.transforms.egraph.rules.rule import STACKED, rank_word
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
+from meganeura_dsl.transforms.egraph.saturate.rule_pruning import features_of
 from meganeura_dsl.transforms.egraph.saturate.saturate_graph import saturate_graph
 from meganeura_dsl.transforms.egraph.saturate.saturation import (
     STAGES,
@@ -123,6 +126,31 @@ def test_a_class_of_another_type_is_found_beside_one_that_is_right() -> None:
     wrong = replace(explored, found=replace(found, types=tuple(types)))
     with pytest.raises(OptimizerError, match="which gives a"):
         select(graph, wrong, "train", DEFAULT_DEVICE)
+
+
+def test_an_op_of_operands_of_another_type_is_found_beside_one_that_is_right() -> None:
+    """The same op, whose results are of one type, but whose operands are not."""
+    build = Builder()
+    x, y = (build.add(Input(name, DType.F32, (4, size))) for name, size in (("x", 3), ("y", 5)))
+    graph = build.graph({"a": build.add(Sum((1,)), x), "b": build.add(Sum((1,)), y)})
+    explored = saturate_graph(graph, "train")
+    found = explored.found
+    types = list(found.types)
+    types[found.values[graph.values.index(y)]] = TensorType(DType.F32, (5, 4))
+    wrong = replace(explored, found=replace(found, types=tuple(types)))
+    with pytest.raises(OptimizerError, match=r"which gives a f32\[5\]"):
+        select(graph, wrong, "train", DEFAULT_DEVICE)
+
+
+def test_a_graph_has_the_features_of_each_type_that_an_op_makes() -> None:
+    """Of a product of matrices and of one of stacked matrices, whichever comes first."""
+    build = Builder()
+    shapes = ((3, 3), (2, 3, 3))
+    x, y = (build.add(Input(f"x{len(each)}", DType.F32, each)) for each in shapes)
+    for first, second in ((x, y), (y, x)):
+        products = [build.add(MatMul(), each, each) for each in (first, second)]
+        found = features_of(encode((first, second, *products)))
+        assert {STACKED, rank_word(2, "MatMul"), rank_word(3, "MatMul")} <= found
 
 
 SAID = {
