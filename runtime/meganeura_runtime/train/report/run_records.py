@@ -64,8 +64,8 @@ class RunRecords:
         self._lines = 0
         self._curves: dict[tuple[str, str], Curve] = {}
         self.last_step = 0
-        self.compared_after = 0
-        """The step after which the best evaluation is looked for: another metric chose before."""
+        self.compared_from: dict[tuple[str, str], int] = {}
+        """Of curves, from which value on the best is looked for: another metric chose before."""
         self.shown: list[ShownFile] = []
 
     @property
@@ -99,9 +99,9 @@ class RunRecords:
 
     def _begin_again(self, file: int) -> None:
         """The file was replaced, as when a run goes on from an earlier step."""
-        self._file, self._read_to, self._lines = file, 0, 0
-        self.last_step = self.compared_after = 0
+        self._file, self._read_to, self._lines, self.last_step = file, 0, 0, 0
         self._curves.clear()
+        self.compared_from.clear()
         self.shown.clear()
 
     def _record(self, line: bytes) -> dict[str, object]:
@@ -123,7 +123,7 @@ class RunRecords:
             case {"kind": "shown", "name": str(name), "file": str(file)}:
                 self.shown.append(ShownFile(name, file, step))
             case {"kind": "best"}:
-                self.compared_after = step
+                self.compared_from = {key: len(each.steps) for key, each in self._curves.items()}
             case _:
                 pass
         for name, value in record.items():

@@ -70,8 +70,9 @@ class RunSummary:
         best: float | None = None
         found: float | None = None
         if curve is not None:
-            for step, value in zip(curve.steps, curve.values, strict=True):
-                if step > self.records.compared_after and chosen.is_better(value, best):
+            first = self.records.compared_from.get((HELD_OUT, chosen.name), 0)
+            for step, value in zip(curve.steps[first:], curve.values[first:], strict=True):
+                if chosen.is_better(value, best):
                     best, found = value, step
         return found
 
