@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from meganeura_dsl.ir.graph import Builder, Value
-from meganeura_dsl.ir.ops import Add, Broadcast, Conv, Exp, Input, Parameter, Slice, Sum
+from meganeura_dsl.ir.ops import Add, Broadcast, Conv, Exp, Input, Parameter, Slice, Sort, Sum
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Kernel, Memory, Work
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
@@ -88,3 +88,17 @@ def test_parts_of_tensors_of_another_shape_have_kernels_of_their_own() -> None:
     }
     plan = plan_graph(build.graph(sums), DeviceLimits())
     assert [dispatch.kernel for dispatch in plan.dispatches] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("style", Style)
+def test_two_results_of_one_op_have_kernels_of_their_own(
+    style: Style, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two whole numbers in order, and where two others stood, are of one type and one round."""
+    build = Builder()
+    x, y = (build.add(Input(name, DType.I32, (2,))) for name in "xy")
+    ordered, places = (build.add_all(Sort(0), each)[at] for at, each in enumerate((x, y)))
+    graph = build.graph({"ordered": ordered, "places": places})
+    plan = plan_graph(graph, DeviceLimits(), style)
+    monkeypatch.setattr(schedule, "KernelCache", Anew)
+    assert plan_graph(graph, DeviceLimits(), style) == plan
