@@ -16,7 +16,7 @@ from meganeura_runtime.backends.backend import ALONE, Hosts, Rendezvous, Spread
 from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
 from meganeura_runtime.backends.registry import meet_hosts
 from meganeura_runtime.backends.xla import device as xla_device
-from meganeura_runtime.backends.xla import hosts
+from meganeura_runtime.backends.xla import devices, hosts
 from meganeura_runtime.backends.xla.backend import XlaBackend
 from meganeura_runtime.backends.xla.device import XlaDevice
 from meganeura_runtime.backends.xla.failures import explained
@@ -193,3 +193,11 @@ def test_nccl_is_told_that_collectives_are_not_mixed(
     assert environment.get("NCCL_GRAPH_MIXING_SUPPORT") == before
     device.spread(Spread(2, DeviceSharding.DATA, {"x": 1}))
     assert environment.get("NCCL_GRAPH_MIXING_SUPPORT") == after
+
+
+def test_devices_of_one_process_are_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each feeds a run of the examples of a step."""
+    there = [SimpleNamespace(process_index=p, id=n) for p, n in ((1, 0), (0, 3), (1, 2), (0, 1))]
+    monkeypatch.setattr(jax, "devices", lambda _: there)
+    found = [(each.process_index, each.id) for each in devices.all_of_platform("cpu")]
+    assert found == [(0, 1), (0, 3), (1, 0), (1, 2)]
