@@ -218,7 +218,7 @@ def test_a_trainer_goes_on_in_its_folder(program: meganeura.Program, tmp_path: P
         losses(trainer, range(3))
         trainer.save()
         expected = losses(trainer, range(3, 5))
-    with program.trainer(device="cpu", resume=out, out=out) as again:
+    with program.trainer(device="cpu", resume=str(out), out=out) as again:
         assert losses(again, range(3, 5)) == expected
         assert again.folder == out
     curve = summary_of(out).records.curve("step", "loss")
@@ -315,6 +315,21 @@ def test_a_run_on_a_file_needs_data(program: meganeura.Program, tmp_path: Path) 
     for resume in (None, tmp_path / "run"):
         with pytest.raises(ProblemsError, match="E0511"):
             program.train(device="cpu", resume=resume)
+
+
+def test_a_run_that_goes_on_has_its_weights_and_its_folder(
+    program: meganeura.Program, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    with program.trainer(device="cpu") as trainer:
+        trainer.save(run)
+    weights = run / "weights.safetensors"
+    with pytest.raises(ValueError, match="weights of its own"):
+        program.train(device="cpu", resume=run, weights=weights)
+    with pytest.raises(ValueError, match="has its folder"):
+        program.train(device="cpu", resume=run, out=tmp_path / "other")
+    with pytest.raises(ValueError, match="weights of its own"):
+        program.trainer(device="cpu", resume=run, weights=weights)
 
 
 def test_the_best_so_far_is_saved_and_gone_on_with(workspace: Workspace) -> None:
