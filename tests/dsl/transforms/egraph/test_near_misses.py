@@ -9,6 +9,7 @@ from meganeura_dsl.ir.graph import Op, Value
 from meganeura_dsl.ir.ops import (
     Add,
     Broadcast,
+    Cast,
     Compare,
     Concat,
     Cos,
@@ -58,11 +59,12 @@ def _zero_sub_of_wholes(net: Net) -> Value:
 
 
 def _folded(op: Op, dtype: DType, *numbers: float) -> Make:
-    """Copies times a number that another op gives, which is not folded."""
+    """Copies times a number that another op gives, beside what has another element type."""
 
     def make(net: Net) -> Value:
         copies = net.do(Broadcast((3, 2), (1,)), net.x(2, dtype=dtype))
-        return net.do(Mul(), copies, net.do(op, *(net.full(each, copies) for each in numbers)))
+        y = net.do(Mul(), copies, net.do(op, *(net.full(each, copies) for each in numbers)))
+        return net.do(Cast(DType.F32), y)
 
     return make
 
