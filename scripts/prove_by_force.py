@@ -1,11 +1,15 @@
 """Ask the prover many random questions, and hold its answers against all small sizes.
 
-    python scripts/prove_by_force.py COUNT [FIRST_SEED]
+    python scripts/prove_by_force.py COUNT [FIRST_SEED] [numbers]
 
-What is proved has to hold at every place of the grid that satisfies the facts; what is refuted has
-to be false at its example, which has to satisfy the facts. A failure prints its question and is
-counted; the exit code says whether there was any. `tests/dsl/symbolic/test_by_force.py` asks a few
-hundred.
+With `numbers` they are blocks that read entries at computed places; what is proved has to be there
+for small sizes. Otherwise they are facts and claims about sizes.
+
+What is proved has to hold at every
+place of the grid that satisfies the facts; what is refuted has to be false at its example, which
+has to satisfy the facts. A failure prints its question and is counted; the exit code says whether
+there was any. `tests/dsl/symbolic/test_by_force.py` and
+`tests/dsl/elaborate/test_number_questions.py` ask a few hundred.
 """
 
 import sys
@@ -15,6 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.source import Source
+from tests.dsl.elaborate import number_questions
 from tests.dsl.symbolic.questions import fault, question
 
 EVERY = 1000
@@ -24,6 +31,8 @@ EVERY = 1000
 def main() -> int:
     """Ask the questions of COUNT seeds."""
     count, first = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    if "numbers" in sys.argv[3:]:
+        return _numbers(count, first)
     seen: Counter[str] = Counter()
     slowest = (0.0, 0)
     started = time.perf_counter()
@@ -41,6 +50,21 @@ def main() -> int:
             print(f"{seed + 1 - first:,}: {dict(seen)}, slowest {slowest}", flush=True)
     seconds = time.perf_counter() - started
     print(f"{count:,} questions in {seconds:,.0f} s: {dict(seen)}, slowest {slowest}")
+    return 1 if seen["WRONG"] else 0
+
+
+def _numbers(count: int, first: int) -> int:
+    seen: Counter[str] = Counter()
+    for seed in range(first, first + count):
+        asked = number_questions.question(seed)
+        result = pipeline.check(Source("asked.mgn", asked.text), lambda _: None)
+        is_proved = "Use" in result.proved
+        seen["proved" if is_proved else "not"] += 1
+        wrong = number_questions.fault(asked, seed) if is_proved else None
+        if wrong is not None:
+            seen["WRONG"] += 1
+            print(f"seed {seed}: {wrong}\n{asked.text}", flush=True)
+    print(f"{count:,} blocks: {dict(seen)}")
     return 1 if seen["WRONG"] else 0
 
 

@@ -1,6 +1,7 @@
 """Modular proofs: a call of a proved block has the declared result types, its body is not read."""
 
 from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_names
 from meganeura_dsl.elaborate.values import (
@@ -15,6 +16,7 @@ from meganeura_dsl.elaborate.values import (
 )
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.assumptions import Compare
+from meganeura_dsl.symbolic.size import Dim
 from meganeura_dsl.syntax import ast
 
 
@@ -52,7 +54,11 @@ def _covers(inner: Frame, parameter: ast.Parameter, evaluate: Evaluate) -> bool:
     value = inner.names[parameter.name]
     if isinstance(value, BlockValue):
         return True  # it was proved to fit where it was given
-    default = None if parameter.default is None else evaluate(parameter.default, inner)
+    node = parameter.default
+    default = None if node is None else evaluate(node, inner)
+    if isinstance(default, int | Dim) and not isinstance(default, bool) and _follows(node):
+        # In its own proof it may have been a size, which is 1 or more, whatever it is here.
+        return is_size(value) and inner.facts.proves(Compare(">=", value, 1))
     match default:
         case bool():
             return _is_flag(value)
@@ -67,3 +73,8 @@ def _covers(inner: Frame, parameter: ast.Parameter, evaluate: Evaluate) -> bool:
             return is_initializer(value)
         case _:
             return type(value) is type(default) and value == default
+
+
+def _follows(node: ast.Expression | None) -> bool:
+    """Whether a default is made of other arguments."""
+    return node is not None and any(isinstance(each, ast.Name) for each in walk(node))

@@ -160,7 +160,7 @@ def _stable(loop: Loop) -> Results | None:
     results = inside.results
     for name, value in before.items():
         if name != loop.variable:
-            _require_same(frame, name, value, frame.names[name])
+            _require_same(frame, name, value, _left(frame, name))
     for chosen in _still_known(frame, index, inside.chosen):
         facts = facts.assume(chosen)
     _require_once(loop, inside)
@@ -193,7 +193,7 @@ def _growing(loop: Loop) -> None:
     steps = {
         name: step
         for name, value in before.items()
-        if name != loop.variable and (step := _step(name, value, frame.names[name]))
+        if name != loop.variable and (step := _step(name, value, _left(frame, name)))
     }
     saved.restore(frame)
     facts = frame.facts
@@ -202,9 +202,9 @@ def _growing(loop: Loop) -> None:
     if inside.results is not None:
         raise UndecidableError("a loop returns, and whether it has a round is not known")
     for name, value in _after(frame, before, steps, index + 1 - start).items():
-        _require_same(frame, name, value, frame.names[name])
+        _require_same(frame, name, value, _left(frame, name))
     for name in before.keys() - steps.keys() - {loop.variable}:
-        _require_same(frame, name, before[name], frame.names[name])
+        _require_same(frame, name, before[name], _left(frame, name))
     for chosen in _still_known(frame, index, inside.chosen):
         facts = facts.assume(chosen)
     _require_once(loop, inside)
@@ -248,6 +248,13 @@ def _run_round(loop: Loop, index: Dim, facts: Facts, steps: Steps | None = None)
     repeated = (each for each in state.repeated[count:] if each.index == str(index))
     refused = () if results is not None else tuple(repeated)
     return _Round(results, frame.facts.stated[len(inside.stated) :], refused)
+
+
+def _left(frame: Frame, name: str) -> Evaluated:
+    """What a round leaves a name as; a scan in it may have taken it for its own rounds."""
+    if name not in frame.names:
+        raise UndecidableError(f"a loop leaves `{name}` to the rounds of a scan in it")
+    return frame.names[name]
 
 
 def _still_known(frame: Frame, index: Dim, chosen: Iterable[Condition]) -> Iterator[Condition]:

@@ -118,6 +118,20 @@ REFUSED = {
         "  for i in 0..k:\n    y = y + (x |> Entry()({0}))\n    {0} = {0} + 1\n  return y\n",
         ("q", "p"),
     ),
+    "a default that follows from another argument is 0": (
+        (
+            "block Sized(k, l=k - 1)(x: [n, d]) -> [n, d] = x + sum(ones([l]))\n"
+            "block Use(q)(x: [n, d]) -> [n, d] = x |> Sized({})\n"
+        ),
+        ("1", "q"),
+    ),
+    "a default that follows from another argument is below 0": (
+        (
+            "block Sized(k, l=-k)(x: [n, d]) -> [n, d] = x + sum(ones([l]))\n"
+            "block Use(q)(x: [n, d]) -> [n, d] = x |> Sized({})\n"
+        ),
+        ("1", "q"),
+    ),
     "a loop begins below 0": (
         (
             "block Use(k: int)(x: [n, d]) -> [n, d] where k < 0:\n"
@@ -213,3 +227,16 @@ def test_the_symbol_of_an_element_reads_as_before() -> None:
     for given, shown in (("q", "at0 < 4"), ("at0", "at0' < 4")):
         (report,) = checked(text.format(given, given)).reports
         assert report.headline == f"`Pick` needs `ids < rows, that is {shown}`"
+
+
+@pytest.mark.parametrize(("read", "is_proved"), [("", True), (" + w", False)])
+def test_a_name_that_the_rounds_of_an_inner_scan_take_is_not_there_in_the_next(
+    read: str,
+    is_proved: bool,  # noqa: FBT001
+) -> None:
+    text = (
+        "block Use(k)(x: [m, d]) -> [d]:\n  w = sum(x)\n  y = x[0]\n  for t in 0..k:\n"
+        f"    y = y{read}\n    scan u in 0..m:\n      w = sum(x[u])\n      z[u] = w\n"
+        "    y = y + sum(z)\n  return y\n"
+    )
+    assert ("Use" in checked(text).proved) is is_proved
