@@ -489,6 +489,19 @@ def _turned_twice(rank: int) -> Make:
     return make
 
 
+def _spread_twice(rank: int) -> Make:
+    """Copies of copies of tensors of a rank, beside tensors of a lower rank."""
+
+    def make(net: Net) -> Value:
+        x = net.do(Reshape((2,) * rank), net.x(*(2,) * (rank - 2), 4))
+        for _ in range(2):
+            shape = (2,) * (x.type.rank + 1)
+            x = net.do(Broadcast(shape, others((0,), len(shape))), x)
+        return x
+
+    return make
+
+
 def _turn(rank: int) -> Transpose:
     return Transpose((*range(1, rank), 0))
 
@@ -659,6 +672,7 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ),
     ("rotate", "train", _rotated_by_an_angle_of_each_image),
     *((f"transpose-twice-{rank}", "train", _turned_twice(rank + 1)) for rank in (2, 3, 4)),
+    *((f"spread-twice-{rank}", "train", _spread_twice(rank + 1)) for rank in (1, 2, 3)),
     *(
         ("sum-of-products", "train", _summed(fault))
         for fault in ("data", "turned", "layout", "difference")
