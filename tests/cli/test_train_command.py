@@ -119,6 +119,16 @@ def test_a_seed_of_zero_takes_the_place_of_the_one_in_the_program(
         assert settings["seed"] == seed
 
 
+def test_each_step_is_looked_at_where_that_is_asked_for(meganeura: Command, tmp_path: Path) -> None:
+    """The first loss is finite, and no gradient of it, which only the second loss shows."""
+    root = "param w: [3] = zeros\n  minimize sqrt(sum(w * w)) + 0 * mean(x) + 0 * mean(y)"
+    program = written(tmp_path, PROGRAM.replace("minimize mse(x |> fc: linear(1), y)", root))
+    for step, options in ((2, ()), (1, ("--detect-anomaly",))):
+        shown = meganeura("train", program, "--device", "cpu", "--out", f"to-{step}", *options)
+        assert shown.code == 1
+        assert f" at step {step} " in shown.err
+
+
 def test_a_run_starts_from_weights(meganeura: Command, tmp_path: Path) -> None:
     meganeura("train", "digits_mlp", *SHORT, "--out", "first")
     still = ("--set", "optimizer=sgd(lr=1e-30)", "--seed", "9", "--out", "second")
