@@ -264,6 +264,19 @@ def test_activations_and_residuals_are_narrow_and_nothing_else() -> None:
         assert BFLOAT16 not in stored
 
 
+@pytest.mark.parametrize("is_read_twice", [False, True])
+def test_a_sum_is_narrow_where_several_read_it(*, is_read_twice: bool) -> None:
+    """Where one does, it is computed where it is read."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (4, 8)))
+    a, b = (build.add(Parameter(name, DType.F32, (8, 8), "param")) for name in "ab")
+    sum_ = build.add(Add(), build.add(MatMul(), x, a), x)
+    outputs = {"y": build.add(MatMul(), build.add(Tanh(), sum_), b)}
+    if is_read_twice:
+        outputs["z"] = build.add(Exp(), sum_)
+    assert (sum_.id in narrow(build.graph(outputs))) == is_read_twice
+
+
 def test_what_a_training_keeps_and_what_changes_it_is_float32() -> None:
     build = Builder()
     x = build.add(Input("x", DType.F32, (4, 8)))
