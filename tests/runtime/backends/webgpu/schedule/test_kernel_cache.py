@@ -5,8 +5,20 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 
-from meganeura_dsl.ir.graph import Builder, Value
-from meganeura_dsl.ir.ops import Add, Broadcast, Conv, Exp, Input, Parameter, Slice, Sort, Sum
+from meganeura_dsl.ir.graph import Builder, Graph, Value
+from meganeura_dsl.ir.ops import (
+    Add,
+    Broadcast,
+    Conv,
+    Exp,
+    Input,
+    MatMul,
+    Parameter,
+    Slice,
+    Sort,
+    Sub,
+    Sum,
+)
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Kernel, Memory, Work
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
@@ -99,6 +111,33 @@ def test_two_results_of_one_op_have_kernels_of_their_own(
     x, y = (build.add(Input(name, DType.I32, (2,))) for name in "xy")
     ordered, places = (build.add_all(Sort(0), each)[at] for at, each in enumerate((x, y)))
     graph = build.graph({"ordered": ordered, "places": places})
+    plan = plan_graph(graph, DeviceLimits(), style)
+    monkeypatch.setattr(schedule, "KernelCache", Anew)
+    assert plan_graph(graph, DeviceLimits(), style) == plan
+
+
+def chain() -> Graph:
+    """Equal products of an input, and of what lies in the buffer that they write."""
+    build = Builder()
+    x, w = (build.add(Input(name, DType.F32, (5, 5))) for name in "xw")
+    for _ in range(4):
+        x = build.add(MatMul(), x, w)
+    return build.graph({"y": x})
+
+
+def overwritten() -> Graph:
+    """Equal differences, of which one takes the place of what it is of, one that of the other."""
+    build = Builder()
+    p, q, r, s = (build.add(Parameter(name, DType.F32, (64, 80), "state")) for name in "pqrs")
+    return build.graph({}, {"p": build.add(Sub(), p, q), "s": build.add(Sub(), r, s)})
+
+
+@pytest.mark.parametrize("style", Style)
+@pytest.mark.parametrize("graph", [chain(), overwritten()], ids=["chain", "overwritten"])
+def test_where_tensors_lie_beside_each_other_is_part_of_a_kernel(
+    graph: Graph, style: Style, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A buffer that a dispatch writes is bound so wherever it is read."""
     plan = plan_graph(graph, DeviceLimits(), style)
     monkeypatch.setattr(schedule, "KernelCache", Anew)
     assert plan_graph(graph, DeviceLimits(), style) == plan
