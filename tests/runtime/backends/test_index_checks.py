@@ -259,6 +259,7 @@ def test_a_compiled_model_tells(tmp_path: Path, device: str) -> None:
     built = tmp_path / "words.mgb"
     given = ["--mode", "infer", "--size", "n=3", "--weights", str(tmp_path / "words.safetensors")]
     assert run(["build", str(path), *given, "-o", str(built)]) == 0
+    assert Artefact.read(built).outputs == ("output",)
     with Artefact.read(built).open(device) as session:
         assert list(session.step({"word": GOOD, "shift": GOOD})) == ["output"]
         for word, shift, code in WRONG:

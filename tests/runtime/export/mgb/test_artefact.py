@@ -280,9 +280,14 @@ def test_a_plan_and_a_graph_that_were_changed_by_hand_are_refused(file: Path) ->
         Artefact.read(file)
 
 
-def test_a_tensor_of_another_type_is_refused(file: Path) -> None:
+@pytest.mark.parametrize(
+    "change", [lambda array: array.astype(np.float64), lambda array: array.reshape(-1, 1)]
+)
+def test_a_tensor_of_another_type_or_shape_is_refused(
+    file: Path, change: Callable[[Array], Array]
+) -> None:
     tensors, metadata = open_tensors(file)
-    arrays = {name: tensor.bits.astype(np.float64) for name, tensor in tensors.items()}
+    arrays = {name: change(tensor.bits) for name, tensor in tensors.items()}
     write_tensors(file, arrays, metadata)
     assert "wants f32" in reason(file)
 
