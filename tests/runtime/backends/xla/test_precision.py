@@ -15,6 +15,7 @@ from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import (
     Add,
+    Cast,
     Concat,
     Conv,
     Exp,
@@ -22,6 +23,7 @@ from meganeura_dsl.ir.ops import (
     MatMul,
     Mul,
     Parameter,
+    RandomBits,
     Reshape,
     Sum,
     Tanh,
@@ -275,6 +277,22 @@ def test_a_sum_is_narrow_where_several_read_it(*, is_read_twice: bool) -> None:
     if is_read_twice:
         outputs["z"] = build.add(Exp(), sum_)
     assert (sum_.id in narrow(build.graph(outputs))) == is_read_twice
+
+
+def test_statistics_are_not_narrow_and_what_is_drawn_is() -> None:
+    """A sum of a product and of means, read twice; and what a product reads of a state's bits."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (4, 8)))
+    a = build.add(Parameter("a", DType.F32, (8, 8), "param"))
+    means = build.add(Broadcast((4, 8), (1,)), build.add(Sum((0,)), x))
+    centred = build.add(Add(), build.add(MatMul(), x, a), means)
+    counter = build.add(Parameter("counter", DType.U32, (2,), "state"))
+    drawn = build.add(Cast(DType.F32), build.add(RandomBits(1, (4, 8)), counter))
+    products = [build.add(MatMul(), each, a) for each in (build.add(Tanh(), centred), drawn)]
+    outputs = {"y": products[0], "z": build.add(Exp(), centred), "drawn": products[1]}
+    found = narrow(build.graph(outputs))
+    assert centred.id not in found
+    assert drawn.id in found
 
 
 def test_what_a_training_keeps_and_what_changes_it_is_float32() -> None:
