@@ -37,11 +37,13 @@ class Renaming:
     lines: range
     names: Mapping[str, str]
     rests: frozenset[str]
+    tensors: frozenset[str]
+    """The old names of inputs, which are in no type."""
 
     def old(self, symbol: str) -> str:
         """What a symbol of a type was called before, without its marks."""
         name = symbol.rstrip("'")
-        back = {new: old for old, new in self.names.items()}
+        back = {new: old for old, new in self.names.items() if old not in self.tensors}
         changed = _WORD.sub(lambda word: back.get(word[0], word[0]), name)
         plain = changed if changed != name else None
         of_rest = f"{back.get(name[:-1])}{name[-1]}" if back.get(name[:-1]) in self.rests else None
@@ -68,7 +70,8 @@ def renamed(text: str, random: Random) -> tuple[str, tuple[Renaming, ...]]:
         lines = range(first, first + text.count("\n", start, end) + 1)
         entries = [entry for item in block.inputs for entry in item.type.shape.entries]
         rests = frozenset(each.name for each in entries if isinstance(each, ast.Rest))
-        renamings.append(Renaming(lines, names, rests))
+        tensors = frozenset(each.name for each in block.inputs)
+        renamings.append(Renaming(lines, names, rests, tensors))
         body = _WORD.sub(lambda word, names=names: names.get(word[0], word[0]), text[start:end])
         text = text[:start] + body + text[end:]
     return text, tuple(renamings)
