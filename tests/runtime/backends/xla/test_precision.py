@@ -279,6 +279,15 @@ def test_a_sum_is_narrow_where_several_read_it(*, is_read_twice: bool) -> None:
     assert (sum_.id in narrow(build.graph(outputs))) == is_read_twice
 
 
+@pytest.mark.parametrize("is_shown", [False, True])
+def test_a_moved_parameter_that_is_shown_is_not_rounded(*, is_shown: bool) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (4, 8)))
+    turned = build.add(Transpose((1, 0)), build.add(Parameter("w", DType.F32, (8, 8), "param")))
+    outputs = {"y": build.add(MatMul(), x, turned)} | ({"shown": turned} if is_shown else {})
+    assert (turned.id in narrow(build.graph(outputs))) is not is_shown
+
+
 def test_statistics_are_not_narrow_and_what_is_drawn_is() -> None:
     """A sum of a product and of means, read twice; and what a product reads of a state's bits."""
     build = Builder()
