@@ -9,6 +9,7 @@ from safetensors.numpy import save_file
 
 from meganeura.cli.app import run
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.index_checks import Bound
 from meganeura_runtime.export import mgb
 from meganeura_runtime.export.mgb import Artefact
 from meganeura_runtime.export.mgb.container import KEY
@@ -58,6 +59,24 @@ def test_inputs_of_a_compiled_model_keep_to_what_is_stated(tmp_path: Path, picke
 def test_a_compiled_training_says_what_is_stated_of_its_data(tmp_path: Path, picked: str) -> None:
     file = built(tmp_path, PICKED[picked], "--mode", "train")
     assert Artefact.read(file).bounds["ids"].count == 5
+
+
+MASKED = """\
+train fit(ids: i32[batch]):
+  minimize masked_cross_entropy(f32(insert_axis(ids, 1, 1)) |> fc: linear(5), ids)
+  run:
+    data      = "rows.safetensors"
+    batch     = 2
+    optimizer = sgd(lr=0.01)
+"""
+
+
+def test_a_compiled_training_says_which_number_stands_for_no_class(tmp_path: Path) -> None:
+    (tmp_path / "fit.mgn").write_text(MASKED)
+    save_file({"ids": np.arange(4, dtype=np.int32)}, tmp_path / "rows.safetensors")
+    file = tmp_path / "fit.mgb"
+    assert run(["build", str(tmp_path / "fit.mgn"), "--mode", "train", "-o", str(file)]) == 0
+    assert Artefact.read(file).bounds == {"ids": Bound(5, frozenset({-100}))}
 
 
 @pytest.mark.parametrize(
