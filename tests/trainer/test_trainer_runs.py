@@ -399,8 +399,10 @@ def test_a_trainer_remembers_the_weights_it_began_from(
     with program.trainer(device="cpu") as trainer:
         trainer.save(tmp_path / "first")
     weights = tmp_path / "first" / "weights.safetensors"
-    with program.trainer(device="cpu", weights=weights) as trainer:
-        trainer.save(tmp_path / "run")
+    with program.trainer(device="cpu", weights=weights, out=tmp_path / "run") as trainer:
+        begun = json.loads((tmp_path / "run" / "settings.json").read_text())
+        assert begun["weights"] == [dict(each) for each in origins([weights])]
+        trainer.save()
     with program.trainer(device="cpu", resume=tmp_path / "run") as trainer:
         trainer.save(tmp_path / "again")
     for name in ("run", "again"):
