@@ -13,7 +13,7 @@ import pytest
 from meganeura import load
 from meganeura.cli.reports.memory_report import memory_text
 from meganeura_dsl import pipeline
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.support.byte_sizes import parsed_bytes
 from meganeura_runtime.backends import device_problems
@@ -207,7 +207,7 @@ def test_from_python() -> None:
     assert larger.bytes > 10**9
     with pytest.raises(ValueError, match="no amount"):
         program.fit(memory="much")
-    with pytest.raises(ProblemError, match="E0551"):
+    with pytest.raises(ProblemsError, match="E0513"):
         program.fit(device="abacus")
 
 

@@ -126,6 +126,8 @@ def test_defaults_are_those_that_are_documented() -> None:
         ("highest accuracy", nan, None, False),
         ("highest accuracy", inf, None, True),
         ("highest accuracy", -inf, None, False),
+        ("lowest loss", 0.5, 0.0, False),
+        ("highest accuracy", -0.5, 0.0, False),
     ],
 )
 def test_the_best_value_is_beyond_those_before(

@@ -47,8 +47,28 @@ model net = Net()
 """What a captured tensor gets of all rounds: one product, sums along each axis, many products."""
 
 
+CHAIN = """
+block Net()(x: [n, s, 3]) -> [n, 3]:
+  a = zeros([n, 3])
+  b = zeros([n, 3])
+  c = zeros([n, 3])
+  d = zeros([n, 3])
+  scan t in 0..s:
+    d = d + sin(c)
+    c = c + sin(b)
+    b = b + sin(a)
+    a = tanh(a + (x[:, t] |> lin: linear(3)))
+  return d
+
+model net = Net()
+"""
+"""Only the last carry is read behind the loop, and each hands on what it was a round before."""
+
+
 @pytest.mark.parametrize(
-    "text", [RECURRENT, NESTED, PRODUCTS], ids=["recurrent", "nested", "products"]
+    "text",
+    [RECURRENT, NESTED, PRODUCTS, CHAIN],
+    ids=["recurrent", "nested", "products", "chain"],
 )
 def test_a_scan_is_its_rounds_and_so_are_its_gradients(text: str) -> None:
     graph = forward(text)

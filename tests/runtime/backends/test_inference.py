@@ -6,7 +6,7 @@ import pytest
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf
 from meganeura_dsl.ir.interpreter import FeedError, storage_type
-from meganeura_dsl.ir.ops import Broadcast, Conv, Input, Mul, Parameter
+from meganeura_dsl.ir.ops import Add, Broadcast, Conv, Input, Mul, Parameter
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.egraph.optimizer_problems import FoldedOverflow
@@ -79,6 +79,26 @@ def test_a_parameter_written_later_counts() -> None:
     found = session.step(fed)["output"]
     assert np.abs(found - before).max() > 0.5
     np.testing.assert_allclose(found, plain.step(fed)["output"], rtol=1e-3, atol=1e-3)
+
+
+def test_a_kernel_that_is_read_itself_and_folded_counts_in_both() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (1, 2, 3, 3)))
+    w = build.add(Parameter("w", DType.F32, (2, 2, 1, 1), "param"))
+    scale = build.add(Parameter("scale", DType.F32, (2,), "param"))
+    first = build.add(Conv((1, 1), (0, 0), (1, 1), 1), x, w)
+    first = build.add(Mul(), first, build.add(Broadcast((1, 2, 3, 3), (1,)), scale))
+    second = build.add(Conv((1, 1), (0, 0), (1, 1), 1), build.add(Mul(), x, x), w)
+    graph = build.graph({"y": build.add(Add(), first, second)})
+    session, anew = opened(graph), values(graph, kept=True)
+    assert isinstance(session, InferenceSession)
+    fed = values(graph, kept=False)
+    session.step(fed)
+    anew["w"] = anew["w"] + 1
+    session.write("w", anew["w"])
+    plain = ReferenceSession(graph)
+    plain.load(anew)
+    np.testing.assert_allclose(session.step(fed)["y"], plain.step(fed)["y"], rtol=1e-4, atol=1e-4)
 
 
 def test_what_was_written_is_not_shared() -> None:

@@ -255,6 +255,12 @@ def _norm_with_its_bias_along_rows(net: Net) -> Value:
     return net.do(Add(), scaled, net.spread(net.x(3), x, 0))
 
 
+def _norm_without_its_mean(net: Net) -> Value:
+    x = net.x(3, 3)
+    scaled = net.do(Mul(), net.do(Div(), x, net.root(x, 1)), net.spread(net.x(3), x, 1))
+    return net.do(Add(), scaled, net.spread(net.x(3), x, 1))
+
+
 def _kernels_of_other_places(net: Net) -> Value:
     """Every third place, and the places between: the sizes agree, as what is left over differs."""
     x = net.x(1, 2, 6)
@@ -630,6 +636,7 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("standardize", "train", _groups_of_another_size),
     ("standardize-centreless", "train", _length_of_another),
     ("norm", "train", _norm_with_its_bias_along_rows),
+    ("norm", "train", _norm_without_its_mean),
     ("grow-kernel-1", "infer", _kernels_of_other_places),
     *(
         (f"grow-kernel-{len(kernel)}", "infer", _kernels_of_odd_and_even_size(*kernel))

@@ -24,6 +24,7 @@ from meganeura_dsl.ir.ops import (
     ReduceMax,
     Scan,
     ScatterAdd,
+    Sort,
     Sum,
     Tanh,
 )
@@ -165,6 +166,18 @@ EXACT: dict[str, tuple[Op, tuple[Array, ...]]] = {
             (np.array([NAN, INF, -INF, 3e9, 5e9, -3e9, 2147483520, -1.9, 0.5], np.float32),),
         )
         for dtype in (DType.I32, DType.U32, DType.BOOL, DType.F16)
+    },
+    **{
+        f"{numbers.dtype} sorted{' from the largest' if descending else ''}": (
+            Sort(0, descending=descending),
+            (numbers,),
+        )
+        for descending in (False, True)
+        for numbers in (
+            np.array([1, NAN, -INF, 2, NAN, INF, 2, -3], np.float32),
+            np.array([0, -(2**31), 5, 2**31 - 1, -(2**31), -1, 0], np.int32),
+            np.array([1, 0, 2**32 - 1, 2**31, 0, 1], np.uint32),
+        )
     },
     "wrapping": (Cast(DType.U32), (np.array([-1, -(2**31)], np.int32),)),
     "words": (
