@@ -341,7 +341,8 @@ class Program:
         """
         available = parsed_bytes(memory) if isinstance(memory, str) else memory
         name = self._program.train()
-        wanted = settings_of(self._program, name, _overrides(settings, device))
+        overrides = _overrides(settings, device)
+        wanted = settings_of(self._program, name, overrides, needs_data=False)
         with explained_failures():
             return fit(MemoryProbe.of(self._program, name, wanted, wanted.device), available)
 

@@ -211,6 +211,17 @@ def test_from_python() -> None:
         program.fit(device="abacus")
 
 
+def test_a_program_that_python_feeds_needs_no_data(tmp_path: Path, meganeura: Command) -> None:
+    path = tmp_path / "net.mgn"
+    path.write_text(
+        PROGRAM.format(where="").replace('    data      = "not-there.safetensors"\n', "")
+    )
+    shown = meganeura("fit", str(path), "--device", "cpu", "--json")
+    memory = load(path).fit(device="cpu").memory
+    assert memory is not None
+    assert json.loads(shown.out)["devices"][0]["bytes"] == memory.bytes
+
+
 def test_xla_says_what_it_has_laid_out() -> None:
     program = load("digits_mlp")
     found, counted = program.fit(device="xla:cpu").memory, program.fit(device="cpu").memory
