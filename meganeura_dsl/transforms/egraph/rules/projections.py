@@ -77,7 +77,12 @@ _OWN_WIDTH = "(= n (vec-get s (- (vec-length s) 1)))"
 PROJECTIONS = RuleSet(
     "projections",
     (
-        Fact("weight", "a parameter", "(parameters i) (= w (Value i))", "(weight w)"),
+        Fact(
+            "weight",
+            "a matrix of parameters",
+            "(parameters i) (= w (Value i)) (= (type w) (T _ s)) (= (vec-length s) 2)",
+            "(weight w)",
+        ),
         _asks("Attention", "_ _ _ _ _ _"),
         _asks("Attention_mask", "_ _ _ _ _ _ _"),
         _moves("Reshape", "x _ _"),

@@ -526,6 +526,8 @@ def _projections(fault: str) -> Make:
             w = net.do(MatMul(), net.w(4, 4), net.w(4, 4))
             v = net.do(MatMul(transpose_right=True), x, w)
         q, k = (net.projected(x, 4, biased=biased) for _ in range(2))
+        if fault == "a matrix for each":
+            q, k, v = (net.do(MatMul(), x, net.w(2, 4, 4)) for _ in range(3))
         if fault == "nobody asks":
             return net.do(MatMul(), net.scores(q, k, 0.5), v)
         return net.do(MatMul(), net.softmax(net.scores(q, k, 0.5), 2), v)
@@ -538,6 +540,8 @@ def _summed(fault: str) -> Make:
         one, two, three = (net.projected(net.x(2, 3), 3) for _ in range(3))
         if fault == "data":
             three = net.do(MatMul(transpose_right=True), net.x(2, 3), net.x(3, 3))
+        if fault == "a matrix for each":
+            one, two, three = (net.do(MatMul(), net.x(2, 2, 2), net.w(2, 2, 2)) for _ in range(3))
         if fault == "turned":
             three = net.do(
                 MatMul(transpose_left=True, transpose_right=True), net.x(3, 2), net.w(3, 3)
@@ -682,11 +686,14 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     *((f"spread-twice-{rank}", "train", _spread_twice(rank + 1)) for rank in (1, 2, 3)),
     *(
         ("sum-of-products", "train", _summed(fault))
-        for fault in ("data", "turned", "layout", "difference")
+        for fault in ("data", "turned", "layout", "difference", "a matrix for each")
     ),
     *(
         ("part-of-product", "infer", _projections(fault))
-        for fault in ("another", "layout", "data", "biased data", "product", "nobody asks")
+        for fault in (
+            *("another", "layout", "data", "biased data", "product", "nobody asks"),
+            "a matrix for each",
+        )
     ),
     ("stop-gradient", "forward", lambda net: net.do(StopGradient(), net.x(2))),
     ("conv-bias", "forward", lambda net: net.batch_norm(net.conv(net.x(1, 2, 3), net.w(2, 2, 1)))),
