@@ -42,6 +42,7 @@ from meganeura_runtime.backends.webgpu.schedule.fusion import FusedKernel
 from meganeura_runtime.backends.webgpu.schedule.loop_schedule import LoopSchedule
 from tests.effort import effort
 from tests.runtime.backends.webgpu.schedule.graphs import Example, examples
+from tests.runtime.backends.webgpu.schedule.test_rewritten import TRAINS
 from tests.scans import NESTED, forward
 
 LARGE = DeviceLimits(storage_buffers=64, invocations=1024, workgroup_bytes=48 << 10)
@@ -194,16 +195,6 @@ def check_bindings(walk: Walk) -> None:
     assert next(dispatches, None) is None
 
 
-TRAINS: Mapping[str, str] = {
-    "digits_cnn": "fit",
-    "resnet": "digits",
-    "repvgg": "digits",
-    "whisper": "words",
-    "lm": "text",
-    "gpt2": "text",
-    "vit": "digits",
-    "unet": "denoise",
-}
 SOME = ["digits_cnn", "lm"]
 ADAM = TrainingSettings(Adam(1e-3), clip_norm=1.0)
 
