@@ -29,6 +29,7 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     UnknownParameter,
     WrongKind,
 )
+from meganeura_dsl.elaborate.problems.other_names import OTHER_NAMES
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, require_countable
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
@@ -157,7 +158,13 @@ class Elaborator(Layers):
             cure = f"a parameter that takes a block says so: `{call.callee}: block`"
             return ProblemError(WrongKind(location, "a layer or a function", describe(value), cure))
         return ProblemError(
-            UnknownName(location, call.callee, "layer or function", nearest(call.callee, known))
+            UnknownName(
+                location,
+                call.callee,
+                "layer or function",
+                nearest(call.callee, known),
+                OTHER_NAMES.get(call.callee.rpartition(".")[2], ""),
+            )
         )
 
     def _apply_builtin(

@@ -19,9 +19,14 @@ class UnknownName(LocatedProblem, code="E0201", topic="naming"):
     name: str
     kind: str
     nearest: tuple[str, ...]
+    form: str = ""
+    """How what has this name in other systems is written."""
 
     def report(self) -> Report:
-        cure = did_you_mean(self.location, self.name, self.nearest)
+        if self.form:
+            cure: Help | None = Help("here it is", self.form)
+        else:
+            cure = did_you_mean(self.location, self.name, self.nearest)
         return self.words(
             f"nothing here is called `{self.name}`", f"no {self.kind} of this name", cure=cure
         )

@@ -46,6 +46,9 @@ _FOREIGN = {
     "while": "write `for i in 0..n:`",
 }
 
+_MODULES = ("F", "jax", "jnp", "keras", "math", "nn", "np", "numpy", "ops", "tf", "torch")
+"""What functions are prefixed with elsewhere."""
+
 _SPELLINGS = {
     **{kind: f"`{word}`" for word, kind in KEYWORDS.items()},
     "ARROW": "`->`", "COLON": "`:`", "COMMA": "`,`", "DOT": "`.`", "EQUAL": "`=`", "LPAR": "`(`",
@@ -244,6 +247,23 @@ def _foreign(failure: Failure) -> Problem | None:
     return None
 
 
+def _method(failure: Failure) -> Problem | None:
+    if failure.token.kind != "LPAR" or failure.previous.kind != "NAME":
+        return None
+    before = failure.source.text[failure.line[0].start : failure.token.start]
+    found = re.search(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\.([A-Za-z_]\w*)$", before)
+    if found is None:
+        return None
+    start = failure.line[0].start + found.start()
+    value, function = found.groups()
+    span = Span(failure.source, start, failure.token.start)
+    if value == "self":
+        return token_problems.MethodCall(span, f"x |> {function}: linear(10)")
+    rest = "" if failure.following.kind == "RPAR" else ", ..."
+    given = "..." if value.split(".")[0] in _MODULES else f"{value}{rest}"
+    return token_problems.MethodCall(span, f"{function}({given})")
+
+
 def _misspelt(failure: Failure) -> Problem | None:
     token, previous = failure.token, failure.previous
     fitting = tuple(word for word, kind in KEYWORDS.items() if kind in failure.accepts)
@@ -315,6 +335,7 @@ _RULES: tuple[Rule, ...] = (
     _unfinished,
     _reserved,
     _foreign,
+    _method,
     _element_type,
     _label,
     _misspelt,

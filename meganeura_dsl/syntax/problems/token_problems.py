@@ -118,6 +118,25 @@ class ForeignSpelling(SyntaxProblem, code="E0121"):
         return self.say(headline, "from another language", cure)
 
 
+class MethodCall(SyntaxProblem, code="E0138"):
+    """A function is called behind a dot, as a method or of a module; here its name is enough.
+
+    Nor is a layer: it is written where it is applied, and its label names its weights.
+
+        x.mean(1)                # E0138: mean(x, 1)
+        torch.exp(x)             # E0138: exp(x)
+        self.fc1(x)              # E0138: x |> fc1: linear(10)
+    """
+
+    call: str
+
+    def report(self) -> Report:
+        cure = Help("write", self.call)
+        return self.say(
+            f"`{self.span.text}` is no function", "nothing is called behind a dot", cure
+        )
+
+
 class DuplicateName(SyntaxProblem, code="E0122"):
     """A name is given twice: to arguments of one call, parameters, or an input and a size.
 

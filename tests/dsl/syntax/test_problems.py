@@ -104,6 +104,10 @@ IN_A_BODY = [
     ("E0134", "  y = conv2d(64« »3)", "y = conv2d(64, 3)"),
     ("E0135", "  for i in «range(4)»:\n    x = x", "for i in 0..4:"),
     ("E0137", "  «retrun» x", "return x"),
+    ("E0138", "  y = «x.mean»(1)", "mean(x, ...)"),
+    ("E0138", "  y = relu(«a.b.sum»())", "sum(a.b)"),
+    ("E0138", "  y = 2 * «torch.exp»(x)", "exp(...)"),
+    ("E0138", "  y = «self.fc1»(x)", "x |> fc1: linear(10)"),
 ]  # fmt: skip
 
 AT_THE_TOP = [
