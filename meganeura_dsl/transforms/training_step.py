@@ -233,7 +233,7 @@ def _move(
                 update.store(
                     average, update.op(Add(), average, update.times(1 - settings.ema, way))
                 )
-    updates |= gate.admitted(moved, means, parameters)
+    updates |= gate.admitted(moved, parameters)
     return reached
 
 

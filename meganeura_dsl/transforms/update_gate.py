@@ -1,7 +1,8 @@
 """What the gradients of a batch do: move the parameters, be added to a sum, or nothing.
 
-A batch whose gradients are not finite leaves the parameters, the states of optimizers and the
-averages as they were.
+Gradients that are not finite leave the parameters, the states of optimizers and the averages as
+they were. Of a batch that is added to a sum the sum decides, so that what one batch of an update
+spoils stays spoilt for those after it.
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -29,7 +30,7 @@ class Gate:
         self._part = part
         self._skips = skips
         self._finite: list[Value] = []
-        """For each objective, whether the gradients of this batch are finite."""
+        """For each objective, whether its gradients, or their sums, are finite."""
 
     def mean(
         self, gradients: Mapping[str, Value], updates: MutableMapping[str, Value]
@@ -38,33 +39,32 @@ class Gate:
 
         The sums over those before the last of them are states of the optimizer.
         """
-        if self._skips and gradients:
-            self._finite.append(self._all_finite([*gradients.values()]))
         if self._accumulate == 1:
+            self._decide(gradients)
             return dict(gradients)
+        sums: dict[str, Value] = {}
         means: dict[str, Value] = {}
         for name, gradient in gradients.items():
             g = as_f32(self._build, gradient)
             path = f"{STATES}{name}.gradient_sum"
             old = self._build.add(Parameter(path, DType.F32, g.type.shape, "state"))
-            total = self._build.add(Add(), old, g)
+            sums[name] = total = self._build.add(Add(), old, g)
             updates[path] = full(self._build, g.type, 0.0) if self._part.moves else total
             part = full(self._build, g.type, 1 / self._accumulate)
             means[name] = self._build.add(Mul(), part, total)
+        self._decide(sums)
         return means
 
-    def admitted(
-        self, new: Mapping[str, Value], gradients: Mapping[str, Value], old: Mapping[str, Value]
-    ) -> dict[str, Value]:
-        """The next values where these gradients move what they belong to, and the old ones else.
+    def admitted(self, new: Mapping[str, Value], old: Mapping[str, Value]) -> dict[str, Value]:
+        """The next values where the gradients of `mean` are finite, and the old ones elsewhere.
 
         `old` has the parameters; what is not among them is a state of the optimizer.
         """
         if not self._part.moves:
             return {}
-        if not self._skips or not gradients:
+        if not self._skips or not new:
             return dict(new)
-        finite = self._all_finite([*gradients.values()])
+        finite = self._finite[-1]
         return {
             name: self._chosen(finite, value, old.get(name) or self._state(name, value.type))
             for name, value in new.items()
@@ -77,8 +77,12 @@ class Gate:
         return {name: self._chosen(finite, value, old[name]) for name, value in new.items()}
 
     def is_finite(self) -> Value | None:
-        """Whether all gradients of this batch are finite, if that is asked for."""
+        """Whether the gradients of all objectives are finite, if that is asked for."""
         return reduce(self._both, self._finite) if self._finite else None
+
+    def _decide(self, gradients: Mapping[str, Value]) -> None:
+        if self._skips and gradients:
+            self._finite.append(self._all_finite([*gradients.values()]))
 
     def _state(self, name: str, of: TensorType) -> Value:
         return self._build.add(Parameter(name, of.dtype, of.shape, "state"))

@@ -178,6 +178,26 @@ def test_an_update_that_is_not_finite_is_left_out(workspace: Workspace, device: 
         assert int(trainer.states["optimizer.step"]) == 2
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_batch_that_is_not_finite_spoils_its_update(workspace: Workspace, device: str) -> None:
+    """Those that follow in it are skipped with it, and the next update is made."""
+    workspace.write(RISKY)
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
+    good = {"x": points(4)["x"]}
+    bad = {"x": good["x"].copy()}
+    bad["x"][0, 0] = -100
+    settings = {"not_finite": "skip", "ema": 0.9, "accumulate": 3}
+    with program.trainer(device=device, settings=settings) as trainer:
+        assert not trainer.step(good).is_skipped
+        before = {**trainer.weights, **trainer.states}
+        assert all(trainer.step(each).is_skipped for each in (bad, good))
+        for name, array in {**trainer.weights, **trainer.states}.items():
+            expected = 0 if name.endswith(".gradient_sum") else before[name]
+            np.testing.assert_array_equal(array, expected, err_msg=name)
+        assert not any(trainer.step(good).is_skipped for _ in range(3))
+        assert int(trainer.states["optimizer.step"]) == 1
+
+
 def test_a_run_skips_or_goes_on(workspace: Workspace) -> None:
     data = {f"{split}.x": points(8)["x"] for split in ("train", "test")}
     data["train.x"][3, 0] = -100
