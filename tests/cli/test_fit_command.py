@@ -14,16 +14,19 @@ from meganeura import load
 from meganeura.cli.reports.memory_report import memory_text
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
-from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.cost_model import GPU, DeviceModel
+from meganeura_dsl.ir.graph import Builder, Graph
 from meganeura_dsl.support.byte_sizes import parsed_bytes
+from meganeura_dsl.transforms.training_step import TrainingSettings
 from meganeura_runtime.backends import device_problems
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.memory_roles import MemoryRole
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
+from meganeura_runtime.backends.xla.backend import XlaBackend
 from meganeura_runtime.train.memory_fit import MOST, Fit, MemoryProbe, fit, largest_batch
 from meganeura_runtime.train.recipe import settings_of
-from meganeura_runtime.train.step_planning import StepPlanner
+from meganeura_runtime.train.step_planning import PlannedStep, StepPlanner
 from meganeura_runtime.train.training_problems import IndivisibleBatch
 from tests.cli.command import Command
 
@@ -220,6 +223,41 @@ def test_a_program_that_python_feeds_needs_no_data(tmp_path: Path, meganeura: Co
     memory = load(path).fit(device="cpu").memory
     assert memory is not None
     assert json.loads(shown.out)["devices"][0]["bytes"] == memory.bytes
+
+
+@pytest.mark.usefixtures("no_adapter")
+def test_no_device_is_planned_for_that_lacks_the_precision(
+    meganeura: Command, program: Path
+) -> None:
+    for device in ((), ("--device", "wgpu"), ("--device", "cpu")):
+        shown = meganeura("fit", str(program), "--set", "precision=bf16", *device)
+        assert (shown.code, shown.out) == (1, "")
+        assert "E0559" in shown.err
+
+
+def test_the_device_is_chosen_as_a_run_of_its_precision_does(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several, the first that has it; and what the optimizer takes for it is that one too."""
+    models: list[DeviceModel] = []
+
+    def planned(
+        planner: StepPlanner, step: Graph, how: TrainingSettings, held: Graph, most: int | None
+    ) -> PlannedStep:
+        models.append(planner.rewriting.device)
+        return plan(planner, step, how, held, most)
+
+    plan = StepPlanner.plan
+    monkeypatch.setattr(StepPlanner, "plan", planned)
+    monkeypatch.setattr(XlaBackend, "preferred", lambda _: "xla:cpu")
+    monkeypatch.setattr(WebGpuBackend, "preferred", lambda _: "wgpu:0")
+    monkeypatch.setattr(WebGpuBackend, "cost_model", lambda *_: GPU)
+    narrow = {"precision": "bf16"}
+    found = [load(str(program)).fit(device=each, settings=narrow) for each in ("auto", "xla:cpu")]
+    assert found[0].memory == found[1].memory
+    assert found[0].description == found[1].description
+    assert models == [XlaBackend().cost_model("xla:cpu")] * 2
+    assert models[0] != GPU
 
 
 def test_xla_says_what_it_has_laid_out() -> None:

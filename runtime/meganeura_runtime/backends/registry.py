@@ -157,18 +157,26 @@ def meet_hosts(selector: str, rendezvous: Rendezvous | None) -> Hosts:
     raise DeviceError("a run on several hosts names its device, such as `--device xla`")
 
 
-def device_or_any(selector: str, *, tuned: bool = True) -> tuple[Backend, OpenDevice | None]:
+def device_or_any(
+    selector: str,
+    *,
+    tuned: bool = True,
+    precision: ComputePrecision = ComputePrecision.F32,
+) -> tuple[Backend, OpenDevice | None]:
     """The backend and the device of a name, to plan for; nothing is to run.
 
     No device stands for any of a backend, where the backend is named and has none here. Raises
-    `DeviceError` for another name that no device has.
+    `DeviceError` for another name that no device has, and `ProblemError` for a precision that the
+    device, or all of the backend, do not have.
     """
     try:
-        device = choose_device(selector, tuned=tuned)
+        device = choose_device(selector, tuned=tuned, precision=precision)
     except DeviceError:
         if selector == AUTO or backend_of(selector).name != selector:
             raise
-        return backend_of(selector), None
+        backend = backend_of(selector)
+        backend.require_precision(precision)
+        return backend, None
     return device.backend, device
 
 

@@ -88,7 +88,8 @@ class MemoryProbe:
 
         Raises `DeviceError`, and `ProblemError` for a precision that it has not.
         """
-        backend, device = device_or_any(selector, tuned=tuned)
+        precision = settings.precision
+        backend, device = device_or_any(selector, tuned=tuned, precision=precision)
         probe = MemoryProbe(program, train, settings, selector, backend, device)
         if device is None:
             return probe
@@ -152,7 +153,8 @@ class MemoryProbe:
         require_trainable(self.settings, written, elaborated)
         forward = with_checks(elaborated.graph)
         evaluation = with_checks(self._elaborated(sizes, training=False).graph)
-        rewriting = rewriting_of(self.settings, model_of(self.selector))
+        device = model_of(self.selector, self.settings.precision)
+        rewriting = rewriting_of(self.settings, device)
         planner = StepPlanner(self.backend, self.device, rewriting)
         return planner.plan(forward, training_settings(self.settings), evaluation, available)
 
