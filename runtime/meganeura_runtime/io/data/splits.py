@@ -85,11 +85,14 @@ class Split(ABC):
     def take_own(
         self, examples: Examples, own: range, *, is_again: bool = False
     ) -> dict[str, Array]:
-        """What one of several processes feeds, whose own these of the examples are."""
-        take = self.take_again if is_again else self.take
+        """What one of several processes feeds, whose own these of the examples are.
+
+        `is_again` says that the same were taken last, as `take_again` is asked for.
+        """
+        del is_again  # they can be taken at any time
         if not isinstance(examples, slice):
-            return take(examples[own.start : own.stop])
-        return take(slice(examples.start + own.start, examples.start + own.stop))
+            return self.take(examples[own.start : own.stop])
+        return self.take(slice(examples.start + own.start, examples.start + own.stop))
 
 
 @dataclass(frozen=True, eq=False)
