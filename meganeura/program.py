@@ -42,7 +42,7 @@ from meganeura_runtime.train.job_data import Given
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.memory_fit import Fit, MemoryProbe, fit
 from meganeura_runtime.train.recipe import Start, recipe_by_hand, settings_of
-from meganeura_runtime.train.resume import RunOptions, resume_by_hand, resume_job
+from meganeura_runtime.train.resume import RunOptions, resume_by_hand, resume_job, resumed_device
 from meganeura_runtime.train.run_folder import RunFolder, folder_of, resumed_folder
 
 Files = Path | str | Sequence[Path | str]
@@ -213,9 +213,10 @@ class Program:
                 resumed, run_folder = None, None
             elif out is None and start is None:
                 with explained_failures():
-                    known = settings_of(self._program, name, overrides, needs_data=False)
-                    hosts = meet_hosts(known.device, None)
-                run_folder = held.enter_context(resumed_folder(Path(resume), hosts))
+                    earlier = RunFolder(Path(resume))
+                    where = resumed_device(self._program, name, overrides, earlier)
+                    hosts = meet_hosts(where, None)
+                run_folder = held.enter_context(resumed_folder(earlier.path, hosts))
                 job, resumed = resume_job(self._program, name, folder, overrides, run_folder, given)
             else:
                 raise ValueError("a run that goes on has its folder, and weights of its own")
@@ -267,7 +268,7 @@ class Program:
         start = _start_of(weights, allow_missing, allow_unexpected)
         resumed = None
         if resume is None:
-            wanted = settings_of(self._program, name, overrides, needs_data=False)
+            wanted = settings_of(self._program, name, overrides)
             recipe = recipe_by_hand(self._program, name, wanted, start, gradients=gradients)
         elif start is None:
             run_folder = RunFolder(Path(resume))
@@ -342,7 +343,7 @@ class Program:
         available = parsed_bytes(memory) if isinstance(memory, str) else memory
         name = self._program.train()
         overrides = _overrides(settings, device)
-        wanted = settings_of(self._program, name, overrides, needs_data=False)
+        wanted = settings_of(self._program, name, overrides)
         with explained_failures():
             return fit(MemoryProbe.of(self._program, name, wanted, wanted.device), available)
 

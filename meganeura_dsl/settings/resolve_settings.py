@@ -54,9 +54,12 @@ def resolve_settings(
     free_dims: Sequence[str],
     devices: DeviceNames,
     *,
-    needs_data: bool = True,
+    needs_data: bool = False,
 ) -> RunSettings:
-    """The settings of a run; raises `ProblemsError` with everything that is wrong at once."""
+    """The settings of a run; raises `ProblemsError` with everything that is wrong at once.
+
+    `needs_data` says that a run reads its examples itself, so that `data` may not be missing.
+    """
     written = _of_one_length(with_overrides(raw, overrides), free_dims)
     problems = [*_name_problems(written, free_dims), *_data_problems(written)]
     if needs_data and "data" not in written:

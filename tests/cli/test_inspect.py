@@ -1,6 +1,7 @@
 """`abi`, `shapes` and `build`: what a program is made of."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +49,57 @@ def test_shapes_lists_every_value_for_all_sizes(meganeura: Command) -> None:
 
 def test_shapes_of_a_train_are_those_of_its_body(meganeura: Command) -> None:
     assert "f32[batch, 10]" in meganeura("shapes", f"{standard_models()}/digits_cnn.mgn:fit").out
+
+
+FED_BY_PYTHON = """\
+block Net()(x: [n, 8]) -> [n, 3]:
+  return x |> fc1: linear(4) |> relu |> fc2: linear(3)
+
+model net = Net()
+
+train fit(image: [batch, 8], label: i32[batch]):
+  minimize cross_entropy(image |> net, label)
+  run:
+    batch     = 2
+    optimizer = adam()
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("check",),
+        ("check", "--limits", "webgpu-default"),
+        *(("build", "--emit", stage) for stage in ("graph", "optimized", "plan", "wgsl")),
+        ("explain-opt", "--mode", "train"),
+        ("gradcheck", "--examples", "1"),
+        ("profile", "--mode", "train", "--device", "cpu"),
+        ("fit", "--device", "cpu"),
+        ("shapes",),
+        ("abi",),
+    ],
+)
+def test_a_train_block_without_data_is_looked_at(
+    meganeura: Command, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """Python may feed it; who reads no examples misses none."""
+    path = tmp_path / "net.mgn"
+    path.write_text(FED_BY_PYTHON)
+    name, *options = command
+    shown = meganeura(name, str(path), *options)
+    assert (shown.code, shown.err) == (0, "")
+
+
+@pytest.mark.parametrize("command", [("train",), ("build", "--mode", "train", "-o", "page.html")])
+def test_who_reads_examples_is_told_where_the_data_is_missing(
+    meganeura: Command, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    path = tmp_path / "net.mgn"
+    path.write_text(FED_BY_PYTHON)
+    name, *options = command
+    shown = meganeura(name, str(path), *options)
+    assert shown.code == 1
+    assert "the setting `data` is missing" in shown.err
 
 
 def test_a_graph_is_printed_so_that_it_can_be_read_back(meganeura: Command) -> None:

@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from meganeura import load
 from meganeura.cli import main
 from meganeura_runtime.backends import registry
+from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice, Rendezvous
+from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from tests.cli.command import Command
 
@@ -173,6 +176,52 @@ def test_a_run_that_goes_on_says_that_another_metric_is_compared_anew(meganeura:
     shown = meganeura(*resumed[:-1], "epochs=3", "--set", "best=highest accuracy")
     assert said in shown.out.splitlines()
     assert shown.out.count("(best so far)") == 1
+
+
+@pytest.mark.parametrize("options", [(), ("--no-tuned",)])
+def test_what_a_run_takes_is_that_of_its_kernels(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    """Those planned for the setting `memory` are tuned where those that run are."""
+    asked: list[OpenDevice] = []
+
+    def tuned(device: OpenDevice) -> OpenDevice:
+        asked.append(device)
+        return device
+
+    monkeypatch.setattr(OpenDevice, "tuned", tuned)
+    limited = ("train", written(tmp_path), "--device", "cpu", "--set", "memory=1GiB")
+    assert meganeura(*limited, "--out", "run", *options).code == 0
+    assert bool(asked) == (not options)
+    asked.clear()
+    again = ("train", limited[1], "--resume", "run", "--set", "epochs=3")
+    assert meganeura(*again, *options).code == 0
+    assert bool(asked) == (not options)
+
+
+def test_hosts_that_go_on_meet_on_the_device_of_the_run(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program says `auto`, on which none can meet; the run was made on another device."""
+    met: list[Rendezvous | None] = []
+
+    def meet(_: ReferenceBackend, rendezvous: Rendezvous | None) -> Hosts:
+        met.append(rendezvous)
+        return ALONE
+
+    monkeypatch.setattr(ReferenceBackend, "meet", meet)
+    program = written(tmp_path)
+    place = ("--coordinator", "here:1", "--hosts", "1", "--host", "0")
+    assert meganeura("train", program, "--device", "cpu", "--out", "run").code == 0
+    met.clear()
+    again = ("train", program, "--resume", "run", "--set", "epochs=3", *place)
+    assert meganeura(*again).code == 0
+    assert met == [Rendezvous("here:1", Hosts(1, 0))]
+    assert "names its device" in meganeura(*again, "--device", "auto").err
+    load(program).train(resume="run", settings={"epochs": 4})
+    assert met[1:] == [None]
+    shown = meganeura("train", program, "--resume", str(tmp_path / "programs"), "--device", "cpu")
+    assert "holds no checkpoint" in shown.err
 
 
 def test_what_is_excused_starts_anew_as_the_seed_says(meganeura: Command, tmp_path: Path) -> None:

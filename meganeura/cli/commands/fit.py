@@ -59,7 +59,7 @@ def fit(
     program = load(target)
     train = program.train()
     rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
-    settings = settings_of(program, train, [*(changes or ()), *rules], needs_data=False)
+    settings = settings_of(program, train, [*(changes or ()), *rules])
     planning = [each.name for each in BUILT_IN if each.capabilities.plans_memory]
     names = planning if device is None else [device]
     several = DeviceSharding if settings.devices > 1 else [settings.sharding]

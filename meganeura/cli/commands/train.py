@@ -33,6 +33,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.phases import recorded
 
 if TYPE_CHECKING:
+    from meganeura_dsl.pipeline import Program
     from meganeura_runtime.backends.backend import Hosts, OpenDevice, Rendezvous
     from meganeura_runtime.io.weight_names import Names
     from meganeura_runtime.io.weights import Allowed
@@ -94,29 +95,27 @@ def train(
     from meganeura_runtime.backends.registry import choose_device
     from meganeura_runtime.train.job import prepare
     from meganeura_runtime.train.loop import train as run_job
-    from meganeura_runtime.train.recipe import settings_of
     from meganeura_runtime.train.resume import RunOptions, resume_job
     from meganeura_runtime.train.run_folder import folder_of, resumed_folder
 
-    rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
-    overrides = [*_overrides(changes, device, seed, log), *rules]
+    rules = rewriting(no_opt=no_opt, disabled=disabled)
+    overrides = [*_overrides(changes, device, seed, log), *rewriting_settings(rules)]
     start = _start(weights, allowed(allow_missing, allow_unexpected), given_names(rename, prefix))
     meeting = rendezvous(coordinator, hosts, host)
     base = pipeline.find(target).path.parent
+    if resume is not None:
+        _require_nothing_new(out, start)
     with ExitStack() as held:
         built = held.enter_context(recorded())
         program = load(target)
         name = program.train()
-        with explained_failures():
-            met = _meet(
-                settings_of(program, name, overrides, needs_data=resume is None).device, meeting
-            )
+        met = _meet(program, overrides, resume, meeting)
         if resume is None:
-            job, resumed, folder = prepare(program, name, base, overrides, start), None, None
+            job = prepare(program, name, base, overrides, start, tuned=not no_tuned)
+            resumed, folder = None, None
         else:
-            _require_nothing_new(out, start)
             folder = held.enter_context(resumed_folder(resume, met))
-            job, resumed = resume_job(program, name, base, overrides, folder)
+            job, resumed = resume_job(program, name, base, overrides, folder, tuned=not no_tuned)
         held.enter_context(explained_failures((job.demand.counter or "batch", job.batch)))
         chosen = job.spread_over(
             choose_device(job.settings.device, tuned=not no_tuned, precision=job.settings.precision)
@@ -140,13 +139,28 @@ def train(
         raise typer.Exit(interruption.exit_code)
 
 
-def _meet(device: str, meeting: "Rendezvous | None") -> "Hosts":
+def _meet(
+    program: "Program",
+    overrides: list[str],
+    resume: Path | None,
+    meeting: "Rendezvous | None",
+) -> "Hosts":
     """The processes of the run, which wait for each other."""
+    from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import meet_hosts
+    from meganeura_runtime.train.recipe import settings_of
+    from meganeura_runtime.train.resume import resumed_device
+    from meganeura_runtime.train.run_folder import RunFolder
 
+    train = program.train()
+    if resume is None:
+        device = settings_of(program, train, overrides, needs_data=True).device
+    else:
+        device = resumed_device(program, train, overrides, RunFolder(resume))
     if meeting is not None and meeting.hosts.is_first:
         say(f"waiting for {meeting.hosts.count} hosts at {meeting.coordinator}")
-    return meet_hosts(device, meeting)
+    with explained_failures():
+        return meet_hosts(device, meeting)
 
 
 def _overrides(

@@ -29,6 +29,7 @@ from meganeura_runtime.train.recipe import (
     Signature,
     SizedStep,
     Start,
+    StepOptions,
     recipe_of,
     require_followed,
     require_shares,
@@ -36,6 +37,9 @@ from meganeura_runtime.train.recipe import (
 )
 from meganeura_runtime.train.run_logs import log_openers
 from meganeura_runtime.train.training_problems import NoSuchMetric, NothingToStopBy
+
+Revision = Callable[[RunSettings], RunSettings]
+"""From the settings of a program to those of a run that goes on, which are as it began."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -131,19 +135,22 @@ def prepare(
     train: str,
     folder: Path,
     overrides: Sequence[str] = (),
-    start: Start | None = None,
-    revise: Callable[[RunSettings], RunSettings] | None = None,
+    start: Start | Revision | None = None,
     data: Given = NOTHING,
+    *,
+    tuned: bool = True,
 ) -> Job:
     """A job from a `train` block; relative data paths of the program start at `folder`.
 
-    `revise` has the last word on the settings: a run that goes on has those it began with. What
-    `data` gives takes the place of the files that the settings name.
+    A new run may start from weights; one that goes on has a revision, which has the last word on
+    the settings. What `data` gives takes the place of the files that the settings name. `tuned`
+    says whether kernels are as they were tuned for the device.
 
     Raises `ProblemError` or `ProblemsError` for everything that is wrong with settings, data and
     weights.
     """
     overrides = [*overrides, *data.overrides]
+    weights, revise = (start, None) if isinstance(start, Start | None) else (None, start)
     settings = _settings(program, train, overrides, revise)
     log_openers(settings)
     signature = Signature.of(program, train, settings)
@@ -156,7 +163,7 @@ def prepare(
         raise ProblemError(NoSuchMetric(settings.best_metric.name, measured))
     dataset = dataset_of(raw, settings, demand, folder, data)
     dataset = bounded(dataset, bounds, span_of("data", raw))
-    recipe = recipe_of(program, train, settings, signature, start)
+    recipe = recipe_of(program, train, settings, signature, weights, StepOptions(tuned=tuned))
     if data.is_trained_on:
         _require_measured(raw, recipe, dataset)
     checked = {name: bound for name, bound in bounds.items() if name in demand.inputs}
@@ -183,13 +190,15 @@ def _settings(
     program: Program,
     train: str,
     overrides: Sequence[str],
-    revise: Callable[[RunSettings], RunSettings] | None,
+    revise: Revision | None,
 ) -> RunSettings:
     """The settings, of which a run that goes on knows the data. Raises as `settings_of`."""
     if revise is None:
-        return settings_of(program, train, overrides)
-    settings = revise(settings_of(program, train, overrides, needs_data=False))
-    return settings if settings.data else revise(settings_of(program, train, overrides))
+        return settings_of(program, train, overrides, needs_data=True)
+    settings = revise(settings_of(program, train, overrides))
+    if settings.data:
+        return settings
+    return revise(settings_of(program, train, overrides, needs_data=True))
 
 
 def _require_measured(written: RawSettings, recipe: Recipe, dataset: Dataset) -> None:

@@ -75,6 +75,8 @@ class StepOptions:
     """Whether the learning rate of each step is fed, also where the schedule is constant."""
     gradients: bool = False
     """Whether the gradients are outputs."""
+    tuned: bool = True
+    """Whether its kernels are as they were tuned, which decides what it takes of `memory`."""
 
 
 PLAIN = StepOptions()
@@ -269,7 +271,9 @@ def recipe_of(
         else:
             evaluation = with_checks(elaborated(sizes, training=False).graph)
             rows = signature.demand.rows
-            optimized = _within_memory(settings, rewriting, (checked, evaluation), of_part, rows)
+            optimized = _within_memory(
+                settings, rewriting, (checked, evaluation), of_part, rows, tuned=options.tuned
+            )
         make = partial(training.training_step, forward, replace(named, part=part))
         here = {**settings.sizes, **sizes}
         counter = signature.demand.counter
@@ -307,6 +311,8 @@ def _within_memory(
     forward: tuple[Graph, Graph],
     wanted: training.TrainingSettings,
     rows: Mapping[str, int],
+    *,
+    tuned: bool,
 ) -> Graph:
     """The step of graphs that train and evaluate that takes no more than the setting `memory`.
 
@@ -315,7 +321,7 @@ def _within_memory(
     available = settings.memory_bytes
     assert available is not None
     with explained_failures():
-        device = choose_device(settings.device, precision=settings.precision)
+        device = choose_device(settings.device, tuned=tuned, precision=settings.precision)
         device = device_of_run(device, settings, rows)
         planner = StepPlanner(device.backend, device, rewriting)
         planned = planner.plan(forward[0], wanted, forward[1], available)
@@ -373,9 +379,12 @@ def require_followed(written: RawSettings, settings: RunSettings, known: tuple[s
 
 
 def settings_of(
-    program: Program, train: str, overrides: Sequence[str] = (), *, needs_data: bool = True
+    program: Program, train: str, overrides: Sequence[str] = (), *, needs_data: bool = False
 ) -> RunSettings:
-    """The settings of a `train` block; raises `ProblemError` or `ProblemsError`."""
+    """The settings of a `train` block; raises `ProblemError` or `ProblemsError`.
+
+    Only what reads the examples of the setting `data` needs it.
+    """
     raw = pipeline.train_settings(program, train)
     sizes = pipeline.free_sizes(program, train)
     return resolve_settings(raw, overrides, sizes, DEVICE_NAMES, needs_data=needs_data)

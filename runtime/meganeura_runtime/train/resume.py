@@ -87,18 +87,20 @@ def resume_job(
     overrides: Sequence[str],
     folder: RunFolder,
     data: Given = NOTHING,
+    *,
+    tuned: bool = True,
 ) -> tuple[Job, Resumption]:
     """The job of an earlier run with the settings it began with, and how far it has come.
 
-    Raises what `prepare` raises, and `ProblemError` if it is not the same run.
+    `data` and `tuned` are those of `prepare`. Raises what `prepare` raises, and `ProblemError` if
+    it is not the same run.
     """
     tensors, progress = _found(folder)
     if progress.learning_rate is not None:
         raise ProblemError(CannotResume("its learning rate was set by hand, and so is the next"))
     job = prepare(
-        program, train, base, overrides,
-        revise=partial(_revised, progress.settings, overrides),
-        data=replace(data, run=folder.path),
+        program, train, base, overrides, partial(_revised, progress.settings, overrides),
+        data=replace(data, run=folder.path), tuned=tuned,
     )  # fmt: skip
     persistent = _persistent(tensors, job, progress)
     if progress.is_by_hand:
@@ -109,6 +111,19 @@ def resume_job(
     if progress.step != progress.epoch * job.steps_per_epoch + progress.position:
         raise ProblemError(CannotResume("its checkpoint contradicts itself about its step"))
     return job, Resumption(progress, persistent)
+
+
+def resumed_device(
+    program: Program, train: str, overrides: Sequence[str], folder: RunFolder
+) -> str:
+    """The device that a run goes on with: the one given anew, or that of its checkpoint, if any.
+
+    Raises `ProblemError` or `ProblemsError` for settings and for a checkpoint that cannot be read.
+    """
+    now = settings_of(program, train, overrides)
+    if "device" in _names(overrides) or not folder.checkpoint.is_file():
+        return now.device
+    return _checkpoint(folder)[1].settings.device
 
 
 def resume_by_hand(
@@ -124,7 +139,7 @@ def resume_by_hand(
     Raises `ProblemError` or `ProblemsError` as `recipe_of`, and if it is not the same run.
     """
     tensors, progress = _found(folder)
-    now = settings_of(program, train, overrides, needs_data=False)
+    now = settings_of(program, train, overrides)
     settings = _revised(progress.settings, overrides, now)
     recipe = recipe_by_hand(program, train, settings, gradients=gradients)
     return recipe, Resumption(progress, _persistent(tensors, recipe, progress))
@@ -179,7 +194,7 @@ def _require_same_data(job: Job, progress: Progress) -> None:
 
 def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) -> RunSettings:
     """The settings a run began with, but for those given anew, of which some are too late."""
-    names = [text.partition("=")[0].strip() for text in overrides]
+    names = _names(overrides)
     late = [name for name in names if name not in CHANGEABLE]
     if late:
         raise ProblemError(CannotResume(f"`{late[0]}` was decided when it began", CHANGEABLE))
@@ -189,6 +204,11 @@ def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) ->
         said = {"tensors": now.tensors, "reading": now.reading != Reading()}
         names += [name for name, is_said in said.items() if is_said]
     return stored.model_copy(update={name: getattr(now, name) for name in names})
+
+
+def _names(overrides: Sequence[str]) -> list[str]:
+    """The settings that are given anew."""
+    return [text.partition("=")[0].strip() for text in overrides]
 
 
 def _persistent(

@@ -117,7 +117,7 @@ def _settings(
     written: Sequence[str], overrides: Sequence[str], free: Sequence[str]
 ) -> Sequence[str]:
     raw = _in_program(written)
-    settings = resolve_settings(raw, overrides, free, DEVICE_NAMES)
+    settings = resolve_settings(raw, overrides, free, DEVICE_NAMES, needs_data=True)
     problems = [*group_problems(settings, raw, PARAMETERS)]
     if problems:
         return _shown(problems)

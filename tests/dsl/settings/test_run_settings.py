@@ -36,14 +36,14 @@ def raw(**values: Static) -> RawSettings:
 def resolved(
     settings: RawSettings, *overrides: str, free: Sequence[str] = ("batch",)
 ) -> RunSettings:
-    return resolve_settings(settings, overrides, free, DEVICE_NAMES)
+    return resolve_settings(settings, overrides, free, DEVICE_NAMES, needs_data=True)
 
 
 def refused(
     settings: RawSettings, *overrides: str, free: Sequence[str] = ("batch",)
 ) -> Sequence[Report]:
     with pytest.raises(ProblemsError) as caught:
-        resolve_settings(settings, overrides, free, DEVICE_NAMES)
+        resolve_settings(settings, overrides, free, DEVICE_NAMES, needs_data=True)
     return [problem.report() for problem in caught.value.problems]
 
 

@@ -59,7 +59,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> pipeline.Program:
 
 
 def recipe(program: pipeline.Program, *overrides: str) -> Recipe:
-    settings = settings_of(program, "fit", ("optimize=false", *overrides), needs_data=False)
+    settings = settings_of(program, "fit", ("optimize=false", *overrides))
     return recipe_by_hand(program, "fit", settings)
 
 
@@ -129,7 +129,7 @@ def test_a_batch_is_shared_evenly_or_refused(
     program: pipeline.Program, batch: int, devices: int
 ) -> None:
     given = (f"batch={batch}", f"devices={devices}")
-    settings = settings_of(program, "fit", given, needs_data=False)
+    settings = settings_of(program, "fit", given)
     if batch % devices == 0:
         require_shares("batch", batch, settings)
         return
