@@ -20,7 +20,7 @@ from meganeura_dsl.elaborate.declarations.expectations import Expectations
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel
+from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, UnreadName
 from meganeura_dsl.elaborate.problems.training_problems import NoModelHolds, NothingChecks
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, Loader, library
@@ -92,8 +92,8 @@ class Checker:
         self._undecided: list[tuple[Problem, ast.Block]] = []
         self._used: set[ast.Block] = set()
         """The blocks that a model, an expectation, a training or another block's proof ran."""
-        self._failed = False
-        """Whether a model, an expectation or a training was refused."""
+        self._failed = bool(self.module.unread)
+        """Whether a model, an expectation or a training was refused, or could not be read."""
 
     @property
     def texts(self) -> list[tuple[str, Source]]:
@@ -106,7 +106,8 @@ class Checker:
 
     def run(self) -> CheckResult:
         """Check every declaration and gather what was found."""
-        if self.chosen is not None and self.chosen not in self.names:
+        known = (*self.names, *self.module.unread)
+        if self.chosen is not None and self.chosen not in known:
             self.sink.add(self.unknown(self.chosen))
         self._blocks()
         self._declarations()
@@ -294,7 +295,9 @@ class Checker:
         return True
 
     def _add(self, problem: Problem) -> None:
-        """Keep a problem unless one of its kind was found at its place before."""
+        """Keep a problem unless its cause is told already, or one of its kind at its place."""
+        if isinstance(problem, UnreadName):
+            return
         report = problem.report()
         if report.label is not None:
             location = (report.code, id(report.label.span.source), report.label.span.start)

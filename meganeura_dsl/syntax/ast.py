@@ -519,3 +519,5 @@ class Module:
 
     source: Source
     declarations: tuple[Declaration, ...]
+    unread: frozenset[str] = frozenset()
+    """The names of declarations that could not be read."""

@@ -27,6 +27,7 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     RecursiveBlock,
     UnknownName,
     UnknownParameter,
+    UnreadName,
     WrongKind,
 )
 from meganeura_dsl.elaborate.problems.other_names import OTHER_NAMES
@@ -68,6 +69,11 @@ from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Proved, Unknown, Unproved, Verdict, show_condition
 from meganeura_dsl.symbolic.size import show
 from meganeura_dsl.syntax import ast
+
+
+def _characters(declaration: ast.Node | None) -> range:
+    """Where the text of a declaration stands in its file."""
+    return range(0) if declaration is None else range(declaration.span.start, declaration.span.end)
 
 
 @dataclass(frozen=True)
@@ -157,15 +163,14 @@ class Elaborator(Layers):
         if value is not None:
             cure = f"a parameter that takes a block says so: `{call.callee}: block`"
             return ProblemError(WrongKind(location, "a layer or a function", describe(value), cure))
-        return ProblemError(
-            UnknownName(
-                location,
-                call.callee,
-                "layer or function",
-                nearest(call.callee, known),
-                OTHER_NAMES.get(call.callee.rpartition(".")[2], ""),
-            )
+        kind = UnreadName if call.callee in frame.module.unread else UnknownName
+        form = OTHER_NAMES.get(call.callee.rpartition(".")[2], "")
+        close = tuple(
+            name
+            for name in nearest(call.callee, known)
+            if call.callee_span.start not in _characters(frame.module.own.get(name))
         )
+        return ProblemError(kind(location, call.callee, "layer or function", close, form))
 
     def _apply_builtin(
         self, call: ast.Call, builtin: Builtin, arguments: Arguments, frame: Frame

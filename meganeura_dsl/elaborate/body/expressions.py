@@ -24,6 +24,7 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     UndecidedChoice,
     UnfitLabel,
     UnknownName,
+    UnreadName,
     WrongKind,
 )
 from meganeura_dsl.elaborate.problems.proof_failures import require_divisor
@@ -274,7 +275,8 @@ class Expressions(ABC):
         if node.text in frame.gone:
             raise ProblemError(EndedWithScan(location, node.text))
         known = [*frame.names, "training"]
-        raise ProblemError(UnknownName(location, node.text, "value", nearest(node.text, known)))
+        kind = UnreadName if node.text in frame.module.unread else UnknownName
+        raise ProblemError(kind(location, node.text, "value", nearest(node.text, known)))
 
     def _binary(self, node: ast.Binary, frame: Frame) -> Evaluated:
         left = self._operand(node.left, frame)

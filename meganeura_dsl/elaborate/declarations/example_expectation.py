@@ -2,12 +2,17 @@
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
-from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
+from meganeura_dsl.elaborate.scope.scope import (
+    BoundBlock,
+    ElaborationState,
+    Frame,
+    UndecidableError,
+)
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
-from meganeura_dsl.elaborate.values import Axes, Evaluated, Static
+from meganeura_dsl.elaborate.values import Axes, BlockValue, Evaluated, Static
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import dim, show
@@ -50,6 +55,11 @@ def _example(block: ast.Block, parameter: ast.Parameter, reason: str) -> Evaluat
             return True
         case ast.NamedKind(name="text"):
             return "a"
+        case ast.BlockKind():
+            found = library()[0].find("relu")
+            assert found is not None
+            assert isinstance(found[1], ast.Block)
+            return BoundBlock(found[1], module=found[0])
         case ast.NamedKind(name="list", length=None):
             return LIST
         case ast.NamedKind(name="list", length=ast.Integer(value=length)):
@@ -81,6 +91,8 @@ def _value(block: ast.Block, name: str) -> Evaluated:
 def _text(value: Evaluated) -> str:
     if isinstance(value, str):
         return f'"{value}"'
+    if isinstance(value, BlockValue):
+        return value.name
     return "true" if value is True else str(value)
 
 

@@ -14,7 +14,7 @@ from meganeura_dsl.elaborate.declarations.models import (
     elaborate_model,
 )
 from meganeura_dsl.elaborate.problems.location import Location, counted
-from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.problems.name_problems import UnreadName, WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
 from meganeura_dsl.elaborate.problems.training_problems import (
@@ -111,6 +111,8 @@ class Expectations:
         owner, declaration = self.module.find(call.callee) or (self.module, None)
         if not isinstance(declaration, ast.Model | ast.Block):
             location = frame.location(call.callee_span)
+            if call.callee in self.module.unread:
+                raise ProblemError(UnreadName(location, call.callee, "model", ()))
             raise ProblemError(WrongKind(location, "a model or a block", f"`{call.callee}`"))
         config: dict[str, Static] = {}
         for argument in call.arguments:

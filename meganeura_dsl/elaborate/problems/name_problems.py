@@ -32,6 +32,10 @@ class UnknownName(LocatedProblem, code="E0201", topic="naming"):
         )
 
 
+class UnreadName(UnknownName):
+    """A name is used whose declaration was refused; that says enough."""
+
+
 class EndedWithScan(UnknownName):
     """A name is used behind a scan that belonged to each of its rounds."""
 

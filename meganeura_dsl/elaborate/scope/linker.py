@@ -68,6 +68,8 @@ class LinkedModule:
     imported: dict[str, "LinkedModule"] = field(default_factory=dict[str, "LinkedModule"])
     trains: dict[str, ast.Train] = field(default_factory=dict[str, ast.Train])
     expectations: list[ast.Expect] = field(default_factory=list[ast.Expect])
+    unread: set[str] = field(default_factory=set[str])
+    """The names whose declarations or imports were refused, so that nothing is known of them."""
 
     def find(self, name: str) -> tuple["LinkedModule", Named] | None:
         """The declaration a name refers to here, and the module that contains it."""
@@ -161,7 +163,7 @@ class Linker:
 
     def _linked(self, tree: ast.Module) -> LinkedModule:
         own: dict[str, Named] = {}
-        module = LinkedModule(tree.source, own)
+        module = LinkedModule(tree.source, own, unread=set(tree.unread))
         seen: dict[str, Span] = {}
         imports: dict[str, Span] = {}
         for declaration in tree.declarations:
@@ -192,9 +194,13 @@ class Linker:
             source = self._load(declaration)
         except ProblemError as error:
             self.sink.add(error.problem)
+            module.unread.update(name.text for name in declaration.names)
             return
         for name in declaration.names:
             if name.text not in source.own:
+                module.unread.add(name.text)
+                if name.text in source.unread:
+                    continue
                 known = nearest(name.text, source.own)
                 title = ".".join(declaration.module)
                 self.sink.add(NotExported(Location(name.span), title, name.text, known))

@@ -66,13 +66,16 @@ def parse(source: Source, sink: Sink) -> ast.Module:
     if not found:
         sink.add(text_problems.EmptyFile(Span(source, 0, 0)))
     declarations: list[ast.Declaration] = []
+    unread: set[str] = set()
     for each in found:
         declaration, problem = parse_declaration(each)
         if declaration is not None:
             declarations.append(declaration)
+        elif each.name:
+            unread.add(each.name)
         if problem is not None:
             sink.add(problem)
-    return ast.Module(source, tuple(declarations))
+    return ast.Module(source, tuple(declarations), frozenset(unread))
 
 
 def parse_declaration(found: Outline) -> tuple[ast.Declaration | None, Problem | None]:
