@@ -16,6 +16,7 @@ from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.index_checks import all_of, leaf_bounds
+from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.symbolic.size import Dim
@@ -26,7 +27,7 @@ from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.backends.registry import choose_device, model_of
 from meganeura_runtime.export.onnx.export import export_onnx
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OnnxOptions
-from meganeura_runtime.infer.feeds import COUNTER, as_tensors, feeds, first_counter
+from meganeura_runtime.infer.feeds import as_tensors, feeds, first_counter
 from meganeura_runtime.infer.generator import (
     Generator,
     Sampling,

@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike
 
 from meganeura.trainer_results import StepResult, Tensors, fitting, unknown
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
-from meganeura_dsl.transforms.training_step import GRADIENT, LEARNING_RATE
+from meganeura_dsl.transforms.training_step import GRADIENT
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Closing, Session
 from meganeura_runtime.backends.device_failures import explained_failures

@@ -282,6 +282,16 @@ def test_inputs_and_sizes_may_have_any_name(tmp_path: Path) -> None:
         )
 
 
+def test_the_rest_of_a_shape_is_one_axis_in_a_model(tmp_path: Path) -> None:
+    path = tmp_path / "net.mgn"
+    path.write_text("block Half()(x: [...s, d]) -> [...s, d] = x / 2\n\nmodel half = Half()\n")
+    model = meganeura.load(str(path)).model()
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(model.run({"x": x}, device="cpu")["output"], x / 2)
+    with model.session({"s0": 2, "d": 3}, device="cpu") as session:
+        np.testing.assert_array_equal(session.step({"x": x})["output"], x / 2)
+
+
 def test_files_are_loaded_by_other_names(tmp_path: Path) -> None:
     program = meganeura.load("digits_mlp")
     whole = program.model(seed=3)

@@ -19,5 +19,5 @@ class InferenceSession:
         enable_fallback: int = 1,
     ) -> None: ...
     def run(
-        self, output_names: Sequence[str], input_feed: Mapping[str, NDArray[Any]]
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, NDArray[Any]]
     ) -> list[NDArray[Any]]: ...

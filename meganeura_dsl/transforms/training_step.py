@@ -27,6 +27,7 @@ from meganeura_dsl.ir.ops import (
     Where,
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.reserved_names import LEARNING_RATE, STATES
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.phases import phase
@@ -37,7 +38,6 @@ from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
 from meganeura_dsl.transforms.optimizers.optimizers import Optimizer
 from meganeura_dsl.transforms.optimizers.update import (
     AVERAGE,
-    STATES,
     Update,
     as_f32,
     number,
@@ -49,7 +49,6 @@ from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_dsl.transforms.update_gate import Gate
 
 LOSS = "loss"
-LEARNING_RATE = "learning_rate"
 GRADIENT = "gradient."
 """How the names of outputs begin that are gradients, and of inputs that are."""
 SKIPPED = "update.skipped"

@@ -11,8 +11,9 @@ from functools import reduce
 from meganeura_dsl.ir.graph import Builder, Value
 from meganeura_dsl.ir.ops import Add, Cast, Compare, Constant, Div, Mul, Parameter, Sqrt, Sum, Where
 from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.reserved_names import STATES
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.transforms.optimizers.update import STATES, as_f32, number, spread
+from meganeura_dsl.transforms.optimizers.update import as_f32, number, spread
 from meganeura_dsl.transforms.step_part import StepPart
 
 LARGEST_NORM = 1e19

@@ -19,11 +19,11 @@ from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.graph import Array, Graph, continued
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
+from meganeura_dsl.ir.reserved_names import STATES
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.pipeline import Program, elaborate_model, elaborate_train, loader_beside
 from meganeura_dsl.transforms.autodiff import differentiate
 from meganeura_dsl.transforms.optimizers.optimizers import Adam, Optimizer, Sgd
-from meganeura_dsl.transforms.optimizers.update import STATES
 from meganeura_dsl.transforms.training_step import TrainingSettings, trained, training_step
 from meganeura_runtime.io.weights import compare, write_weights
 

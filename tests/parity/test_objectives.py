@@ -17,13 +17,13 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
+from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.pipeline import Program, elaborate_train
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.optimizers.optimizers import Adam
 from meganeura_dsl.transforms.optimizers.schedules import Constant, Linear, RunLength
 from meganeura_dsl.transforms.training_step import (
-    LEARNING_RATE,
     TrainingSettings,
     optimized_training_step,
     training_step,

@@ -15,10 +15,10 @@ from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.objectives import Moved, Objective, objectives
 from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.ir.reserved_names import STATES
 from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.pipeline import Program, elaborate_train
 from meganeura_dsl.transforms.optimizers.optimizers import Sgd
-from meganeura_dsl.transforms.optimizers.update import STATES
 from meganeura_dsl.transforms.training_step import LOSS, TrainingSettings, training_step
 from tests.properties.graph_sizes import is_small
 

@@ -55,11 +55,10 @@ from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.ops.primitive.cumulative import Accumulation
 from meganeura_dsl.ir.ops.primitive.gather_scatter import Extreme
+from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.size import Dim, Size, product
 
-COUNTER = "counter"
-"""Name of the input that holds (seed, step) for random bits."""
 ACCUMULATIONS: dict[Accumulation, str] = {
     "sum": "sum",
     "prod": "product",

@@ -10,6 +10,7 @@ from meganeura_dsl.elaborate.body.layer_copies import copied
 from meganeura_dsl.elaborate.builtins.initial_values import take_initials
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import Location, counted
+from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
@@ -26,17 +27,18 @@ from meganeura_dsl.elaborate.typecheck.signatures import (
     without_configuration,
 )
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_axes, rest_names
-from meganeura_dsl.elaborate.values import Static, Tensor
+from meganeura_dsl.elaborate.values import Axes, Static, Tensor
 from meganeura_dsl.ir import ops
-from meganeura_dsl.ir.graph import Builder, Graph
+from meganeura_dsl.ir.graph import Builder, Graph, Leaf
 from meganeura_dsl.ir.index_checks import Bound
+from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import Shape, TensorType
 from meganeura_dsl.limits.language_limits import CHECK
 from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Compare, Condition, Facts, show_condition
 from meganeura_dsl.symbolic.conditions import with_sizes
-from meganeura_dsl.symbolic.size import Dim, dim
+from meganeura_dsl.symbolic.size import Dim, dim, substitute
 from meganeura_dsl.syntax import ast
 
 
@@ -221,7 +223,14 @@ def _run_model(
     given_config = application.arguments
     arguments = Arguments(given_config.positional, {**given_config.named, **tensors})
     run = replace(application, arguments=arguments)
-    return elaborator.run_block(run, root)
+    results = elaborator.run_block(run, root)
+    for item in items:
+        if item.name == COUNTER and state.counter is not None:
+            reason = (
+                "is the seed and the step where random numbers are drawn: it needs another name"
+            )
+            raise root.refuse(item.span, f"`{COUNTER}`", reason)
+    return results
 
 
 def _signature_inputs(
@@ -237,7 +246,8 @@ def _signature_inputs(
     it: the block's application refuses it.
     """
     for name in rest_names(block):
-        inner.names[name] = rest_axes(block, name, REST_RANKS[0])
+        axes = rest_axes(block, name, REST_RANKS[0])
+        inner.names[name] = Axes(substitute(axis, sizes) for axis in axes)
     for item in block.inputs:
         for entry in item.type.shape.entries:
             if not isinstance(entry, ast.Rest):
@@ -257,7 +267,8 @@ def _signature_inputs(
 
 
 def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboration:
-    """What was elaborated, closed into a graph."""
+    """What was elaborated, closed into a graph. Raises `ProblemError`."""
+    _require_one_counter(state)
     inputs = {
         value.op.name: value.type for value in state.build.values if isinstance(value.op, ops.Input)
     }
@@ -274,3 +285,15 @@ def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboratio
         tuple(state.own),
         frozenset(state.applied.blocks),
     )
+
+
+def _require_one_counter(state: ElaborationState) -> None:
+    """Refuse a leaf that is called as the seed and the step are, which random numbers need."""
+    for value in state.build.values if state.counter is not None else ():
+        if isinstance(value.op, Leaf) and value.op.name == COUNTER and value is not state.counter:
+            reason = (
+                "is the seed and the step where random numbers are drawn: it needs another name"
+            )
+            span = value.origin.span
+            assert span is not None
+            raise ProblemError(NotAllowedHere(Location(span), f"`{COUNTER}`", reason))

@@ -46,6 +46,7 @@ from meganeura_dsl.elaborate.values import (
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.objectives import Objective, reached
+from meganeura_dsl.ir.reserved_names import COUNTER, LEARNING_RATE, STATES
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.limits.language_limits import CHECK
 from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
@@ -54,6 +55,8 @@ from meganeura_dsl.symbolic.conditions import Condition
 from meganeura_dsl.symbolic.size import Dim, dim, show
 from meganeura_dsl.syntax import ast
 
+FED = (COUNTER, LEARNING_RATE)
+"""The names of inputs that the run itself feeds."""
 FROZEN = "frozen"
 """The word, in place of an optimizer, for parameters that nothing moves."""
 LOSS = "loss"
@@ -226,6 +229,10 @@ def _elaborate_train(
     for item in train.inputs:
         if any(isinstance(entry, ast.Rest) for entry in item.type.shape.entries):
             raise frame.refuse(item.span, "a rest", "cannot stand in the inputs of a `train` block")
+        if item.name in FED:
+            raise frame.refuse(
+                item.span, f"`{item.name}`", "is fed by the run: it needs another name"
+            )
     any_inputs(train.inputs, frame, elaborator.evaluate)
     with_symbols(frame, train)
     elaborator.counter = _require_counted(train, module)
@@ -235,6 +242,10 @@ def _elaborate_train(
     found = finish(state, {**state.outputs, **_objectives(state)})
     for cache in found.caches:
         raise ProblemError(CacheInTraining(cache.location, cache.name, train.name.text))
+    for each in found.parameters:
+        if each.name in FED or each.name.startswith(STATES):
+            reason = "is the training's own: it needs another name"
+            raise ProblemError(NotAllowedHere(each.location, f"`{each.name}`", reason))
     return found
 
 

@@ -20,10 +20,9 @@ from meganeura_dsl.ir.ops import (
     Where,
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.reserved_names import STATES
 from meganeura_dsl.ir.types import DType, TensorType
 
-STATES = "optimizer."
-"""How the names of optimizer states begin."""
 STEP = f"{STATES}step"
 """The state that counts steps, an i32 scalar that all parameters share."""
 AVERAGE = "average"

@@ -5,8 +5,8 @@ from enum import StrEnum
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.ir.reserved_names import STATES
 from meganeura_dsl.startup.deferred_dataclass import dataclass
-from meganeura_dsl.transforms.optimizers.update import STATES
 
 
 class MemoryRole(StrEnum):

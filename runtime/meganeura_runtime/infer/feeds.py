@@ -13,9 +13,6 @@ from meganeura_runtime.io.data.data_problems import DataType
 from meganeura_runtime.io.data.index_bounds import check_ids
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, read_verified, stored_array
 
-COUNTER = "counter"
-"""The input u32[2] that random numbers are drawn from."""
-
 
 def first_counter(seed: int) -> Array:
     """What the first run of a seed draws from."""

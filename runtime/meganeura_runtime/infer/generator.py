@@ -28,6 +28,7 @@ from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.index_checks import Bound, all_of, leaf_bounds
 from meganeura_dsl.ir.interpreter import FeedError
+from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.hoist import Hoisted, hoist
@@ -51,8 +52,6 @@ ROUNDED = 64
 STEPS = 128
 """How many tokens are drawn where nobody says, and there is room for them."""
 UNBOUNDED = 1 << 30
-COUNTER = "counter"
-
 Elaborate = Callable[[TokenStep], TokenGraph]
 Choose = Callable[[Array], Array]
 """Makes the tokens `i32[rows]` of logits `f32[rows, vocabulary]`."""

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.startup.deferred_dataclass import dataclass
-from meganeura_runtime.infer.feeds import COUNTER, as_tensors, first_counter
+from meganeura_runtime.infer.feeds import as_tensors, first_counter
 from meganeura_runtime.infer.inference_problems import Kind, UnusedChoice, WrongInputs
 from meganeura_runtime.io.data.data_files import open_data
 from meganeura_runtime.io.data.data_problems import MissingTensor

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from meganeura_dsl.transforms.training_step import LEARNING_RATE
+from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_runtime.backends.base import Session, Uploaded
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.feeder import Feeder

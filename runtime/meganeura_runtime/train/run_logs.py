@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Protocol, assert_never, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_dsl.settings.log_format import LogFormat
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.startup.deferred_dataclass import dataclass
-from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
+from meganeura_dsl.transforms.training_step import LOSS
 from meganeura_runtime.support.optional_imports import load
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Event, Logged, Watch
 from meganeura_runtime.train.run_folder import RunFolder

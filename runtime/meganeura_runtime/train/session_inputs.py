@@ -6,12 +6,9 @@ import numpy as np
 
 from meganeura_dsl.elaborate.declarations.training_blocks import setting_key
 from meganeura_dsl.ir.graph import Graph, Leaf
+from meganeura_dsl.ir.reserved_names import COUNTER, LEARNING_RATE
 from meganeura_dsl.settings.run_settings import RunSettings
-from meganeura_dsl.transforms.training_step import LEARNING_RATE
 from meganeura_runtime.io.tensors.stored_tensor import Array
-
-COUNTER = "counter"
-"""The input of a graph that draws random bits: u32[2], the seed and the step."""
 
 NOT_DATA = (COUNTER, LEARNING_RATE)
 """Inputs that the loop itself feeds."""

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.index_checks import Bound
+from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_dsl.transforms.optimizers.update import average_of
 from meganeura_dsl.transforms.step_part import StepPart
-from meganeura_dsl.transforms.training_step import GRADIENT, LEARNING_RATE
+from meganeura_dsl.transforms.training_step import GRADIENT
 from meganeura_runtime.backends.base import (
     Closing,
     OpenSession,

@@ -8,12 +8,13 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.diagnostics.source import Source
-from meganeura_dsl.elaborate.builtins.builtins import BUILTINS, COUNTER
+from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.elaborate.declarations.models import Inputs, elaborate_block
 from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import RandomBits
+from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import DType, TensorType
 from tests.samples import dtype_of
 

@@ -114,6 +114,45 @@ train t(x: [b, ...s]):
         "a rest cannot stand in the inputs of a `train` block",
         "",
     ),
+    *(
+        Refusal(
+            f"what a run feeds is no data: {name}",
+            f"train t({name}: [batch, 3]):\n  minimize mean({name} |> fc: linear(1))\n",
+            "E0216",
+            f"`{name}` is fed by the run: it needs another name",
+            "",
+        )
+        for name in ("counter", "learning_rate")
+    ),
+    *(
+        Refusal(
+            f"what a training has itself is no parameter: {name}",
+            f"train t(x: [batch, 3]):\n  {statement}\n  minimize mean(y)\n",
+            "E0216",
+            f"`{name}` is the training's own: it needs another name",
+            "",
+        )
+        for name, statement in (
+            ("optimizer.weight", "y = x |> optimizer: linear(1)"),
+            ("learning_rate", "param learning_rate: [3] = zeros\n  y = x * learning_rate"),
+            ("counter", "param counter: [3] = zeros\n  y = x * counter"),
+        )
+    ),
+    *(
+        Refusal(
+            f"where random numbers are drawn, the seed has its name alone: {name}",
+            f"block f()({given}) -> [3]:\n  {statement}return x + counter + random_uniform([3])\n"
+            "model m = f()\n",
+            "E0216",
+            "`counter` is the seed and the step where random numbers are drawn: it needs another "
+            "name",
+            "",
+        )
+        for name, given, statement in (
+            ("input", "x: [3], counter: [3]", ""),
+            ("parameter", "x: [3]", "param counter: [3] = zeros\n  "),
+        )
+    ),
     Refusal(
         "a text is compared with texts",
         """

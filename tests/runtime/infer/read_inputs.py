@@ -18,9 +18,9 @@ import numpy as np
 from PIL import Image
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
-from meganeura_runtime.infer.feeds import COUNTER
 from meganeura_runtime.infer.input_files import Given, Reader
 from meganeura_runtime.io.preprocess.images import Filter
 from meganeura_runtime.io.preprocess.input_transforms import Choices

@@ -9,8 +9,8 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.ir.graph import Builder, Graph, Origin
 from meganeura_dsl.ir.ops import Add, Gather, Input, MatMul, MaxPool, Parameter, Sub
+from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.transforms.training_step import LEARNING_RATE
 from meganeura_runtime.backends.reference.profile import peaks_of_numpy, profile_of
 from meganeura_runtime.backends.timing.example_inputs import example_of
 from meganeura_runtime.backends.timing.profile import Peaks, Piece, Profile, rows_of

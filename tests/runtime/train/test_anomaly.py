@@ -9,6 +9,7 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.terminal import render
+from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.transforms.training_step import LOSS
 from meganeura_runtime.backends.base import Computed, Outputs, Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
@@ -19,7 +20,6 @@ from meganeura_runtime.train.events import Stepped
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import RunFolder
-from meganeura_runtime.train.session_inputs import COUNTER
 from meganeura_runtime.train.training_problems import LossNotFinite
 from tests.runtime.runs import FAILING, PROGRAM, Workspace
 

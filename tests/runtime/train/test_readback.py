@@ -12,8 +12,8 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
-from meganeura_dsl.transforms.training_step import LEARNING_RATE
 from meganeura_runtime.backends.base import Outputs, Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.tensors.stored_tensor import Array

@@ -8,9 +8,9 @@ from meganeura_dsl.ir.graph import Array, Graph, Leaf
 from meganeura_dsl.ir.index_checks import Bound, leaf_bounds
 from meganeura_dsl.ir.interpreter import storage_type
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.expand_fused import expand_fused
-from meganeura_dsl.transforms.training_step import LEARNING_RATE
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,17 @@
 from collections.abc import Mapping, Sequence
 
 from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.reserved_names import COUNTER, LEARNING_RATE
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.startup.deferred_dataclass import dataclass
-from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
+from meganeura_dsl.transforms.training_step import LOSS
 from meganeura_runtime.backends.base import caches_of, leaf_types
 from meganeura_runtime.backends.webgpu.plan import Plan, Role, Tensor
 from meganeura_runtime.export.mgb.generation_form import DRAWN, STEPPED, GenerationForm
 from meganeura_runtime.export.mgb.training_form import TrainingForm
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 
-NOT_DATA = ("counter", LEARNING_RATE)
+NOT_DATA = (COUNTER, LEARNING_RATE)
 """Inputs of a training step that its loop feeds: seed and step, and the rate."""
 
 

@@ -85,9 +85,12 @@ class Emitter:
         self._taken[name] = 1
         self._initializers[name] = numpy_helper.from_array(array, name)
 
-    def reserve(self, name: str) -> None:
-        """Keep a name for an input or an output."""
+    def reserve(self, name: str) -> str:
+        """Keep a name for an input or an output: with marks behind it where a tensor has it."""
+        while name in self._taken:
+            name += "_"
         self._taken[name] = 1
+        return name
 
     def graph(self, name: str) -> GraphProto:
         """The graph so far, without inputs and outputs."""

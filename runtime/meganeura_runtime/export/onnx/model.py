@@ -29,7 +29,7 @@ def onnx_model(
     """
     emitter = Emitter(options.opset)
     inputs = {each.op.name: each.type for each in graph.values if isinstance(each.op, Input)}
-    for each in (*inputs, *graph.outputs):
+    for each in inputs:
         emitter.reserve(each)
     lowering = Lowering(emitter, Sizes(emitter, inputs), TABLE)
     matches = find_all(graph, options.opset)
@@ -49,11 +49,12 @@ def onnx_model(
                 pass
     lowering.run(graph, matches)
     emitter.scope = ""
-    for output, value in graph.outputs.items():
+    outputs = {emitter.reserve(output): value for output, value in graph.outputs.items()}
+    for output, value in outputs.items():
         emitter.name("Identity", [lowering.whole(value)], output)
     built = emitter.graph(name)
     built.input.extend(value_info(each, of) for each, of in inputs.items())
-    built.output.extend(value_info(each, value.type) for each, value in graph.outputs.items())
+    built.output.extend(value_info(each, value.type) for each, value in outputs.items())
     opsets = [helper.make_opsetid("", options.opset)]
     if emitter.called:
         opsets.append(helper.make_opsetid(DOMAIN, VERSION))

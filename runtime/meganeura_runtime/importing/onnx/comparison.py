@@ -10,12 +10,12 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.ops.primitive.gather_scatter import OutsideError
+from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import DType, example_sizes
 from meganeura_dsl.symbolic.conditions import Compare
 from meganeura_dsl.symbolic.size import dim, evaluate
 from meganeura_runtime.export.onnx.differences import ALLOWED, allowed, distance, first_line
 from meganeura_runtime.export.reference_run import exact_run, random_inputs, reference_run
-from meganeura_runtime.importing.onnx.draws import COUNTER
 from meganeura_runtime.importing.onnx.import_problems import ImportDiffers
 from meganeura_runtime.importing.onnx.onnx_file import NUMBERS, OnnxFile
 from meganeura_runtime.importing.onnx.onnx_process import ONNX_PROCESS, OnnxFailedError

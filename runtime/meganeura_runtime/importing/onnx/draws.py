@@ -8,7 +8,7 @@ another: draws of the model's own block are read in their order, those of its la
 import zlib
 from collections.abc import Sequence
 
-from meganeura_dsl.elaborate.builtins.builtins import COUNTER
+from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Size

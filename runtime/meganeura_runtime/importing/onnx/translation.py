@@ -24,13 +24,14 @@ from onnx import (
 from onnx import TensorProto as Proto
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, within
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Size, dim
 from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
 from meganeura_runtime.importing.onnx.code import Tensor
-from meganeura_runtime.importing.onnx.draws import COUNTER, Draws, is_draw, require_unread
+from meganeura_runtime.importing.onnx.draws import Draws, is_draw, require_unread
 from meganeura_runtime.importing.onnx.folding import folded
 from meganeura_runtime.importing.onnx.import_problems import NoForm
 from meganeura_runtime.importing.onnx.loops import (

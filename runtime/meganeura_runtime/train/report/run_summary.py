@@ -8,10 +8,10 @@ from statistics import median
 from typing import cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_dsl.settings.best_metric import LOWEST_LOSS, best_metric
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
-from meganeura_dsl.transforms.training_step import LEARNING_RATE
 from meganeura_runtime.train.folder_lock import is_locked
 from meganeura_runtime.train.report.report_problems import DamagedRun, NotARun
 from meganeura_runtime.train.report.run_description import (

@@ -1,7 +1,7 @@
 """Standard models as ONNX: symbolic sizes, standard functions, names, what is refused."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.values import Static
+from meganeura_runtime.export.onnx.comparison import session_of
 from meganeura_runtime.export.onnx.differences import ALLOWED, ROUNDED, allowed
 from meganeura_runtime.export.onnx.export import Exported, export_onnx
 from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm, OnnxDiffers
@@ -198,6 +199,123 @@ def test_sizes_are_solved_from_products_and_sums(tmp_path: Path) -> None:
     made = program(text, tmp_path).export(tmp_path / "net.onnx", OnnxOptions())
     assert made.difference <= 1e-5
     assert len(made.sizes) == 2
+
+
+SHAPES = (
+    "h - h // 2", "w * h + 2 * h - 1", "h % 3 + 1", "(h + 2 * w) // (w + 1)", "h * w * w",
+    "(w * h - 1) % (h + 1) + 1", "3 * w - (w - h // 4)",
+)  # fmt: skip
+"""Sizes that follow from `h` and `w`."""
+
+
+@pytest.mark.parametrize("axis", SHAPES)
+def test_sizes_are_what_they_say_wherever_they_lie(axis: str, tmp_path: Path) -> None:
+    """Not only at the sizes that are compared before a file is written, where `h` is `w`."""
+    text = (
+        f"block Sizes()(x: [w, n, h], _y: [2 * n + 1]) -> [n, {axis}]:\n"
+        f"  return expand(sum(x, 0, 2), [n] -> [n, {axis}])\n\nmodel sizes = Sizes()\n"
+    )
+    program(text, tmp_path).export(tmp_path / "net.onnx", OnnxOptions())
+    session = session_of(str(tmp_path / "net.onnx"))
+    for n, h, w in ((1, 5, 4), (3, 2, 7), (2, 9, 2)):
+        x = np.random.default_rng(0).normal(size=(w, n, h)).astype(np.float32)
+        given = {"x": x, "_y": np.zeros(2 * n + 1, np.float32)}
+        (found,) = map(np.asarray, session.run(None, given))
+        wide = np.repeat(x.sum((0, 2))[:, None], eval(axis, {}, {"h": h, "w": w}), axis=1)  # noqa: S307  a row of the table above
+        np.testing.assert_allclose(found, wide, rtol=1e-5, atol=1e-5)
+
+
+def shapes(values: Iterable[onnx.ValueInfoProto]) -> dict[str, list[str | int]]:
+    """The shapes of inputs or outputs, by their names."""
+    return {
+        each.name: [size.dim_param or size.dim_value for size in each.type.tensor_type.shape.dim]
+        for each in values
+    }
+
+
+NAMED = {
+    "an input is called as the result": (
+        "(output: [n]) -> [n] = output + 1",
+        {"output": ["n"]},
+        {"output_": ["n"]},
+    ),
+    "a parameter is called as a result": (
+        (
+            "(x: [n, 3]) -> [n, 3], [n]:\n"
+            "  param output1: [3] = normal(1)\n  return x * output1, sum(x, 1)"
+        ),
+        {"x": ["n", 3]},
+        {"output0": ["n", 3], "output1_": ["n"]},
+    ),
+    "a size and an axis of a rest have one name": (
+        "(x: [...s, d], y: [s0]) -> [...s, d] = x * sum(y)",
+        {"x": ["s0'", "d"], "y": ["s0"]},
+        {"output": ["s0'", "d"]},
+    ),
+    "an input is called as the seed, and nothing is drawn": (
+        "(counter: [n]) -> [n] = counter * 2",
+        {"counter": ["n"]},
+        {"output": ["n"]},
+    ),
+}
+"""Headers and bodies, and the shapes of their inputs and outputs by the names in the file."""
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_each_tensor_and_each_size_has_a_name_of_its_own(case: str, tmp_path: Path) -> None:
+    text, inputs, outputs = NAMED[case]
+    model = program(f"block Net(){text}\n\nmodel net = Net()\n", tmp_path)
+    model.export(tmp_path / "net.onnx", OnnxOptions())
+    graph = onnx.load(str(tmp_path / "net.onnx")).graph
+    assert (shapes(graph.input), shapes(graph.output)) == (inputs, outputs)
+    assert {each.name for each in model.elaborate({}).parameters} <= {
+        each.name for each in graph.initializer
+    }
+
+
+NORM = "y = conv(x, weight) + b |> bn: batch_norm"
+FOLDED = {
+    "a bias of its own": (f"{NORM}\n  return y", 0, {"weight", "bias"}),
+    "a bias that is read elsewhere": (f"{NORM}\n  return y + b", 0, {"weight", "bias", "bn.bias"}),
+    "a parameter called as the bias": (
+        "y = conv(x, weight) |> bn: batch_norm\n  return y + b",
+        0,
+        {"weight", "bias", "bn.bias"},
+    ),
+    "weights that are read elsewhere": (f"{NORM}\n  return y * sum(weight)", 1, None),
+    "a convolution that is read elsewhere": (
+        "y = conv(x, weight) + b\n  return (y |> bn: batch_norm) + y",
+        1,
+        None,
+    ),
+    "one norm for two convolutions": (
+        f"{NORM} |> relu\n  return y |> other: conv2d(3, 1) |> bn",
+        2,
+        None,
+    ),
+    "one convolution for two norms": (
+        f"{NORM}\n  return y + (conv(x, weight) + b |> o: batch_norm)",
+        2,
+        None,
+    ),
+}
+"""Bodies, how many norms are left, and the parameters that are left where none is."""
+
+
+@pytest.mark.parametrize("case", FOLDED)
+def test_norms_are_folded_where_nothing_else_reads_what_changes(case: str, tmp_path: Path) -> None:
+    body, norms, names = FOLDED[case]
+    text = (
+        "block Net()(x: [n, 3, h, h]) -> [n, 3, h, h]:\n"
+        "  param bias: [3] = normal(1)\n  param weight: [3, 3, 1, 1] = normal(1)\n"
+        f"  b = expand(bias, [c] -> [n, c, h, h])\n  {body}\n\nmodel net = Net()\n"
+    )
+    options = OnnxOptions(fold_batch_norm=True)
+    assert program(text, tmp_path).export(tmp_path / "net.onnx", options).difference < 1e-5
+    model = onnx.load(str(tmp_path / "net.onnx"))
+    assert ops(model)["BatchNormalization"] == norms
+    written = {each.name for each in model.graph.initializer if not each.name.startswith("/")}
+    assert names in (None, written)
 
 
 PICKED = """\
