@@ -29,7 +29,7 @@ from meganeura_runtime.train.anomaly import is_finite
 from meganeura_runtime.train.batch_arrays import Batch, BatchReader
 from meganeura_runtime.train.evaluation import HeldBatch
 from meganeura_runtime.train.recipe import Recipe
-from meganeura_runtime.train.resume import Resumption, origins_of
+from meganeura_runtime.train.resume import Resumption, best_so_far, origins_of
 from meganeura_runtime.train.run_folder import RunFolder, saved_folder
 from meganeura_runtime.train.session_inputs import (
     clock_names,
@@ -81,7 +81,8 @@ class Trainer(Closing):
         self._reductions = (Reduction(),) * len(settings.all_schedules)
         if progress is not None:
             self._reductions = progress.reductions_of(settings)
-        self._best, self._stale = (None, 0) if progress is None else progress.best_by(settings)
+        self._best: float | None = None
+        self._stale = 0
         with explained_failures(self._batch), ExitStack() as opened:
             run_folder = None if folder is None else opened.enter_context(folder)
             trained = opened.enter_context(TrainingSession(recipe, device.open, any_size=True))
@@ -93,10 +94,13 @@ class Trainer(Closing):
                 trained.steps = resumption.progress.step
                 trained.learning_rate = resumption.progress.learning_rate
             if run_folder is not None:
-                run_folder.write_settings(recipe.settings, trained.origins)
+                run_folder.write_settings(settings, trained.origins)
                 run_folder.forget_after(trained.steps)
-                if progress is not None and not progress.chooses_as(settings):
-                    run_folder.compare_anew(trained.steps, 0, settings.best)
+            if progress is not None:
+                self._best, self._stale = best_so_far(
+                    progress, settings, run_folder, trained.session
+                )
+            if run_folder is not None:
                 log = logged_by_hand(recipe, run_folder, device, trained)
                 self._log = opened.enter_context(log)
             self._held = opened.pop_all()

@@ -212,6 +212,39 @@ def test_a_trainer_that_goes_on_compares_another_metric_anew(
     assert summary_of(out).best_step == 21  # the first one, before any other step
 
 
+def test_the_best_is_looked_for_anew_where_its_weights_are_not(
+    program: meganeura.Program, tmp_path: Path
+) -> None:
+    """In another folder, and in one that a trainer without a folder saved in."""
+    settings, held_out = {"stop_after": 1, "best": "highest loss"}, batch(9, 40)
+    here, there, saved = (tmp_path / name for name in ("here", "there", "saved"))
+    with program.trainer(device="cpu", settings=settings, out=here) as trainer:
+        trainer.step(batch())
+        highest = trainer.evaluate(held_out)["loss"]
+        trainer.save()
+        trainer.save(saved)
+    first = (here / "best.safetensors").read_bytes()
+    for resume, out in ((here, there), (saved, saved)):
+        with program.trainer(device="cpu", resume=resume, out=out) as again:
+            for _ in range(20):
+                again.step(batch())
+            lower = again.evaluate(held_out)["loss"]
+            assert not again.should_stop
+            again.save()
+        assert lower < highest
+        progress = read_checkpoint(out / "checkpoint.safetensors")[1]
+        assert (progress.best_value, progress.stale) == (lower, 0)
+        best, last = (contents(out / f"{name}.safetensors") for name in ("best", "weights"))
+        assert best == last
+        assert summary_of(out).best_step == 21
+    assert (here / "best.safetensors").read_bytes() == first
+    with program.trainer(device="cpu", resume=here, out=here) as again:
+        again.step(batch())
+        assert again.evaluate(held_out)["loss"] < highest
+        assert again.should_stop
+    assert (here / "best.safetensors").read_bytes() == first
+
+
 def test_a_trainer_goes_on_in_its_folder(program: meganeura.Program, tmp_path: Path) -> None:
     out, settings = tmp_path / "run", {"log_every": 1}
     with program.trainer(device="cpu", settings=settings, out=out) as trainer:

@@ -121,7 +121,7 @@ def train(
             choose_device(job.settings.device, tuned=not no_tuned, precision=job.settings.precision)
         )
         if met.is_first:
-            _announce(job, chosen, resumed)
+            _announce(job, chosen, resumed, folder)
         folder = folder or held.enter_context(folder_of(name, out, met))
         stream = sys.stdout if met.is_first else held.enter_context(Path(os.devnull).open("w"))
         with (
@@ -198,11 +198,15 @@ def _require_nothing_new(out: Path | None, start: "Start | None") -> None:
         raise ProblemError(CannotResume(given))
 
 
-def _announce(job: "Job", chosen: "OpenDevice", resumed: "Resumption | None") -> None:
+def _announce(
+    job: "Job", chosen: "OpenDevice", resumed: "Resumption | None", folder: "RunFolder | None"
+) -> None:
     """Say where the run is, what each of several devices holds whole, and what it starts from.
 
-    Where it goes on and was told to choose the best weights otherwise, what counted no longer does.
+    Where it goes on and looks for the best weights anew, what counted no longer does.
     """
+    from meganeura_runtime.train.resume import compares_anew
+
     announce(chosen)
     whole = chosen.replicated(job.compiled)
     if whole:
@@ -212,7 +216,7 @@ def _announce(job: "Job", chosen: "OpenDevice", resumed: "Resumption | None") ->
         )
     if job.start is not None:
         say("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
-    if resumed is not None and not resumed.progress.chooses_as(job.settings):
+    if resumed is not None and compares_anew(resumed.progress, job.settings, folder):
         say(f"best: {job.settings.best} from here on; no evaluation before counts")
 
 

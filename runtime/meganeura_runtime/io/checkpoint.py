@@ -98,10 +98,6 @@ class Progress(BaseModel):
         """Whether settings choose the best weights by the metric that chose them so far."""
         return self.settings.best_metric == settings.best_metric
 
-    def best_by(self, settings: RunSettings) -> tuple[float | None, int]:
-        """The best value and the evaluations since then: none of either for another metric."""
-        return (self.best_value, self.stale) if self.chooses_as(settings) else (None, 0)
-
 
 def origins(files: Iterable[Path]) -> tuple[Origin, ...]:
     """Files of weights with the hashes of what they hold."""

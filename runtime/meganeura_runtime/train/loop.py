@@ -49,7 +49,13 @@ from meganeura_runtime.train.job import Job
 from meganeura_runtime.train.prefetcher import Prefetcher, is_worthwhile
 from meganeura_runtime.train.readings import Losses, Reading
 from meganeura_runtime.train.report.report_writer import reported
-from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions, origins_of
+from meganeura_runtime.train.resume import (
+    FROM_THE_START,
+    Resumption,
+    RunOptions,
+    best_so_far,
+    origins_of,
+)
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.run_logs import LogStart, logged
 from meganeura_runtime.train.session_inputs import named_rates
@@ -152,11 +158,9 @@ class Loop:
         self.losses = Losses(progress.loss_sum, progress.loss_examples)
         self.epoch = progress.epoch
         self.is_ended = progress.is_ended and progress.step == self.job.steps
-        self.best, self.stale = progress.best_by(self.job.settings)
         self._reduce(progress.reductions_of(self.job.settings))
         self.folder.forget_after(progress.step)
-        if not progress.chooses_as(self.job.settings):
-            self.folder.compare_anew(progress.step, progress.epoch, self.job.settings.best)
+        self.best, self.stale = best_so_far(progress, self.job.settings, self.folder, self.session)
 
     def run(self) -> Finished:
         """All epochs that are left, or as many as there is time for."""

@@ -12,6 +12,7 @@ from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import Reading, RunSettings
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice
+from meganeura_runtime.backends.base import Session
 from meganeura_runtime.io.checkpoint import Origin, Progress, origins, read_checkpoint
 from meganeura_runtime.io.files.file_problems import DamagedFile, UnreadableFile
 from meganeura_runtime.io.tensors.safetensors_file import read_tensors
@@ -143,6 +144,29 @@ def resume_by_hand(
     settings = _revised(progress.settings, overrides, now)
     recipe = recipe_by_hand(program, train, settings, gradients=gradients)
     return recipe, Resumption(progress, _persistent(tensors, recipe, progress))
+
+
+def compares_anew(progress: Progress, settings: RunSettings, folder: RunFolder | None) -> bool:
+    """Whether no evaluation so far counts for the best weights, which the folder holds, if any.
+
+    Those of another metric do not, nor those whose best weights lie elsewhere.
+    """
+    is_elsewhere = folder is not None and not folder.best.is_file()
+    return not progress.chooses_as(settings) or (is_elsewhere and progress.best_value is not None)
+
+
+def best_so_far(
+    progress: Progress, settings: RunSettings, folder: RunFolder | None, session: Session
+) -> tuple[float | None, int]:
+    """The best value and the evaluations since then; none of either where it is compared anew.
+
+    The folder has a record of that. All processes of a run do the same.
+    """
+    if not session.agree(wish=compares_anew(progress, settings, folder)):
+        return progress.best_value, progress.stale
+    if folder is not None:
+        folder.compare_anew(progress.step, progress.epoch, settings.best)
+    return None, 0
 
 
 def origins_of(recipe: Recipe, resumption: Resumption | None) -> tuple[Origin, ...]:

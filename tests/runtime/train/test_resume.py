@@ -272,6 +272,19 @@ def test_another_metric_is_compared_anew(workspace: Workspace) -> None:
     assert read_checkpoint(folder.checkpoint)[1].best_value == min(values)
 
 
+def test_a_run_without_its_best_weights_compares_anew(workspace: Workspace) -> None:
+    folder = workspace.start("run", "epochs=1")
+    before = read_checkpoint(folder.checkpoint)[1]
+    folder.best.unlink()
+    workspace.resume("run", "epochs=2")
+    progress = read_checkpoint(folder.checkpoint)[1]
+    assert progress.best_value is not None
+    assert before.best_value is not None
+    assert progress.best_value > before.best_value
+    assert contents(folder.best) == contents(folder.weights)
+    assert summary_of(folder.path).best_step == progress.step
+
+
 def test_the_other_direction_is_compared_anew(workspace: Workspace) -> None:
     folder = workspace.start("run", "epochs=1", "best=highest loss")
     workspace.resume("run", "epochs=2", "best=lowest loss")
