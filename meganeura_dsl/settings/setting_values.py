@@ -84,8 +84,8 @@ _OVERRIDE = re.compile(
     r"""(?:\.\s*(?P<argument>[^\W\d]\w*))?\s*=\s*(?P<value>.*\S)\s*""",
     re.DOTALL,
 )
-_NUMBER = re.compile(r"-?\.?\d")
-"""What a number begins with."""
+_NUMBER = re.compile(r"-?\.?\d(?!.*(/|\.[A-Za-z]\w*$))", re.DOTALL)
+"""What a number begins with; not `2024.npz` nor `2024/held`, which are paths."""
 _KEY = re.compile(r'(?P<name>\w+)\["(?P<glob>[^"\n]*)"\]')
 
 

@@ -88,6 +88,34 @@ def test_data_of_the_command_line_is_a_path_unless_it_is_a_call_of_a_reader(path
     assert resolved(raw(data="digits", batch=64), 'data=file("file(2")').data == "file(2"
 
 
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("0.25", 0.25),
+        (".5", None),
+        ("1e-1", 0.1),
+        ("2024.npz", "2024.npz"),
+        ("2024-held.npz", "2024-held.npz"),
+        ("2024/held", "2024/held"),
+        ("-1.csv", "-1.csv"),
+        ("0.1.npz", "0.1.npz"),
+        ("0.1x", None),
+        ("10%", None),
+    ],
+)
+def test_a_number_behind_validation_is_a_share_and_not_a_path(
+    written: str, value: float | str | None
+) -> None:
+    def found() -> float | str | None:
+        return resolved(raw(data="digits", batch=1), f"validation={written}").validation
+
+    if value is None:
+        with pytest.raises(ProblemError):
+            found()
+    else:
+        assert found() == value
+
+
 @pytest.mark.parametrize("name", ["balance", "memory", "sampling_weights", "validation"])
 def test_the_command_line_unsets_a_text_of_the_program(name: str) -> None:
     written = raw(data="digits", batch=1, **{name: "8GiB"})
