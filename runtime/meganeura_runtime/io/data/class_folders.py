@@ -115,7 +115,7 @@ def class_folder(
 
     Folders `train` and `val` (or `valid`, `validation`, `test`) are two splits of the same classes.
     Classes are those of the names of all folders, or `trained`: of others nothing is known. Files
-    of other suffixes and those that begin with a dot are passed over.
+    of other suffixes, and files and folders whose names begin with a dot, are passed over.
     """
     splits = [_splits(each, span) for each in folders]
     for folder, found in zip(folders, splits, strict=True):
@@ -188,5 +188,5 @@ def _folders(path: Path) -> list[str]:
 def _files(folder: Path) -> Iterator[Path]:
     """All files below a folder, in an order of their own; links to folders are not followed."""
     for path, folders, names in os.walk(folder):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if name[0] != ".")
         yield from (Path(path, name) for name in sorted(names) if name[0] != ".")

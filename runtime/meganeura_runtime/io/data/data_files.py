@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from glob import glob
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -55,9 +56,11 @@ def is_glob(written: str) -> bool:
 
 
 def shards(path: Path) -> tuple[Path, ...]:
-    """The files that a path with a glob means, in the order of their names."""
-    start = Path(path.anchor)
-    return tuple(sorted(start.glob(str(path.relative_to(start)))))
+    """The files that a path with a glob means, in the order of their names.
+
+    As in a shell, a name that begins with a dot is meant by a pattern that does.
+    """
+    return tuple(sorted(Path(each) for each in glob(str(path), recursive=True)))  # noqa: PTH207 - that of pathlib finds hidden files
 
 
 def files_of(path: Path) -> tuple[Path, ...]:
@@ -113,7 +116,9 @@ def _is_alike(left: StoredTensor, right: StoredTensor) -> bool:
 
 
 def is_tensor_file(path: Path) -> bool:
-    """Whether a file of a folder is one of its tensors."""
+    """Whether a file of a folder is one of its tensors; hidden ones are none."""
+    if path.name.startswith("."):
+        return False
     return path.suffix == ".npy" or is_idx(path)
 
 

@@ -15,7 +15,12 @@ from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.settings.run_settings import Reading
 from meganeura_dsl.symbolic.size import Size, dim
 from meganeura_runtime.io.data.batches import order_of_epoch
-from meganeura_runtime.io.data.class_folders import HELD_OUT, DecodedFiles, class_folder
+from meganeura_runtime.io.data.class_folders import (
+    HELD_OUT,
+    DecodedFiles,
+    class_folder,
+    is_class_folder,
+)
 from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
 from meganeura_runtime.io.data.decoders import (
     ImageDecoder,
@@ -277,6 +282,17 @@ def test_files_are_in_the_order_of_their_names_and_those_of_folders_behind_them(
             path.touch()
     expected = [(tmp_path / kind / name) for kind in ("aster", "rose") for name in names]
     assert [path for path, _ in class_folder([tmp_path]).files[""]] == expected
+
+
+def test_hidden_files_and_folders_are_no_examples(tmp_path: Path) -> None:
+    for name in ("0.png", "more/1.png"):
+        paint(tmp_path / "rose" / name, 50)
+    for name in (".0.png", ".ipynb_checkpoints/0.png", "more/.cache/deep/1.png"):
+        paint(tmp_path / "rose" / name, 50)
+    files = [path for path, _ in class_folder([tmp_path]).files[""]]
+    assert [str(each.relative_to(tmp_path)) for each in files] == ["rose/0.png", "rose/more/1.png"]
+    (tmp_path / ".label.npy").write_bytes(b"no array")
+    assert is_class_folder(tmp_path)
 
 
 def test_there_may_be_many_classes(tmp_path: Path) -> None:

@@ -80,6 +80,19 @@ def test_files_are_named_by_a_glob_below_the_program(folder: Path) -> None:
     assert find_data(str(folder / "train-[01].safetensors"), Path()).name.startswith("train-")
 
 
+def test_hidden_files_are_no_shards(folder: Path) -> None:
+    """Nor tensors of a folder; a pattern that begins with a dot means them."""
+    (folder / "._train-0.safetensors").write_bytes(b"resource fork")
+    (folder / ".cache").mkdir()
+    save_file({"x": X, "y": Y}, folder / ".cache" / "train-7.safetensors")
+    for pattern in ("*.safetensors", "*train*", "**/*.safetensors"):
+        assert open_data(folder / pattern)["x"].shape == (20, 3), pattern
+    assert open_data(folder / ".cach*" / "*.safetensors")["x"].shape == (20, 3)
+    np.save(folder / "x.npy", X)
+    (folder / "._x.npy").write_bytes(b"resource fork")
+    assert [*open_data(folder)] == ["x"]
+
+
 @pytest.mark.parametrize(
     "other",
     [
