@@ -73,6 +73,7 @@ from meganeura_runtime.io.data.data_problems import (
     NothingHeldOut,
     OutsideFolder,
     TooFewExamples,
+    TwoTensors,
     UnequalExamples,
     UnknownFormat,
 )
@@ -215,6 +216,7 @@ EXAMPLES: Mapping[str, Problem] = {
             whole("sampling_weights=weight"), "weight", "it is f32[40], and there are 50 examples"
         ),
         MissingTensor(DATA, FILE, "label", ("image", "labels"), "label"),
+        TwoTensors(DATA, FILE, "label", "label"),
         DataShape(
             DATA,
             FILE,

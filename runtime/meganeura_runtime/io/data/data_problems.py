@@ -117,6 +117,24 @@ class MissingTensor(DataProblem, code="E0522"):
         return Help(f"{meant}name the tensor", call)
 
 
+class TwoTensors(DataProblem, code="E0614"):
+    """The data has two tensors that an input could be trained on, such as `x` and `train.x`.
+
+    A file without splits holds `x`, and one of two splits `train.x` and `test.x`, or `x` and
+    `test.x`.
+    """
+
+    name: str
+    input: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.file}` has both `{self.name}` and `train.{self.name}`",
+            (Remark("either feeds", self.input),),
+            Help("leave one of them out, or give it another name"),
+        )
+
+
 class DataShape(DataProblem, code="E0523"):
     """A tensor of the data does not have the shape of the input it feeds.
 

@@ -24,6 +24,7 @@ from meganeura_runtime.io.data.data_problems import (
     ExamplesNotFirst,
     MissingTensor,
     NothingHeldOut,
+    TwoTensors,
     UnequalExamples,
 )
 from meganeura_runtime.io.data.splits import Feed, Split, StoredSplit
@@ -81,6 +82,12 @@ class Dataset:
     classes: tuple[str, ...] = ()
     """The names of the classes by number, where examples lie in folders of them."""
 
+    @property
+    def empty_files(self) -> frozenset[Path]:
+        """Of several files of a split those that have no example."""
+        splits = [each for each in (self.train, self.test) if isinstance(each, StoredSplit)]
+        return frozenset(file for each in splits for file in each.empty_files)
+
 
 def match_data(
     tensors: Mapping[str, StoredTensor], demand: Demand, path: Path, span: Span | None = None
@@ -90,6 +97,9 @@ def match_data(
     names = [demand.tensors.get(name, name) for name in demand.inputs]
     has_splits = any(f"train.{name}" in tensors for name in names)
     held_out = any(f"test.{name}" in tensors for name in names)
+    for name, tensor in zip(demand.inputs, names, strict=True):
+        if name not in demand.whole and {tensor, f"train.{tensor}"} <= tensors.keys():
+            raise ProblemError(TwoTensors(span, path, tensor, name))
     train = match.split("train." if has_splits else "")
     test = match.split("test.") if held_out else None
     if test is not None and test.examples == 0:

@@ -19,7 +19,12 @@ from meganeura_runtime.io.data.batches import (
     steps_of_epoch,
 )
 from meganeura_runtime.io.data.data_files import open_data
-from meganeura_runtime.io.data.data_problems import DataShape, MissingTensor, NothingHeldOut
+from meganeura_runtime.io.data.data_problems import (
+    DataShape,
+    MissingTensor,
+    NothingHeldOut,
+    TwoTensors,
+)
 from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data, match_held_out
 from meganeura_runtime.io.data.splits import StoredSplit
 from meganeura_runtime.io.files.file_problems import NotFinite, OutOfRange
@@ -184,6 +189,18 @@ def test_tensors_of_test_are_held_out_beside_those_of_any_name(prefix: str) -> N
     with pytest.raises(ProblemError) as caught:
         match(IMAGES, tensors(**trained, **{"test.image": images(3)}))
     assert isinstance(caught.value.problem, MissingTensor)
+
+
+@pytest.mark.parametrize("held", [{}, {"test.image": images(3), "test.label": labels(3)}])
+@pytest.mark.parametrize("twice", ["image", "label"])
+def test_of_two_tensors_to_train_on_neither_is_picked(twice: str, held: dict[str, Array]) -> None:
+    trained = {"train.image": images(5), "train.label": labels(5)}
+    problem = refused(IMAGES, tensors(**trained, **held, **{twice: trained[f"train.{twice}"]}))
+    assert isinstance(problem, TwoTensors)
+    assert (problem.name, problem.input) == (twice, twice)
+    named = replace(IMAGES, tensors={"label": "kind"})
+    kinds = {"train.kind": labels(5), "label": labels(5), "train.label": labels(5)}
+    assert match(named, tensors(**{"train.image": images(5)}, **kinds)).train.examples == 5
 
 
 @pytest.mark.parametrize("prefix", ["", "test."])

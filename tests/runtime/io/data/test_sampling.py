@@ -100,7 +100,7 @@ def test_each_file_has_as_many_weights_as_examples(tmp_path: Path, *, is_balance
 
 
 def test_weights_of_bfloat16_are_refused() -> None:
-    split, tensors = held("x", np.ones(5))
+    split, tensors = held("v", np.ones(5))
     tensors["w"] = StoredTensor(FILE, "w", "bf16", np.ones(5, np.uint16))
     with pytest.raises(ProblemError) as caught:
         sampling_weights(split, tensors, "w", PLACE, is_balance=False)
