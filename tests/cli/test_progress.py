@@ -110,6 +110,19 @@ def test_a_remainder_is_announced(examples: int, left_out: int, last_batch: int,
 
 
 @pytest.mark.parametrize(
+    ("files", "line"),
+    [
+        (1, "  1 file is shorter than one example, and left out"),
+        (1200, "  1,200 files are shorter than one example, and left out"),
+    ],
+)
+def test_files_without_an_example_are_announced(files: int, line: str) -> None:
+    stream = StringIO()
+    display(stream).watch(Started("fit", 2, 50, 100, 1437, 360, 7, 4810, empty_files=files))
+    assert stream.getvalue().splitlines()[1:] == [line]
+
+
+@pytest.mark.parametrize(
     ("names", "line"),
     [
         (("a.w",), "  no gradient reaches a.w; left as they are"),

@@ -25,7 +25,7 @@ def announcement(event: Started) -> str:
     return (
         f"training {event.name}: {count(event.parameters, 'param')}, "
         f"{count(event.weights, 'weight')}, {count(event.examples, 'example')}{held}"
-        f"{remainder(event)}{grouped(event)}{untouched(event.untouched)}"
+        f"{empty_files(event.empty_files)}{remainder(event)}{grouped(event)}{untouched(event.untouched)}"
     )
 
 
@@ -35,6 +35,14 @@ def grouped(event: Started) -> str:
         f"\n  {each.setting}: {count(each.parameters, 'param')}, {count(each.weights, 'weight')}"
         for each in event.groups
     )
+
+
+def empty_files(files: int) -> str:
+    """A line about files that have no example; nothing where there are none."""
+    if not files:
+        return ""
+    verb = "is" if files == 1 else "are"
+    return f"\n  {count(files, 'file')} {verb} shorter than one example, and left out"
 
 
 def remainder(event: Started) -> str:

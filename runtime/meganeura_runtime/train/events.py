@@ -48,6 +48,8 @@ class Started:
     """Examples of the last batch of each epoch where it is smaller than the others, else 0."""
     groups: tuple[Group, ...] = ()
     """The parameters by their optimizers, where there are several."""
+    empty_files: int = 0
+    """Files of the data that have no example, as a text shorter than a sequence."""
 
 
 @dataclass(frozen=True)

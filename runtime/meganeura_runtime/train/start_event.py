@@ -36,6 +36,7 @@ def start_event(job: Job) -> Started:
         ),
         batch=job.batch,
         left_out=job.left_out,
+        empty_files=len(job.dataset.empty_files),
         last_batch=0 if job.last is None else job.last.examples,
         groups=tuple(
             Group(

@@ -18,6 +18,7 @@ from meganeura_runtime.io.data.data_problems import OutsideFolder
 from meganeura_runtime.io.tensors.safetensors_file import read_tensors, write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.io.weights import CLASSES, classes_of_weights
+from meganeura_runtime.train.events import Event, Started
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.prefetcher import Prefetcher
 from tests.runtime.runs import Workspace, contents
@@ -204,3 +205,17 @@ def test_what_are_no_names_of_classes_is_refused(workspace: Workspace, text: str
     write_tensors(run.weights, values, {CLASSES: text})
     with pytest.raises(ProblemError, match="E0530"):
         classes_of_weights([run.weights])
+
+
+def test_texts_shorter_than_a_sequence_are_told(tmp_path: Path) -> None:
+    """Those to train on and those held out, each once."""
+    for name, length in (("a-1", 700), ("a-2", 3), ("b-1", 90), ("b-2", 0), ("b-3", 64)):
+        (tmp_path / f"{name}.txt").write_text("x" * length)
+    program = meganeura.load("lm")
+    events: list[Event] = []
+    settings = {"data": str(tmp_path / "a-*.txt"), "batch": 2, "epochs": 1, "steps_per_epoch": 1}
+    for validation, files in ((str(tmp_path / "b-*.txt"), 3), (0.2, 1)):
+        program.train("text", settings={**settings, "validation": validation}, watch=events.append)
+        assert isinstance(events[0], Started)
+        assert events[0].empty_files == files
+        events.clear()

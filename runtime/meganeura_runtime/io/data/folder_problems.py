@@ -79,6 +79,7 @@ class BadColumn(Problem, code="E0613", topic="data"):
     name: str
     reason: str
     columns: tuple[str, ...]
+    advice: str = ""
 
     def report(self) -> Report:
         """Show the columns there are."""
@@ -87,4 +88,5 @@ class BadColumn(Problem, code="E0613", topic="data"):
             Remark("because", self.reason),
             Remark("its columns", ", ".join(self.columns)),
             span=self.span,
+            cure=Help(self.advice) if self.advice else None,
         )

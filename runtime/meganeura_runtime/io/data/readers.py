@@ -1,5 +1,6 @@
 """What a `data` setting names as tensors: files of tensors, folders of classes, tables, texts."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -19,9 +20,9 @@ from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.data.decoders import Decoder, ImageDecoder, SoundDecoder
 from meganeura_runtime.io.data.folder_problems import WrongReader
 from meganeura_runtime.io.data.tables import SUFFIXES as TABLES
-from meganeura_runtime.io.data.tables import read_table
+from meganeura_runtime.io.data.tables import read_table, with_fractions
 from meganeura_runtime.io.data.texts import SUFFIXES as TEXTS
-from meganeura_runtime.io.data.texts import read_text
+from meganeura_runtime.io.data.texts import read_text, require_sequences
 from meganeura_runtime.io.preprocess.images import Filter
 from meganeura_runtime.io.preprocess.input_transforms import Choices, shown_size
 from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
@@ -53,22 +54,41 @@ class Reader:
     def tensors(self, path: Path) -> dict[str, StoredTensor]:
         """All tensors of a file, a folder or a glob; raises `ProblemError`."""
         files = files_of(path)
+        if files == (path,) or any(is_class_folder(each) for each in files):
+            found = self._read(path, files)
+        else:
+            opened = [self._read(file, (file,)) for file in files]
+            if all(self._is_table(each) for each in files):
+                opened = with_fractions(opened, self.demand)
+            found = join_shards(files, opened, self.span)
+        if any(self._is_text(each) for each in files):
+            require_sequences(path, found, self.span)
+        return found
+
+    def _read(self, path: Path, files: Sequence[Path]) -> dict[str, StoredTensor]:
+        """One file, or folders of classes that a path means."""
         has_classes = any(is_class_folder(each) for each in files)
-        if files != (path,) and not has_classes:
-            return join_shards(files, [self.tensors(file) for file in files], self.span)
-        suffix, reading = path.suffix.lower(), self.reading
+        reading = self.reading
         of_images = (reading.crop, reading.mean, reading.std, reading.resample, self.preprocess)
         if any(each is not None for each in of_images):
             self._require(path, has_classes, "images lie in a folder of folders, each a class")
-        if reading.columns or suffix in TABLES:
-            self._require(path, suffix in TABLES, "a table is a .csv, .tsv or .parquet file")
+        if self._is_table(path):
+            is_known = path.suffix.lower() in TABLES
+            self._require(path, is_known, "a table is a .csv, .tsv or .parquet file")
             return read_table(path, self.demand, reading.columns, self.span)
-        if self.tokenizer is not None or suffix in TEXTS:
+        if self._is_text(path):
             return read_text(path, self.demand, self.tokenizer, self.span)
         if not has_classes:
             return open_data(path, self.span)
         found = class_folder(files, self.span, self.classes)
         return found.tensors(path, self._decoder(found, path), self.workers)
+
+    def _is_table(self, path: Path) -> bool:
+        return bool(self.reading.columns) or path.suffix.lower() in TABLES
+
+    def _is_text(self, path: Path) -> bool:
+        is_named = self.tokenizer is not None or path.suffix.lower() in TEXTS
+        return is_named and not self._is_table(path)
 
     def _require(self, path: Path, is_kind: bool, reason: str) -> None:  # noqa: FBT001 - what is required
         if not is_kind:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.data.index_problems import check_values
 from meganeura_runtime.io.tensors.file_array import Rows
+from meganeura_runtime.io.tensors.joined_array import Joined
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor, read, read_verified
 
 Examples = slice | NDArray[np.int64]
@@ -111,6 +113,18 @@ class StoredSplit(Split):
         """How many examples the tensors hold, of which these may be some."""
         counts = (feed.examples for feed in self.feeds.values() if feed.rows)
         return next(counts, self.examples)
+
+    @property
+    def empty_files(self) -> frozenset[Path]:
+        """Of several files those that have no example, as a text shorter than a sequence."""
+        contents = [feed.tensor.content for feed in self.feeds.values() if feed.rows]
+        return frozenset(
+            file
+            for each in contents
+            if isinstance(each, Joined)
+            for file, rows in zip(each.files, each.lengths, strict=True)
+            if rows == 0
+        )
 
     @property
     def is_slow(self) -> bool:

@@ -75,7 +75,7 @@ def read_table(
     """A tensor for each input, under the name that its tensor has; raises `ProblemError`.
 
     An input is fed from the column of its name, or from those that `columns` names for it, which
-    are its last axis.
+    are its last axis. One without such an axis takes one column.
     """
     for name in columns:
         if name not in demand.inputs:
@@ -90,10 +90,33 @@ def read_table(
     for name, names in wanted.items():
         arrays = [_numbers(path, name, each, table, there, span) for each in names]
         is_wide = len(demand.inputs[name].shape) > 1
+        if len(names) > 1 and not is_wide:
+            listed = " and ".join(f"`{each}`" for each in names)
+            reason = f"{listed} are {len(names)} numbers of an example, and it takes one"
+            advice = f"name one of them, or give `{name}` an axis of {len(names)}"
+            raise ProblemError(BadColumn(span, path, name, reason, there, advice))
         tensor = demand.tensors.get(name, name)
         values = np.stack(arrays, axis=-1) if is_wide else arrays[0]
         found[tensor] = stored_array(path, tensor, values)
     return found
+
+
+def with_fractions(
+    tables: Sequence[Mapping[str, StoredTensor]], demand: Demand
+) -> list[dict[str, StoredTensor]]:
+    """Tables that feed inputs of floats, with fractions in all where any of them has some.
+
+    A column that happens to hold whole numbers alone says nothing of those of other files.
+    """
+    floats = {demand.tensors.get(n, n) for n, each in demand.inputs.items() if each.dtype.is_float}
+    mixed = {name for name in floats if any(each[name].is_float for each in tables)}
+
+    def alike(tensor: StoredTensor) -> StoredTensor:
+        if tensor.name not in mixed or tensor.is_float or tensor.stored == "bool":
+            return tensor
+        return stored_array(tensor.file, tensor.name, tensor.bits.astype(np.float64))
+
+    return [{name: alike(each) for name, each in tensors.items()} for tensors in tables]
 
 
 def _numbers(

@@ -1,6 +1,6 @@
 """Texts as sequences of tokens: cut into pieces of one length, the rest at the end left out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -51,6 +51,15 @@ def read_text(
         raise ProblemError(UnreadableFile(path, error.strerror or str(error))) from None
     rows = len(tokens) // length
     return {name: stored_array(path, name, tokens[: rows * length].reshape(rows, length))}
+
+
+def require_sequences(path: Path, tensors: Mapping[str, StoredTensor], span: Span | None) -> None:
+    """Raise `ProblemError` where no text is as long as a sequence."""
+    for each in tensors.values():
+        rows, length = each.shape
+        if rows == 0:
+            reason = f"no text of it has the {length:,} tokens of a sequence"
+            raise ProblemError(WrongReader(span, path, reason))
 
 
 def _sequences(path: Path, demand: Demand, span: Span | None) -> tuple[str, int]:

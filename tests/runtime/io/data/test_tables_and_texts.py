@@ -23,6 +23,7 @@ from meganeura_runtime.io.data.data_problems import DataShape, DataType
 from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
 from meganeura_runtime.io.data.folder_problems import BadColumn, WrongReader
 from meganeura_runtime.io.data.readers import Reader
+from meganeura_runtime.io.data.source_problems import UnlikeShards
 from meganeura_runtime.io.files.file_problems import NoSuchFile, NotFinite, UnreadableFile
 
 BATCH = dim("batch")
@@ -164,6 +165,31 @@ def test_what_a_column_lacks_is_told_with_those_there_are(tmp_path: Path) -> Non
         assert (problem.name, problem.reason, problem.columns) == (name, reason, known)
 
 
+@pytest.mark.parametrize("names", [("width", "height"), ("width", "width", "kind")])
+def test_an_input_of_one_number_takes_one_column(tmp_path: Path, names: tuple[str, ...]) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    one = Demand({"y": TensorType(DType.F32, (BATCH,))}, {"batch": 1})
+    problem = refused(tmp_path / "a.csv", one, Reading(columns={"y": [*names]}))
+    assert isinstance(problem, BadColumn)
+    assert problem.name == "y"
+    assert all(f"`{each}`" in problem.reason for each in names)
+    assert problem.advice == f"name one of them, or give `y` an axis of {len(names)}"
+    read(tmp_path / "a.csv", one, Reading(columns={"y": ["width"]}))
+
+
+def test_whole_numbers_beside_the_fractions_of_other_tables_are_fractions(tmp_path: Path) -> None:
+    for number, first in enumerate(("1", "2.5", "3")):
+        (tmp_path / f"a-{number}.csv").write_text(f"x,y\n{first},7\n4,8\n")
+    inputs = {name: TensorType(DType.F32, (BATCH,)) for name in ("x", "y")}
+    fed = read(tmp_path / "a-*.csv", Demand(inputs, {"batch": 1})).train.take(slice(0, 6))
+    assert fed["x"].tolist() == [1, 4, 2.5, 4, 3, 4]
+    assert fed["y"].tolist() == [7, 8, 7, 8, 7, 8]
+    ids = Demand({"x": TensorType(DType.I32, (BATCH,))}, {"batch": 1})
+    problem = refused(tmp_path / "a-*.csv", ids)
+    assert isinstance(problem, UnlikeShards)
+    assert problem.file.name == "a-1.csv"
+
+
 def test_a_parquet_file_tells_all_columns_it_has(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     columns = ("name", "height", "width")
@@ -239,6 +265,25 @@ def test_a_text_is_its_bytes(tmp_path: Path) -> None:
     assert (
         bytes(split.take(slice(0, 3))["ids"].reshape(-1).tolist()) == "to be or nöt t".encode()[:15]
     )
+
+
+def test_texts_shorter_than_a_sequence_are_counted(tmp_path: Path) -> None:
+    for name, length in (("a", 11), ("b", 4), ("c", 0), ("d", 5)):
+        (tmp_path / f"{name}.txt").write_text("x" * length)
+    dataset = read(tmp_path / "*.txt", IDS)
+    assert dataset.train.examples == 3
+    assert {file.name for file in dataset.empty_files} == {"b.txt", "c.txt"}
+    assert not read(tmp_path / "[ad].txt", IDS).empty_files
+    for name in ("b.txt", "[bc].txt"):
+        problem = refused(tmp_path / name, IDS)
+        assert isinstance(problem, WrongReader)
+        assert problem.reason == "no text of it has the 5 tokens of a sequence"
+
+
+def test_a_table_is_no_text_though_a_tokenizer_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    reader = Reader(POINTS, WIDE, 0, tokenizer=tmp_path / "tokenizer.json")
+    assert reader.tensors(tmp_path / "a.csv")["x"].shape == (3, 2)
 
 
 def test_a_text_is_tokens_of_a_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
