@@ -85,6 +85,7 @@ def test_what_was_planned_is_found_and_what_is_damaged_is_planned_anew(
         (product(), device(limits=DeviceLimits(invocations=128)), UNTUNED),
         (product(), device(style=Style.SOFTWARE_VULKAN), UNTUNED),
         (product(), device(), TunedConfigs("some", {"no such": KernelConfig(2)}, {})),
+        (product(), device(), TunedConfigs("some", {"no such": KernelConfig(3)}, {})),
         (product(), device(), TunedConfigs("", {}, {step_name(product()): FUSING})),
     ]
     for number, (graph, other, choices) in enumerate(others, 2):
@@ -110,6 +111,16 @@ def test_a_plan_and_what_it_takes_are_kept_beside_each_other(
         monkeypatch.setattr(schedule, name, None)
     assert plan_cache.cached_plan(product(), device()) == plan
     assert plan_cache.cached_memory(product(), device()) == memory
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_order_in_which_choices_were_found_is_none_of_a_plan() -> None:
+    first, second = ("a", KernelConfig(2)), ("b", KernelConfig(3))
+    keys = {
+        plan_cache.plan_of(product(), device(), TunedConfigs("some", dict(each))).key
+        for each in ((first, second), (second, first))
+    }
+    assert len(keys) == 1
 
 
 class _Only:

@@ -73,6 +73,17 @@ def test_a_plan_survives_a_file(style: Style, tmp_path: Path) -> None:
     assert Plan.load(path) == plan
 
 
+def test_a_file_of_which_a_byte_is_another_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    plan_graph(small_graph(), DeviceLimits()).save(path)
+    content = path.read_bytes()
+    for old, new in ((b'"flops": ', b'"flops": 1'), (b"crc32 ", b"crc32 0")):
+        assert old in content
+        path.write_bytes(content.replace(old, new, 1))
+        with pytest.raises(PlanError, match="it is damaged"):
+            Plan.load(path)
+
+
 def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     plan_graph(small_graph(), DeviceLimits()).save(path)

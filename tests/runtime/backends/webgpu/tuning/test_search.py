@@ -1,8 +1,9 @@
 """The search of the autotuner on a simulated adapter, whose clock drifts and whose kernels fail."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
+from math import inf
 from statistics import median
 from types import SimpleNamespace, TracebackType
 from typing import Self, cast
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from meganeura_dsl.ir.graph import Array, Builder, Graph
-from meganeura_dsl.ir.ops import Add, Input, MatMul, Parameter
+from meganeura_dsl.ir.ops import Add, Input, MatMul, Mul, Parameter
 from meganeura_dsl.ir.ops.fused.attention import Attention
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import DType
@@ -296,6 +297,43 @@ def test_a_step_is_timed_as_the_middle_of_its_rounds(monkeypatch: pytest.MonkeyP
     graph = PRODUCTS[8, 64, 8]
     plan = plan_graph(graph, adapter.limits, adapter.style)
     assert autotuner._steps_of(cast("Device", adapter), graph, [plan, plan]) == [4.0, 2.0]
+
+
+@pytest.mark.usefixtures("simulated")
+@pytest.mark.parametrize("wrong", ["y", "w", None])
+def test_a_step_with_other_results_takes_for_ever(
+    wrong: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other outputs, or other parameters after it."""
+    build = Builder()
+    w = build.add(Parameter("w", DType.F32, (4,), "param"))
+    graph = build.graph({"y": build.add(Add(), w, w)}, {"w": build.add(Mul(), w, w)})
+    adapter = next(each.adapter for each in searches(PRODUCTS[8, 64, 8], 1))
+    plans = [
+        plan_graph(graph, adapter.limits, adapter.style, each)
+        for each in (UNTUNED, TunedConfigs("", {}, {step_name(graph): DEFAULT_FUSION}))
+    ]
+    different = [plans[0], replace(plans[1], choices="others")]
+
+    class Wrong(Session):
+        def __init__(self, plan: Plan, device: Adapter) -> None:
+            self.plan, self.device = plan, device
+
+        def answer(self, name: str) -> Array:
+            is_wrong = self.plan == different[1] and name == wrong
+            return np.full(4, 1.01 if is_wrong else 1, np.float32)
+
+        def step(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+            del feeds
+            return {"y": self.answer("y")}
+
+        def read(self, name: str) -> Array:
+            return self.answer(name)
+
+    monkeypatch.setattr(autotuner, "WebGpuSession", Wrong)
+    monkeypatch.setattr(autotuner, "step_seconds", lambda *_: 1.0)
+    times = autotuner._steps_of(cast("Device", adapter), graph, different)
+    assert times == [1.0, 1.0 if wrong is None else inf]
 
 
 @pytest.mark.parametrize(("dtype", "least"), [(np.float32, 1e-4), (np.float16, 4e-3)])
