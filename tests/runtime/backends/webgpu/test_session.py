@@ -222,6 +222,22 @@ def test_a_session_without_steps_is_not_busy(
         assert session.is_busy
 
 
+def test_who_waits_for_a_session_reads_behind_its_steps(device: Device) -> None:
+    """There is nothing to read before it has memory, nor once it is closed."""
+    before = device.read_backs
+    session = WebGpuSession(in_many_buffers(device), device)
+    session.wait()
+    assert device.read_backs == before
+    session.load(values())
+    session.step(fed(1))
+    session.wait()
+    assert device.read_backs == before + 1
+    assert not session.is_busy
+    session.close()
+    session.wait()
+    assert device.read_backs == before + 1
+
+
 def test_sessions_that_were_closed_leave_no_memory_that_host_and_device_share(
     device: Device,
 ) -> None:

@@ -4,7 +4,11 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
+from jax import lax
 
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.ir.graph import Builder, Graph, Origin
@@ -12,7 +16,7 @@ from meganeura_dsl.ir.ops import Input, MatMul, Parameter, Tanh
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.timing.example_inputs import example_of
-from meganeura_runtime.backends.xla.timing import device_events
+from meganeura_runtime.backends.xla.timing import device_events, profile
 from meganeura_runtime.backends.xla.timing.device_events import DeviceEvent
 from meganeura_runtime.backends.xla.timing.hlo_text import instructions
 from meganeura_runtime.profiling.trace import ENOUGH, STEPS, Trace
@@ -95,6 +99,22 @@ def test_a_product_of_one_row_has_its_name() -> None:
     found = instructions(ROW)
     assert found["dot.2"].sources == (7,)
     assert found["fusion.3"].sources == (9,)
+
+
+def test_the_fastest_run_counts_and_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock that moves only while the device is waited for."""
+    took = iter([5.0, 3.0, 0.5, 2.0, 0.75, 4.0, 1.0])
+    now, given = 100.0, list[list[float]]()
+
+    def wait(x: jax.Array) -> None:
+        nonlocal now
+        given.append(np.asarray(x).tolist())
+        now += next(took)
+
+    monkeypatch.setattr(profile, "perf_counter", lambda: now)
+    monkeypatch.setattr(jax, "block_until_ready", wait)
+    assert profile._fastest(lax.neg, jnp.array([1.0, 2.0])) == 0.5
+    assert given == [[-1, -2]] * profile.PEAK_RUNS
 
 
 def products() -> Graph:
