@@ -100,7 +100,7 @@ def program(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("registered")
-@pytest.mark.parametrize("device", ["cpu", "wgpu:0"])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("wgpu:0", marks=pytest.mark.adapter)])
 @pytest.mark.parametrize("optimize", ["true", "false"])
 def test_one_class_is_a_whole_optimizer(program: Path, device: str, optimize: str) -> None:
     """Its word, arguments and rule are those of programs, runs and checkpoints."""

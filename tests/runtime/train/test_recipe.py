@@ -1,5 +1,6 @@
 """What a recipe says of devices, sums and rates, by the settings of its run."""
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -264,3 +265,40 @@ def test_a_description_has_the_length_of_a_run_by_hand_and_what_moves(
     inputs = {each.name: (each.type, each.declared, each.elements) for each in about.inputs}
     assert inputs["pairs"] == ("f32[16, 3]", "f32[2*batch, 3]", 48)
     assert inputs.keys() == {"x", "pairs", "table", "y"}
+
+
+FOLLOWED = """\
+block Net()(x: [n, 2]) -> [n, 2] = x |> fc: linear(2, bias=false)
+
+train fit(x: [batch, 2]):
+  layer online: Net()
+  layer target: Net() = online
+  minimize mean((x |> online) * (x |> target(frozen=true)))
+  update target = 0.75 * target + 0.25 * online
+  run:
+    batch     = 2
+    optimizer = sgd(lr=0.5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "begins"),
+    [
+        ({}, None),
+        ({"online": 1}, {"online": 1, "target": 1}),
+        ({"online": 1, "target": 2}, {"online": 1, "target": 2}),
+    ],
+)
+def test_a_copy_begins_as_what_is_given_for_it_or_else_as_its_original(
+    given: dict[str, int], begins: dict[str, int] | None, tmp_path: Path
+) -> None:
+    (tmp_path / "fit.mgn").write_text(FOLLOWED)
+    found = recipe(pipeline.load(str(tmp_path / "fit.mgn")))
+    weights = {f"{name}.fc.weight": np.full((2, 2), each, "f4") for name, each in given.items()}
+    first = replace(found, given=weights).initial_values()
+    online, target = first["online.fc.weight"], first["target.fc.weight"]
+    if begins is None:
+        assert len(np.unique(online)) == 4
+        assert np.array_equal(online, target)
+    else:
+        assert {"online": online.max(), "target": target.max()} == begins

@@ -108,6 +108,18 @@ def test_a_picture_as_it_is(tmp_path: Path) -> None:
     assert read_image(path, 1, WHOLE).values.shape == (1, 5, 7)
 
 
+@pytest.mark.parametrize("mean", [(0.5,), (0.1, 0.2, 0.3)])
+@pytest.mark.parametrize("std", [(0.25,), (0.5, 1.0, 2.0)])
+def test_one_mean_or_std_is_that_of_every_color(
+    mean: tuple[float, ...], std: tuple[float, ...], tmp_path: Path
+) -> None:
+    pixels = np.asarray(image(4, 5), np.float32).transpose(2, 0, 1)
+    steps = replace(WHOLE, scale=1.0, mean=mean, std=std)
+    found = read_image(saved(tmp_path, image(4, 5)), 3, steps).values
+    centers, widths = (np.array(each, np.float32)[:, None, None] for each in (mean, std))
+    assert np.array_equal(found, (pixels - centers) / widths)
+
+
 def test_a_picture_that_is_only_warned_of_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x.jpg"
     image(4, 5).save(path, exif=b"Exif\0\0II*\0\x08\0\0\0\x05\0\x12\x01")
