@@ -38,6 +38,7 @@ from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
 from meganeura_dsl.transforms.optimizers.optimizers import Optimizer
 from meganeura_dsl.transforms.optimizers.update import (
     AVERAGE,
+    STEP,
     Update,
     as_f32,
     number,
@@ -150,16 +151,18 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
             for name in objective.moves
             if settings.optimizer_of(name) is not None
         }
-        reached |= _move(copy.build, copy.of(loss), parameters, settings, gate, updates)
+        # What may be left out by itself counts its own steps.
+        counts = settings.skip_not_finite and objective.number > 0
+        counter = f"{STEP}.{objective.number}" if counts else STEP
+        reached |= _move(copy.build, copy.of(loss), parameters, settings, gate, counter, updates)
         copy.go_on(objective, updates)
     outputs, states = copy.results(forward)
     shows = settings.gradients or settings.part is StepPart.GRADIENTS
     shown = {f"{GRADIENT}{name}": each for name, each in reached.items() if shows}
     if settings.gradient_norm:
         shown[GRADIENT_NORM] = _norm(copy.build, tuple(reached.values()))
-    finite = gate.is_finite()
-    if finite is not None:
-        zero, one = number(copy.build, 0.0), number(copy.build, 1.0)
+    if settings.skip_not_finite:
+        finite, zero, one = gate.is_finite(), number(copy.build, 0.0), number(copy.build, 1.0)
         shown[SKIPPED] = copy.build.add(Where(), finite, zero, one)
         states = gate.states(finite, states, copy.leaves)
     if settings.part is StepPart.UPDATE:
@@ -196,6 +199,7 @@ def _move(
     parameters: Mapping[str, Value],
     settings: TrainingSettings,
     gate: Gate,
+    counter: str,
     updates: dict[str, Value],
 ) -> dict[str, Value]:
     """The gradients of a loss, of the parameters that they reach.
@@ -216,7 +220,7 @@ def _move(
     for name, gradient in zip(means, clipped, strict=True):
         parameter = parameters[name]
         with build.at(parameter.origin):
-            update = Update(build, name, moved, settings.interval_of(name))
+            update = Update(build, name, moved, settings.interval_of(name), counter)
             p, g = as_f32(build, parameter), as_f32(build, gradient)
             optimizer = settings.optimizer_of(name)
             assert optimizer is not None

@@ -77,9 +77,11 @@ class Gate:
         """The next states of the program: the old ones where a gradient is not finite."""
         return {name: self._chosen(finite, value, old[name]) for name, value in new.items()}
 
-    def is_finite(self) -> Value | None:
-        """Whether the gradients of all objectives are finite, if that is asked for."""
-        return reduce(self._both, self._finite) if self._finite else None
+    def is_finite(self) -> Value:
+        """Whether the gradients of all objectives are finite, as those of none are."""
+        if not self._finite:
+            return self._build.add(Constant(value=True, dtype=DType.BOOL))
+        return reduce(self._both, self._finite)
 
     def _decide(self, gradients: Mapping[str, Value]) -> None:
         if self._skips and gradients:

@@ -24,7 +24,7 @@ from meganeura_dsl.ir.reserved_names import STATES
 from meganeura_dsl.ir.types import DType, TensorType
 
 STEP = f"{STATES}step"
-"""The state that counts steps, an i32 scalar that all parameters share."""
+"""The state that counts steps, an i32 scalar that all parameters of an objective share."""
 AVERAGE = "average"
 """The state of a parameter that is its exponential moving average."""
 SCALAR = TensorType(DType.F32, ())
@@ -38,13 +38,20 @@ def average_of(name: str) -> str:
 class Update:
     """The update of one parameter; `updates` receives the next value of each state.
 
-    The parameter and its states change at steps `every`, 2 `every`, ... alone.
+    The parameter and its states change at steps `every`, 2 `every`, ... alone, by the state
+    `counter`.
     """
 
     def __init__(
-        self, build: Builder, name: str, updates: MutableMapping[str, Value], every: int = 1
+        self,
+        build: Builder,
+        name: str,
+        updates: MutableMapping[str, Value],
+        every: int = 1,
+        counter: str = STEP,
     ) -> None:
         self.build = build
+        self._counter = counter
         self._every = every
         self._name = name
         self._updates = updates
@@ -125,9 +132,9 @@ class Update:
 
     def _count(self) -> Value:
         """The number of this step, an i32 scalar: 1 for the first one."""
-        old = self.op(Parameter(STEP, DType.I32, (), "state"))
+        old = self.op(Parameter(self._counter, DType.I32, (), "state"))
         new = self.op(Add(), old, self.op(Constant(1, DType.I32)))
-        self._updates[STEP] = new
+        self._updates[self._counter] = new
         return new
 
 

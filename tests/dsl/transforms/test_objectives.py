@@ -163,6 +163,28 @@ def test_a_step_is_skipped_where_any_objective_is_not_finite(
     assert found["b"] == (B if "0.5" in second else B - RATE * X)
 
 
+@pytest.mark.parametrize(("left_out", "start"), [("a", A), ("b", B)])
+def test_an_objective_that_is_left_out_takes_no_step_of_the_others(
+    left_out: str, start: float
+) -> None:
+    """What moves does so as if it were alone; the corrections of Adam follow the steps it made."""
+    losses = {"a": "a * x", "b": "b * x", left_out: f"({left_out} - {start:g}) ** 0.5"}
+    body = "\n".join(f"minimize {loss} over {name}" for name, loss in losses.items())
+    settings = TrainingSettings(Adam(RATE), skip_not_finite=True)
+    moves = "b" if left_out == "a" else "a"
+    found = after_steps(forward(body), settings, 3)
+    alone = after_steps(forward(f"minimize {moves} * x over {moves}"), settings, 3)
+    for both, one in zip(found, alone, strict=True):
+        assert both["update.skipped"] == 1
+        assert both[moves] == pytest.approx(one[moves])
+
+
+def test_nothing_is_skipped_where_nothing_moves() -> None:
+    settings = TrainingSettings(Sgd(RATE), groups=(("*", None),), skip_not_finite=True)
+    found = step("state n: [] = 0\nminimize a * x\nupdate n = n + 1", settings, n=7.0)
+    assert found == {"loss": A * X, "update.skipped": 0, "n": 8}
+
+
 def test_a_state_follows_what_moved() -> None:
     body = """\
         state mean: [] = 0

@@ -219,6 +219,13 @@ def test_a_run_skips_or_goes_on(workspace: Workspace) -> None:
     assert not all(np.isfinite(each).all() for each in load_file(ignores.weights).values())
 
 
+def test_a_run_that_moves_nothing_skips_nothing(workspace: Workspace) -> None:
+    workspace.write(LINEAR)
+    workspace.start("run", "not_finite=skip", 'optimizer["*"]=frozen', "epochs=1")
+    assert any(isinstance(event, EpochEnded) for event in workspace.events)
+    assert not any(isinstance(event, NotFinite) for event in workspace.events)
+
+
 def test_an_update_is_skipped_though_the_loss_is_finite(workspace: Workspace) -> None:
     """The slope of a root is infinite at 0, where the loss is 0."""
     x = points(8)["x"]
