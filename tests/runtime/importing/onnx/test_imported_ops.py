@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper
 
+import meganeura
 from fuzz.onnx_models import drawn, model, value
 from meganeura_dsl.ir.graph import Array
+from meganeura_runtime.export.onnx.comparison import session_of
 from meganeura_runtime.importing.onnx.folding import FOLDS, SHAPES
 from meganeura_runtime.importing.onnx.importing import import_onnx
 from meganeura_runtime.importing.onnx.ops.table import TABLE
@@ -80,7 +82,10 @@ CASES = [
     Case("Slice", [X, ints([-1]), ints([-9]), ints([2]), ints([-2])]),
     Case("Gather", [N, ints([0, -1])], {"axis": 1}), Case("Gather", [N, ints(1)], {"axis": 1}),
     Case("GatherElements", [[3, 4], ints([[0, 1, 1, 0]])]),
-    Case("GatherND", [X, ints([[0, 1], [1, 2]])]),
+    Case("GatherND", [X, ints([[0, 1], [1, 2]])]), Case("GatherND", [X, ints([[0, -1], [-2, 2]])]),
+    Case("GatherND", [X, ints([[-1]])]), Case("Gather", [["n", 3], ints([0, -1])]),
+    Case("GatherElements", [["n", 4], ints([[0, -1, 0, -1]])]),
+    Case("GatherND", [[2, 3, 4], ints([[[0, -1]], [[-2, 2]]])], {"batch_dims": 1}),
     Case("Pad", [N, ints([0, 1, 0, 0, 0, 2]), ints(0.5, np.float32)]),
     Case("Pad", [X, ints([0, 0, 2, 0, 0, 1])], {"mode": "reflect"}),
     Case("Pad", [X, ints([0, 0, 2, 0, 0, 1])], {"mode": "edge"}),
@@ -192,3 +197,27 @@ def test_an_op_is_what_onnx_runtime_has(number: int, tmp_path: Path) -> None:
     made = model([*nodes, node], inputs, results, weights, case.opset)
     (tmp_path / "model.onnx").write_bytes(made.SerializeToString())
     assert import_onnx(tmp_path / "model.onnx", tmp_path / "net.mgn").difference < 1e-4
+
+
+FED = np.array([[1, -1], [-3, 2], [2, -4]], np.int64)
+"""Indices of two axes of a table of 3 by 4; those below 0 count from its end."""
+
+
+@pytest.mark.parametrize("table", [[3, 4], ["k", 4], ["k", "m"]], ids=str)
+@pytest.mark.parametrize("op", ["GatherND", "ScatterND"])
+def test_indices_of_several_axes_that_are_fed_may_count_from_the_end(
+    op: str, table: list[int | str], tmp_path: Path
+) -> None:
+    shapes = {"x": table, "ids": ["n", 2], **({"u": ["n"]} if op == "ScatterND" else {})}
+    types = {"ids": TensorProto.INT64}
+    inputs = [value(name, shape, types.get(name, 1)) for name, shape in shapes.items()]
+    made = model([helper.make_node(op, [*shapes], ["y"])], inputs, [ValueInfoProto(name="y")], {})
+    (tmp_path / "model.onnx").write_bytes(made.SerializeToString())
+    found = import_onnx(tmp_path / "model.onnx", tmp_path / "net.mgn")
+    fed = {"x": drawn(3, 4), "ids": FED, "u": drawn(3, seed=1)}
+    fed = {name: fed[name] for name in shapes}
+    session = session_of(str(tmp_path / "model.onnx"))
+    (expected,) = map(np.asarray, session.run(None, fed))
+    net = meganeura.load(str(found.program)).model(weights=found.weights)
+    given = {**fed, "ids": FED.astype(np.int32)}
+    np.testing.assert_array_equal(net.run(given, device="cpu")["output"], expected)

@@ -6,7 +6,7 @@ import numpy as np
 
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.size import Dim, Size, product
-from meganeura_runtime.importing.onnx.builder import UnsayableError
+from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
 from meganeura_runtime.importing.onnx.code import Applied, Tensor
 from meganeura_runtime.importing.onnx.node import Known, Node, Value
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
@@ -228,8 +228,11 @@ def _ids(node: Node, index: int, size: Size) -> Tensor:
     found = node.value(index)
     if not found.dtype.is_integer:
         raise UnsayableError("its indices are no whole numbers")
-    if not isinstance(found, Known) or found.is_symbolic or not isinstance(size, int):
+    if not isinstance(found, Known) or found.is_symbolic:
         return node.tensor(index)
+    if not isinstance(size, int):
+        ids = node.tensor(index)
+        return counted(node.build, ids, size) if _may_be_negative(found) else ids
     array = np.where(found.array < 0, found.array + size, found.array)
     if array.min() < 0 or array.max() >= size:
         raise UnsayableError("an index is outside")
@@ -241,6 +244,15 @@ def _positions(ids: Tensor) -> Tensor:
     if not ids.dtype.is_integer:
         raise UnsayableError("its indices are no whole numbers")
     return ids
+
+
+def _may_be_negative(ids: Value) -> bool:
+    return not isinstance(ids, Known) or ids.is_symbolic or bool((ids.array < 0).any())
+
+
+def counted(build: Builder, ids: Tensor, size: Size) -> Tensor:
+    """Positions along an axis, those that are negative counted from its end."""
+    return build.where(build.binary("<", ids, 0), build.binary("+", ids, size), ids)
 
 
 def _gather_elements(node: Node) -> list[Value | None]:
@@ -265,13 +277,15 @@ def _gather_nd(node: Node) -> list[Value | None]:
     depth = ids.shape[-1]
     if not isinstance(depth, int) or not 1 <= depth <= x.rank - batch:
         raise UnsayableError("the length of an index is not known")
-    position = build.entry(ids, ids.rank - 1, 0)
-    size = x.shape[batch]
+    parts = [build.entry(ids, ids.rank - 1, level) for level in range(depth)]
+    # One index alone that is fed is refused where it is negative; of several it would not be seen.
+    if _may_be_negative(node.value(1)) and (depth > 1 or isinstance(node.value(1), Known)):
+        sizes = x.shape[batch : batch + depth]
+        parts = [counted(build, each, size) for each, size in zip(parts, sizes, strict=True)]
+    position, size = parts[0], x.shape[batch]
     for level in range(1, depth):
         step = x.shape[batch + level]
-        position = build.binary(
-            "+", build.binary("*", position, step), build.entry(ids, ids.rank - 1, level)
-        )
+        position = build.binary("+", build.binary("*", position, step), parts[level])
         size = size * step
     rest = x.shape[batch + depth :]
     table = build.reshape(x, (*x.shape[:batch], size, *rest))
@@ -382,8 +396,7 @@ def _one_hot(node: Node) -> list[Value | None]:
     (depth,) = node.numbers(1, "depth")
     axis = node.axis(-1, ids.rank + 1)
     depth = int(depth) if not isinstance(depth, Dim) else depth
-    ids = build.cast(ids, DType.I32)
-    ids = build.where(build.binary("<", ids, 0), build.binary("+", ids, depth), ids)
+    ids = counted(build, build.cast(ids, DType.I32), depth)
     shape = (*ids.shape[:axis], depth, *ids.shape[axis:])
     column = build.reshape(ids, (*ids.shape[:axis], 1, *ids.shape[axis:]))
     positions = build.reshape(build.iota(depth), (depth, *(1,) * (ids.rank - axis)))

@@ -8,6 +8,7 @@ from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
 from meganeura_runtime.importing.onnx.code import Code, Level, Ref, Tensor, listed, size_piece
 from meganeura_runtime.importing.onnx.node import Node, Value
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
+from meganeura_runtime.importing.onnx.ops.movement import counted
 
 
 def _scatter(
@@ -56,13 +57,6 @@ def _combined(
     return build.binary("!=", built, 0.0) if is_bool else built
 
 
-def _counted(build: Builder, ids: Tensor, size: Size) -> Tensor:
-    """Positions counted from the front."""
-    if not isinstance(size, int):
-        return ids
-    return build.where(build.binary("<", ids, 0), build.binary("+", ids, size), ids)
-
-
 def _scatter_elements(node: Node) -> list[Value | None]:
     build, data, ids, updates = node.build, node.tensor(0), node.tensor(1), node.tensor(2)
     axis = node.axis(0)
@@ -70,7 +64,7 @@ def _scatter_elements(node: Node) -> list[Value | None]:
     if not all(build.same(data.shape[each], ids.shape[each]) for each in order):
         raise UnsayableError("its indices do not reach along all other axes")
     last = [*order, axis]
-    ids = _counted(build, ids, data.shape[axis])
+    ids = counted(build, ids, data.shape[axis])
     table, positions, parts = (build.transpose(each, last) for each in (data, ids, updates))
     reduction = node.attribute("reduction", "none")
     built = _combined(build, table, positions, parts, data.rank - 1, reduction)
@@ -82,11 +76,11 @@ def _scatter_nd(node: Node) -> list[Value | None]:
     depth = ids.shape[-1]
     if not isinstance(depth, int) or not 1 <= depth <= data.rank:
         raise UnsayableError("the length of an index is not known")
-    position = _counted(build, build.entry(ids, ids.rank - 1, 0), data.shape[0])
+    position = counted(build, build.entry(ids, ids.rank - 1, 0), data.shape[0])
     size = data.shape[0]
     for level in range(1, depth):
         step = data.shape[level]
-        part = _counted(build, build.entry(ids, ids.rank - 1, level), step)
+        part = counted(build, build.entry(ids, ids.rank - 1, level), step)
         position = build.binary("+", build.binary("*", position, step), part)
         size = size * step
     rest = data.shape[depth:]
