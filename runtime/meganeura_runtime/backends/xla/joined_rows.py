@@ -20,7 +20,9 @@ TILE = 8
 
 def with_joined_rows(graph: Graph) -> Graph:
     """The same step, where what belongs to such norms has one axis for all rows."""
-    wholes = frozenset(_wholes(graph))
+    found = frozenset(_wholes(graph))
+    # What has one number for each row of another shape has one axis for them already.
+    wholes = found - {whole[:-1] for whole in found}
     if not wholes:
         return graph
     rows = frozenset(whole[:-1] for whole in wholes)

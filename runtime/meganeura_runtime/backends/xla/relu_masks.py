@@ -24,8 +24,8 @@ def with_masks_of_results(graph: Graph, stored: Container[int]) -> Graph:
         if isinstance(value.op, Where):
             relu = relus.get(value.operands[0].id)
             if relu is not None and relu.id in built and _is_zero(value.operands[1]):
-                _, zero, chosen = operands
-                mask = build.add(Compare("le"), built[relu.id], zero)
+                condition, zero, chosen = operands
+                mask = build.add(Compare("le"), built[relu.id], condition.operands[1])
                 operands = (mask, zero, chosen)
         built[value.id] = build.reapply(value, *operands)
         return built[value.id]

@@ -155,6 +155,24 @@ def test_the_gradient_of_a_relu_reads_what_it_gave_where_that_is_stored() -> Non
     assert with_masks_of_results(graph, frozenset()) is graph
 
 
+@pytest.mark.parametrize(("dtype", "numpy"), [(DType.I32, "i4"), (DType.F16, "f2")])
+def test_what_a_relu_leaves_out_of_other_types_reads_what_it_gave(dtype: DType, numpy: str) -> None:
+    """The condition compares numbers of the relu, whatever is chosen by it."""
+    build = Builder()
+    y, k = build.add(Input("y", DType.F32, (3, 8))), build.add(Input("k", dtype, (3, 8)))
+    zero = full(build, y.type, 0.0)
+    condition = build.add(Compare("le"), y, zero)
+    given = build.add(Where(), condition, zero, y)
+    chosen = build.add(Where(), condition, full(build, k.type, 0), k)
+    graph = build.graph({"given": given, "gradient": chosen})
+    found = with_masks_of_results(graph, {given.id})
+    assert reads(found) == "Where"
+    numbers = np.random.default_rng(0).standard_normal((2, 3, 8))
+    feeds = {"y": numbers[0].astype("f4"), "k": (9 * numbers[1]).astype(numpy)}
+    one, other = (evaluate(each, feeds).outputs["gradient"] for each in (graph, found))
+    np.testing.assert_array_equal(one, other)
+
+
 # --- rows of rows --------------------------------------------------------------------------------
 
 
@@ -197,6 +215,24 @@ def test_rows_of_tiles_and_of_no_batch_stay() -> None:
     graph = norm((2, 3, 5, 4), spread(3), spread(0, 1, 2), spread(2, 3))
     assert same_results(graph, with_joined_rows(graph))
     assert with_joined_rows(graph) is not graph
+
+
+def scaled(build: Builder, x: Value) -> Value:
+    """A tensor times its sums of rows, which are scaled like it."""
+    last = x.type.rank - 1
+    if last < 2:
+        return x
+    sums = scaled(build, build.add(Sum((last,)), build.add(Mul(), x, x)))
+    return build.add(Mul(), x, build.add(Broadcast(x.type.shape, tuple(range(last))), sums))
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 5, 8), (2, 3, 5, 7, 4)])
+def test_sums_of_joined_rows_that_have_sums_of_rows(shape: tuple[int, ...]) -> None:
+    build = Builder()
+    graph = build.graph({"y": scaled(build, build.add(Input("x", DType.F32, shape)))})
+    found = with_joined_rows(graph)
+    assert found is not graph
+    assert same_results(graph, found)
 
 
 # --- counters ------------------------------------------------------------------------------------
