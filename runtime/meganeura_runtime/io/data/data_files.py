@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from glob import glob
+from glob import escape, glob
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -58,9 +58,12 @@ def is_glob(written: str) -> bool:
 def shards(path: Path) -> tuple[Path, ...]:
     """The files that a path with a glob means, in the order of their names.
 
-    As in a shell, a name that begins with a dot is meant by a pattern that does.
+    As in a shell, a name that begins with a dot is meant by a pattern that does. A folder that is
+    there is no pattern.
     """
-    return tuple(sorted(Path(each) for each in glob(str(path), recursive=True)))  # noqa: PTH207 - that of pathlib finds hidden files
+    there = next(each for each in path.parents if each.exists())
+    pattern = Path(escape(str(there)), path.relative_to(there))
+    return tuple(sorted(map(Path, glob(str(pattern), recursive=True))))  # noqa: PTH207 - that of pathlib finds hidden files
 
 
 def files_of(path: Path) -> tuple[Path, ...]:

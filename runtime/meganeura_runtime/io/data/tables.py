@@ -111,12 +111,12 @@ def with_fractions(
     floats = {demand.tensors.get(n, n) for n, each in demand.inputs.items() if each.dtype.is_float}
     mixed = {name for name in floats if any(each[name].is_float for each in tables)}
 
-    def alike(tensor: StoredTensor) -> StoredTensor:
+    def converted(tensor: StoredTensor) -> StoredTensor:
         if tensor.name not in mixed or tensor.is_float or tensor.stored == "bool":
             return tensor
         return stored_array(tensor.file, tensor.name, tensor.bits.astype(np.float64))
 
-    return [{name: alike(each) for name, each in tensors.items()} for tensors in tables]
+    return [{name: converted(each) for name, each in tensors.items()} for tensors in tables]
 
 
 def _numbers(

@@ -80,6 +80,16 @@ def test_files_are_named_by_a_glob_below_the_program(folder: Path) -> None:
     assert find_data(str(folder / "train-[01].safetensors"), Path()).name.startswith("train-")
 
 
+@pytest.mark.parametrize("name", ["[12]", "a?", "a*", "[!x]/.b"])
+def test_a_folder_that_is_there_is_no_pattern(name: str, tmp_path: Path) -> None:
+    for folder, value in ((name, 5), ("1", 7), ("ab", 8), ("y/.b", 9)):
+        (tmp_path / folder).mkdir(parents=True)
+        np.save(tmp_path / folder / "x.npy", np.full(3, value))
+    path = find_data("x*.npy", tmp_path / name)
+    assert open_data(path)["x"].bits.tolist() == [5, 5, 5]
+    assert open_data(tmp_path / "[0-9]" / "x*.npy")["x"].bits.tolist() == [7, 7, 7]
+
+
 def test_hidden_files_are_no_shards(folder: Path) -> None:
     """Nor tensors of a folder; a pattern that begins with a dot means them."""
     (folder / "._train-0.safetensors").write_bytes(b"resource fork")
