@@ -16,7 +16,6 @@ from meganeura.trainer_results import StepResult, Tensors, fitting, unknown
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
 from meganeura_dsl.transforms.training_step import GRADIENT
 from meganeura_runtime.backends.backend import OpenDevice
@@ -25,7 +24,7 @@ from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.io.checkpoint import Progress, write_checkpoint
 from meganeura_runtime.io.data.batches import even_batch, runs
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.anomaly import is_finite
+from meganeura_runtime.train.anomaly import may_be_saved
 from meganeura_runtime.train.batch_arrays import Batch, BatchReader
 from meganeura_runtime.train.evaluation import HeldBatch
 from meganeura_runtime.train.recipe import Recipe
@@ -244,8 +243,7 @@ class Trainer(Closing):
         trained, recipe = self.trained, self._recipe
         with explained_failures():
             persistent = trained.session.persistent()
-        ignores = recipe.settings.not_finite == NotFinitePolicy.IGNORE
-        if not (ignores or is_finite(persistent)):
+        if not may_be_saved(persistent, recipe.settings.not_finite):
             raise ProblemError(LossNotFinite(self.steps, ""))
         progress = Progress(
             program=recipe.program_hash,

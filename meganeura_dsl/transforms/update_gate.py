@@ -11,9 +11,8 @@ from functools import reduce
 from meganeura_dsl.ir.graph import Builder, Value
 from meganeura_dsl.ir.ops import Add, Cast, Compare, Constant, Div, Mul, Parameter, Sqrt, Sum, Where
 from meganeura_dsl.ir.ops.primitive.broadcast import full
-from meganeura_dsl.ir.reserved_names import STATES
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.transforms.optimizers.update import as_f32, number, spread
+from meganeura_dsl.transforms.optimizers.update import as_f32, number, spread, sum_of
 from meganeura_dsl.transforms.step_part import StepPart
 
 LARGEST_NORM = 1e19
@@ -47,7 +46,7 @@ class Gate:
         means: dict[str, Value] = {}
         for name, gradient in gradients.items():
             g = as_f32(self._build, gradient)
-            path = f"{STATES}{name}.gradient_sum"
+            path = sum_of(name)
             old = self._build.add(Parameter(path, DType.F32, g.type.shape, "state"))
             sums[name] = total = self._build.add(Add(), old, g)
             updates[path] = full(self._build, g.type, 0.0) if self._part.moves else total

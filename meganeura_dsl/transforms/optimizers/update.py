@@ -35,6 +35,11 @@ def average_of(name: str) -> str:
     return f"{STATES}{name}.{AVERAGE}"
 
 
+def sum_of(name: str) -> str:
+    """The name of the sum of the gradients of a parameter, over several batches."""
+    return f"{STATES}{name}.gradient_sum"
+
+
 class Update:
     """The update of one parameter; `updates` receives the next value of each state.
 

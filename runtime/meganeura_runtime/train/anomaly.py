@@ -11,7 +11,9 @@ import numpy as np
 
 from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.ir.interpreter import Interpreter
+from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.startup.deferred_dataclass import dataclass
+from meganeura_dsl.transforms.optimizers.update import sum_of
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.feeder import Feeder
@@ -48,6 +50,21 @@ class Suspect:
 def is_finite(arrays: Mapping[str, Array]) -> bool:
     """Whether all numbers are finite."""
     return all(not _is_not_finite(arrays[name]) for name in arrays)
+
+
+def may_be_saved(persistent: Mapping[str, Array], not_finite: str) -> bool:
+    """Whether parameters and states are as finite as the setting `not_finite` says.
+
+    A batch that is skipped may have spoilt sums of gradients, of which no update is made.
+    """
+    match not_finite:
+        case NotFinitePolicy.IGNORE:
+            return True
+        case NotFinitePolicy.SKIP:
+            sums = {sum_of(name) for name in persistent}
+            return is_finite({name: each for name, each in persistent.items() if name not in sums})
+        case _:
+            return is_finite(persistent)
 
 
 def find_anomaly(

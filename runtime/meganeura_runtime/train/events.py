@@ -125,7 +125,10 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class NotFinite:
-    """A loss or gradient of a step was not finite, and the run goes on, as `not_finite` says."""
+    """A loss or gradient of a step was not finite, and the run goes on, as `not_finite` says.
+
+    With `accumulate` the gradients of earlier batches of the same update are counted in.
+    """
 
     step: int
     epoch: int

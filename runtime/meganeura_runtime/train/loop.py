@@ -28,7 +28,7 @@ from meganeura_runtime.io.data.splits import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.support.background import begin
 from meganeura_runtime.support.tracing import Span, unobserved
-from meganeura_runtime.train.anomaly import Anomaly, Suspect, find_anomaly, is_finite
+from meganeura_runtime.train.anomaly import Anomaly, Suspect, find_anomaly, may_be_saved
 from meganeura_runtime.train.device_usage import UsageMeter
 from meganeura_runtime.train.evaluation import held_batches
 from meganeura_runtime.train.events import (
@@ -446,8 +446,8 @@ class Loop:
 
         What is not finite never takes the place of what is.
         """
-        ignores = self.job.settings.not_finite == NotFinitePolicy.IGNORE
-        if self.last is not None and not ignores and not is_finite(persistent):
+        is_sound = may_be_saved(persistent, self.job.settings.not_finite)
+        if self.last is not None and not is_sound:
             raise ProblemError(self._explained(self.last))
         with self.span("checkpoint"):
             self._write_checkpoint(persistent, epoch, position)

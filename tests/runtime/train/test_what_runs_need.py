@@ -219,6 +219,43 @@ def test_a_run_skips_or_goes_on(workspace: Workspace) -> None:
     assert not all(np.isfinite(each).all() for each in load_file(ignores.weights).values())
 
 
+def test_a_run_is_saved_though_the_sums_of_a_batch_that_is_skipped_are_not_finite(
+    workspace: Workspace,
+) -> None:
+    """An epoch of three batches ends within an update of two; what goes on skips the rest of it."""
+    x = points(12)["x"]
+    x[9, 0] = -100
+    save_file({"x": x}, workspace.folder / "points.safetensors")
+    workspace.write(
+        RISKY.replace(
+            "run:\n", 'run:\n    data = "points.safetensors"\n    epochs = 3\n    shuffle = false\n'
+        )
+    )
+    options = "accumulate=2", "not_finite=skip", "ema=0.9"
+    whole = workspace.start("whole", *options)
+    found = [event.step for event in workspace.events if isinstance(event, NotFinite)]
+    assert found == [3, 4, 6, 9]
+    sums = load_file(workspace.start("part", *options, steps=3).checkpoint)
+    assert any(np.isnan(each).any() for name, each in sums.items() if name.endswith("_sum"))
+    part = workspace.resume("part")
+    assert contents(part.checkpoint) == contents(whole.checkpoint)
+    assert contents(part.weights) == contents(whole.weights)
+    assert all(np.isfinite(each).all() for each in load_file(part.weights).values())
+
+
+def test_what_a_trainer_skips_does_not_keep_it_from_saving(workspace: Workspace) -> None:
+    workspace.write(RISKY)
+    program = meganeura.load(str(workspace.folder / "fit.mgn"))
+    bad = points(4)["x"]
+    bad[0, 0] = -100
+    with program.trainer(device="cpu", settings={"not_finite": "skip", "accumulate": 2}) as trainer:
+        assert trainer.step({"x": bad}).is_skipped
+        trainer.save(workspace.folder / "saved")
+        trainer.states["norm.running_mean"] = np.full(6, np.nan)
+        with pytest.raises(ProblemError, match="E0550"):
+            trainer.save(workspace.folder / "other")
+
+
 def test_a_run_that_moves_nothing_skips_nothing(workspace: Workspace) -> None:
     workspace.write(LINEAR)
     workspace.start("run", "not_finite=skip", 'optimizer["*"]=frozen', "epochs=1")
