@@ -160,11 +160,15 @@ def _bounded(arrays: Sequence[Array]) -> None:
         raise ValueError("the result is too large")
 
 
+def _require_whole(arrays: Sequence[Array]) -> None:
+    if _are_sizes(*arrays) and any(each.dtype.kind == "f" for each in arrays):
+        raise TypeError("a size meets a number that is not whole")
+
+
 def _pair(function: Callable[[Any, Any], Any]) -> Fold:
     def fold(node: Node, arrays: list[Array]) -> Array:
         _bounded(arrays)
-        if _are_sizes(*arrays) and any(each.dtype.kind == "f" for each in arrays):
-            raise TypeError("a size meets a number that is not whole")
+        _require_whole(arrays)
         return np.asarray(function(*arrays))
 
     return fold
@@ -181,14 +185,20 @@ def _several(function: Callable[[Any, Any], Any]) -> Fold:
     return fold
 
 
-def _divide(a: Array, b: Array) -> Array:
-    """Whole numbers are truncated; sizes are at least 1, so that truncation is the floor."""
-    if _are_sizes(a, b):
-        return a // b
-    if a.dtype.kind == "f":
-        return np.divide(a, b)
-    quotient = np.abs(a) // np.abs(b)
-    return (quotient * np.sign(a) * np.sign(b)).astype(a.dtype)
+def _divide(node: Node, arrays: list[Array]) -> Array:
+    """Whole numbers are truncated, which is the floor where neither is negative."""
+    _bounded(arrays)
+    a, b = arrays
+    if not _are_sizes(a, b):
+        if a.dtype.kind == "f":
+            return np.divide(a, b)
+        quotient = np.abs(a) // np.abs(b)
+        return (quotient * np.sign(a) * np.sign(b)).astype(a.dtype)
+    _require_whole(arrays)
+    for each, least in ((a, 0), (b, 1)):
+        for size in dict.fromkeys(map(plain, each.reshape(-1))):
+            node.build.need(">=", size, least, "a size is divided that may be negative")
+    return np.asarray(a // b)
 
 
 def _mod(node: Node, arrays: list[Array]) -> Array:
@@ -366,8 +376,7 @@ def _slice(node: Node, arrays: list[Array]) -> Array | None:
     steps = steps or [1] * len(starts)
     slices = [slice(None)] * arrays[0].ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        is_whole = step < 0 and end < -arrays[0].shape[axis]
-        slices[axis] = slice(start, None if is_whole else end, step)
+        slices[axis] = slice(start, end, step)
     return arrays[0][tuple(slices)]
 
 
@@ -414,21 +423,25 @@ def _tile(node: Node, arrays: list[Array]) -> Array | None:
     return np.tile(array, repeats.tolist())
 
 
+def _reduced(node: Node, arrays: list[Array]) -> tuple[int, ...] | None:
+    """The axes of a reduction; None for all, as none are unless the node says otherwise."""
+    axes = _axes_of(node, arrays)
+    if axes:
+        return tuple(axes)
+    return () if node.attribute("noop_with_empty_axes", 0) else None
+
+
 def _product(node: Node, arrays: list[Array]) -> Array | None:
-    axes, keep = _axes_of(node, arrays), bool(node.attribute("keepdims", 1))
+    axes, keep = _reduced(node, arrays), bool(node.attribute("keepdims", 1))
     if axes is not None or arrays[0].dtype != object:
-        array = arrays[0]
-        return np.prod(array, axis=None if axes is None else tuple(axes), keepdims=keep).astype(
-            array.dtype
-        )
+        return np.asarray(np.prod(arrays[0], axis=axes, keepdims=keep), arrays[0].dtype)
     total: Size = product([plain(each) for each in arrays[0].reshape(-1)])
     return _objects([total], (1,) * arrays[0].ndim if keep else ())
 
 
 def _sum(node: Node, arrays: list[Array]) -> Array:
-    axes, keep = _axes_of(node, arrays), bool(node.attribute("keepdims", 1))
-    axis = None if axes is None else tuple(axes)
-    return np.asarray(np.sum(arrays[0], axis=axis, keepdims=keep), arrays[0].dtype)
+    axes, keep = _reduced(node, arrays), bool(node.attribute("keepdims", 1))
+    return np.asarray(np.sum(arrays[0], axis=axes, keepdims=keep), arrays[0].dtype)
 
 
 def _numeric(function: Callable[[Any], Any]) -> Fold:
@@ -447,7 +460,7 @@ FOLDS: Mapping[str, Fold] = {
     "Add": _pair(np.add),
     "Sub": _pair(np.subtract),
     "Mul": _pair(np.multiply),
-    "Div": _pair(_divide),
+    "Div": _divide,
     "Mod": _mod,
     "Pow": _power,
     "Neg": lambda node, arrays: -arrays[0],
