@@ -104,7 +104,7 @@ def is_class_folder(path: Path) -> bool:
 
 def class_names(folders: Sequence[Path]) -> tuple[str, ...]:
     """The classes that folders are to be trained on, which are numbered over all of them."""
-    trained = [path / TRAIN if (path / TRAIN).is_dir() else path for path in folders]
+    trained = [path / TRAIN if _has_splits(path) else path for path in folders]
     return tuple(sorted({name for path in trained for name in _folders(path)}))
 
 
@@ -113,7 +113,8 @@ def class_folder(
 ) -> ClassFolder:
     """What a folder holds, or several together; raises `ProblemError` where that is not clear.
 
-    Folders `train` and `val` (or `valid`, `validation`, `test`) are two splits of the same classes.
+    Folders `train` and `val` (or `valid`, `validation`, `test`) are two splits of the same classes;
+    `train` without folders, and beside others alone, is a class of that name.
     Classes are those of the names of all folders, or `trained`: of others nothing is known. Files
     of other suffixes, and files and folders whose names begin with a dot, are passed over.
     """
@@ -129,16 +130,23 @@ def class_folder(
 
 def _splits(folder: Path, span: Span | None) -> dict[str, Path]:
     """The folders of one or two splits, by the prefixes of their tensors."""
-    train = folder / TRAIN
     if not is_class_folder(folder):
         raise ProblemError(NoClasses(span, folder, "others that are named together are"))
-    if not train.is_dir():
+    if not _has_splits(folder):
         return {"": folder}
     held_out = [folder / name for name in HELD_OUT if (folder / name).is_dir()]
     if len(held_out) > 1:
         names = " and ".join(f"`{each.name}`" for each in held_out)
         raise ProblemError(NoClasses(span, folder, f"both {names} could be held out"))
-    return dict(zip(("train.", "test."), (train, *held_out), strict=False))
+    return dict(zip(("train.", "test."), (folder / TRAIN, *held_out), strict=False))
+
+
+def _has_splits(folder: Path) -> bool:
+    """Whether `train` is a split: beside other classes alone it is a class of that name."""
+    if not (folder / TRAIN).is_dir():
+        return False
+    beside = {*_folders(folder)} - {TRAIN}
+    return bool(_folders(folder / TRAIN)) or not beside or not beside.isdisjoint(HELD_OUT)
 
 
 def _read(

@@ -86,7 +86,7 @@ class BadColumn(Problem, code="E0613", topic="data"):
         return self.message(
             f"`{self.name}` cannot be fed from `{self.file}`",
             Remark("because", self.reason),
-            Remark("its columns", ", ".join(self.columns)),
+            *([Remark("its columns", ", ".join(self.columns))] if self.columns else []),
             span=self.span,
             cure=Help(self.advice) if self.advice else None,
         )

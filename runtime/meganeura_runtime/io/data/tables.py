@@ -77,9 +77,11 @@ def read_table(
     An input is fed from the column of its name, or from those that `columns` names for it, which
     are its last axis. One without such an axis takes one column.
     """
-    for name in columns:
+    for name, named in columns.items():
+        reason = "" if named else "no column is named for it"
         if name not in demand.inputs:
             reason = f"there is no such input, only {', '.join(demand.inputs)}"
+        if reason:
             raise ProblemError(BadColumn(span, path, name, reason, ()))
     wanted = {
         name: tuple(columns.get(name, (demand.tensors.get(name, name),))) for name in demand.inputs
@@ -133,6 +135,8 @@ def _numbers(
     if found.null_count:
         reason = f"`{column}` has {found.null_count:,} empty cells"
         raise ProblemError(BadColumn(span, path, name, reason, there))
+    if str(found.type) == "null":  # of a table that is read from text, whose cells say the type
+        raise ProblemError(BadColumn(span, path, name, "it has no rows", there))
     if not NUMBERS.fullmatch(str(found.type)):
         reason = f"`{column}` holds {found.type}, and no numbers"
         raise ProblemError(BadColumn(span, path, name, reason, there))

@@ -19,6 +19,7 @@ from meganeura_runtime.io.data.class_folders import (
     HELD_OUT,
     DecodedFiles,
     class_folder,
+    class_names,
     is_class_folder,
 )
 from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
@@ -293,6 +294,27 @@ def test_hidden_files_and_folders_are_no_examples(tmp_path: Path) -> None:
     assert [str(each.relative_to(tmp_path)) for each in files] == ["rose/0.png", "rose/more/1.png"]
     (tmp_path / ".label.npy").write_bytes(b"no array")
     assert is_class_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "classes"),
+    [
+        (("bus", "train"), ("bus", "train")),
+        (("bus", "train/bus"), ("bus",)),
+        (("bus", "train", "val"), None),
+        (("train",), None),
+    ],
+)
+def test_a_class_may_be_called_train(
+    names: tuple[str, ...], classes: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    """Of vehicles, say; where it may be a split whose classes are missing, that is refused."""
+    for name in names:
+        paint(tmp_path / name / "0.png", 50)
+    if classes is None:
+        assert isinstance(refused(tmp_path, demand(3, 8, 8)), NoClasses)
+    else:
+        assert class_folder([tmp_path]).classes == class_names([tmp_path]) == classes
 
 
 def test_there_may_be_many_classes(tmp_path: Path) -> None:

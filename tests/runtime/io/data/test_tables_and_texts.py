@@ -102,6 +102,8 @@ def test_a_column_of_the_name_of_the_input_feeds_it(tmp_path: Path) -> None:
         (CSV.replace("2.5", "nan"), {"x": ["width", "height"], "y": ["kind"]}, BadColumn),
         (CSV.replace("2.5", "inf"), {"x": ["width", "height"], "y": ["kind"]}, NotFinite),
         (CSV, {"x": ["width", "height"], "y": ["height"]}, DataType),
+        (CSV, {"x": [], "y": ["kind"]}, BadColumn),
+        (CSV, {"x": ["width", "height"], "y": []}, BadColumn),
         ("a,b\n1,2,3\n", {"x": ["a", "b"], "y": ["a"]}, UnreadableFile),
         ("", {"x": ["a", "b"], "y": ["a"]}, UnreadableFile),
     ],
@@ -151,6 +153,8 @@ def test_what_a_column_lacks_is_told_with_those_there_are(tmp_path: Path) -> Non
     for columns, name, reason, known in (
         ({"z": ["width"]}, "z", "there is no such input, only x, y", ()),
         ({**WIDE.columns, "y": ["depth"]}, "y", "it has no column `depth`", names),
+        ({**WIDE.columns, "y": []}, "y", "no column is named for it", ()),
+        (WIDE.columns, "x", "it has no rows", names),
         (WIDE.columns, "x", "`height` has 1 empty cells", names),
         (
             {**WIDE.columns, "x": ["width", "name"]},
@@ -159,9 +163,12 @@ def test_what_a_column_lacks_is_told_with_those_there_are(tmp_path: Path) -> Non
             names,
         ),
     ):
-        path.write_text(CSV.replace("2.5", "") if "empty" in reason else CSV)
+        text = CSV.replace("2.5", "") if "empty" in reason else CSV
+        path.write_text(text.splitlines(keepends=True)[0] if "rows" in reason else text)
         problem = refused(path, POINTS, Reading(columns=columns))
         assert isinstance(problem, BadColumn)
+        said = [each.title for each in problem.report().remarks]
+        assert said == ["because", "its columns"][: 1 + bool(known)]
         assert (problem.name, problem.reason, problem.columns) == (name, reason, known)
 
 
