@@ -187,6 +187,9 @@ class Builder:
         if dtype is DType.BOOL:
             return ("true" if value else "false"), Level.ATOM
         if dtype.is_integer:
+            limits = np.iinfo(np.uint32 if dtype is DType.U32 else np.int32)
+            if not limits.min <= value <= limits.max:
+                raise UnsayableError("a whole number has more than 32 bits")
             return str(int(value)), Level.ATOM if value >= 0 else Level.SIGN
         if not np.isfinite(value):
             raise UnsayableError(f"there is no number {value} in the language")

@@ -1,5 +1,6 @@
 """Models as programs: their text, and that they are what was exported."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -178,6 +179,81 @@ def test_sizes_and_switches_are_given(tmp_path: Path) -> None:
         assert f"(x: [n, 7]) -> [n, 7]:\n  return {op}\n" in text
     with pytest.raises(ProblemError, match="cannot read"):
         imported(whole, tmp_path, t=7)
+
+
+def test_a_switch_may_be_a_row_of_one(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Expand", ["x", "times"], ["y"])]
+    inputs = [value("x", [1]), value("times", [1], TensorProto.INT64)]
+    made = model(nodes, inputs, [value("y", ["m"])])
+    assert "(x: [1]) -> [7]:" in body(imported(made, tmp_path, times=7))
+
+
+def test_initializers_may_be_listed_among_the_inputs(tmp_path: Path) -> None:
+    """Before version 4 of the format they all were."""
+    text = body(imported(convolutional(), tmp_path))
+    made = convolutional()
+    made.graph.input.extend(
+        helper.make_tensor_value_info(each.name, each.data_type, each.dims)
+        for each in made.graph.initializer
+    )
+    made.ir_version = 3
+    assert body(imported(made, tmp_path)) == text
+
+
+def test_names_that_the_language_has_one_for_stay_apart(tmp_path: Path) -> None:
+    """Of inputs, of sizes and of weights; a path may lie above another."""
+    names = ["p-q", "p_q", "p.q", "p", "p.q.r", "0", "if", "p::q"]
+    weights = {name: np.array([1, 2, index], np.float32) for index, name in enumerate(names)}
+    nodes = [
+        helper.make_node("Transpose", ["x_1"], ["y0"], perm=[1, 0, 2]),
+        helper.make_node("Add", ["x-1", "y0"], ["z0"]),
+        *(helper.make_node("Mul", [f"z{index}", name], [f"z{index + 1}"])
+          for index, name in enumerate(names)),
+    ]  # fmt: skip
+    inputs = [value("x-1", ["a.b", "a_b", 3]), value("x_1", ["a_b", "a.b", 3])]
+    last = f"z{len(names)}"
+    made = imported(model(nodes, inputs, [value(last, ["a.b", "a_b", 3])], weights), tmp_path)
+    assert "(x_1: [a_b, a_b2, 3], x_1_2: [a_b2, a_b, 3]) -> [a_b, a_b2, 3]:" in body(made)
+    net = api.load(str(made.program)).model(weights=made.weights)
+    renamed = {each.name: made.renamed.get(each.name, each.name) for each in net.parameters}
+    assert sorted(renamed.values()) == sorted(names)
+    x = np.random.default_rng(0).normal(size=(2, 4, 3)).astype(np.float32)
+    found = net.run({"x_1": x, "x_1_2": x.transpose(1, 0, 2)}, device="cpu")["output"]
+    np.testing.assert_allclose(found, 2 * x * np.prod([*weights.values()], axis=0), rtol=1e-5)
+
+
+def test_a_size_of_minus_one_is_open(tmp_path: Path) -> None:
+    made = model([helper.make_node("Abs", ["x"], ["y"])], [value("x", [-1, 3])], [value("y", [2])])
+    made.graph.output[0].type.Clear()
+    assert "(x: [n, 3]) -> [n, 3] = abs(x)" in body(imported(made, tmp_path)).replace(
+        ":\n  return", " ="
+    )
+
+
+@pytest.mark.parametrize("name", ["layer", "net", "linear", "model", "relu", "in", "2d"])
+def test_a_program_is_called_as_its_file_and_as_nothing_else(name: str, tmp_path: Path) -> None:
+    """Not as the block of a layer, a name of the library or a word of the language."""
+    (tmp_path / f"{name}.onnx").write_bytes(repeated().SerializeToString())
+    found = import_onnx(tmp_path / f"{name}.onnx", tmp_path / "out.mgn")
+    text = found.program.read_text()
+    assert "for i in 0..3:" in text
+    assert len(re.findall(r"^block ", text, re.MULTILINE)) == 2
+    fed = {each: np.zeros((2, 3, 6), np.float32) for each in ("x", "gate")}
+    assert api.load(str(found.program)).model(weights=found.weights).run(fed, device="cpu")
+
+
+def test_layers_that_repeat_have_names_for_sizes_that_are_computed(tmp_path: Path) -> None:
+    made = repeated()
+    for index, name in enumerate(("x", "gate")):
+        node = helper.make_node("Concat", [name, name], [f"{name}{name}"], axis=1)
+        for each in made.graph.node:
+            each.input[:] = [f"{name}{name}" if name == read else read for read in each.input]
+        made.graph.node.insert(index, node)
+    made.graph.output[0].CopyFrom(value("e2", ["n", "t", 6]))
+    text = body(imported(made, tmp_path))
+    assert "block Layer()(x: [n, s1, 6], y: bool[n, s1, 6]) -> [n, s1, 6]:" in text
+    assert "for i in 0..3:" in text
+    assert "-> [n, 2 * s, 6]:" in text
 
 
 def test_what_must_be_true_of_sizes_is_stated(tmp_path: Path) -> None:

@@ -32,6 +32,10 @@ class Case:
     """Whether it is applied to exp(x), as it has no value for negative numbers."""
     whole: bool = False
     """Whether it is fed whole numbers."""
+    truth: bool = False
+    """Whether it is fed truth values."""
+    small: bool = False
+    """Whether it is applied to x / 1000, beside which an epsilon counts."""
 
 
 X = [2, 3, 4]
@@ -63,6 +67,10 @@ CASES = [
       for op in ("ReduceSum", "ReduceMax") for noop in (0, 1)),
     *(Case("ReduceMax", [X], {"noop_with_empty_axes": noop}) for noop in (0, 1)),
     Case("ReduceProd", [X, ints([1])]), Case("Swish", [N], opset=24),
+    *(Case(op, [X, ints([1])]) for op in ("ReduceL1", "ReduceL2", "ReduceLogSumExp")),
+    *(Case(op, [X], {"axes": [-1], "keepdims": 0}, opset=13)
+      for op in ("ReduceL1", "ReduceSumSquare", "ReduceMean", "ReduceMin")),
+    *(Case(op, [X, ints([1])], truth=True) for op in ("ReduceMax", "ReduceMin")),
     *(Case(op, [N, N]) for op in ("Add", "Sub", "Mul", "Equal", "Less", "LessOrEqual", "Greater",
                                   "GreaterOrEqual", "Max", "Min", "Sum", "Mean")),
     Case("Div", [N, [3, 1]], positive=True), Case("Mod", [X, X], {"fmod": 1}, positive=True),
@@ -74,6 +82,7 @@ CASES = [
     Case("CastLike", [N, ints([1])]),
     Case("Reshape", [N, ints([0, -1])]), Case("Reshape", [[6, 4], ints([8, 3])]),
     Case("Unsqueeze", [N, ints([1, -1])]), Case("Squeeze", [["n", 1, 4], ints([1])]),
+    Case("Squeeze", [[2, 1, 4]]), Case("Transpose", [X]),
     Case("Transpose", [N], {"perm": [2, 0, 1]}), Case("Expand", [[3, 1], ints([2, 1, 4])]),
     Case("Tile", [N, ints([1, 2, 1])]), Case("Concat", [N, N], {"axis": -1}),
     Case("Split", [X, ints([1, 3])], {"axis": 2}, outputs=2),
@@ -129,6 +138,14 @@ CASES = [
     Case("LayerNormalization", [X, drawn(3, 4)], {"axis": 1}),
     Case("RMSNormalization", [["n", "s", 3], ROW], opset=23),
     Case("InstanceNormalization", [["n", 3, "t"], ROW, drawn(3)]),
+    Case("RMSNormalization", [["n", "s", 3], ROW], opset=23, small=True),
+    Case("RMSNormalization", [X, drawn(3, 4)], {"axis": 1}, opset=23, small=True),
+    Case("LayerNormalization", [N[:2], ROW, drawn(3)], small=True),
+    Case("LayerNormalization", [X, drawn(3, 4)], {"axis": 1}, small=True),
+    Case("InstanceNormalization", [["n", 3, "t"], ROW, drawn(3)], small=True),
+    Case("InstanceNormalization", [X, [3], [3]], small=True),
+    Case("GroupNormalization", [PICTURE, drawn(4), drawn(4)], {"num_groups": 2}, opset=21,
+         small=True),
     Case("GroupNormalization", [PICTURE, drawn(4), drawn(4)], {"num_groups": 2}, opset=21),
     Case("LRN", [PICTURE], {"size": 3}), Case("LpNormalization", [N], {"axis": 1}),
     Case("ArgMax", [N], {"axis": 1}), Case("ArgMin", [X], {"axis": 2, "keepdims": 0}),
@@ -137,6 +154,8 @@ CASES = [
     Case("CumSum", [N, ints(1)]), Case("CumSum", [X, ints(2)], {"exclusive": 1, "reverse": 1}),
     Case("CumProd", [X, ints(2)], opset=26),
     Case("ScatterElements", [[3, 4], ints([[0, 2, 1, 0]]), [1, 4]]),
+    Case("ScatterElements", [[3, 4], ints([[0, 2, 1, 0]]), [1, 4]], truth=True),
+    Case("ScatterND", [[4, 3], ints([[[1, 2]], [[0, -1]]]), [2, 1]]),
     Case("ScatterElements", [[3, 4], ints([[0, 2, 1, 0]]), [1, 4]], {"reduction": "add"}),
     Case("Scatter", [[3, 4], ints([[0, 2, 1, 0]]), [1, 4]], opset=9),
     Case("ScatterND", [[4, 3], ints([[1], [3]]), [2, 3]]),
@@ -178,7 +197,7 @@ def test_an_op_is_what_onnx_runtime_has(number: int, tmp_path: Path) -> None:
         if each is None:
             names.append("")
         elif isinstance(each, list):
-            is_bool = case.op in BOOLS or (case.op == "Where" and at == 0)
+            is_bool = case.truth or case.op in BOOLS or (case.op == "Where" and at == 0)
             kind = TensorProto.INT32 if case.whole else TensorProto.FLOAT
             inputs.append(value(f"x{at}", each, TensorProto.BOOL if is_bool else kind))
             names.append(f"x{at}")
@@ -190,6 +209,10 @@ def test_an_op_is_what_onnx_runtime_has(number: int, tmp_path: Path) -> None:
     if case.positive:
         nodes = [helper.make_node("Exp", [each.name], [f"e{each.name}"]) for each in inputs]
         names = [f"e{each}" if each.startswith("x") else each for each in names]
+    if case.small:
+        weights["small"] = np.array(1e-3, np.float32)
+        nodes = [helper.make_node("Mul", ["x0", "small"], ["s0"])]
+        names[0] = "s0"
     outputs = [f"y{index}" for index in range(case.outputs)]
     node = helper.make_node(case.op, names, outputs)
     node.attribute.extend(helper.make_attribute(*each) for each in case.attributes.items())

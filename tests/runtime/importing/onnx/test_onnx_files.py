@@ -108,6 +108,14 @@ def _twice(made: ModelProto) -> None:
     made.graph.initializer.append(made.graph.initializer[0])
 
 
+def _deep(made: ModelProto) -> None:
+    made.graph.initializer[0].dims[:] = [4, 3, 3, 3, *[1] * 13]
+
+
+def _negative(made: ModelProto) -> None:
+    made.graph.initializer[0].dims[:] = [-4, -3, 3, 3]
+
+
 def _old(made: ModelProto) -> None:
     made.opset_import[0].version = 6
 
@@ -132,6 +140,8 @@ def _undefined(made: ModelProto) -> None:
         (_text, "holds string"),
         (_twice, "as another is"),
         (_old, "its opset is 6"),
+        (_deep, "`stem.weight` has an impossible shape"),
+        (_negative, "`stem.weight` has an impossible shape"),
         (_headless, "no graph"),
         (_empty, "no outputs"),
         (_undefined, "`nowhere` is not defined"),
@@ -144,6 +154,26 @@ def test_a_damaged_model(damage: Callable[[ModelProto], None], reason: str, tmp_
         translate(read_onnx(written(made, tmp_path)), {})
     assert isinstance(refused.value.problem, UnreadableOnnx)
     assert reason in refused.value.problem.reason
+
+
+@pytest.mark.parametrize("where", ["producer_name", "graph", "node", "input"])
+def test_texts_that_are_none_are_refused_wherever_they_stand(where: str, tmp_path: Path) -> None:
+    made, mark = convolutional(), "unlikely"
+    match where:
+        case "producer_name":
+            made.producer_name = mark
+        case "graph":
+            made.graph.doc_string = mark
+        case "node":
+            made.graph.node[1].name = mark
+        case _:
+            made.graph.input[0].type.denotation = mark
+    content = made.SerializeToString()
+    assert content.count(mark.encode()) == 1
+    (tmp_path / "a.onnx").write_bytes(content.replace(mark.encode(), b"\xff\xfenlikely"[:8]))
+    with pytest.raises(ProblemError) as refused:
+        read_onnx(tmp_path / "a.onnx")
+    assert isinstance(refused.value.problem, UnreadableOnnx)
 
 
 def test_what_is_no_protobuf(tmp_path: Path) -> None:
@@ -189,10 +219,26 @@ def test_functions_that_call_themselves_end(tmp_path: Path) -> None:
         (helper.make_node("MatMul", ["x", "x"], ["y"]), "sums over one size"),
         (helper.make_node("Dropout", ["x", "", "one"], ["y"]), "drops at random"),
         (helper.make_node("QuantizeLinear", ["x", "f"], ["y"]), "not among the ops"),
+        (helper.make_node("ReduceSum", ["x", "twice"], ["y"]), "an axis is named twice"),
+        (helper.make_node("Unsqueeze", ["x", "twice"], ["y"]), "an axis is named twice"),
+        (helper.make_node("ReduceMean", ["s"], ["y"]), "the mean of whole numbers"),
+        (helper.make_node("ReduceL2", ["x", "far"], ["y"]), "no axis 2147483648 of 2"),
+        (helper.make_node("ScatterElements", ["x", "ids", "u"], ["y"]), "along all other axes"),
+        (helper.make_node("Add", ["s", "far"], ["y"]), "more than 32 bits"),
+        (helper.make_node("Add", ["s", "low"], ["y"]), "more than 32 bits"),
+        *(
+            (helper.make_node("Add", ["s", name], ["y"]), "more than 32 bits")
+            for name in ("farther", "lower")
+        ),
     ],
 )
 def test_a_node_without_a_form_is_named(node: object, reason: str, tmp_path: Path) -> None:
-    weights = {"one": np.array(1), "f": np.array(0.5, np.float32)}
+    weights = {
+        "one": np.array(1), "f": np.array(0.5, np.float32), "twice": np.array([1, 1]),
+        "far": np.array([1 << 31]), "low": np.array([-(1 << 31) - 1]),
+        "farther": np.array([1, 1 << 31]), "lower": np.array([1, -(1 << 31) - 1]),
+        "ids": np.zeros((1, 2), np.int64), "u": np.ones((1, 2), np.float32),
+    }  # fmt: skip
     inputs = [value("x", [2, 3]), value("s", [1], TensorProto.INT64)]
     made = model([node], inputs, [value("y", [2, 3])], weights)  # pyright: ignore[reportArgumentType] - a node
     with pytest.raises(ProblemError) as refused:
