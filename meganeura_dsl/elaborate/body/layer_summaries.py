@@ -346,7 +346,8 @@ def _effects(state: ElaborationState, count: int) -> tuple[object, ...]:
 
     What is learned of the whole numbers that it makes is of use to no other.
     """
-    positions = {number: size for number, size in state.positions.items() if number < count}
+    known = {**state.positions, **state.computed}
+    positions = {number: size for number, size in known.items() if number < count}
     return (
         state.build.facts, positions, len(state.handed_on),
         len(state.notes), dict(state.streams), state.counter, len(state.outputs),

@@ -187,6 +187,10 @@ class ElaborationState:
     """The numbers that fill optional tensors which were not given, by the ids of the values."""
     positions: dict[int, Size] = field(default_factory=dict[int, "Size"])
     """The sizes that whole numbers of the graph are, by the ids of the values."""
+    computed: dict[int, tuple[tuple[Condition, ...], Size]] = field(
+        default_factory=dict[int, "tuple[tuple[Condition, ...], Size]"]
+    )
+    """The facts by which others were found to be a size, and the size, by the ids of the values."""
     ranges: dict[str, tuple[Condition, ...]] = field(
         default_factory=dict[str, "tuple[Condition, ...]"]
     )

@@ -12,7 +12,8 @@ own, of which the same is known.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import product
+from itertools import chain
+from typing import Literal
 
 from meganeura_dsl.elaborate.scope.new_symbols import marked, new_symbol, symbols_in
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
@@ -21,7 +22,8 @@ from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.symbolic.assumptions import Compare, Condition, Facts
+from meganeura_dsl.startup.deferred_dataclass import dataclass
+from meganeura_dsl.symbolic.assumptions import And, Compare, Condition, Facts
 from meganeura_dsl.symbolic.conditions import sizes_in, with_sizes
 from meganeura_dsl.symbolic.size import Dim, Size, dim
 from meganeura_dsl.syntax import ast
@@ -88,34 +90,7 @@ def position_of(frame: Frame, value: Tensor) -> Size | None:
 
     None where the prover knows nothing of it.
     """
-    if value.type.dtype is not DType.I32:
-        return None
-    known = frame.state.positions.get(value.id)
-    if known is not None:
-        return known if value.type == POSITION else _another(frame, str(known))
-    if _is_moved(value):
-        found = position_of(frame, value.operands[0])
-        if found is not None and value.type == POSITION:
-            frame.state.positions[value.id] = found
-        return found
-    sizes = [position_of(frame, each) for each in value.operands]
-    match value.op, sizes:
-        case ops.Constant(value=int() | Dim() as number), []:
-            return number
-        case ops.Add(), [int() | Dim() as left, int() | Dim() as right]:
-            return left + right
-        case ops.Sub(), [int() | Dim() as left, int() | Dim() as right]:
-            return left - right
-        case ops.Mul(), [int() | Dim() as left, int() | Dim() as right]:
-            return left * right
-        case ops.Neg(), [int() | Dim() as size]:
-            return -size
-        case ops.FloorDivide(divisor=divisor), [int() | Dim() as size]:
-            return size // divisor
-        case ops.Remainder(divisor=divisor), [int() | Dim() as size]:
-            return size % divisor
-        case _:
-            return _of_range(frame, value)
+    return _element_of(frame, value).size
 
 
 def whole_number(state: ElaborationState, value: Tensor) -> Size | None:
@@ -183,8 +158,9 @@ def facts_about(frame: Frame, condition: Condition) -> Facts:
 
 def symbols(frame: Frame) -> frozenset[str]:
     """The symbols that stand for whole numbers of the graph."""
-    known = (size.variables() for size in frame.state.positions.values() if isinstance(size, Dim))
-    return frozenset[str]().union(*known)
+    state = frame.state
+    known = [*state.positions.values(), *(size for _, size in state.computed.values())]
+    return frozenset[str]().union(*map(_variables, known))
 
 
 def speaks_of(frame: Frame, condition: Condition) -> bool:
@@ -192,18 +168,154 @@ def speaks_of(frame: Frame, condition: Condition) -> bool:
     return not sizes_in(condition).isdisjoint(symbols(frame))
 
 
-def _of_range(frame: Frame, value: Tensor) -> Size | None:
-    """A new symbol for a number that is 0 at least, and within what its range says."""
-    low, high = _range(frame, value)
-    if not _is_whole(frame, low):
-        return None
+@dataclass(frozen=True)
+class _Element:
+    """What is known of any element of whole numbers."""
+
+    size: Size | None = None
+    """The size that it is, if the prover knows it."""
+    low: Bounds = ()
+    """What it is not below."""
+    high: Bounds = ()
+    """What it is not above."""
+
+    def narrowest(self, bounds: Bounds) -> Bounds:
+        """Of its bounds those that say the most: the size, if it is known."""
+        return bounds if self.size is None else (self.size,)
+
+
+def _element_of(frame: Frame, value: Tensor) -> _Element:
+    """What is known of any element of a value of the graph."""
+    if value.type.dtype is not DType.I32:
+        return _Element()
+    known = _known(frame, value)
+    if known is not None:
+        return _sized(frame, known if value.type == POSITION else _another(frame, str(known)))
+    is_moved = _is_moved(value)
+    found = _element_of(frame, value.operands[0]) if is_moved else _computed(frame, value)
+    if found.size is not None and value.type == POSITION:
+        if not _variables(found.size).isdisjoint(frame.state.ranges):
+            frame.state.computed[value.id] = frame.facts.stated, found.size
+        elif is_moved:
+            frame.state.positions[value.id] = found.size
+    return found
+
+
+def _known(frame: Frame, value: Tensor) -> Size | None:
+    """The size that a whole number is stated to be, or was found to be by facts that hold here."""
+    size = frame.state.positions.get(value.id)
+    if size is None and value.id in frame.state.computed:
+        by, found = frame.state.computed[value.id]
+        size = found if frame.facts.stated[: len(by)] == by else None
+    return size
+
+
+def _computed(frame: Frame, value: Tensor) -> _Element:
+    """What is known of an element that is computed of others."""
+    sides = [_element_of(frame, each) for each in value.operands]
+    match value.op, [each.size for each in sides]:
+        case ops.Constant(value=int() | Dim() as number), []:
+            return _sized(frame, number)
+        case ops.Add(), [int() | Dim() as left, int() | Dim() as right]:
+            return _sized(frame, left + right)
+        case ops.Sub(), [int() | Dim() as left, int() | Dim() as right]:
+            return _sized(frame, left - right)
+        case ops.Mul(), [int() | Dim() as left, int() | Dim() as right]:
+            return _sized(frame, left * right)
+        case ops.Neg(), [int() | Dim() as size]:
+            return _sized(frame, -size)
+        case ops.FloorDivide(divisor=divisor), [int() | Dim() as size]:
+            return _sized(frame, size // divisor)
+        case ops.Remainder(divisor=divisor), [int() | Dim() as size]:
+            return _sized(frame, size % divisor)
+        case ops.Iota(size=size) | ops.Remainder(divisor=size), _:
+            return _within(frame, (0,), (size - 1,))
+        case ops.ArgMax(axis=axis), _:
+            return _within(frame, (0,), (value.operands[0].type.shape[axis] - 1,))
+        case ops.Sort(axis=axis), _ if value.index:
+            return _within(frame, (0,), (value.type.shape[axis] - 1,))
+        case (ops.Minimum() | ops.Maximum() | ops.Concat(), _):
+            return _one_of(frame, value, sides)
+        case ops.Where(), _:
+            return _one_of(frame, value, sides[1:])
+        case _:
+            return _Element()
+
+
+def _one_of(frame: Frame, value: Tensor, sides: Sequence[_Element]) -> _Element:
+    """What is known of an element that is one of some: the least, the largest, or any."""
+    low = tuple(dict.fromkeys(chain.from_iterable(each.low for each in sides)))
+    high = tuple(dict.fromkeys(chain.from_iterable(each.high for each in sides)))
+    if not isinstance(value.op, ops.Maximum):
+        low = _of_each(frame, ">=", low, [each.narrowest(each.low) for each in sides])
+    if not isinstance(value.op, ops.Minimum):
+        high = _of_each(frame, "<=", high, [each.narrowest(each.high) for each in sides])
+    return _within(frame, low, high)
+
+
+def _of_each(
+    frame: Frame, operator: Literal["<=", ">="], sizes: Bounds, bounds: Sequence[Bounds]
+) -> Bounds:
+    """Those sizes that are no narrower than some bound of each of some numbers."""
+
+    def is_bound(size: Size, of: Bounds) -> bool:
+        facts = (Compare(operator, each, size) for each in of)
+        return any(facts_about(frame, fact).proves(fact) for fact in facts)
+
+    return tuple(size for size in sizes if all(is_bound(size, of) for of in bounds))
+
+
+def _within(frame: Frame, low: Bounds, high: Bounds) -> _Element:
+    """A new symbol for an element between bounds, if it is known to be 0 at least."""
+    conditions = [Compare(">=", each, 0) for each in low]
+    if not any(facts_about(frame, each).proves(each) for each in conditions):
+        return _Element(None, low, high)
     symbol = _new_element(frame)
-    conditions = [Compare(">=", symbol, each) for each in low]
-    conditions += [Compare("<=", symbol, each) for each in high]
-    frame.state.ranges[str(symbol)] = tuple(conditions)
-    if value.type == POSITION:
-        frame.state.positions[value.id] = symbol
-    return symbol
+    frame.state.ranges[str(symbol)] = (
+        *(Compare(">=", symbol, each) for each in low),
+        *(Compare("<=", symbol, each) for each in high),
+    )
+    return _sized(frame, symbol)
+
+
+def _sized(frame: Frame, size: Size) -> _Element:
+    """An element that is a size, and what facts say that it is between; a symbol is 0 or more."""
+    ranges = frame.state.ranges
+    stated = (*frame.facts.stated, *ranges.get(str(size), ()))
+    known = [fact for fact in stated if not _variables(size).isdisjoint(sizes_in(fact))]
+    bounds = [
+        (operator, bound)
+        for fact in known
+        for operator, bound in _bounds(fact, size)
+        if _variables(bound).isdisjoint(ranges)  # what they are above or below is learned of them
+    ]
+    low = [bound for operator, bound in bounds if operator == ">="]
+    high = [bound for operator, bound in bounds if operator == "<="]
+    is_symbol = any(size == dim(name) for name in _variables(size))
+    return _Element(size, (size, *([0] if is_symbol else []), *low), (size, *high))
+
+
+def _bounds(fact: Condition, size: Size) -> Iterator[tuple[Literal["<=", ">="], Size]]:
+    """What a fact says that a size is between."""
+    match fact:
+        case And(parts):
+            for part in parts:
+                yield from _bounds(part, size)
+        case Compare("<=" | "<" as operator, left, right) | Compare(
+            ">=" | ">" as operator, right, left
+        ):
+            apart = 1 if operator in ("<", ">") else 0
+            above, below = right - left + size - apart, left - right + size + apart
+            if _variables(size).isdisjoint(_variables(above)):
+                yield "<=", above
+            if _variables(size).isdisjoint(_variables(below)):
+                yield ">=", below
+        case _:
+            pass
+
+
+def _variables(size: Size) -> frozenset[str]:
+    return size.variables() if isinstance(size, Dim) else frozenset()
 
 
 def _new_element(frame: Frame) -> Dim:
@@ -227,45 +339,3 @@ def _another(frame: Frame, symbol: str) -> Dim:
 def _is_moved(value: Tensor) -> bool:
     """Whether every element is one of those of the first operand."""
     return Trait.VIEW in value.op.traits or isinstance(value.op, ops.Gather | ops.DynamicSlice)
-
-
-def _range(frame: Frame, value: Tensor) -> tuple[Bounds, Bounds]:
-    """What no element of whole numbers is known to be below, and what none is above."""
-    known = frame.state.positions.get(value.id)
-    if known is not None:
-        element = known if value.type == POSITION else _another(frame, str(known))
-        return (element,), (element,)
-    match value.op:
-        case ops.Constant(value=int() | Dim() as number):
-            return (number,), (number,)
-        case ops.Iota(size=size) | ops.Remainder(divisor=size):
-            return (0,), (size - 1,)
-        case ops.ArgMax(axis=axis):
-            return (0,), (value.operands[0].type.shape[axis] - 1,)
-        case ops.Sort(axis=axis) if value.index:
-            return (0,), (value.type.shape[axis] - 1,)
-        case ops.Minimum():
-            (low, high), (floor, ceiling) = (_range(frame, each) for each in value.operands)
-            least = (0,) if _is_whole(frame, low) and _is_whole(frame, floor) else ()
-            return least, (*high, *ceiling)
-        case ops.Maximum():
-            (low, high), (floor, ceiling) = (_range(frame, each) for each in value.operands)
-            return (*low, *floor), _of_both(frame, high, ceiling)
-        case _ if _is_moved(value):
-            return _range(frame, value.operands[0])
-        case _:
-            return (), ()
-
-
-def _of_both(frame: Frame, high: Bounds, ceiling: Bounds) -> Bounds:
-    """What neither of two numbers is above: a bound of one that is no less than another's."""
-    pairs = [*product(high, ceiling), *product(ceiling, high)]
-    facts = ((each, Compare("<=", other, each)) for each, other in pairs)
-    found = [each for each, fact in facts if facts_about(frame, fact).proves(fact)]
-    return tuple(dict.fromkeys(found))
-
-
-def _is_whole(frame: Frame, bounds: Bounds) -> bool:
-    """Whether some lower bound is known to be 0 or more."""
-    conditions = [Compare(">=", size, 0) for size in bounds]
-    return any(facts_about(frame, each).proves(each) for each in conditions)

@@ -26,7 +26,22 @@ STATED = " where 0 <= ids, ids < words"
 CALLS = {
     "as it came, stated": (STATED, "ids", True),
     "as it came, not stated": ("", "ids", True),
-    "joined, of which no range is known": (STATED, "concat(ids, ids, axis=0)[:n]", False),
+    "joined": (STATED, "concat(ids, ids, axis=0)[:n]", True),
+    "joined with what may be too large": (STATED, "concat(ids, ids + 1, axis=0)[:n]", False),
+    "joined with what may be below 0": (STATED, "concat(ids - 1, ids, axis=0)[:n]", False),
+    "joined with what came, of which nothing is stated": (
+        "",
+        "concat(ids, ids, axis=0)[:n]",
+        False,
+    ),
+    "the larger of two": (STATED, "maximum(ids, reverse(ids, 1))", True),
+    "the larger of two, and one more": (STATED, "maximum(ids, reverse(ids, 1)) + 1", False),
+    "either of two": (STATED, "where(ids % 2 == 0, ids, words - 1 - ids)", True),
+    "either of two, of which one may be too large": (
+        STATED,
+        "where(ids < 1, ids, words - ids)",
+        False,
+    ),
     "moved": ("", "reverse(ids[:, :], 1)", True),
     "one more than is stated": (STATED, "ids + 1", False),
     "one more, and stated": (" where 0 <= ids, ids + 1 < words", "ids + 1", True),
@@ -100,7 +115,9 @@ NUMBERS = [
     ("words >= 3, n < words, 0 <= p", "minimum(p, argmax(ids, 0)) + 1", True),
     ("words >= 3, n < words, 0 <= p", "minimum(argmax(ids, 0), p) + 1", True),
     ("words >= 3, n < words", "minimum(argmax(ids, 0), p) + 1", False),
-    ("words >= 5, p < words", "maximum(maximum(p, 3), -4) - 3", False),
+    ("words >= 5, p < words", "maximum(maximum(p, 3), -4) - 3", True),
+    ("words >= 5, p < words", "maximum(maximum(p, 3), -4) - 4", False),
+    ("words >= 5, p < words", "maximum(maximum(p, 2), -4) - 3", False),
     ("words >= 5", "maximum(minimum(argmax(x[:, 0], 0), 3), 3) - 3", True),
     ("words >= 5", "maximum(minimum(argmax(x[:, 0], 0), 3), 4) - 5", False),
     ("words >= 2", "maximum(argmax(x[:, 0], 0), p)", False),
@@ -108,6 +125,36 @@ NUMBERS = [
     ("words >= 2", "maximum(argmax(x[:, 0], 0), words)", False),
     ("words >= 2, ids < words", "minimum(argmax(ids, 0), ids[0])", True),
     ("words >= 2, ids < words", "minimum(argmax(ids, 0), ids[0]) + 1", False),
+    ("p < words, ids < words", "maximum(p, ids[0])", True),
+    ("p < words, ids < words", "maximum(ids[0], p)", True),
+    ("p < words, ids < words", "maximum(p, ids[0]) + 1", False),
+    ("p < words, ids < words + 1", "maximum(p, ids[0])", False),
+    ("p < words + 1, ids < words", "maximum(p, ids[0])", False),
+    ("p < words", "maximum(p, ids[0])", False),
+    ("p + 1 < words, ids + 1 < words", "maximum(p, ids[0]) + 1", True),
+    ("2 * p < words, 2 * ids < words", "2 * maximum(p, ids[0])", False),
+    ("2 * p < words, ids < words", "2 * maximum(p, ids[0])", False),
+    ("1 <= p, p < words, 1 <= ids, ids < words", "minimum(p, ids[0]) - 1", True),
+    ("1 <= p, p < words, ids < words", "minimum(p, ids[0]) - 1", False),
+    ("1 <= p, p < words, ids < words", "maximum(p, ids[0]) - 1", True),
+    ("1 <= p, p < words, ids < words", "where(x[0, 0] > 0, p, ids[0])", True),
+    ("1 <= p, p < words, ids < words", "where(x[0, 0] > 0, p, ids[0]) - 1", False),
+    ("1 <= p, p < words, ids < words", "where(x[0, 0] > 0, p - 1, ids[0])", True),
+    ("1 <= p, p < words, ids < words", "where(x[0, 0] > 0, p, ids[0] + 1)", False),
+    ("p < words, words >= 3", "maximum(p, minimum(ids[0], 2))", True),
+    ("p < words, words >= 3", "maximum(p, minimum(ids[0], 3))", False),
+    ("words > p, words >= 3", "maximum(p, minimum(ids[0], 2))", True),
+    ("words >= p, words >= 3", "maximum(p, minimum(ids[0], 2))", False),
+    ("p < words", "where(x[0, 0] > 0, p, ids[0])", False),
+    ("p < words, words >= 3", "where(x[0, 0] > 0, p, 2)", True),
+    ("p < words, words >= 3", "where(x[0, 0] > 0, p, 3)", False),
+    ("p < words, words >= 3", "where(x[0, 0] > 0, -1, p)", False),
+    ("p < words, ids < words", "where(x[0, 0] > 0, p, ids[0]) - p", False),
+    ("p < words, ids < words", "maximum(p, ids[0]) - p", True),
+    ("p < words, ids < words", "p - minimum(p, ids[0])", True),
+    ("p < words, ids < words", "minimum(maximum(p, ids[0]), words - 1)", True),
+    ("p < n, ids < n, words >= 4", "minimum(maximum(p, ids[0]), 3)", True),
+    ("p < n, ids < n, words >= 4", "minimum(maximum(p, ids[0]), words)", False),
     ("words >= 2, ids < words, 0 <= p, p < n", "ids[p]", True),
     ("words >= 2, ids < words, 0 <= p, p < n", "ids[p] + 1", False),
 ]
@@ -123,6 +170,44 @@ def test_what_is_known_of_one_number(where: str, given: str, is_proved: bool) ->
         "  _values, order = sort(x[:, 0], axis=0)\n"
         "  smallest, _order = sort(ids, axis=0)\n"
         f"  return Pick(words)(x, {given})\n"
+    )
+    result = pipeline.check(Source("facts.mgn", text), lambda _: None)
+    assert ("Use" in result.proved) == is_proved, result.reports
+    assert {each.code for each in result.reports} - {"E0207"} == (set() if is_proved else {"E0311"})
+
+
+@pytest.mark.parametrize(
+    ("body", "is_proved"),
+    [
+        ("if k >= 3:\n    y = Pick(words)(x, at)", True),
+        ("y = Pick(words)(x, at)", False),
+        ("if k >= 2:\n    y = Pick(words)(x, at)", False),
+        ("if k >= 3:\n    y = Pick(words)(x, at)\n  y = y + Pick(words)(x, at)", False),
+        (
+            "if k >= 3:\n    y = Pick(words)(x, at)\n  else:\n    y = Pick(words)(x, at)",
+            False,
+        ),
+        ("if k < words:\n    y = Pick(words)(x, up)", True),
+        ("if k < words:\n    y = Pick(words)(x, up)\n  y = y + Pick(words)(x, up)", False),
+        ("y = Pick(words)(x, maximum(low, low))", False),
+        ("y = Pick(words)(x, maximum(low, 0))", True),
+        ("if k >= 3:\n    y = Pick(words)(x, moved)\n  y = y + Pick(words)(x, moved)", False),
+    ],
+)
+def test_what_a_branch_knows_of_a_number_is_not_known_behind_it(
+    body: str,
+    is_proved: bool,  # noqa: FBT001
+) -> None:
+    text = (
+        "block Pick(words)(x: [words, d], i: i32[]) -> [d] where 0 <= i, i < words:\n"
+        "  return x[i]\n\n"
+        "block Use(words, k: size)(x: [words, d], p: i32[], q: i32[]) -> [d]\n"
+        "    where words >= 9, q < words:\n"
+        "  at = minimum(maximum(p, k - 3), words - 1)\n"
+        "  up = maximum(argmax(x[:, 0], 0), minimum(p, k))\n"
+        "  moved = expand(at, [] -> [3])[0]\n"
+        "  low = expand(q - 1, [] -> [3])[0]\n"
+        f"  y = x[0]\n  {body}\n  return y\n"
     )
     result = pipeline.check(Source("facts.mgn", text), lambda _: None)
     assert ("Use" in result.proved) == is_proved, result.reports
