@@ -185,7 +185,9 @@ class _Sources:
         span = self.written[setting].span if setting in self.written else None
         workers = self.settings.workers
         classes = self.given.classes if setting == "data" else self.classes()
-        reader = Reader(self.demand, reading, workers, preprocess, tokenizer, span, classes)
+        drawn = (self.settings.sampling_weights, self.settings.balance)
+        more = tuple(name for name in drawn if name is not None and setting == "data")
+        reader = Reader(self.demand, reading, workers, preprocess, tokenizer, span, classes, more)
         return path, reader.tensors(path)
 
     def classes(self) -> tuple[str, ...]:

@@ -219,3 +219,21 @@ def test_texts_shorter_than_a_sequence_are_told(tmp_path: Path) -> None:
         assert isinstance(events[0], Started)
         assert events[0].empty_files == files
         events.clear()
+
+
+@pytest.mark.parametrize(
+    ("setting", "drawn"), [("sampling_weights", {20}), ("balance", {10, 20, 30})]
+)
+def test_examples_of_a_table_are_drawn_by_a_column_that_feeds_nothing(
+    tmp_path: Path, setting: str, drawn: set[int]
+) -> None:
+    """Of one that feeds nothing it was said that the table has none."""
+    rows = "\n".join(f"{x},{weight}" for x, weight in ((10, 0), (20, 7), (30, 0)) * 4)
+    (tmp_path / "fit.mgn").write_text(
+        "train fit(x: [batch]):\n  param w: [] = 1\n  minimize mean(x * w)\n"
+        '  run:\n    data = table("a.csv")\n    batch = 1\n    epochs = 3\n    log_every = 1\n'
+        "    optimizer = sgd(lr=1e-9)\n"
+    )
+    (tmp_path / "a.csv").write_text(f"x,often\n{rows}\n")
+    run = meganeura.load(str(tmp_path / "fit.mgn")).train(settings={setting: "often"})
+    assert {round(loss) for _, loss in run.losses} == drawn

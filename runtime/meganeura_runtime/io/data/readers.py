@@ -50,6 +50,8 @@ class Reader:
     """The setting that names the data."""
     classes: tuple[str, ...] = ()
     """The names of the classes that are trained on, where what is read is held out."""
+    more: tuple[str, ...] = ()
+    """Columns of a table besides those of the inputs, which say how often examples are drawn."""
 
     def tensors(self, path: Path) -> dict[str, StoredTensor]:
         """All tensors of a file, a folder or a glob; raises `ProblemError`."""
@@ -75,7 +77,7 @@ class Reader:
         if self._is_table(path):
             is_known = path.suffix.lower() in TABLES
             self._require(path, is_known, "a table is a .csv, .tsv or .parquet file")
-            return read_table(path, self.demand, reading.columns, self.span)
+            return read_table(path, self.demand, reading.columns, self.span, self.more)
         if self._is_text(path):
             return read_text(path, self.demand, self.tokenizer, self.span)
         if not has_classes:

@@ -70,12 +70,17 @@ class ParquetMetadata(Protocol):
 
 
 def read_table(
-    path: Path, demand: Demand, columns: Mapping[str, Sequence[str]], span: Span | None
+    path: Path,
+    demand: Demand,
+    columns: Mapping[str, Sequence[str]],
+    span: Span | None,
+    more: Sequence[str] = (),
 ) -> dict[str, StoredTensor]:
     """A tensor for each input, under the name that its tensor has; raises `ProblemError`.
 
     An input is fed from the column of its name, or from those that `columns` names for it, which
-    are its last axis. One without such an axis takes one column.
+    are its last axis. One without such an axis takes one column. Of the columns `more` those are
+    tensors too that are there.
     """
     for name, named in columns.items():
         reason = "" if named else "no column is named for it"
@@ -86,7 +91,7 @@ def read_table(
     wanted = {
         name: tuple(columns.get(name, (demand.tensors.get(name, name),))) for name in demand.inputs
     }
-    needed = list(dict.fromkeys(each for names in wanted.values() for each in names))
+    needed = list(dict.fromkeys([*(each for names in wanted.values() for each in names), *more]))
     table, there = _read(path, needed)
     found: dict[str, StoredTensor] = {}
     for name, names in wanted.items():
@@ -100,6 +105,9 @@ def read_table(
         tensor = demand.tensors.get(name, name)
         values = np.stack(arrays, axis=-1) if is_wide else arrays[0]
         found[tensor] = stored_array(path, tensor, values)
+    for name in more:
+        if name in there and name not in found:
+            found[name] = stored_array(path, name, _numbers(path, name, name, table, there, span))
     return found
 
 

@@ -197,6 +197,27 @@ def test_whole_numbers_beside_the_fractions_of_other_tables_are_fractions(tmp_pa
     assert problem.file.name == "a-1.csv"
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_columns_that_say_how_often_examples_are_drawn_are_read_too(
+    tmp_path: Path, suffix: str
+) -> None:
+    path = tmp_path / f"a.{suffix}"
+    path.write_text("x,weight,name\n1,0.5,a\n2,0,b\n")
+    if suffix == "parquet":
+        pyarrow.parquet.write_table(
+            pa.table({"x": [1, 2], "weight": [0.5, 0.0], "name": ["a", "b"]}), path
+        )
+    one = Demand({"x": TensorType(DType.F32, (BATCH,))}, {"batch": 1})
+    found = Reader(one, Reading(), 0, more=("weight", "x", "other")).tensors(path)
+    assert {name: each.bits.tolist() for name, each in found.items()} == {
+        "x": [1, 2],
+        "weight": [0.5, 0],
+    }
+    with pytest.raises(ProblemError) as caught:
+        Reader(one, Reading(), 0, more=("name",)).tensors(path)
+    assert isinstance(caught.value.problem, BadColumn)
+
+
 def test_a_parquet_file_tells_all_columns_it_has(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     columns = ("name", "height", "width")
