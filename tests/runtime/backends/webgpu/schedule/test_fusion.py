@@ -1,5 +1,6 @@
 """Fusion: what shares a kernel, and what must not."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,10 +21,12 @@ from meganeura_dsl.ir.ops import (
     MatMul,
     Maximum,
     MaxPool,
+    Minimum,
     Mul,
     Parameter,
     ReduceMax,
     Reshape,
+    ScatterAdd,
     Slice,
     Sub,
     Sum,
@@ -292,6 +295,47 @@ def test_a_diamond_of_kernels_has_no_circle(device: Device) -> None:
     back = net.build.add(Sum((1,)), spread)
     graph = net.build.graph({"y": net.add(net.add(row, back), inner)})
     assert_as_reference(graph, feeds(graph), device)
+
+
+def sums_of_other_shapes(net: Net) -> dict[str, Value]:
+    """As many elements, each of as many terms."""
+    x = net.input("x", 2, 8, 40)
+    views = [x, *(net.build.add(Reshape(shape), x) for shape in ((4, 4, 40), (16, 40)))]
+    return {
+        f"y{number}": net.build.add(Sum((each.type.rank - 1,)), each)
+        for number, each in enumerate(views)
+    }
+
+
+def sums_of_other_lengths(net: Net) -> dict[str, Value]:
+    x = net.input("x", 16, 40)
+    fewer = net.build.add(Slice((0, 0), (16, 39), (1, 1)), x)
+    return {name: net.build.add(Sum((1,)), each) for name, each in (("y", x), ("z", fewer))}
+
+
+def sums_along_other_lists(net: Net) -> dict[str, Value]:
+    """So many updates that each row follows a list of its own."""
+    count = 520
+    x, positions = net.input("x", count), net.build.add(Iota(count))
+    backwards = net.build.add(Sub(), full(net.build, positions.type, count - 1), positions)
+    twice = net.build.add(Minimum(), positions, backwards)
+    return {
+        name: net.build.add(ScatterAdd(0, count), ids, x)
+        for name, ids in (("y", backwards), ("z", twice))
+    }
+
+
+@pytest.mark.adapter
+@pytest.mark.parametrize(
+    "outputs", [sums_of_other_shapes, sums_of_other_lengths, sums_along_other_lists]
+)
+@pytest.mark.parametrize("style", Style)
+def test_what_shares_a_loop_is_of_one_shape_and_goes_over_the_same(
+    outputs: Callable[[Net], dict[str, Value]], style: Style, device: Device
+) -> None:
+    net = Net()
+    graph = net.build.graph(outputs(net))
+    assert_as_reference(graph, feeds(graph), device, style)
 
 
 @pytest.mark.adapter
