@@ -17,6 +17,7 @@ from meganeura_runtime.backends.timing.profile import Peaks, Piece, Profile, row
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.plan import Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.timing.device_peaks import peaks_of
 from meganeura_runtime.backends.webgpu.timing.profile import profile_on
 from tests.dsl.ir.test_stopping_loops import COUNTING
@@ -52,6 +53,23 @@ def test_every_dispatch_is_in_one_row(device: Device) -> None:
     assert found.least == plan.least_bytes
     assert found.step > 0
     assert found.host.keys() == {"feed", "encode and submit"}
+
+
+@pytest.mark.adapter
+def test_the_time_of_a_kernel_is_the_median_of_its_runs(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = small_graph()
+    plan = plan_graph(graph, device.limits, device.style)
+    runs = iter([5.0, 1.0, 2.0, 9.0, 3.0])
+
+    def times(*_: object) -> list[float]:
+        run = next(runs)
+        return [factor * run for factor in range(len(plan.order))]
+
+    monkeypatch.setattr(WebGpuSession, "profile", times)
+    found = profile_on(device, graph, plan)
+    assert found.kernels == 3 * sum(range(len(plan.order)))
 
 
 @pytest.mark.adapter

@@ -4,6 +4,7 @@ import json
 import threading
 from collections import Counter
 from time import perf_counter
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -23,6 +24,7 @@ from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.device.gpu_timestamps import GpuTimestamps
 from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
+from meganeura_runtime.backends.webgpu.plan import Dispatch
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.timing import trace as trace_module
@@ -134,6 +136,38 @@ def test_the_clock_of_a_host_is_as_far_ahead_as_shows_no_kernel_before_it_was_en
         for since, start in began
     ]
     assert trace_module._offset(bounds, times) == offset
+
+
+def test_the_clock_of_a_host_is_between_before_a_kernel_began_and_after_it_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The narrowest of all bounds counts, of whichever kernels."""
+    stamps = [(float(n), n + 0.25) for n in range(trace_module.TRIALS)]
+    earlier = [1.0, 2.0, 0.5, *[3.0] * 7]
+    later = [4.0, 1.5, *[2.5] * 8]
+    times = iter(
+        time
+        for (start, end), ahead, behind in zip(stamps, earlier, later, strict=True)
+        for time in (start + 100 - ahead, end + 100 + behind)
+    )
+    monkeypatch.setattr(trace_module, "perf_counter", lambda: next(times))
+    runs = iter(stamps)
+    device = SimpleNamespace(
+        allocate=lambda _: None,
+        launch=lambda *_: None,
+        stamped=lambda _: [next(runs)],
+        free=lambda _: None,
+    )
+    assert trace_module._clock_bounds(cast("Device", device)) == (99.5, 101.5)
+
+
+def test_kernels_of_a_step_are_shown_one_after_another() -> None:
+    """At the time of the host; one that ran beside the last one begins where that ended."""
+    dispatches = [Dispatch(name, "map", "", 0, (), (1, 1, 1), 0, 0) for name in "abc"]
+    run = TimedRun(6, dispatches, cast("GpuTimestamps", None), 0.0)
+    stamps = [(1.0, 3.0), (2.0, 2.5), (4.0, 6.0)]
+    found = [(each.name, each.start, each.end) for each in trace_module._moments(run, stamps, 10)]
+    assert found == [("step 7", 11, 16), ("a", 11, 13), ("b", 13, 13), ("c", 14, 16)]
 
 
 @pytest.mark.adapter

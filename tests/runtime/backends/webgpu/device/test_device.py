@@ -37,6 +37,8 @@ def test_a_gpu_is_preferred_to_software_and_vulkan_to_opengl() -> None:
         info("DiscreteGPU", "Vulkan"),
         info("DiscreteGPU", "OpenGL"),
         info("IntegratedGPU", "Metal"),
+        info("Unknown", "D3D12"),
+        info("another", "another"),
         info("CPU", "Vulkan"),
         info("CPU", "OpenGL"),
     ]

@@ -10,6 +10,7 @@ from meganeura_dsl.ir.ops import (
     ConvInputGradient,
     ConvWeightGradient,
     Div,
+    DynamicUpdate,
     Erf,
     Gather,
     Input,
@@ -25,6 +26,7 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, full
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
+from meganeura_runtime.backends.webgpu.ops.lowered import ChannelsLast, SplitKPartial
 from meganeura_runtime.backends.webgpu.plan import Dispatch
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 
@@ -83,6 +85,29 @@ def test_a_contraction_tells_its_sizes_and_counts_two_for_a_product(
     first = dispatches(build, y)[0]
     assert (first.name, first.flops) == (title, flops)
     assert title.startswith(first.kind)
+
+
+@pytest.mark.parametrize(("op", "left", "right", "title", "flops"), CONTRACTIONS)
+def test_a_contraction_counts_the_same_in_parts_and_with_channels_last(
+    op: Op, left: tuple[int, ...], right: tuple[int, ...], title: str, flops: int
+) -> None:
+    build = Builder()
+    operands = leaf(build, "a", *left), leaf(build, "b", *right)
+    forms: list[Op] = [SplitKPartial(op, 3)]
+    if title.startswith("conv"):
+        forms.append(ChannelsLast(op))
+    for form in forms:
+        found = build.add(form, *operands)
+        assert form.flops([each.type for each in operands], found.type) == flops
+
+
+def test_what_replaces_a_part_moves_no_more_than_the_part() -> None:
+    build = Builder()
+    cache = build.add(Parameter("cache", DType.F32, (100, 8), "state"))
+    starts = [build.add(Input(name, DType.I32, ())) for name in "ij"]
+    update = build.add(DynamicUpdate(), cache, leaf(build, "x", 3, 8), *starts)
+    (only,) = plan_graph(build.graph({}, {"cache": update}), DeviceLimits()).dispatches
+    assert only.bytes == 2 * 3 * 8 * 4
 
 
 def test_a_kernel_moves_each_tensor_once() -> None:
