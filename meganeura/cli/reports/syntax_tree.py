@@ -6,6 +6,8 @@ from typing import cast
 
 HIDDEN = ("span", "source", "callee_span", "operator_span")
 """Fields that say where something is, not what it is."""
+EMPTY = (None, (), frozenset[object]())
+"""Values that say nothing."""
 
 
 def draw(node: object) -> str:
@@ -21,7 +23,7 @@ def _lines(node: object, indent: str) -> Iterator[str]:
     deeper: list[tuple[str, object]] = []
     for field in fields(node):
         value = cast("object", getattr(node, field.name))
-        if field.name not in HIDDEN and value is not None and value != ():
+        if field.name not in HIDDEN and value not in EMPTY:
             if is_dataclass(value) or isinstance(value, tuple):
                 deeper.append((field.name, cast("object", value)))
             else:
