@@ -90,6 +90,17 @@ def test_a_train_block_without_data_is_looked_at(
     assert (shown.code, shown.err) == (0, "")
 
 
+def test_a_training_step_is_profiled_in_the_precision_of_its_run(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "net.mgn"
+    path.write_text(f'{FED_BY_PYTHON}    precision = "bf16"\n')
+    shown = meganeura("profile", str(path), "--mode", "train", "--device", "cpu")
+    assert shown.code == 1
+    assert "`cpu` does not compute in bf16" in shown.err
+    assert meganeura("profile", str(path), "--device", "cpu").code == 0
+
+
 @pytest.mark.parametrize("command", [("train",), ("build", "--mode", "train", "-o", "page.html")])
 def test_who_reads_examples_is_told_where_the_data_is_missing(
     meganeura: Command, tmp_path: Path, command: tuple[str, ...]

@@ -37,9 +37,9 @@ def profile(
     from meganeura_runtime.backends.device_failures import explained_failures
 
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device, precision=precision)
-    found = subject(target, mode, size, rules)
+    found = subject(target, mode, size, rules, precision)
     with explained_failures():
-        chosen = choose_device(device, tuned=not no_tuned, precision=precision)
+        chosen = choose_device(device, tuned=not no_tuned, precision=found.precision)
         measured = chosen.profile(found.graph)
     if measured is None:
         text = f"steps cannot be profiled on {chosen.description}"

@@ -7,6 +7,7 @@ import typer
 
 from meganeura.cli.driver.stages import GraphMode, Mode, Stages, parsed_sizes
 from meganeura.cli.options.target_program import load
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Subject:
     mode: GraphMode
     sizes: Mapping[str, int]
     graph: "Graph"
+    precision: ComputePrecision
+    """What it computes in: what was asked for, or what a `train` block says."""
 
     def __str__(self) -> str:
         shown = ", ".join(f"{name} = {size}" for name, size in sorted(self.sizes.items()))
@@ -39,7 +42,11 @@ class Subject:
 
 
 def subject(
-    target: str, mode: GraphMode, sizes: Sequence[str] | None, rules: "RewriteOptions"
+    target: str,
+    mode: GraphMode,
+    sizes: Sequence[str] | None,
+    rules: "RewriteOptions",
+    precision: ComputePrecision = ComputePrecision.F32,
 ) -> Subject:
     """The graph of a target as it runs; sizes of a model that are left open are small ones."""
     program = load(target)
@@ -51,10 +58,10 @@ def subject(
             from meganeura_dsl.ir.types import example_sizes
 
             given = {**example_sizes(stages.elaboration.inputs.values()), **given}
-            stages = Stages(program, Mode(mode), given, rules)
+            stages = Stages(program, Mode(mode), given, rules, precision=precision)
         case GraphMode.TRAIN:
             name = program.train()
-            stages = Stages(program, Mode(mode), given, rules)
+            stages = Stages(program, Mode(mode), given, rules, precision=precision)
         case _:
             assert_never(mode)
-    return Subject(name, mode, given, stages.compiled.optimized)
+    return Subject(name, mode, given, stages.compiled.optimized, stages.floats)
