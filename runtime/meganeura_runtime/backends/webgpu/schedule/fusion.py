@@ -259,7 +259,9 @@ class Fusion:
         if group.rows is None:
             return not group.computed & reads.all and row_reduction_of(value, self._target) is None
         rows = row_reduction_of(value, self._target)
-        return rows is not None and rows.terms == group.rows.terms
+        if rows is None:
+            return False
+        return (rows.count, rows.terms) == (group.rows.count, group.rows.terms)
 
     def _new(self, value: Value) -> Group:
         rows = row_reduction_of(value, self._target)

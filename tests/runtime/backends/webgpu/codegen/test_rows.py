@@ -206,3 +206,17 @@ def test_rows_are_overwritten_by_what_is_computed_of_them(
     graph = net.build.graph({}, {"p": net.softmax(net.parameter("p", *shape), (1,))})
     assert plan_graph(graph, device.limits, Style.GPU).copies == ()
     check(graph, device, 1)
+
+
+def test_sums_of_as_many_terms_but_other_rows_have_a_kernel_of_their_own(device: Device) -> None:
+    """They are as many as the terms of the first, whose kernel could hold them but not sum them."""
+    net, n = Net(), 64
+    x, z = net.input("x", n, n), net.input("z", n, n, n)
+    first = net.build.add(Sum((1,)), x)
+    weighted = net.build.add(Mul(), z, net.spread(first, z, (0, 2)))
+    graph = net.build.graph({"first": first, "second": net.build.add(Sum((2,)), weighted)})
+    random = np.random.default_rng(0)
+    feeds = {
+        name: random.normal(size=(n,) * rank).astype("f4") for name, rank in (("x", 2), ("z", 3))
+    }
+    assert_as_reference(graph, feeds, device, Style.GPU)
