@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,11 +13,13 @@ from meganeura_dsl.ir.ops import Add, Input, Mul, Parameter
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends import registry
 from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
+from meganeura_runtime.backends.memory_estimate import MemoryExceededError, estimate_memory
 from meganeura_runtime.backends.registry import choose_device, require_device
 from meganeura_runtime.backends.webgpu.device import adapters
 from meganeura_runtime.backends.xla import backend, devices
 from meganeura_runtime.backends.xla.backend import XlaBackend
 from meganeura_runtime.backends.xla.failures import explained
+from meganeura_runtime.backends.xla.session import XlaSession
 from tests.runtime.backends.test_registry import REAL, SOFTWARE
 
 ONES = np.ones(3, np.float32)
@@ -88,6 +91,7 @@ def test_without_jax_the_line_that_installs_it_is_told(monkeypatch: pytest.Monke
         ((SOFTWARE,), (), 1, "xla:gpu (no GPU was found)"),
         ((), (), 0, "cpu (no GPU was found; JAX has no GPU)"),
         ((), ("jax_plugins",), 1, "cpu (no GPU was found)"),
+        ((), ("jax",), 1, "cpu (no GPU was found)"),
         ((), ("jax", "jax_plugins"), 1, "cpu (no GPU was found)"),
     ],
 )
@@ -141,6 +145,35 @@ def test_an_update_overwrites_nothing_that_can_still_be_read() -> None:
             assert found == {"before": number, "after": number + 1, "again": number + 1, **same}
         kept = {name: float(array[0]) for name, array in session.persistent().items()}
         assert kept == {"w": 5, "v": 5, "u": 1, "c": 1}
+
+
+@pytest.mark.parametrize(("is_told", "need"), [(True, 160), (False, 6 * 12)])
+def test_a_step_that_finds_no_memory_says_how_much_it_takes(
+    monkeypatch: pytest.MonkeyPatch, *, is_told: bool, need: int
+) -> None:
+    """Arguments, temporaries and outputs but for what these overwrite; or what the graph says."""
+    analysis = SimpleNamespace(
+        argument_size_in_bytes=100,
+        temp_size_in_bytes=30,
+        output_size_in_bytes=50,
+        alias_size_in_bytes=20,
+    )
+
+    class Full:
+        def __call__(self, *_: object) -> None:
+            raise JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+
+        def memory_analysis(self) -> object:
+            return analysis if is_told else None
+
+    with choose_device("xla:cpu").open(shared()) as session:
+        session.load(dict.fromkeys(session.names, ONES))
+        monkeypatch.setattr(XlaSession, "compiled", property(lambda _: Full()))
+        with pytest.raises(MemoryExceededError) as caught:
+            session.step({"x": ONES})
+    found = caught.value
+    assert (found.need.bytes, found.need.persistent, found.available) == (need, 4 * 12, None)
+    assert found.need.largest == estimate_memory(shared()).largest
 
 
 def test_what_is_kept_changes_places() -> None:

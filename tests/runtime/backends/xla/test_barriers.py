@@ -181,6 +181,19 @@ def test_updates_of_small_parameters_of_one_shape_read_one_array() -> None:
         assert not Barriers.of(other, Numerics.of(other, BF16)).shared
 
 
+@pytest.mark.parametrize(("names", "count"), [("ab", 0), ("abc", 1), ("abcd", 1)])
+def test_a_number_that_each_update_spreads_by_itself_is_stored_once(names: str, count: int) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, ()))
+    updates = {
+        name: build.add(Mul(), w, build.add(Broadcast((5,), ()), x))
+        for name in names
+        for w in (build.add(Parameter(name, DType.F32, (5,), "param")),)
+    }
+    text = Program.of(build.graph({}, updates), F32, gpu()).exported()
+    assert text.count(BARRIER) == count
+
+
 @pytest.mark.parametrize(
     ("precision", "placement", "count"),
     [(BF16, gpu(), 7), (F32, gpu(), 7), (F32, OneDevice(named("xla:cpu")), 0)],
