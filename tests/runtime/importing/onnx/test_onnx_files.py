@@ -9,7 +9,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from fuzz.onnx_models import convolutional, drawn, model, random, reshaped, value
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_runtime.importing.onnx import onnx_file
+from meganeura_runtime.importing.onnx import onnx_file, translation
 from meganeura_runtime.importing.onnx.import_problems import (
     NoForm,
     UnreadableOnnx,
@@ -116,6 +116,10 @@ def _negative(made: ModelProto) -> None:
     made.graph.initializer[0].dims[:] = [-4, -3, 3, 3]
 
 
+def _doubled(made: ModelProto) -> None:
+    made.graph.input.append(made.graph.input[0])
+
+
 def _old(made: ModelProto) -> None:
     made.opset_import[0].version = 6
 
@@ -139,6 +143,7 @@ def _undefined(made: ModelProto) -> None:
         (_short, "`stem.weight`"),
         (_text, "holds string"),
         (_twice, "as another is"),
+        (_doubled, "two inputs are called `x`"),
         (_old, "its opset is 6"),
         (_deep, "`stem.weight` has an impossible shape"),
         (_negative, "`stem.weight` has an impossible shape"),
@@ -205,6 +210,27 @@ def test_functions_that_call_themselves_end(tmp_path: Path) -> None:
     with pytest.raises(ProblemError) as refused:
         translate(read_onnx(written(made, tmp_path)), {})
     assert "nested more than 16 deep" in str(refused.value.problem)
+
+
+def test_what_functions_stand_for_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each calls the one before it twice, so that a little file is many nodes."""
+    made = model(
+        [helper.make_node("F6", ["x"], ["y"], domain="own")], [value("x", [2])], [value("y", [2])]
+    )
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    made.opset_import.append(opsets[1])
+    for index in range(7):
+        callee, domain = (f"F{index - 1}", "own") if index else ("Abs", "")
+        nodes = [helper.make_node(callee, [a], [b], domain=domain) for a, b in ("xz", "zy")]
+        made.functions.append(helper.make_function("own", f"F{index}", ["x"], ["y"], nodes, opsets))
+    file = read_onnx(written(made, tmp_path))
+    translate(file, {})
+    monkeypatch.setattr(translation, "MOST_NODES", sum(2**index for index in range(8)) - 1)
+    with pytest.raises(ProblemError) as refused:
+        translate(file, {})
+    assert "nodes, functions included" in str(refused.value.problem)
 
 
 @pytest.mark.parametrize(
