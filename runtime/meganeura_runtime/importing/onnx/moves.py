@@ -50,9 +50,8 @@ class Move:
             known = {second[0]: first for first, second in pairs if second}
             both = Move(self.source, _replaced(other.target, known))
         elif all(_is_plain(first) for first, _ in pairs):
-            given = {first[0]: _apart(second) for first, second in pairs if first}
-            target = tuple(tuple(map(_renamed, axis)) for axis in other.target)
-            both = Move(_replaced(self.source, given), target)
+            given = {first[0]: second for first, second in pairs if first}
+            both = Move(_replaced(self.source, given), other.target)
         return both if both is not None and both.is_unambiguous else None
 
     @property
@@ -85,15 +84,6 @@ class Move:
 
 def _is_plain(axis: tuple[Factor, ...]) -> bool:
     return len(axis) == 0 or (len(axis) == 1 and isinstance(axis[0], int))
-
-
-def _apart(axis: tuple[Factor, ...]) -> tuple[Factor, ...]:
-    return tuple(map(_renamed, axis))
-
-
-def _renamed(factor: Factor) -> Factor:
-    """A name that no axis of the rearrangement before has."""
-    return factor + 1000 if isinstance(factor, int) else Fixed(factor.size, factor.order + 1000)
 
 
 def _replaced(pattern: Pattern, known: "dict[Factor, tuple[Factor, ...]]") -> Pattern:
