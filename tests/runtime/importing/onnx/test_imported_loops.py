@@ -127,3 +127,57 @@ def test_loops_that_data_decide_are_refused(
     with pytest.raises(ProblemError, match="cannot say this `Loop`") as caught:
         text([loop], [value("y", [4])], tmp_path, four=np.array(4))
     assert why in str(caught.value.problem.report())
+
+
+@pytest.mark.parametrize(
+    ("attributes", "why"),
+    [
+        ({"scan_output_axes": [2]}, "it collects along an axis that is not there"),
+        ({"scan_output_axes": [-3]}, "it collects along an axis that is not there"),
+        ({"scan_input_axes": [2]}, "no axis 2 of 2"),
+        ({"scan_input_axes": [0, 0]}, "it has 2 `scan_input_axes`, not 1"),
+        ({"scan_output_directions": []}, "it has 0 `scan_output_directions`, not 1"),
+        ({"num_scan_inputs": 3}, "it has other operands than it says"),
+        ({"num_scan_inputs": 0}, "it has other operands than it says"),
+    ],
+)
+def test_scans_of_what_is_not_there_are_refused(
+    attributes: dict[str, int | list[int]], why: str, tmp_path: Path
+) -> None:
+    nodes = [NODE("Add", ["a", "x"], ["t"]), NODE("Neg", ["t"], ["u"])]
+    scan = NODE("Scan", ["zero", "x"], ["A", "G"], body=rounds(nodes, "a x", "t u"))
+    of = helper.make_attribute
+    given = {"num_scan_inputs": 1, **attributes}
+    scan.attribute.extend(
+        of(name, each, attr_type=7 if isinstance(each, list) else 2) for name, each in given.items()
+    )
+    with pytest.raises(ProblemError, match="cannot say this `Scan`") as caught:
+        text([scan], [value("A", [4]), value("G", ["n", 4])], tmp_path)
+    assert why in str(caught.value.problem.report())
+
+
+@pytest.mark.parametrize(
+    ("count", "begins", "why"),
+    [
+        ("four", "no", "whether it begins depends on data"),
+        ("four", "data", "whether it begins depends on data"),
+        ("two", "", "its rounds are not one number"),
+        ("none", "", "a loop has no rounds"),
+    ],
+)
+def test_loops_that_may_not_begin_are_refused(
+    count: str, begins: str, why: str, tmp_path: Path
+) -> None:
+    nodes = [NODE("Neg", ["h"], ["g"])]
+    graph = helper.make_graph(nodes, "body", [*COUNTS, value("h", [4])], [ON, value("g", [4])])
+    loop = NODE("Loop", [count, begins, "start"], ["y"], body=graph)
+    cast = [NODE("ReduceMax", ["x"], ["most"], keepdims=0), NODE("Cast", ["most"], ["data"], to=9)]
+    weights = {
+        "four": np.array(4),
+        "two": np.array([4, 4]),
+        "none": np.array(0),
+        "no": np.zeros(1, np.bool_),
+    }
+    with pytest.raises(ProblemError, match="cannot say this `Loop`") as caught:
+        text([*cast, loop], [value("y", [4])], tmp_path, **weights)
+    assert why in str(caught.value.problem.report())

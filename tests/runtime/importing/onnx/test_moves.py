@@ -10,7 +10,7 @@ from meganeura_runtime.importing.onnx.moves import Factor, Fixed, Move, split_an
 
 SHAPE = (2, 3, 4, 5)
 ORDERS = ((0, 1, 2, 3), (0, 2, 1, 3), (3, 1, 0, 2), (1, 2, 3, 0))
-JOINED = ((1, 1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2), (1, 3), (4,))
+JOINED = ((1, 1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2), (1, 3), (3, 1), (4,))
 """How many axes are joined to each, or split from it."""
 
 

@@ -240,6 +240,10 @@ def test_what_functions_stand_for_is_counted(
         (helper.make_node("Own", ["x"], ["y"], domain="com.example"), "`com.example` is not read"),
         (helper.make_node("Reshape", ["x", "s"], ["y"]), "its sizes depend on data"),
         (helper.make_node("Relu", ["z"], ["y"]), "`z` is not defined"),
+        *(
+            (helper.make_node(op, [], ["y"], shape=[2, 3]), "not among the ops that are read")
+            for op in ("RandomNormal", "RandomUniform")
+        ),
         (helper.make_node("Transpose", ["x"], ["y"], perm=[0, 0]), "no order of the axes"),
         (helper.make_node("Concat", ["x", "x"], ["y"], axis=5), "no axis 5 of 2"),
         (helper.make_node("MatMul", ["x", "x"], ["y"]), "sums over one size"),

@@ -29,7 +29,6 @@ def _linear_of(node: Node, weight: Known) -> Tensor | None:
     """`linear`, if a weight without a name of its own is multiplied and perhaps a bias is added."""
     out, bias = weight.array.shape[1], node.follower
     has_bias = bias is not None and node.is_own(bias) and bias.shape == (out,)
-    has_bias = has_bias and not (bias is not None and bias.is_turned)
     if not isinstance(node.value(0), Tensor):
         return None
     is_unnamed = "MatMul" in weight.name or weight.name.isdecimal()
