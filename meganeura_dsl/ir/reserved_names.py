@@ -1,4 +1,4 @@
-"""Names of leaves that a run itself feeds or keeps, so that no program has them for its own."""
+"""Names of what a run itself feeds, keeps or records, so that no program has them for its own."""
 
 COUNTER = "counter"
 """The input of a graph that draws random bits: u32[2], the seed and the step."""
@@ -6,3 +6,5 @@ LEARNING_RATE = "learning_rate"
 """The input of a training step that has the learning rates: an f32 scalar, or one for each."""
 STATES = "optimizer."
 """How the names of what an optimizer remembers begin."""
+RECORDED = ("kind", "step", "epoch", LEARNING_RATE, "steps_per_second")
+"""What the records of a run have beside its loss and its metrics."""

@@ -46,7 +46,7 @@ from meganeura_dsl.elaborate.values import (
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.objectives import Objective, reached
-from meganeura_dsl.ir.reserved_names import COUNTER, LEARNING_RATE, STATES
+from meganeura_dsl.ir.reserved_names import COUNTER, LEARNING_RATE, RECORDED, STATES
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.limits.language_limits import CHECK
 from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
@@ -99,6 +99,9 @@ class TrainElaborator(Elaborator):
                             frame.location(name.span), f"`{name.text}`", "is measured twice"
                         )
                     )
+                if name.text in RECORDED:
+                    reason = "is in the records of a run: the metric needs another name"
+                    raise frame.refuse(name.span, f"`{name.text}`", reason)
                 measured = self.tensor(node, frame)
                 if measured.type.rank != 0:
                     location = frame.location(node.span)

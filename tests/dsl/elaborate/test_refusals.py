@@ -126,6 +126,17 @@ train t(x: [b, ...s]):
     ),
     *(
         Refusal(
+            f"what a record says is no metric: {name}",
+            "train t(x: [batch, 3]):\n  y = x |> fc: linear(1)\n  minimize mean(y)\n"
+            f"  metric {name} = mean(y)\n",
+            "E0216",
+            f"`{name}` is in the records of a run: the metric needs another name",
+            "",
+        )
+        for name in ("kind", "step", "epoch", "learning_rate", "steps_per_second")
+    ),
+    *(
+        Refusal(
             f"what a training has itself is no parameter: {name}",
             f"train t(x: [batch, 3]):\n  {statement}\n  minimize mean(y)\n",
             "E0216",
