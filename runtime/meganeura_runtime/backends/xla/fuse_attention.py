@@ -82,15 +82,15 @@ def _is_gradient(value: Value, rows: Value) -> bool:
     op, forward = value.op, rows.op
     if not isinstance(op, AttentionGradient) or not isinstance(forward, Attention):
         return False
-    q, k, v, dy, _, level, *_ = value.operands
-    if op.form != forward.form or (q, k, v) != rows.operands:
+    q, k, v, dy, _, level, *mask = value.operands
+    if op.form != forward.form or (q, k, v, *mask) != rows.operands:
         return False
     if not isinstance(level.op, Sum) or level.op.axes != (rows.type.rank,):
         return False
     (product,) = level.operands
-    read = {each.id for each in product.operands} - {dy.id}
-    means = [each for each in product.operands if each.application == rows.application]
-    return isinstance(product.op, Mul) and bool(means) and read <= {each.id for each in means}
+    means = {each.id for each in product.operands if each.application == rows.application}
+    factors = {each.id for each in product.operands}
+    return isinstance(product.op, Mul) and bool(means) and factors == {*means, dy.id}
 
 
 def is_taken(library: Library, whole: Attention, qkv: Sequence[Value], trained: bool) -> bool:  # noqa: FBT001

@@ -156,11 +156,14 @@ class _Trace:
                 self.found[each.id] = lax.convert_element_type(arrays[each.index], stored)
             if value.id in self.barriers.shared:
                 self._share(value, self.barriers.shared[value.id])
-            if value.id in self.barriers.together:
-                is_product = bool(value.op.traits & PRODUCTS)
-                self.products[value.id] = arrays[0] if is_product else self.found[value.id]
-                group = self.barriers.together[value.id]
-                self.found.update(_together(group, self.products, self.numerics))
+            for each in results:
+                if each.id in self.barriers.together:
+                    is_product = bool(each.op.traits & PRODUCTS)
+                    self.products[each.id] = (
+                        arrays[each.index] if is_product else self.found[each.id]
+                    )
+                    group = self.barriers.together[each.id]
+                    self.found.update(_together(group, self.products, self.numerics))
 
     def _operands(self, value: Value) -> list[jax.Array]:
         others: Mapping[int, jax.Array] = {}

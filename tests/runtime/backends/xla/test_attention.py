@@ -7,7 +7,7 @@ import pytest
 
 from meganeura_dsl.ir.graph import Builder, Graph, Value
 from meganeura_dsl.ir.interpreter import evaluate
-from meganeura_dsl.ir.ops import Add, Input, Log, Mul, Sum
+from meganeura_dsl.ir.ops import Add, Input, Log, Mul, Parameter, Sum
 from meganeura_dsl.ir.ops.fused.attention import Attention, AttentionGradient
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
@@ -24,8 +24,10 @@ from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.device import XlaDevice
 from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention, is_taken
 from meganeura_runtime.backends.xla.session import XlaSession
+from tests.runtime.backends.xla.test_compiler_options import gpu
 
 PLAIN = Attention(0.3, causal=False)
+SQUARE = (2, 4, 6, 6)
 FORMS = {
     "plain": (PLAIN, 7, 5),
     "causal": (Attention(0.3, causal=True), 6, 6),
@@ -82,6 +84,38 @@ def test_a_library_gives_the_attention_and_its_gradients(form: str, multiple: in
             np.testing.assert_allclose(evaluate(fused, feeds).outputs[name], value, 1e-5, 1e-6)
 
 
+@pytest.mark.parametrize("trained", ["k", "v", "kv"])
+def test_gradients_of_keys_and_values_are_updates_of_their_own(trained: str) -> None:
+    """On one GPU each is computed before it is read; that of the queries, which none reads, is not.
+
+    All are of one shape.
+    """
+    build = Builder()
+    given = {
+        name: build.add(
+            Parameter(name, DType.F32, SQUARE, "param")
+            if name in trained
+            else Input(name, DType.F32, SQUARE)
+        )
+        for name in ("q", "k", "v", "dy")
+    }
+    q, k, v, dy = given.values()
+    mean, rows = build.add_all(PLAIN, q, k, v)
+    level = build.add(Sum((3,)), build.add(Mul(), dy, mean))
+    gradients = build.add_all(PLAIN.gradient, q, k, v, dy, rows, level)
+    slopes = dict(zip("qkv", gradients, strict=True))
+    graph = build.graph({"y": mean}, {name: slopes[name] for name in trained})
+    generator = np.random.default_rng(0)
+    feeds = {name: generator.standard_normal(SQUARE).astype(np.float32) for name in given}
+    expected = evaluate(graph, feeds).updates
+    with XlaSession(Program(taken(graph), ComputePrecision.BF16, gpu())) as session:
+        session.load({name: feeds.pop(name) for name in trained})
+        session.step(feeds)
+        for name in trained:
+            tolerance = 0.02 * np.abs(expected[name]).max()
+            np.testing.assert_allclose(session.read(name), expected[name], 0, tolerance)
+
+
 def test_a_library_takes_what_the_attention_takes() -> None:
     """As many keys as values, and queries as wide as keys."""
     build = Builder()
@@ -129,9 +163,12 @@ def test_what_looks_into_an_attention_keeps_it() -> None:
         gradient(PLAIN.gradient, k, build.add(Sum((3,)), build.add(Add(), dy, mean))),
         gradient(PLAIN.gradient, k, build.add(Sum((3,)), build.add(Mul(), v, mean))),
         gradient(PLAIN.gradient, k, build.add(Sum((3,)), build.add(Mul(), dy, v))),
+        gradient(PLAIN.gradient, k, build.add(Sum((3,)), build.add(Mul(), mean, mean))),
     ):
         assert LibraryAttention not in kinds(taken(graph))
     mask = build.add(Input("mask", DType.F32, (1, 2, 4, 4)))
+    of_masked = build.add(PLAIN.gradient, q, k, v, dy, rows, level, mask)
+    assert LibraryAttention not in kinds(taken(build.graph({"dq": of_masked})))
     masked = build.graph({"mean": build.add(PLAIN, q, k, v, mask)})
     assert LibraryAttention not in kinds(taken(masked))
 
