@@ -107,17 +107,17 @@ def test_a_part_of_another_parameter_is_not_replaced_in_place(device: Device) ->
 
 
 @pytest.mark.parametrize(
-    ("shape", "place", "kernels"),
-    [((16, 8), 3, 1), ((16, 8), 4, 2), ((8, 16), 3, 2)],
-    ids=["same", "another place", "another shape"],
+    ("shape", "place", "rows", "kernels"),
+    [((16, 8), 3, 1, 1), ((16, 8), 4, 1, 2), ((8, 16), 3, 1, 2), ((16, 8), 3, 2, 2)],
+    ids=["same", "another place", "another shape", "a larger part"],
 )
 def test_parts_of_one_shape_and_place_are_replaced_together(
-    shape: tuple[int, int], place: int, kernels: int, device: Device
+    shape: tuple[int, int], place: int, rows: int, kernels: int, device: Device
 ) -> None:
     build = Builder()
     caches = parameter(build, "a", 16, 8), parameter(build, "b", *shape)
     zero, first, second = (build.add(Constant(n, DType.I32)) for n in (0, 3, place))
-    x, y = (build.add(Input(name, DType.F32, (1, 8))) for name in "xy")
+    x, y = (build.add(Input(n, DType.F32, (size, 8))) for n, size in (("x", 1), ("y", rows)))
     updates = {
         "a": part_of(build, caches[0], x, (first, zero)),
         "b": part_of(build, caches[1], y, (second, zero)),
