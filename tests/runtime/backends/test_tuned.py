@@ -163,6 +163,8 @@ def test_what_is_kept_for_an_adapter_is_used_by_its_next_session(
     choices, line = tuned_configs(device.info, device.limits)
     assert choices.configs == {"a": KernelConfig(2)}
     assert line == f"kernels as tuned: {path}"
+    plain = OpenAdapter.of(WebGpuBackend(), device)
+    assert plain.tuned() == replace(plain, configs=choices, note=line)
     other = replace(device.info, driver="another")
     assert tuned_configs(other, device.limits) == (TunedConfigs(), "")
     path.write_text("{")

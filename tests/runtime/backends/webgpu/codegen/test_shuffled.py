@@ -107,6 +107,13 @@ class TestAdapter:
         graph, feeds = graph_of(MatMul(), numbers(rows, 13), numbers(13, columns))
         assert_as_reference(graph, feeds, device)
 
+    @pytest.mark.parametrize("rows", [16, 48, 60, 62])
+    def test_rows_that_lie_next_to_each_other(self, rows: int, device: Device) -> None:
+        """Of one workgroup and of several, the last of them full or not."""
+        op = MatMul(transpose_left=True)
+        graph, feeds = graph_of(op, numbers(33, rows), numbers(33, 64))
+        assert_as_reference(graph, feeds, device)
+
     @pytest.mark.parametrize("columns", [500, 504])
     def test_large_tiles(self, columns: int, device: Device) -> None:
         graph, feeds = graph_of(MatMul(), numbers(400, 520), numbers(520, columns))
