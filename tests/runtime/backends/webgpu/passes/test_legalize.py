@@ -92,6 +92,8 @@ def test_many_rows_by_number_are_added_up_along_lists(axis: int, shape: tuple[in
     equal = np.full((20, 30), 7, np.uint32)
     assert LinkedReduction in ops(lowered(ScatterAdd(0, 300), equal, numbers(20, 30, 5)))
     assert LinkedReduction not in ops(lowered(ScatterAdd(0, 3), ids % 3, numbers(600)))
+    of_each = np.stack([ids, ids[::-1]])
+    assert LinkedReduction not in ops(lowered(ScatterAdd(1, 300, 1), of_each, numbers(2, 600)))
 
 
 def test_the_last_rows_by_number_are_added_up_with_the_first() -> None:
@@ -100,6 +102,7 @@ def test_the_last_rows_by_number_are_added_up_with_the_first() -> None:
     ids = np.arange(count, dtype=np.int32) % 3
     lowered(ScatterAdd(0, 3), ids, np.full(count, 0.5, np.float32))
     lowered(ScatterAdd(1, 3), ids, numbers(2, count))
+    lowered(ScatterAdd(1, 3, 1), np.stack([ids, ids[::-1]]), numbers(2, count))
 
 
 @pytest.mark.parametrize(
