@@ -19,7 +19,7 @@ from meganeura_runtime.export.onnx.differences import ALLOWED, ROUNDED, allowed
 from meganeura_runtime.export.onnx.export import Exported, export_onnx
 from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm, OnnxDiffers
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OLDEST_OPSET, OnnxOptions
-from meganeura_runtime.export.reference_run import reference_run
+from meganeura_runtime.export.reference_run import random_inputs, reference_run
 from tests.narrow import NARROW, trained_values
 
 
@@ -271,6 +271,46 @@ def test_each_tensor_and_each_size_has_a_name_of_its_own(case: str, tmp_path: Pa
     assert {each.name for each in model.elaborate({}).parameters} <= {
         each.name for each in graph.initializer
     }
+
+
+REPEATED = (
+    "(_x: [n]) -> [1, 1] = full([1, 1], 2.0)",
+    "(x: [n]) -> [1, n] = expand(sum(x), [] -> [1, n])",
+    "(x: [n]) -> [1] = expand(sum(x), [] -> [1])",
+    "(x: [k]) -> [1, n, k] = expand(expand(x, [a] -> [n, a]), [a, b] -> [1, a, b])",
+    "(x: [k]) -> [n, 1, k] = expand(expand(x, [a] -> [n, a]), [a, b] -> [a, 1, b])",
+    "(x: [k]) -> [n, k, m] = expand(x, [a] -> [n, a, m])",
+    "(x: [k]) -> [1, n, k] = expand(relu(expand(x, [a] -> [n, a])), [a, b] -> [1, a, b])",
+    (
+        "(x: [n, k]) -> [n, 1, m] =\n"
+        "  expand(relu(expand(sum(x, 1), [a] -> [a, m])), [a, b] -> [a, 1, b])"
+    ),
+    "(x: [1, k]) -> [n, 1, k] = expand(x, [a, b] -> [n, a, b]) * 2",
+    (
+        "(x: [k, n]) -> [n, k]:\n  y = expand(x, [a, b] -> [m, a, b])\n"
+        "  return rearrange(sum(y * y, 0), [a, b] -> [b, a])"
+    ),
+    (
+        "(x: [n, k]) -> [n, m], [m, n]:\n  y = expand(sum(x, 1), [a] -> [a, m])\n"
+        "  return relu(y), rearrange(sigmoid(y), [a, b] -> [b, a])"
+    ),
+)
+"""Headers and results of blocks that repeat what they are given, also where ONNX need not."""
+
+
+@pytest.mark.parametrize("text", REPEATED)
+def test_what_is_repeated_has_its_own_shape(text: str, tmp_path: Path) -> None:
+    header, _, rest = text.partition(")")
+    given = f"{header}{', _m: [m]' if 'm' in rest else ''}{', _n: [n]' if 'n' in rest else ''})"
+    model = program(f"block Net(){given}{rest}\n\nmodel net = Net()\n", tmp_path)
+    model.export(tmp_path / "net.onnx", OnnxOptions())
+    session = session_of(str(tmp_path / "net.onnx"))
+    for sizes in ({"n": 2, "m": 3, "k": 5}, {"n": 4, "m": 1, "k": 2}):
+        graph = model.elaborate(sizes).graph
+        inputs = random_inputs(graph, 0)
+        expected = reference_run(graph, {}, inputs)
+        for found, (name, array) in zip(session.run(None, inputs), expected.items(), strict=True):
+            np.testing.assert_allclose(found, array, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 NORM = "y = conv(x, weight) + b |> bn: batch_norm"
