@@ -296,10 +296,24 @@ REPEATED = (
     ),
 )
 """Headers and results of blocks that repeat what they are given, also where ONNX need not."""
+RARE = (
+    "(x: u32[n]) -> u32[n] = cumsum(x, 0)",
+    (
+        "(x: [n, 2]) -> [2], i32[n]:\n  h = zeros([2])\n  scan t in 0..n:\n"
+        "    h = tanh(h + x[t])\n    z[t] = t\n  return h, z"
+    ),
+    "(x: [n, 3, 8, 8]) -> [n, 3, 11, 11] = conv(x, full([3, 1, 2, 2], 0.25), pad=2, groups=3)",
+    "(x: [n, 3, 8, 8]) -> [n, 3, 9, 9] = conv(x, full([3, 1, 2, 2], 0.25), pad=1, groups=3)",
+    (
+        "(x: [n, 3, 8, 8]) -> [n, 3, 5, 5] =\n"
+        "  conv(x, full([3, 1, 2, 2], 0.2), stride=2, pad=1, groups=3)"
+    ),
+)
+"""Of types and with operands for which ONNX has no node, or only a rare form of one."""
 
 
-@pytest.mark.parametrize("text", REPEATED)
-def test_what_is_repeated_has_its_own_shape(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [*REPEATED, *RARE])
+def test_a_block_is_itself_at_sizes_that_differ(text: str, tmp_path: Path) -> None:
     header, _, rest = text.partition(")")
     given = f"{header}{', _m: [m]' if 'm' in rest else ''}{', _n: [n]' if 'n' in rest else ''})"
     model = program(f"block Net(){given}{rest}\n\nmodel net = Net()\n", tmp_path)

@@ -8,7 +8,8 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array, Builder, Graph
-from meganeura_dsl.ir.ops import OPS, Input, MaxPool, Pad, ReduceMax
+from meganeura_dsl.ir.ops import OPS, Abs, Input, MaxPool, Neg, Pad, ReduceMax
+from meganeura_dsl.ir.types import DType
 from meganeura_runtime.export.onnx.examples import Example
 from meganeura_runtime.export.onnx.model import onnx_model
 from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm
@@ -74,3 +75,20 @@ def test_an_op_without_a_form_is_refused(sample: Sample) -> None:
     with pytest.raises(ProblemError) as caught:
         onnx_model("op", graph_of(sample)[0], {}, OnnxOptions())
     assert isinstance(caught.value.problem, NoOnnxForm)
+
+
+@pytest.mark.parametrize("off", [(5e-5, 0), (0, 5e-5), (2e-5, 5e-5)])
+def test_the_largest_difference_is_that_of_all_outputs(
+    off: tuple[float, float], tmp_path: Path
+) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (3,)))
+    graph = build.graph({"a": build.add(Neg(), x), "b": build.add(Abs(), x)})
+    inputs = {"x": np.array([1, -0.5, 0], np.float32)}
+    outputs = reference_run(graph, {}, inputs)
+    shown = {
+        name: each + np.float32(by) for (name, each), by in zip(outputs.items(), off, strict=True)
+    }
+    examples = [Example({}, inputs, each, lambda: outputs) for each in (outputs, shown, outputs)]
+    found = write(onnx_model("two", graph, {}, OnnxOptions()), tmp_path / "a.onnx", examples)
+    assert found == pytest.approx(5e-5, rel=0.02)
