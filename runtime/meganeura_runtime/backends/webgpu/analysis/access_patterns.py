@@ -1,6 +1,6 @@
 """Access patterns: which stored values a stored value is computed from, pointwise or gathered."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
@@ -66,25 +66,26 @@ def access_patterns(value: Value, stored: Collection[int]) -> AccessPattern:
     make = Expressions(keep_choices=True)
     reader = ElementInliner(make, {number: number for number in stored if number != value.id})
     if is_contraction(value):
-        return _found(_factors(reader, value), ())
+        return _found(_factors(reader, value), _nowhere)
     if is_attention(value) or is_loop(value):
-        return _found([_anywhere(reader, operand) for operand in value.operands], ())
+        return _found([_anywhere(reader, operand) for operand in value.operands], _nowhere)
     if is_transform(value):
-        return _found(_square(reader, value), ())
+        return _found(_square(reader, value), _nowhere)
     count = elements(value)
     position = variable(Axis("i", count)) if count > 1 else Affine(0)
     index = unravel(position, concrete_shape(value.type.shape))
     roots = _term(reader, value, index) if is_reduction(value) else [reader.at(value, index)]
-    return _found(roots, [position])
+    return _found(roots, lambda load: load.index == position)
 
 
-def row_accesses(value: Value, rows: RowReduction, stored: Collection[int]) -> AccessPattern:
+def row_accesses(value: Value, rows: RowReduction, counts: Mapping[int, int]) -> AccessPattern:
     """The same in a kernel of rows, where values have an element for each row or for each term.
 
-    A value of rows is aligned where it is read at the row, one of terms where at the term.
+    A value of rows is aligned where it is read at the row, one of terms where at the term. `counts`
+    are the elements of each stored value.
     """
     reader = ElementInliner(
-        Expressions(keep_choices=True), {number: number for number in stored if number != value.id}
+        Expressions(keep_choices=True), {number: number for number in counts if number != value.id}
     )
     row, term = variable(Axis("i", rows.count)), variable(Axis("t", rows.terms))
     here = {rows.count: row, rows.count * rows.terms: rows.position(row, term)}
@@ -95,17 +96,22 @@ def row_accesses(value: Value, rows: RowReduction, stored: Collection[int]) -> A
         root = reduction.term(reader, unravel(row, shape), at).element
     else:
         root = reader.at(value, unravel(here[elements(value)], shape))
-    return _found([root], here.values())
+    return _found([root], lambda load: load.index == here.get(counts[load.tensor]))
 
 
-def _found(roots: Sequence[Expression], here: Collection[Affine]) -> AccessPattern:
-    """What expressions read, at one of the positions `here` or elsewhere."""
+def _found(roots: Sequence[Expression], is_here: Callable[[Load], bool]) -> AccessPattern:
+    """What expressions read, at the element's own position or elsewhere."""
     expressions = list(walk(roots))
-    at = {(load.tensor, load.index in here) for load in expressions if isinstance(load, Load)}
+    at = {(load.tensor, is_here(load)) for load in expressions if isinstance(load, Load)}
     aligned = frozenset(tensor for tensor, same in at if same)
     return AccessPattern(
         aligned, frozenset(tensor for tensor, same in at if not same), len(expressions)
     )
+
+
+def _nowhere(_: Load) -> bool:
+    """Nothing is read at the position of one element."""
+    return False
 
 
 def _term(reader: ElementInliner, value: Value, index: Index) -> Sequence[Expression]:

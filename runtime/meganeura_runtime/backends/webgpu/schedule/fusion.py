@@ -115,6 +115,7 @@ class Fusion:
     def __init__(self, graph: Graph, stored: Collection[int], target: Target) -> None:
         self._graph = graph
         self._stored = stored
+        self._counts = {v.id: elements(v) for v in graph.values if v.id in stored}
         self._target = target
         self._most = target.limits.storage_buffers
         self._groups: list[Group] = []
@@ -156,7 +157,7 @@ class Fusion:
         """How a value reads the others in the kernel of a group."""
         if group.rows is None or not group.holds(elements(value)):
             return plain
-        return row_accesses(value, group.rows, self._stored)
+        return row_accesses(value, group.rows, self._counts)
 
     def _inline_depths(self) -> dict[int, int]:
         """How many ops deep each value is computed from what is stored."""

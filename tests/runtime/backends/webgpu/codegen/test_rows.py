@@ -14,6 +14,7 @@ from meganeura_dsl.ir.ops import (
     Mul,
     Parameter,
     Reshape,
+    Slice,
     Sqrt,
     StopGradient,
     Sub,
@@ -220,3 +221,20 @@ def test_sums_of_as_many_terms_but_other_rows_have_a_kernel_of_their_own(device:
         name: random.normal(size=(n,) * rank).astype("f4") for name, rank in (("x", 2), ("z", 3))
     }
     assert_as_reference(graph, feeds, device, Style.GPU)
+
+
+@pytest.mark.parametrize("kept", ["as an output", "in the place of a parameter"])
+def test_a_value_of_rows_reads_the_terms_of_another_row_in_a_kernel_of_its_own(
+    device: Device, kept: str
+) -> None:
+    """The first row has an element for each row, but only the first of them is of that row."""
+    net, n = Net(), 64
+    p = net.parameter("p", n, n)
+    total = net.build.add(Sum((1,)), p)
+    terms = net.build.add(Mul(), p, net.spread(total, p, (1,)))
+    source, updates = (terms, {}) if kept == "as an output" else (p, {"p": terms})
+    first = net.build.add(Slice((0, 0), (1, n), (1, 1)), source)
+    row = net.build.add(Mul(), net.build.add(Reshape((n,)), first), total)
+    outputs = {"row": row} if updates else {"row": row, "terms": terms}
+    feeds = {"p": np.random.default_rng(0).normal(size=(n, n)).astype("f4")}
+    assert_as_reference(net.build.graph(outputs, updates), feeds, device, Style.GPU)
