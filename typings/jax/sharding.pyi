@@ -27,6 +27,9 @@ class Mesh:
     @property
     def devices(self) -> _Devices: ...
 
+class AbstractMesh(Mesh):
+    def __init__(self, axis_sizes: tuple[int, ...], axis_names: tuple[str, ...]) -> None: ...
+
 class NamedSharding(Sharding):
     def __init__(self, mesh: Mesh, spec: PartitionSpec) -> None: ...
     @property

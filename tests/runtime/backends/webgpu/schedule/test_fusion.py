@@ -362,6 +362,28 @@ def test_more_tensors_than_a_kernel_can_be_bound_to(device: Device) -> None:
     assert_as_reference(graph, feeds(graph), device, limits=few)
 
 
+@pytest.mark.adapter
+@pytest.mark.parametrize("same", [False, True], ids=["other ids", "the same ids"])
+def test_scatters_share_a_kernel_where_their_lists_are_the_same(
+    device: Device, *, same: bool
+) -> None:
+    """The gradients of two tables of one size that are added up: each has the ids of its own."""
+    net, count, rows, width = Net(), 64, 1100, 4
+    scatter = ScatterAdd(0, rows)
+    updates = net.input("updates", count, width)
+    ids = [net.build.add(Input(name, DType.I32, (count,))) for name in ("a", "b")]
+    tables = {
+        f"of {number}": net.build.add(scatter, ids[0] if same else one, updates)
+        for number, one in enumerate(ids)
+    }
+    doubled = net.build.add(scatter, ids[0] if same else ids[1], net.add(updates, updates))
+    graph = net.build.graph({**tables, "doubled": doubled})
+    random = np.random.default_rng(0)
+    picked = {name: random.integers(0, rows, count).astype(np.int32) for name in ("a", "b")}
+    given = {**picked, "updates": random.normal(size=(count, width)).astype(np.float32)}
+    assert_as_reference(graph, given, device, Style.GPU)
+
+
 def feeds(graph: Graph) -> dict[str, np.ndarray]:
     generator = np.random.default_rng(0)
     return {

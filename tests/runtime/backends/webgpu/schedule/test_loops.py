@@ -368,3 +368,23 @@ def test_loops_that_stop_too_deep_for_an_adapter_are_refused(buffers: int) -> No
             assert bound is not None
             assert int(bound[1]) > int(bound[2]) == buffers
     assert refused == [*range({4: 2, 5: 2, 8: 5}[buffers], 9)]
+
+
+@pytest.mark.parametrize("count", range(5, 12))
+def test_a_round_of_a_loop_that_stops_reads_no_more_than_its_flag_leaves(count: int) -> None:
+    """With the flag, as many tensors as an adapter allows are bound to a kernel at most."""
+    names = [f"x{number}" for number in range(count)]
+    inputs = ", ".join(f"{name}: [n, 4]" for name in names)
+    text = "\n".join(
+        [
+            f"block Net()(h: [n, 4], {inputs}) -> [n, 4]:",
+            "  scan _t in 0..3 while max(h) < 9:",
+            f"    h = {' + '.join(['h * h', *(f'{name} * h' for name in names)])}",
+            "  return h",
+            "",
+            "model net = Net()",
+            "",
+        ]
+    )
+    limits = DeviceLimits(storage_buffers=8)
+    verify_plan(plan_graph(forward(text, n=2), limits), limits)
