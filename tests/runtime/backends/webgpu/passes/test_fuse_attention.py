@@ -9,7 +9,7 @@ from meganeura_dsl.ir.graph import Builder, Op
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.fused import Attention
-from meganeura_dsl.ir.types import DType
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_runtime.backends.webgpu.codegen.attention.kernel_choice import (
     TILE,
     is_fused,
@@ -18,7 +18,12 @@ from meganeura_runtime.backends.webgpu.codegen.attention.kernel_choice import (
 from meganeura_runtime.backends.webgpu.codegen.attention.scores import Heads
 from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
-from meganeura_runtime.backends.webgpu.ops.attention import FlashAttentionOp
+from meganeura_runtime.backends.webgpu.ops.attention import (
+    FlashAttention,
+    FlashAttentionBackwardKV,
+    FlashAttentionBackwardQ,
+    FlashAttentionOp,
+)
 from meganeura_runtime.backends.webgpu.passes.fuse_attention import fuse_attention
 
 LARGE = DeviceLimits(buffer_bytes=1 << 32, binding_bytes=1 << 31)
@@ -129,3 +134,13 @@ def test_parts_of_the_keys_are_the_whole(queries: int, keys: int, parts: int) ->
     expected, found = (evaluate(each, feeds).outputs for each in (graph, changed))
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, 1e-5, 1e-6)
+
+
+def test_each_kernel_counts_the_products_it_computes() -> None:
+    """Scores and gradients of q and k by vectors of 8, slopes, means and gradients of v of 4."""
+    q, k, v = (TensorType(DType.F32, (1, 2, *of)) for of in ((5, 8), (7, 8), (7, 4)))
+    whole = Attention(0.125, causal=False)
+    pairs = 2 * 5 * 7
+    assert FlashAttention(whole, 3).flops([q, k, v], q) == 2 * pairs * (8 + 4)
+    assert FlashAttentionBackwardQ(whole).flops([q, k, v], q) == 2 * pairs * (8 + 4 + 8)
+    assert FlashAttentionBackwardKV(whole).flops([q, k, v], k) == 2 * pairs * (8 + 4 + 8 + 4)
