@@ -1,6 +1,7 @@
 """What lies in memory: in which floats and in which order, and how often it is read."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -172,6 +173,34 @@ def test_odd_rows_of_an_inference_lie_in_columns_on_one_gpu() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
     assert not found[-1].any()
     assert "lhs_precision_type = bf16" in Program.of(graph, BF16, gpu()).exported()
+
+
+@pytest.mark.parametrize(
+    ("columns", "exchanged", "is_odd"),
+    [
+        (4099, "", True),
+        (4104, "", False),
+        (4091, "", False),
+        (4099, "a CPU", False),
+        (4099, "in f32", False),
+        (4099, "a training", False),
+        (4099, "read by a product", False),
+    ],
+)
+def test_long_rows_of_an_inference_that_are_given_are_odd(
+    columns: int, exchanged: str, *, is_odd: bool
+) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (16, 8)))
+    w = build.add(Parameter("w", DType.F32, (8, columns), "param"))
+    y = build.add(MatMul(), x, w)
+    back = build.add(MatMul(transpose_right=True), y, w)
+    outputs = {"y": back if exchanged == "read by a product" else y}
+    graph = build.graph(outputs, {"w": w} if exchanged == "a training" else {})
+    numerics = Numerics.of(graph, F32 if exchanged == "in f32" else BF16)
+    numerics = replace(numerics, is_on_one_gpu=exchanged != "a CPU")
+    (product,) = [each for each in graph.values if each.type.shape == (16, columns)]
+    assert numerics.has_odd_rows(product) == is_odd
 
 
 @pytest.mark.parametrize(
