@@ -173,3 +173,13 @@ def test_sums_over_the_examples_are_parts(
     found = [] if sums is None else [len(each) for each in sums.parts.values()]
     assert found == ([parts] if parts else [])
     assert PartialSums.of(graph, OneDevice(named("xla:cpu"))) is None
+
+
+def test_a_sum_that_is_given_is_no_part_of_another() -> None:
+    build = Builder()
+    x = build.add(Input("image", DType.F32, (8, 3, 5, 5)))
+    first, second = sum_of(build, x), sum_of(build, build.add(Mul(), x, x))
+    both = build.add(Add(), first, second)
+    assert PartialSums.of(build.graph({"y": both}), several()) is not None
+    for other in (first, second):
+        assert PartialSums.of(build.graph({"y": both, "z": other}), several()) is None

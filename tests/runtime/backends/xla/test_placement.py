@@ -1,7 +1,12 @@
 """Where inputs and parameters lie on several devices, of which none has to be there."""
 
+from types import SimpleNamespace
+from typing import cast
+
+import jax
+import numpy as np
 import pytest
-from jax.sharding import AbstractMesh, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, PartitionSpec
 
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.settings.device_sharding import DeviceSharding
@@ -59,3 +64,38 @@ def test_a_parameter_is_split_along_its_longest_axis_that_can_be(
     whole = PartitionSpec()
     assert placement.persistent("w", of).spec == (whole if axis is None else PartitionSpec(*parts))
     assert several(4).persistent("w", of).spec == whole
+
+
+def processes(*of_each: int) -> Mesh:
+    """Devices in order, by how many of them each process has."""
+    devices = [
+        SimpleNamespace(process_index=number)
+        for number, count in enumerate(of_each)
+        for _ in range(count)
+    ]
+    return cast("Mesh", SimpleNamespace(size=len(devices), devices=np.array(devices)))
+
+
+@pytest.mark.parametrize(
+    ("of_each", "here", "examples", "own"),
+    [
+        ((2, 2), 0, 8, range(4)),
+        ((2, 2), 1, 8, range(4, 8)),
+        ((1, 3), 1, 8, range(2, 8)),
+        ((2, 1, 1), 2, 12, range(9, 12)),
+        ((2, 2), 1, 6, range(6)),
+        ((4,), 0, 8, range(8)),
+    ],
+)
+def test_a_process_holds_the_examples_of_its_devices(
+    of_each: tuple[int, ...],
+    here: int,
+    examples: int,
+    own: range,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All of them where the devices do not divide their number."""
+    monkeypatch.setattr(jax, "process_index", lambda: here)
+    where = SeveralDevices(processes(*of_each), DeviceSharding.DATA, ROWS)
+    assert where.own(examples) == own
+    assert len(where.devices) == of_each[here]
