@@ -13,8 +13,9 @@ stored in bfloat16, and every other one is computed from them in float32 where i
 Parameters that products read have a copy in bfloat16 beside them: they are rounded once, by the
 step that updates them if there is one, and a product reads half as many bytes.
 
-So norms, softmax, losses, reductions and updates read and give float32. Moving elements changes no
-type.
+So norms, softmax, losses, reductions and updates read and give float32: what a step leaves in a
+parameter or state is not rounded where products read it, or a mean over many steps would stay where
+one of them changes it by less than a rounding. Moving elements changes no type.
 """
 
 from collections import Counter
@@ -138,6 +139,7 @@ def _rounded(graph: Graph) -> frozenset[int]:
     needed = upstream(graph)
     varying = _varying(graph)
     readers = _readers(graph)
+    kept = _kept(graph)
     wanted = {*_between(graph, needed), *_read(graph, varying)}
     rounded: set[int] = set()
     derived: set[int] = set()
@@ -147,7 +149,7 @@ def _rounded(graph: Graph) -> frozenset[int]:
             continue
         floats = [each for each in value.operands if each.type.dtype.is_float]
         parts = [each for each in floats if each.id in derived]
-        if (
+        if value.id not in kept and (
             value.id in wanted
             or _selects(value, rounded)
             or (isinstance(value.op, MaxPoolGradient) and value.id in needed)
@@ -164,6 +166,21 @@ def _rounded(graph: Graph) -> frozenset[int]:
         if value.id in rounded or (parts and value.op.traits & {Trait.ELEMENTWISE, Trait.VIEW}):
             derived.add(value.id)
     return frozenset(rounded)
+
+
+def _kept(graph: Graph) -> frozenset[int]:
+    """What parameters and states become, as it is, moved or selected; caches hold activations."""
+    leaves = [value.op for value in graph.values if isinstance(value.op, Parameter)]
+    caches = {leaf.name for leaf in leaves if leaf.kind == "cache"}
+    found: set[int] = set()
+    left = [value for name, value in graph.updates.items() if name not in caches]
+    while left:
+        value = left.pop()
+        if value.id not in found:
+            found.add(value.id)
+            if type(value.op) in MOVES or isinstance(value.op, Where):
+                left += value.operands
+    return frozenset(found)
 
 
 def _moved(graph: Graph) -> Iterator[int]:

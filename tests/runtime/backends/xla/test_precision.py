@@ -16,6 +16,7 @@ from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import (
     Add,
     Cast,
+    Compare,
     Concat,
     Conv,
     Exp,
@@ -25,9 +26,12 @@ from meganeura_dsl.ir.ops import (
     Parameter,
     RandomBits,
     Reshape,
+    Slice,
+    Sub,
     Sum,
     Tanh,
     Transpose,
+    Where,
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, full
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
@@ -328,11 +332,42 @@ CONTRACTIONS = {
 """One of each kind and rank."""
 
 
-def test_a_state_that_a_product_reads_is_float32_behind_each_step() -> None:
-    """As caches of keys and values are, of which the new ones are what a product reads."""
+@pytest.mark.parametrize("form", ["as it is", "moved", "selected", "a part"])
+def test_a_mean_over_steps_that_a_product_reads_is_not_rounded_by_any_of_them(form: str) -> None:
+    """A mean of 1 moves by 1/1000 a step, where bfloat16 has no number between 1 and 1 + 1/128."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (4, 4)))
+    mean = build.add(Parameter("mean", DType.F32, (4, 4), "state"))
+    away = build.add(Sub(), build.add(MatMul(), x, x), mean)
+    new = build.add(Add(), mean, build.add(Mul(), away, full(build, away.type, 1e-3)))
+    kept = new
+    match form:
+        case "moved":
+            kept = build.add(Transpose((1, 0)), new)
+        case "selected":
+            kept = build.add(Where(), build.add(Compare("gt"), x, mean), mean, new)
+        case "a part":
+            kept = build.add(
+                Concat(0), *(build.add(Slice((k, 0), (k + 2, 4), (1, 1)), new) for k in (0, 2))
+            )
+        case _:
+            pass
+    reads = build.add(Add(), build.add(MatMul(), kept, x), build.add(MatMul(), new, x))
+    graph = build.graph({"y": build.add(MatMul(), reads, x)}, {"mean": kept})
+    assert not narrow(graph) & {new.id, kept.id}
+    with choose_device("xla:cpu", precision=BF16).open(graph) as session:
+        session.load({"mean": np.ones((4, 4), np.float32)})
+        for _ in range(20):
+            session.step({"x": np.full((4, 4), 0.875, np.float32)})
+        found = session.read("mean")
+    np.testing.assert_allclose(found, 1 + (4 * 0.875**2 - 1) * (1 - 0.999**20), 1e-5)
+
+
+def test_a_cache_that_a_product_reads_is_float32_behind_each_step() -> None:
+    """The new keys and values are what a product reads."""
     build = Builder()
     x = build.add(Input("x", DType.F32, (4, 8)))
-    cache = build.add(Parameter("cache", DType.F32, (4, 8), "state"))
+    cache = build.add(Parameter("cache", DType.F32, (4, 8), "cache"))
     new = build.add(Add(), cache, build.add(Tanh(), x))
     y = build.add(MatMul(transpose_right=True), new, x)
     graph = build.graph({"y": y}, {"cache": new})
