@@ -16,7 +16,7 @@ from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
 from meganeura_runtime.backends.memory_estimate import MemoryExceededError, estimate_memory
 from meganeura_runtime.backends.registry import choose_device, require_device
 from meganeura_runtime.backends.webgpu.device import adapters
-from meganeura_runtime.backends.xla import backend, devices
+from meganeura_runtime.backends.xla import backend, devices, step
 from meganeura_runtime.backends.xla.backend import XlaBackend
 from meganeura_runtime.backends.xla.failures import explained
 from meganeura_runtime.backends.xla.session import XlaSession
@@ -145,6 +145,16 @@ def test_an_update_overwrites_nothing_that_can_still_be_read() -> None:
             assert found == {"before": number, "after": number + 1, "again": number + 1, **same}
         kept = {name: float(array[0]) for name, array in session.persistent().items()}
         assert kept == {"w": 5, "v": 5, "u": 1, "c": 1}
+
+
+def test_updates_get_memory_of_their_own_where_others_have_their_values() -> None:
+    """An output, an input, another state, and all but one of the updates of one value."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (3,)))
+    w, v, u, _c, a, b = (build.add(Parameter(name, DType.F32, (3,), "state")) for name in "wvucab")
+    moved, square, double = build.add(Add(), w, v), build.add(Mul(), a, a), build.add(Add(), b, b)
+    updates = {"w": moved, "v": moved, "u": x, "c": u, "a": square, "b": double}
+    assert step._shared(build.graph({"y": square}, updates)) == {"v", "u", "c", "a"}
 
 
 @pytest.mark.parametrize(("is_told", "need"), [(True, 160), (False, 6 * 12)])
