@@ -14,12 +14,13 @@ Parameters that products read have a copy in bfloat16 beside them: they are roun
 step that updates them if there is one, and a product reads half as many bytes.
 
 So norms, softmax, losses, reductions and updates read and give float32: what a step leaves in a
-parameter or state is not rounded where products read it, or a mean over many steps would stay where
-one of them changes it by less than a rounding. Moving elements changes no type.
+parameter or state, and a round in a carry, is not rounded where products read it, or a mean over
+many steps would stay where one of them changes it by less than a rounding. Moving elements changes
+no type.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 
 import jax.numpy as jnp
 import numpy as np
@@ -71,11 +72,13 @@ class Numerics:
     """Whether one GPU computes them."""
 
     @staticmethod
-    def of(graph: Graph, precision: ComputePrecision) -> "Numerics":
-        """What a precision means for a graph."""
+    def of(
+        graph: Graph, precision: ComputePrecision, carried: Collection[Value] = ()
+    ) -> "Numerics":
+        """What a precision means for a graph, or for that of a round, which carries values on."""
         is_narrow = precision is ComputePrecision.BF16
         moved = frozenset(_moved(graph)) if is_narrow else frozenset[int]()
-        rounded = _rounded(graph) | moved if is_narrow else frozenset[int]()
+        rounded = _rounded(graph, carried) | moved if is_narrow else frozenset[int]()
         stored = {
             value.id: BFLOAT16 if value.id in rounded else jax_type(value.type.dtype)
             for value in graph.values
@@ -134,12 +137,12 @@ class Numerics:
         return Arithmetic(FLOAT32, sums, exactness, sums_taps=self.is_on_one_gpu)
 
 
-def _rounded(graph: Graph) -> frozenset[int]:
+def _rounded(graph: Graph, carried: Collection[Value]) -> frozenset[int]:
     """The values of float32 that are stored in bfloat16."""
     needed = upstream(graph)
     varying = _varying(graph)
     readers = _readers(graph)
-    kept = _kept(graph)
+    kept = _kept(graph, carried)
     wanted = {*_between(graph, needed), *_read(graph, varying)}
     rounded: set[int] = set()
     derived: set[int] = set()
@@ -168,12 +171,15 @@ def _rounded(graph: Graph) -> frozenset[int]:
     return frozenset(rounded)
 
 
-def _kept(graph: Graph) -> frozenset[int]:
-    """What parameters and states become, as it is, moved or selected; caches hold activations."""
+def _kept(graph: Graph, carried: Collection[Value]) -> frozenset[int]:
+    """What is carried on, and what parameters and states become, as it is, moved or selected.
+
+    Caches hold activations.
+    """
     leaves = [value.op for value in graph.values if isinstance(value.op, Parameter)]
     caches = {leaf.name for leaf in leaves if leaf.kind == "cache"}
     found: set[int] = set()
-    left = [value for name, value in graph.updates.items() if name not in caches]
+    left = [*carried, *(value for name, value in graph.updates.items() if name not in caches)]
     while left:
         value = left.pop()
         if value.id not in found:

@@ -245,7 +245,9 @@ def _rounds(
 ) -> tuple[jax.Array, ...]:
     """The rounds of a loop: what each round reads and gives has its own type."""
     graph = loop.body.graph
-    body = step_function(graph, Numerics.of(graph, precision), {}, lowerings, Barriers())
+    carried = [graph.outputs[f"{CARRY}{number}"] for number in range(loop.carried)]
+    numerics = Numerics.of(graph, precision, carried)
+    body = step_function(graph, numerics, {}, lowerings, Barriers())
     types = loop.body.inputs
     given = [
         lax.convert_element_type(operand, jax_type(types[name].type.dtype))

@@ -49,10 +49,21 @@ from meganeura_runtime.backends.xla.placement import AXIS, SeveralDevices
 from meganeura_runtime.backends.xla.session import XlaSession
 from tests.runtime.runs import Workspace
 from tests.samples import SAMPLES
+from tests.scans import forward
 
 BF16, F32, TF32 = ComputePrecision.BF16, ComputePrecision.F32, ComputePrecision.TF32
 
 
+MEAN_OVER_ROUNDS = """
+block Net()(x: [s, 4]) -> [4, 4], [s, 4, 4]:
+  mean = ones([4, 4])
+  scan t in 0..s:
+    mean = 0.999 * mean + 0.001 * x[t]
+    read[t] = mean @ mean
+  return mean, read
+
+model net = Net()
+"""
 WIDE, NARROW = np.dtype(np.float32), np.dtype(BFLOAT16)
 
 
@@ -361,6 +372,15 @@ def test_a_mean_over_steps_that_a_product_reads_is_not_rounded_by_any_of_them(fo
             session.step({"x": np.full((4, 4), 0.875, np.float32)})
         found = session.read("mean")
     np.testing.assert_allclose(found, 1 + (4 * 0.875**2 - 1) * (1 - 0.999**20), 1e-5)
+
+
+def test_a_mean_over_rounds_that_a_product_reads_is_not_rounded_by_any_of_them() -> None:
+    graph = forward(MEAN_OVER_ROUNDS, s=100)
+    feeds = {"x": np.full((100, 4), 2, np.float32)}
+    with choose_device("xla:cpu", precision=BF16).open(graph) as session:
+        found = session.step(feeds)["output0"]
+    np.testing.assert_allclose(found, evaluate(graph, feeds).outputs["output0"], 1e-5)
+    np.testing.assert_allclose(found, 2 - 0.999**100, 1e-5)
 
 
 def test_a_cache_that_a_product_reads_is_float32_behind_each_step() -> None:
