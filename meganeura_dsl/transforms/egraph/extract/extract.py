@@ -71,7 +71,7 @@ def ask(
         trees = cheapest_trees(ExtractionProblem(constant, needs, costs, ()))
         load = {number: node for number, node in enumerate(trees) if node >= 0}
     for number in sorted(found.constant):
-        kept = tuple(node for node in classes[number] if _runs(found, found.nodes[node]))
+        kept = tuple(node for node in classes[number] if _runs(found, number, found.nodes[node]))
         if not kept:
             kept = (len(needs),)
             needs.append(())
@@ -92,8 +92,11 @@ def extract_graph(
     return Extraction(dict(enumerate(choice[:known])), question.load, order, stored)
 
 
-def _runs(found: EGraphSnapshot, node: Node) -> bool:
-    """Whether a node of a constant class is better read through than stored: it moves nothing."""
+def _runs(found: EGraphSnapshot, number: int, node: Node) -> bool:
+    """Whether a node of a constant class is better read through than stored: it moves nothing.
+
+    What is spread to the shape that it has is itself, from which nothing is computed.
+    """
     if isinstance(node.op, Broadcast):
-        return found.constant.issuperset(node.operands)
+        return number not in node.operands and found.constant.issuperset(node.operands)
     return isinstance(node.op, Leaf | Constant | Iota)

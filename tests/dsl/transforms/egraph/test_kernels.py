@@ -24,7 +24,9 @@ from meganeura_dsl.transforms.egraph.cost.kernel_cost_model import FusionModel
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot, Node
 from meganeura_dsl.transforms.egraph.extract.extract import ask
 from meganeura_dsl.transforms.egraph.optimize import optimize
-from tests.dsl.transforms.egraph.compare import data
+from meganeura_dsl.transforms.egraph.saturate.saturate_graph import saturate_graph
+from tests.dsl.transforms.egraph.compare import check, data, ops_of
+from tests.dsl.transforms.egraph.net import Net
 from tests.dsl.transforms.egraph.test_models import model
 
 FLOAT = 4
@@ -138,6 +140,18 @@ def test_what_is_loaded_depends_on_constants_alone() -> None:
     question = ask(found, (2, 3), DEFAULT_DEVICE, apart=False)
     assert question.load == {1: 1, 2: 3, 3: 5}
     assert question.stored == {6}
+
+
+def test_a_constant_that_is_spread_to_its_own_shape_is_loaded_and_not_read_through_itself() -> None:
+    net = Net()
+    square = net.do(MatMul(), net.w(3, 3), net.w(3, 3))
+    graph = net.graph(net.do(Mul(), net.x(3, 3), net.spread(square, square, 0, 1)))
+    found = saturate_graph(graph, "infer").found
+    number = found.values[graph.values.index(square)]
+    question = ask(found, (found.values[-1],), DEFAULT_DEVICE, apart=False)
+    assert question.stored.issuperset(question.problem.classes[number])
+    optimized = check(graph, "infer")
+    assert (ops_of(optimized.graph), ops_of(optimized.load)) == (["Mul"], ["MatMul"])
 
 
 def test_the_same_op_elsewhere_costs_something_else() -> None:
