@@ -162,3 +162,13 @@ def test_what_is_not_updated_keeps_its_value(device: Device) -> None:
     a, b = parameter(build, "a", 3), parameter(build, "b", 3)
     total = build.add(Sum((0,)), build.add(Mul(), a, b))
     check(build.graph({"y": total}, {"a": build.add(Add(), a, b)}), device, copies=0)
+
+
+@pytest.mark.parametrize("style", Style)
+def test_a_number_that_is_replaced_is_not_computed(device: Device, style: Style) -> None:
+    """An update without axes replaces all there is: its kernel is bound to nothing else."""
+    build = Builder()
+    x, y = (build.add(Sum((0,)), build.add(Input(name, DType.F32, (4,)))) for name in "xy")
+    graph = build.graph({"new": build.add(DynamicUpdate(), build.add(Mul(), x, x), y)})
+    feeds = {name: np.arange(4, dtype=np.float32) for name in "xy"}
+    assert_as_reference(graph, feeds, device, style)

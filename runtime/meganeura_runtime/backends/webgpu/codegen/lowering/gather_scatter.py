@@ -38,9 +38,8 @@ def read(reading: Reading, value: Value, index: Index) -> Expression:
             axes = zip(firsts, index, concrete_shape(part.type.shape), strict=True)
             guards = [BoundsCheck(at - first, 1, size) for first, at, size in axes]
             found = reading.at(part, tuple(guard.index for guard in guards))
-            outside = reading.at(x, index)
             for guard in guards:
-                found = reading.make.choice(guard, found, outside)
+                found = reading.make.choice(guard, found, reading.at(x, index))
             return found
         case op:
             raise TypeError(f"{op} reads no rows")
