@@ -1,6 +1,6 @@
 """Small random graphs of every kind of op, with feeds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,15 +52,16 @@ class Example:
     feeds: dict[str, Array]
 
 
-class _Drawing:
-    """A graph being drawn.
+class Drawing:
+    """A graph being drawn, of which all leaves have axes of some sizes.
 
     Floats are small whole numbers, so that ties and comparisons are exact, except for what `Tanh`
     gives, which is in `rough` and is not compared.
     """
 
-    def __init__(self, draw: st.DrawFn) -> None:
+    def __init__(self, draw: st.DrawFn, sizes: Sequence[int] = range(1, 6)) -> None:
         self.draw = draw
+        self.sizes = sizes
         self.build = Builder()
         self.values: list[Value] = []
         self.rough: set[int] = set()
@@ -71,7 +72,7 @@ class _Drawing:
         return self.draw(st.sampled_from(found)) if found else None
 
     def shape(self) -> tuple[int, ...]:
-        return tuple(self.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))
+        return tuple(self.draw(st.lists(st.sampled_from(self.sizes), min_size=1, max_size=3)))
 
     def leaves(self) -> dict[str, Array]:
         feeds: dict[str, Array] = {}
@@ -98,35 +99,38 @@ class _Drawing:
             if rough:
                 self.rough.add(value.id)
 
-    def grow(self) -> None:
+    def grow(self, steps: "Sequence[DrawnStep]") -> None:
         """One more op, most often on what was made last, so that graphs get deep."""
         recent = self.draw(st.integers(0, 3)) > 0
         x = self.draw(st.sampled_from(self.values[-3:] if recent else self.values))
-        step = self.draw(st.sampled_from(STEPS))
+        step = self.draw(st.sampled_from(steps))
         step(self, x)
 
 
-def _like(drawing: _Drawing, x: Value) -> Value:
+DrawnStep = Callable[[Drawing, Value], None]
+
+
+def like(drawing: Drawing, x: Value) -> Value:
     other = drawing.pick(lambda value: value.type == x.type)
     return x if other is None else other
 
 
-def _unary(d: _Drawing, x: Value) -> None:
+def _unary(d: Drawing, x: Value) -> None:
     op = d.draw(st.sampled_from((Neg(), Abs(), Tanh())))
     rough = isinstance(op, Tanh) or x.id in d.rough
     d.keep(d.build.add(op, x), 1 if isinstance(op, Tanh) else d.bound[x.id], rough=rough)
 
 
-def _binary(d: _Drawing, x: Value) -> None:
-    y = _like(d, x)
+def _binary(d: Drawing, x: Value) -> None:
+    y = like(d, x)
     op = d.draw(st.sampled_from((Add(), Sub(), Mul(), Maximum(), Minimum())))
     a, b = d.bound[x.id], d.bound[y.id]
     bound = a * b if isinstance(op, Mul) else a + b
     d.keep(d.build.add(op, x, y), bound, rough=bool({x.id, y.id} & d.rough))
 
 
-def _choice(d: _Drawing, x: Value) -> None:
-    y = _like(d, x)
+def _choice(d: Drawing, x: Value) -> None:
+    y = like(d, x)
     if {x.id, y.id} & d.rough:
         return
     relation = d.build.add(Compare(d.draw(st.sampled_from(("lt", "eq", "ge")))), x, y)
@@ -136,7 +140,7 @@ def _choice(d: _Drawing, x: Value) -> None:
     d.keep(d.build.add(Cast(DType.F32), relation), 1, rough=False)
 
 
-def _reduction(d: _Drawing, x: Value) -> None:
+def _reduction(d: Drawing, x: Value) -> None:
     axes = tuple(axis for axis in range(x.type.rank) if d.draw(st.booleans())) or (x.type.rank - 1,)
     if x.type.rank == 0:
         return
@@ -147,14 +151,14 @@ def _reduction(d: _Drawing, x: Value) -> None:
     d.keep(d.build.add(Sum(axes), x), d.bound[x.id] * float(count), rough=x.id in d.rough)
 
 
-def _first_maximum(d: _Drawing, x: Value) -> None:
+def _first_maximum(d: Drawing, x: Value) -> None:
     if x.type.rank and x.id not in d.rough:
         axis = d.draw(st.integers(0, x.type.rank - 1))
         found = d.build.add(ArgMax(axis), x)
         d.keep(d.build.add(Cast(DType.F32), found), 5, rough=False)
 
 
-def _broadcast(d: _Drawing, x: Value) -> None:
+def _broadcast(d: Drawing, x: Value) -> None:
     at = d.draw(st.integers(0, x.type.rank))
     size = d.draw(st.integers(1, 3))
     shape = (*x.type.shape[:at], size, *x.type.shape[at:])
@@ -162,7 +166,7 @@ def _broadcast(d: _Drawing, x: Value) -> None:
     d.keep(d.build.add(Broadcast(shape, axes), x), d.bound[x.id], rough=x.id in d.rough)
 
 
-def _movement(d: _Drawing, x: Value) -> None:
+def _movement(d: Drawing, x: Value) -> None:
     shape = concrete_shape(x.type.shape)
     rank = len(shape)
     if not rank:
@@ -188,15 +192,15 @@ def _movement(d: _Drawing, x: Value) -> None:
     d.keep(d.build.add(op, x), d.bound[x.id], rough=x.id in d.rough)
 
 
-def _joined(d: _Drawing, x: Value) -> None:
+def _joined(d: Drawing, x: Value) -> None:
     if x.type.rank:
-        y = _like(d, x)
+        y = like(d, x)
         joined = d.build.add(Concat(d.draw(st.integers(0, x.type.rank - 1))), x, y, x)
         bound = max(d.bound[x.id], d.bound[y.id])
         d.keep(joined, bound, rough=bool({x.id, y.id} & d.rough))
 
 
-def _rows(d: _Drawing, x: Value) -> None:
+def _rows(d: Drawing, x: Value) -> None:
     if x.type.rank:
         shape = concrete_shape(x.type.shape)
         ids = d.build.add(Iota(d.draw(st.integers(1, shape[0]))))
@@ -209,7 +213,7 @@ def _rows(d: _Drawing, x: Value) -> None:
         d.keep(spread, d.bound[x.id] * shape[0], rough=rough)
 
 
-def _product(d: _Drawing, x: Value) -> None:
+def _product(d: Drawing, x: Value) -> None:
     if x.type.rank < 2:
         return
     columns, terms = x.type.shape[-1], x.type.shape[-2]
@@ -222,7 +226,7 @@ def _product(d: _Drawing, x: Value) -> None:
         d.keep(square, d.bound[x.id] ** 2 * float(str(terms)), rough=x.id in d.rough)
 
 
-STEPS = (
+STEPS: tuple[DrawnStep, ...] = (
     _unary,
     _binary,
     _binary,
@@ -239,12 +243,14 @@ STEPS = (
 
 
 @st.composite
-def examples(draw: st.DrawFn) -> Example:
+def examples(
+    draw: st.DrawFn, sizes: Sequence[int] = range(1, 6), steps: Sequence[DrawnStep] = STEPS
+) -> Example:
     """Graphs whose outputs may be any values, and whose updates any of the right shape."""
-    drawing = _Drawing(draw)
+    drawing = Drawing(draw, sizes)
     feeds = drawing.leaves()
     for _ in range(draw(st.integers(8, 24))):
-        drawing.grow()
+        drawing.grow(steps)
     others = draw(st.lists(st.sampled_from(drawing.values[-8:]), max_size=3))
     outputs = {f"y{n}": value for n, value in enumerate((drawing.values[-1], *others))}
     updates: dict[str, Value] = {}
@@ -252,6 +258,6 @@ def examples(draw: st.DrawFn) -> Example:
         if name.startswith("p") and draw(st.booleans()):
             leaf = drawing.pick(lambda v, name=name: getattr(v.op, "name", None) == name)
             if leaf is not None:
-                like = [value for value in drawing.values if value.type == leaf.type]
-                updates[name] = draw(st.sampled_from(like[-4:]))
+                fitting = [value for value in drawing.values if value.type == leaf.type]
+                updates[name] = draw(st.sampled_from(fitting[-4:]))
     return Example(drawing.build.graph(outputs, updates), feeds)
