@@ -1,5 +1,6 @@
 """What has to hold of every text that claims to be a program, and of every program accepted."""
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -11,15 +12,17 @@ from unittest.mock import patch
 import numpy as np
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.diagnostics.problem import ProblemError, Sink
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.elaborate.body import elaborator
 from meganeura_dsl.elaborate.declarations.block_domain import model_configuration
 from meganeura_dsl.elaborate.declarations.models import Elaboration, elaborate_model
-from meganeura_dsl.elaborate.problems.shape_problems import NormOverOne
-from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker
+from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.problems.shape_problems import NormOverOne, WhereUnproved
+from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, configuration
 from meganeura_dsl.elaborate.scope.scope import UndecidableError
+from meganeura_dsl.elaborate.typecheck.config_kinds import is_real
 from meganeura_dsl.gradcheck.cases import Case, choose_case
 from meganeura_dsl.gradcheck.finite_differences import slopes
 from meganeura_dsl.gradcheck.locate_fault import first_wrong
@@ -172,16 +175,32 @@ def _model(module: LinkedModule, name: str, random: Random, tally: Tally) -> Non
 
 
 def _elaborated(case: Case, known: str) -> Elaboration | None:
-    """The graph of a case that must be fine, but for a norm over one element."""
+    """The graph of a case that must be fine, but for what only numbers decide."""
     try:
         return case.elaborate()
     except ProblemError as error:
-        if isinstance(error.problem, NormOverOne):
+        if _is_of_numbers(error.problem, case):
             return None
         headline = error.problem.report().headline
         raise AssertionError(
             f"{known}, and refused for {case.snippet}, {case.inputs}: {headline}"
         ) from error
+
+
+def _is_of_numbers(problem: Problem, case: Case) -> bool:
+    """A norm over one element, a tensor divided by zero, a fact about a number that is no size."""
+    match problem:
+        case NormOverOne() | WrongKind(wanted="a divisor other than zero"):
+            return True
+        case WhereUnproved(block=name, clause=clause):
+            found = case.subject.module.find(name)
+            assert found is not None
+            module, block = found
+            assert not isinstance(block, ast.Def)
+            words = set(re.findall(r"\w+", clause))
+            return any(is_real(each) for each in configuration(module, block) if each.name in words)
+        case _:
+            return False
 
 
 def _same_shapes(symbolic: Graph, concrete: Graph, case: Case) -> None:

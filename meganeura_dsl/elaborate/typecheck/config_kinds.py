@@ -155,7 +155,7 @@ def with_open_numbers(inner: Frame, block: ast.Block) -> Frame:
     given = {
         each.name: Unknown.NUMBER
         for each in block.parameters
-        if _is_real(each) and inner.names[each.name] in without_kind
+        if is_real(each) and inner.names[each.name] in without_kind
     }
     return replace(inner, names={**inner.names, **given})
 
@@ -164,7 +164,8 @@ def _without_kind(declaration: ast.Node | None) -> list[Evaluated]:
     """What parameters of a block without a kind are in its proof, but for sizes of its axes."""
     if not isinstance(declaration, ast.Block):
         return []
-    parts = (part for item in declaration.inputs for part in walk(item.type))
+    types = (*(item.type for item in declaration.inputs), *(declaration.results or ()))
+    parts = (part for type_ in types for part in walk(type_))
     axes = {part.text for part in parts if isinstance(part, ast.Name)}
     return [
         dim(each.name)
@@ -177,12 +178,13 @@ def is_about_open_real(clause: ast.Expression, frame: Frame, block: ast.Block) -
     """Whether, in a proof, a clause of a block's `where` speaks of a real that stands for all."""
     read = {each.text for each in walk(clause) if isinstance(each, ast.Name)}
     return frame.state.generic and any(
-        _is_real(each) and each.name in read and frame.names[each.name] is Unknown.NUMBER
+        is_real(each) and each.name in read and frame.names[each.name] is Unknown.NUMBER
         for each in block.parameters
     )
 
 
-def _is_real(parameter: ast.Parameter) -> bool:
+def is_real(parameter: ast.Parameter) -> bool:
+    """Whether a parameter takes a number that need not be whole."""
     return is_named(parameter.kind, "real") or isinstance(parameter.default, ast.Real)
 
 

@@ -58,9 +58,11 @@ class _Writer:
 
     def comments_of_body(self, indent: int, position: int) -> None:
         """The comments that are indented further than what follows: they end the body above."""
+        if self.margin <= indent:
+            return
         column = Span(self.source, position, position).column
         while (comment := self.comments.first(position)) and comment.column > column:
-            self.comments_above(max(self.margin, indent), comment.end)
+            self.comments_above(self.margin, comment.end)
 
     def comments_above(self, indent: int, position: int) -> None:
         """The comments before an offset, each on its own line."""

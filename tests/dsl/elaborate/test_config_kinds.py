@@ -357,3 +357,23 @@ block Inner()(x: [n, d]) -> [n, d] = 2 * x
 block Outer()(x: {dtype}[n, d]) -> {dtype}[n, d] = x |> Inner
 """)
     assert (result.proved, result.reports) == (("Inner", "Outer"), ())
+
+
+@pytest.mark.parametrize(
+    ("header", "is_proved"),
+    [
+        ("(c)(x: [n, d]) -> [n, d]", True),
+        ("(c)(x: [n, c]) -> [n, c]", False),
+        ("(c)(x: [n, d]) -> [n, c + d]", False),
+        ("(c: real)(x: [n, d]) -> [n, d]", True),
+    ],
+)
+def test_a_rate_that_is_a_size_of_an_axis_is_no_open_number(
+    header: str, *, is_proved: bool
+) -> None:
+    """What may be a fraction is held to the facts of a rate where its number is known."""
+    body = "  y = x |> dropout(c)\n"
+    if "c + d" in header:
+        body += "  y = concat(y, zeros([size(x, 0), c]), axis=1)\n"
+    result = _check(f"block Net{header}:\n{body}  return y\n")
+    assert [each.code for each in result.problems] == ([] if is_proved else ["E0311"])

@@ -285,6 +285,20 @@ def test_a_device_may_round_some_times_as_much_as_the_reference(
         assert (fault.name, fault.difference > fault.allowed > 0) == ("loss", True)
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_a_device_that_gives_no_number_is_wrong(wrong: float) -> None:
+    """Where the reference gives one."""
+    probed = probe(shifted())
+    feeds = RandomInputs(0).feeds(probed.graph) | {"x": np.full(2, 64.0)}
+
+    def run(graph: Graph, fed: Mapping[str, Array]) -> Mapping[str, Array]:
+        return {name: each + wrong for name, each in evaluate(graph, fed).outputs.items()}
+
+    fault = compare(probed, feeds, run)
+    assert fault is not None
+    assert not fault.difference <= fault.allowed
+
+
 @pytest.mark.parametrize("most", [1, 1000])
 def test_probes_that_are_forgotten_are_made_again(
     monkeypatch: pytest.MonkeyPatch, most: int

@@ -302,3 +302,11 @@ def test_a_hash_in_a_text_is_no_comment() -> None:
 
 def test_line_breaks_become_those_of_unix() -> None:
     assert formatted("def f() = 1  # a\r\n\r\n# b\r\n") == "def f() = 1  # a\n\n# b\n"
+
+
+@pytest.mark.parametrize("above", ["model a = relu()\n", "from nn import relu\n", ""])
+def test_a_comment_that_is_indented_belongs_to_a_body_only_if_there_is_one(above: str) -> None:
+    text = f"{above} # a\n# b\ndef f() = 1\n"
+    found, blank = formatted(text), "\n" if above else ""
+    assert found == f"{above}{blank}# a\n# b\ndef f() = 1\n"
+    assert formatted(found) == found
