@@ -150,7 +150,9 @@ EACH = 4
 UNTIMED = re.compile(
     r"\d[\d.,]*\s*(ms|µs|us|s|ns|examples/s|steps/s|MB|kB|GB)\b|\d+:\d\d(:\d\d)?"
     r'|"(encode|saturate|read|extract|decode)": [\d.e-]+'
+    r"|(?<=compiled: )\d+(?= files?, )|(?<=removed )\d+(?= files?, )"
 )
+"""Times and sizes, and how many files a cache has, which lacks what other tests have proved."""
 TIMED_LINE = re.compile(r".*(busy for|per second|[▁▂▃▄▅▆▇█]).*\n")
 """Lines of speeds, and curves, of which one is of speeds."""
 WRITTEN = (".npy", ".onnx", ".svg", ".csv", ".safetensors")

@@ -27,8 +27,11 @@ def test_what_a_library_keeps_is_counted_and_removed_too(
     monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path))
     (tmp_path / "xla").mkdir()
     (tmp_path / "xla" / "jit_step-0123-cache").write_bytes(bytes(2_000_000))
+    (tmp_path / "xla" / "xla_gpu_per_fusion_autotune_cache_dir").mkdir()
     assert f"\n{tmp_path / 'xla'}: 1 file, 2.0 MB\n" in meganeura("cache").out
-    assert meganeura("cache", "--clear").out == "removed 1 file, 2.0 MB\n"
+    (tmp_path / "xla" / "xla_gpu_per_fusion_autotune_cache_dir" / "a").write_bytes(bytes(1_000_000))
+    assert f"\n{tmp_path / 'xla'}: 2 files, 3.0 MB\n" in meganeura("cache").out
+    assert meganeura("cache", "--clear").out == "removed 2 files, 3.0 MB\n"
     assert "xla" not in meganeura("cache").out.replace(str(tmp_path), "")
 
 

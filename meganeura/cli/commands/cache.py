@@ -39,7 +39,9 @@ def _files_of_libraries(base: Path) -> dict[Path, Sequence[Path]]:
     from meganeura_runtime.backends.registry import BUILT_IN
 
     names = [each.capabilities.cache for each in BUILT_IN if each.capabilities.cache]
-    found = {base / name: [*(base / name).glob("*")] for name in names}
+    found = {
+        base / name: [path for path in (base / name).rglob("*") if path.is_file()] for name in names
+    }
     return {folder: files for folder, files in found.items() if files}
 
 

@@ -57,7 +57,7 @@ class DecodedFiles(RowSource):
     def digest(self) -> str:
         """Of the names and sizes of all files, and of how they are decoded."""
         if not self._digest:
-            state = blake2b(str(self.decoder).encode(), digest_size=16)
+            state = blake2b(repr(self.decoder).encode(), digest_size=16)
             for path in self.paths:
                 entry = f"{path.parent.name}/{path.name}\0{path.stat().st_size}\n"
                 state.update(entry.encode("utf-8", "surrogateescape"))

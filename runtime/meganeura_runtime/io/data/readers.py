@@ -61,7 +61,7 @@ class Reader:
         else:
             opened = [self._read(file, (file,)) for file in files]
             if all(self._is_table(each) for each in files):
-                opened = with_fractions(opened, self.demand)
+                opened = with_fractions(opened, self.demand, self.more)
             found = join_shards(files, opened, self.span)
         if any(self._is_text(each) for each in files):
             require_sequences(path, found, self.span)

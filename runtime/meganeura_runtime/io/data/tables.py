@@ -112,14 +112,16 @@ def read_table(
 
 
 def with_fractions(
-    tables: Sequence[Mapping[str, StoredTensor]], demand: Demand
+    tables: Sequence[Mapping[str, StoredTensor]], demand: Demand, more: Sequence[str] = ()
 ) -> list[dict[str, StoredTensor]]:
     """Tables that feed inputs of floats, with fractions in all where any of them has some.
 
-    A column that happens to hold whole numbers alone says nothing of those of other files.
+    A column that happens to hold whole numbers alone says nothing of those of other files. So it is
+    with the columns of `more`, which say how often examples are drawn.
     """
-    floats = {demand.tensors.get(n, n) for n, each in demand.inputs.items() if each.dtype.is_float}
-    mixed = {name for name in floats if any(each[name].is_float for each in tables)}
+    fed = {demand.tensors.get(name, name): each for name, each in demand.inputs.items()}
+    floats = {name for name, each in fed.items() if each.dtype.is_float} | {*more} - fed.keys()
+    mixed = {name for name in floats if any(name in t and t[name].is_float for t in tables)}
 
     def converted(tensor: StoredTensor) -> StoredTensor:
         if tensor.name not in mixed or tensor.is_float or tensor.stored == "bool":

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from meganeura_runtime.io.data.class_folders import (
     is_class_folder,
 )
 from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
+from meganeura_runtime.io.data.decode_pool import DecodePool
 from meganeura_runtime.io.data.decoders import (
     ImageDecoder,
     SoundDecoder,
@@ -269,6 +271,24 @@ def test_other_files_and_other_sizes_are_other_data(flowers: Path) -> None:
     image.with_name(os.fsdecode(b"\xff.png")).write_bytes(b"")
     found.append(digest_of(data))
     assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize(
+    "other", [{"rounds_down": True}, {"mean": 0.1 + 1e-8}, {"std": 0.5 + 1e-8}]
+)
+def test_images_that_are_prepared_otherwise_are_other_data(
+    flowers: Path, other: dict[str, float]
+) -> None:
+    """Also where it is said in the same words."""
+
+    def digest(*, rounds_down: bool = False, mean: float = 0.1, std: float = 0.5) -> str:
+        crop = Middle(5, 5, rounds_down=rounds_down)
+        steps = ImageSteps(None, crop, Filter.BILINEAR, 1 / 255, (mean,), (std,))
+        decoder = ImageDecoder(3, 5, 5, steps)
+        return DecodedFiles([flowers / "rose" / "6.png"], decoder, DecodePool(decoder, 0)).digest
+
+    assert digest(**cast("dict[str, Any]", other)) != digest()
+    assert digest() == digest()
 
 
 def test_files_are_in_the_order_of_their_names_and_those_of_folders_behind_them(

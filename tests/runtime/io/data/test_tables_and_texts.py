@@ -197,6 +197,15 @@ def test_whole_numbers_beside_the_fractions_of_other_tables_are_fractions(tmp_pa
     assert problem.file.name == "a-1.csv"
 
 
+def test_weights_may_be_whole_numbers_in_one_table_and_fractions_in_another(tmp_path: Path) -> None:
+    for number, weights in enumerate(((1, 2), (0.25, 1))):
+        rows = "".join(f"{each},{each}\n" for each in weights)
+        (tmp_path / f"a-{number}.csv").write_text(f"x,weight\n{rows}")
+    one = Demand({"x": TensorType(DType.F32, (BATCH,))}, {"batch": 1})
+    found = Reader(one, Reading(), 0, more=("weight",)).tensors(tmp_path / "a-*.csv")
+    assert found["weight"].bits.tolist() == [1, 2, 0.25, 1]
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_columns_that_say_how_often_examples_are_drawn_are_read_too(
     tmp_path: Path, suffix: str
