@@ -15,7 +15,7 @@ from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.resources import standard_models
 from meganeura_dsl.syntax.parser.parser import parse
 from meganeura_runtime.backends.webgpu.ops.lowered import SplitKPartial
-from tests.cli.command import Command
+from tests.cli.command import Command, Outcome
 
 
 def test_abi_lists_the_checkpoint_in_order(meganeura: Command) -> None:
@@ -65,6 +65,15 @@ train fit(image: [batch, 8], label: i32[batch]):
 """
 
 
+def _of_a_program_that_python_feeds(
+    meganeura: Command, folder: Path, command: tuple[str, ...]
+) -> Outcome:
+    path = folder / "net.mgn"
+    path.write_text(FED_BY_PYTHON)
+    name, *options = command
+    return meganeura(name, str(path), *options)
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -83,10 +92,7 @@ def test_a_train_block_without_data_is_looked_at(
     meganeura: Command, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     """Python may feed it; who reads no examples misses none."""
-    path = tmp_path / "net.mgn"
-    path.write_text(FED_BY_PYTHON)
-    name, *options = command
-    shown = meganeura(name, str(path), *options)
+    shown = _of_a_program_that_python_feeds(meganeura, tmp_path, command)
     assert (shown.code, shown.err) == (0, "")
 
 
@@ -105,10 +111,7 @@ def test_a_training_step_is_profiled_in_the_precision_of_its_run(
 def test_who_reads_examples_is_told_where_the_data_is_missing(
     meganeura: Command, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    path = tmp_path / "net.mgn"
-    path.write_text(FED_BY_PYTHON)
-    name, *options = command
-    shown = meganeura(name, str(path), *options)
+    shown = _of_a_program_that_python_feeds(meganeura, tmp_path, command)
     assert shown.code == 1
     assert "the setting `data` is missing" in shown.err
 

@@ -27,6 +27,7 @@ class Mesh:
     @property
     def devices(self) -> _Devices: ...
 
+# No Mesh when it runs, but it has the same sizes, and stands where nothing else is asked of one.
 class AbstractMesh(Mesh):
     def __init__(self, axis_sizes: tuple[int, ...], axis_names: tuple[str, ...]) -> None: ...
 

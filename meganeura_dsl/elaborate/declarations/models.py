@@ -41,6 +41,9 @@ from meganeura_dsl.symbolic.conditions import with_sizes
 from meganeura_dsl.symbolic.size import Dim, dim, substitute
 from meganeura_dsl.syntax import ast
 
+TAKEN = "is the seed and the step where random numbers are drawn: it needs another name"
+"""Why nothing else has the name of the counter."""
+
 
 @dataclass(frozen=True)
 class Elaboration:
@@ -226,10 +229,7 @@ def _run_model(
     results = elaborator.run_block(run, root)
     for item in items:
         if item.name == COUNTER and state.counter is not None:
-            reason = (
-                "is the seed and the step where random numbers are drawn: it needs another name"
-            )
-            raise root.refuse(item.span, f"`{COUNTER}`", reason)
+            raise root.refuse(item.span, f"`{COUNTER}`", TAKEN)
     return results
 
 
@@ -291,9 +291,6 @@ def _require_one_counter(state: ElaborationState) -> None:
     """Refuse a leaf that is called as the seed and the step are, which random numbers need."""
     for value in state.build.values if state.counter is not None else ():
         if isinstance(value.op, Leaf) and value.op.name == COUNTER and value is not state.counter:
-            reason = (
-                "is the seed and the step where random numbers are drawn: it needs another name"
-            )
             span = value.origin.span
             assert span is not None
-            raise ProblemError(NotAllowedHere(Location(span), f"`{COUNTER}`", reason))
+            raise ProblemError(NotAllowedHere(Location(span), f"`{COUNTER}`", TAKEN))

@@ -248,15 +248,16 @@ def _foreign(failure: Failure) -> Problem | None:
 
 
 def _method(failure: Failure) -> Problem | None:
-    if failure.token.kind != "LPAR" or failure.previous.kind != "NAME":
+    is_value = failure.previous.kind == "NAME" and "PLUS" in failure.accepts
+    if failure.token.kind != "LPAR" or not is_value:
         return None
-    before = failure.source.text[failure.line[0].start : failure.token.start]
+    before = failure.source.text[failure.line[0].start : failure.previous.end]
     found = re.search(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\.([A-Za-z_]\w*)$", before)
     if found is None:
         return None
     start = failure.line[0].start + found.start()
     value, function = found.groups()
-    span = Span(failure.source, start, failure.token.start)
+    span = Span(failure.source, start, failure.previous.end)
     if value == "self":
         return token_problems.MethodCall(span, f"x |> {function}: linear(10)")
     rest = "" if failure.following.kind == "RPAR" else ", ..."

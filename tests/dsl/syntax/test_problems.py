@@ -108,6 +108,7 @@ IN_A_BODY = [
     ("E0138", "  y = relu(«a.b.sum»())", "sum(a.b)"),
     ("E0138", "  y = 2 * «torch.exp»(x)", "exp(...)"),
     ("E0138", "  y = «self.fc1»(x)", "x |> fc1: linear(10)"),
+    ("E0138", "  y = «x.mean» (1)", "mean(x, ...)"),
 ]  # fmt: skip
 
 AT_THE_TOP = [
@@ -122,6 +123,7 @@ AT_THE_TOP = [
     ("E0101", "train t(x: [n]):\n  run:\n    batch«:» 64", "batch = 64"),
     ("E0101", "def f(x) «->» 3", "def f(x) = 3"),
     ("E0101", "from «.»resnet import x", ""),
+    ("E0101", "from a.b«(»c) import d", ""),
     ("E0101", "block B(c)(x: «n») -> [n]:\n  return x", ""),
     ("E0102", "model m = head« »Foo()", "model m = head: Foo()"),
     ("E0110", "«  »block B(c)(x: [n]) -> [n]:\n    return x", ""),
