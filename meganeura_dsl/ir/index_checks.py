@@ -248,7 +248,7 @@ def _unproved(graph: Graph, bounds: Mapping[str, Bound], ranges: Ranges) -> Iter
 
     Of one index, any other use comes before a comparison, which leaves some numbers out.
     """
-    picked = _picked(graph)
+    picked, numbered = _picked(graph), _numbered(graph)
     seen: dict[tuple[int, int], Use] = {}
     for use in _uses(graph):
         count, ids = concrete(use.count), _whole(use.ids)
@@ -256,7 +256,10 @@ def _unproved(graph: Graph, bounds: Mapping[str, Bound], ranges: Ranges) -> Iter
         if isinstance(leaf, Leaf) and leaf.name in bounds:
             continue
         is_compared = isinstance(use.user.op, Compare)
-        if is_compared and (use.user.id not in picked or not _depends(ids)):
+        if is_compared and not (
+            (use.user.id in picked and _depends(ids))
+            or (use.user.id in numbered and _depends(ids, on_rounds=False))
+        ):
             continue
         range_ = ranges.get(ids.id)
         if range_ is not None and range_.within(0, count - 1):
@@ -268,9 +271,10 @@ def _unproved(graph: Graph, bounds: Mapping[str, Bound], ranges: Ranges) -> Iter
     yield from seen.values()
 
 
-def _depends(ids: Value) -> bool:
-    """Whether an index depends on anything that is fed or learned, or drawn."""
-    return any(isinstance(each.op, Leaf) for each in dependencies([ids]))
+def _depends(ids: Value, *, on_rounds: bool = True) -> bool:
+    """Whether an index depends on anything that is fed or learned, or drawn, or on the round."""
+    leaves = (each.op for each in dependencies([ids]) if isinstance(each.op, Leaf))
+    return any(on_rounds or leaf.name != ROUND for leaf in leaves)
 
 
 def _picked(graph: Graph) -> set[int]:
@@ -280,6 +284,15 @@ def _picked(graph: Graph) -> set[int]:
         value.operands[0].id
         for value in graph.values
         if isinstance(value.op, Where) and value.id in summed and _is_zero(value.operands[2])
+    }
+
+
+def _numbered(graph: Graph) -> set[int]:
+    """The comparisons that become numbers, 1 where an index is meant, as `one_hot` makes them."""
+    return {
+        value.operands[0].id
+        for value in graph.values
+        if isinstance(value.op, Cast) and value.op.dtype is not DType.BOOL
     }
 
 

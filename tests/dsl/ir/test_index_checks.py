@@ -53,6 +53,11 @@ PROVED = (
     "where(insert_axis(iota(4) - 1, 1, 3) == iota(3), table[:4], 0)",
     "where(iota(3) == insert_axis(iota(4) - 1, 1, 3), table[:4], 0)",
     "insert_axis(sum(where(insert_axis(iota(4) - 1, 1, 3) == iota(3), table[:4], 0), 1), 1, 3)",
+    "one_hot(iota(4) - 1, 3)",
+    "one_hot(minimum(maximum(any_, 0), 2), 3)",
+    "one_hot(argmax(table[:4], 1), 3)",
+    "where(insert_axis(any_ - 1, 1, 3) == iota(3), table[:4], 1)",
+    "where(insert_axis(any_ - 1, 1, 3) == iota(3), 1.0, 0.0)",
     "insert_axis(sum(where(table[:4] == f32(insert_axis(iota(3), 0, 4)), table[:4], 0), 1), 1, 3)",
 )
 """What needs no check. An input that is an index itself is looked at where it comes from."""
@@ -80,6 +85,10 @@ OPEN = (
     ("scatter_add(any_ * 1, table[:4], 4)", 4),
     ("insert_axis(sum(where(insert_axis(any_ - 1, 1, 3) == iota(3), table[:4], 0), 1), 1, 3)", 3),
     ("insert_axis(sum(where(iota(3) == insert_axis(any_ - 1, 1, 3), table[:4], 0), 1), 1, 3)", 3),
+    ("one_hot(any_ - 1, 3)", 3),
+    ("f32(insert_axis(any_ - 1, 1, 3) == iota(3))", 3),
+    ("f32(one_hot(any_, 7)[:, :3]) + one_hot(any_ - 1, 3)", 3),
+    ("one_hot(any_ - 1, 3) + f32(insert_axis(any_ - 1, 1, 3) != -1)", 3),
 )
 
 
@@ -226,6 +235,40 @@ def test_a_label_that_a_loss_leaves_out_is_no_mistake(tmp_path: Path) -> None:
     for given, largest in (([1, -99, 3, 1], 2), ([1, 5, 3, 1], 4), ([1, 0, 3, 1], (1 << 32) - 1)):
         found = evaluate(checked, {**fed, "any_": np.array(given, np.int32)}).outputs[output]
         assert int(found) == largest
+
+
+def test_a_number_that_stands_for_no_class_is_none_of_one_hot_either(tmp_path: Path) -> None:
+    graph = graph_of("one_hot(any_ - 1, 3) + f32(insert_axis(any_ - 1, 1, 3) != -8)", tmp_path)
+    checked = with_checks(graph)
+    (output,) = checks_of(checked)
+    fed = {"table": np.zeros((7, 3), np.float32), "id": np.zeros(4, np.int32)}
+    fed["mask"] = np.zeros(4, np.bool_)
+    for given, largest in (([1, -7, 3, 1], 2), ([1, 5, 3, 1], 4), ([1, -6, 3, 1], 2**32 - 7)):
+        found = evaluate(checked, {**fed, "any_": np.array(given, np.int32)}).outputs[output]
+        assert int(found) == largest
+
+
+@pytest.mark.parametrize(
+    ("picked", "largest"),
+    [("t - 1 == iota(5)", None), ("k[0] + t == iota(5)", 5), ("ids[0, t] - 1 == iota(5)", 6)],
+)
+def test_a_comparison_that_becomes_numbers_is_looked_at_in_all_rounds(
+    picked: str, largest: int | None, tmp_path: Path
+) -> None:
+    """But one that depends on the round alone is a mask, the same whatever is fed."""
+    text = """\
+block Pick()(ids: i32[4, 5], k: i32[4]) -> [5, 5]:
+  scan t in 0..5:
+    y[t] = f32({picked}) + 0 * (sum(f32(ids)) + sum(f32(k)))
+  return y
+
+model pick = Pick()
+"""
+    (tmp_path / "pick.mgn").write_text(text.replace("{picked}", picked))
+    checked = with_checks(pipeline.elaborate_model(pipeline.load(str(tmp_path / "pick.mgn"))).graph)
+    fed = {"ids": np.full((4, 5), 7, np.int32), "k": np.ones(4, np.int32)}
+    found = [int(evaluate(checked, fed).outputs[output]) for output in checks_of(checked)]
+    assert found == ([] if largest is None else [largest])
 
 
 def test_the_name_of_a_check_says_all_of_it() -> None:
