@@ -514,3 +514,31 @@ def test_a_variance_beside_a_large_mean_keeps_its_digits() -> None:
     found = Interpreter(elaboration.graph).run(values).outputs["output"]
     exact = Interpreter(elaboration.graph, Precision.DOUBLE).run(values).outputs["output"]
     assert np.abs(found - exact).max() < 0.01
+
+
+def _bce(x: Tensor) -> Tensor:
+    target = torch.tensor([0.0, 0, 1, 0.25, 1, 0, 0, 1, 1, 0], dtype=x.dtype)
+    return F.binary_cross_entropy_with_logits(x, target)
+
+
+KINKS = np.array([0, -0.0, 3, -3, 6, -6, 1, -1, 0.7, 5.5])
+AT_KINKS: Mapping[str, tuple[str, Callable[..., Tensor]]] = {
+    "relu": ("x |> relu", F.relu),
+    "relu6": ("x |> relu6", F.relu6),
+    "leaky_relu": ("x |> leaky_relu", F.leaky_relu),
+    "elu": ("x |> elu(0.7)", partial(F.elu, alpha=0.7)),
+    "hard_sigmoid": ("x |> hard_sigmoid", F.hardsigmoid),
+    "hard_swish": ("x |> hard_swish", F.hardswish),
+    "softplus": ("x |> softplus", F.softplus),
+    "mish": ("x |> mish", F.mish),
+    "bce": ("bce(x, constant([0.0, 0, 1, 0.25, 1, 0, 0, 1, 1, 0]))", _bce),
+}
+
+
+@pytest.mark.parametrize("name", AT_KINKS)
+def test_a_slope_at_a_kink_is_pytorch_s(name: str) -> None:
+    """The parts of `softplus`, `bce` and `elu` have kinks at 0, where the functions are smooth."""
+    expression, function = AT_KINKS[name]
+    # Torch multiplies slopes of the hard functions with 1/6 in single precision.
+    layer = Layer(name, expression, function, "x: [10]", fed={"x": KINKS}, relative=1e-7)
+    test_a_layer_is_pytorch_s(layer)

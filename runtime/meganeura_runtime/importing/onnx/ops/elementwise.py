@@ -274,10 +274,24 @@ def _clip(node: Node) -> list[Value | None]:
     if high is None and node.has(2):
         high = _limit(node, 2)
     if low is not None and _matters(low, -3.4e38):
-        x = build.pair("maximum", x, low)
+        x = _at_least(build, x, low)
     if high is not None and _matters(high, 3.4e38):
-        x = build.pair("minimum", x, high)
+        x = _at_most(build, x, high)
     return [x]
+
+
+def _at_least(build: Builder, x: Tensor, low: "Tensor | float") -> Tensor:
+    """The larger of two, whose slope is 1 where x is `low`, as that of `clamp` is in PyTorch."""
+    if not x.dtype.is_float or isinstance(low, Tensor):
+        return build.pair("maximum", x, low)
+    return build.where(build.binary("<", x, low), low, x)
+
+
+def _at_most(build: Builder, x: Tensor, high: "Tensor | float") -> Tensor:
+    """The smaller of two, whose slope is 1 where x is `high`."""
+    if not x.dtype.is_float or isinstance(high, Tensor):
+        return build.pair("minimum", x, high)
+    return build.where(build.binary(">", x, high), high, x)
 
 
 def _limit(node: Node, index: int) -> "Tensor | float":
@@ -320,7 +334,8 @@ def _hard_sigmoid(node: Node) -> list[Value | None]:
 
 def _hard(build: Builder, x: Tensor, alpha: float, beta: float) -> Tensor:
     line = build.binary("+", build.binary("*", x, alpha), beta)
-    return build.pair("minimum", build.pair("maximum", line, 0.0), 1.0)
+    above = build.where(build.binary("<=", line, 0.0), 0.0, line)
+    return build.where(build.binary(">=", line, 1.0), 1.0, above)
 
 
 def _hard_swish(build: Builder, x: Tensor) -> Tensor:
