@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, cast
 
-from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Remark, Report, Severity
+from meganeura_dsl.diagnostics.problem import (
+    Applicability,
+    Edit,
+    Help,
+    Label,
+    Remark,
+    Report,
+    Severity,
+)
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.support.compiler_fingerprint import front_end
 from meganeura_dsl.support.disk_cache import user_cache
@@ -74,6 +82,7 @@ def _as_data(note: Report, texts: Texts) -> dict[str, object]:
             note.help.text,
             note.help.code,
             [[offsets(edit.span), edit.text] for edit in note.help.edits],
+            note.help.applicability.value,
         ],
         "path": note.path,
     }
@@ -108,7 +117,10 @@ def _report(data: dict[str, Any], texts: Texts) -> Report:
         ),
         help_
         and Help(
-            help_[0], help_[1], tuple(Edit(span(where), str(text)) for where, text in help_[2])
+            help_[0],
+            help_[1],
+            tuple(Edit(span(where), str(text)) for where, text in help_[2]),
+            Applicability(help_[3]),
         ),
         str(data["path"]),
     )

@@ -1,11 +1,12 @@
 """Fixes: the edits of a help, as they are applied to a text and as they are shown.
 
 A fix is `Help.edits`: all of them are applied, or none. Offsets are those of the text before.
+`Help.applicability` says what it does to the meaning of the program.
 """
 
 from collections.abc import Iterable, Sequence
 
-from meganeura_dsl.diagnostics.problem import Edit, Report
+from meganeura_dsl.diagnostics.problem import Applicability, Edit, Report
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 
@@ -26,17 +27,32 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
     return text
 
 
-def compatible_fixes(reports: Iterable[Report], source: Source) -> tuple[Report, ...]:
-    """The reports with a fix of this source, without each whose fix overlaps one before it."""
+def compatible_fixes(
+    reports: Iterable[Report], source: Source, kind: Applicability = Applicability.SAFE
+) -> tuple[Report, ...]:
+    """The reports with such a fix of this source, without each whose fix overlaps one before it."""
     chosen: list[Report] = []
     taken: list[Edit] = []
     for report in reports:
-        edits = () if report.help is None else report.help.edits
+        is_meant = report.help is not None and report.help.applicability is kind
+        edits = report.help.edits if report.help is not None and is_meant else ()
         is_here = all(edit.span.source is source for edit in edits)
         if edits and is_here and not any(_overlap(a, b) for a in edits for b in taken):
             chosen.append(report)
             taken.extend(edits)
     return tuple(chosen)
+
+
+def next_fixes(reports: Iterable[Report], source: Source, *, unsafe: bool) -> tuple[Report, ...]:
+    """What is to be applied next: all safe fixes, or if there is none and `unsafe`, one suggested.
+
+    The program has to be checked again behind each round.
+    """
+    found = tuple(reports)
+    chosen = compatible_fixes(found, source)
+    if chosen or not unsafe:
+        return chosen
+    return compatible_fixes(found, source, Applicability.SUGGESTED)[:1]
 
 
 def _overlap(one: Edit, other: Edit) -> bool:

@@ -3,7 +3,7 @@
 from typing import TypedDict
 
 from meganeura_dsl.diagnostics.fixes import hunks
-from meganeura_dsl.diagnostics.problem import Help, Report
+from meganeura_dsl.diagnostics.problem import Applicability, Help, Report
 from meganeura_dsl.diagnostics.source import Span
 
 
@@ -28,11 +28,15 @@ class JsonRemark(JsonLocation):
 
 
 class JsonHelp(TypedDict):
-    """A cure: `code` is what to write, and `line` where, if that is known."""
+    """A cure: `code` is what to write, and `line` where, if that is known.
+
+    `applicability` is `safe`, `suggested` or `none`, as in `Applicability`.
+    """
 
     text: str
     code: str | None
     line: int | None
+    applicability: str
 
 
 class JsonEdit(JsonLocation):
@@ -42,9 +46,13 @@ class JsonEdit(JsonLocation):
 
 
 class JsonFix(TypedDict):
-    """A certain cure: all its edits together, each by the places of the text before."""
+    """A cure to apply: all its edits together, each by the places of the text before.
+
+    `check --fix` applies those whose `applicability` is `safe`.
+    """
 
     description: str
+    applicability: str
     edits: list[JsonEdit]
 
 
@@ -87,16 +95,22 @@ def _json_help(advice: Help) -> JsonHelp:
     """The advice; of a fix, its first changed line, and what is to stand there."""
     changes = hunks(advice.edits)
     if not changes:
-        return {"text": advice.text, "code": advice.code, "line": None}
+        none = Applicability.NONE.value
+        return {"text": advice.text, "code": advice.code, "line": None, "applicability": none}
     code = "\n".join(line for change in changes for line in change.after)
-    return {"text": advice.text, "code": code, "line": changes[0].line}
+    kind = advice.applicability.value
+    return {"text": advice.text, "code": code, "line": changes[0].line, "applicability": kind}
 
 
 def _json_fix(advice: Help) -> JsonFix:
     edits: list[JsonEdit] = [
         {"text": edit.text, **_json_location(edit.span)} for edit in advice.edits
     ]
-    return {"description": advice.text, "edits": edits}
+    return {
+        "description": advice.text,
+        "applicability": advice.applicability.value,
+        "edits": edits,
+    }
 
 
 def _json_location(span: Span | None) -> JsonLocation:

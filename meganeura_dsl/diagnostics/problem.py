@@ -45,17 +45,44 @@ class Edit:
     text: str
 
 
+class Applicability(Enum):
+    """What a fix does to the meaning of a program, and so who may apply it."""
+
+    SAFE = "safe"
+    """Syntax that can mean one thing only, and now says it. No program that was valid changes."""
+    SUGGESTED = "suggested"
+    """The program means something else afterwards: a fact is stated, a name respelled."""
+    NONE = "none"
+    """Words only."""
+
+
 @dataclass(frozen=True)
 class Help:
-    """How to cure the problem: a sentence, and the code one would write."""
+    """How to cure the problem: a sentence, and the code one would write.
+
+    `safe_fix` and `suggested_fix` make those with edits.
+    """
 
     text: str
     code: str | None = None
     edits: tuple[Edit, ...] = ()
-    """The cure as a fix, all of one source and none overlapping another.
+    """The cure as a fix, all of one source and none overlapping another."""
+    applicability: Applicability = Applicability.NONE
 
-    Only where the text after it surely says what the user meant; a guess is `text` and `code`.
-    """
+    def __post_init__(self) -> None:
+        """An edit without a kind, or a kind without an edit, is a mistake of the program."""
+        if bool(self.edits) != (self.applicability is not Applicability.NONE):
+            raise ValueError(f"{len(self.edits)} edits are {self.applicability.value}")
+
+
+def safe_fix(text: str, *edits: Edit, code: str | None = None) -> Help:
+    """A cure whose edits change the meaning of no valid program; words alone without edits."""
+    return Help(text, code, edits, Applicability.SAFE if edits else Applicability.NONE)
+
+
+def suggested_fix(text: str, *edits: Edit, code: str | None = None) -> Help:
+    """A cure whose edits change what the program means; words alone without edits."""
+    return Help(text, code, edits, Applicability.SUGGESTED if edits else Applicability.NONE)
 
 
 @dataclass(frozen=True)

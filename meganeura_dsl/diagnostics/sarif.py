@@ -87,7 +87,11 @@ def _fix(advice: Help) -> Json:
         "artifactLocation": _file(advice.edits[0].span),
         "replacements": [_replacement(edit) for edit in advice.edits],
     }
-    return {"description": {"text": safe(advice.text)}, "artifactChanges": [change]}
+    return {
+        "description": {"text": safe(advice.text)},
+        "artifactChanges": [change],
+        "properties": {"applicability": advice.applicability.value},
+    }
 
 
 def _replacement(edit: Edit) -> Json:

@@ -1,8 +1,8 @@
-"""Which known word a misspelt one surely means."""
+"""Which known word a misspelt one may mean."""
 
 from collections.abc import Iterable
 
-from meganeura_dsl.diagnostics.problem import Edit, Help
+from meganeura_dsl.diagnostics.problem import Edit, Help, suggested_fix
 from meganeura_dsl.diagnostics.source import Span
 
 SHORTEST = 4
@@ -38,7 +38,10 @@ def _digits(word: str) -> str:
 
 
 def corrected(span: Span, word: str, known: Iterable[str], text: str) -> Help:
-    """Advice on a misspelt word; a fix if it is sure what it means, and stands in the span once."""
+    """Advice on a misspelt word; a suggested fix if one word is near, and it stands there once.
+
+    No respelling is safe: the word may be a name that was meant and is missing.
+    """
     right = meant(word, known)
     if right is None:
         return Help(text)
@@ -46,7 +49,7 @@ def corrected(span: Span, word: str, known: Iterable[str], text: str) -> Help:
     if not found or word in after or _is_part(before[-1:], after[:1]):
         return Help(text)
     start = span.start + len(before)
-    return Help(text, edits=(Edit(Span(span.source, start, start + len(word)), right),))
+    return suggested_fix(text, Edit(Span(span.source, start, start + len(word)), right))
 
 
 def _is_part(before: str, after: str) -> bool:

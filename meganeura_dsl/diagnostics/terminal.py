@@ -1,6 +1,7 @@
 """Draws reports for a terminal: with carets under the user's own code, or as one line.
 
-A line of code is shown in a window of at most `WIDTH` columns. A fix is shown as a diff.
+A line of code is shown in a window of at most `WIDTH` columns. A fix is shown as a diff, below
+`help` if it is safe, and below `suggestion` if it changes what the program means.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,7 +9,15 @@ from typing import TextIO
 
 from meganeura_dsl.diagnostics.characters import CUT, printable, width
 from meganeura_dsl.diagnostics.fixes import Hunk, hunks
-from meganeura_dsl.diagnostics.problem import Help, Label, Remark, Report, Severity
+from meganeura_dsl.diagnostics.problem import (
+    Applicability,
+    Edit,
+    Help,
+    Label,
+    Remark,
+    Report,
+    Severity,
+)
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 
@@ -133,7 +142,8 @@ def _help(advice: Help, paint: Paint) -> Iterator[str]:
     """The advice, and the code to write: below it if it is a fix or long, else beside it."""
     first, *rest = [printable(line) for line in advice.text.split("\n")]
     code = [] if advice.code is None else [printable(line) for line in advice.code.split("\n")]
-    lead = f"  {paint('help:', BOLD)} "
+    is_guess = advice.applicability is Applicability.SUGGESTED
+    lead = f"  {paint('suggestion:' if is_guess else 'help:', BOLD)} "
     if len(code) == 1 and not advice.edits and not rest:
         beside = f"{lead}{first}     {code[0]}"
         if len("  help: ") + width(first) + 5 + width(code[0]) <= WIDTH:
@@ -142,22 +152,23 @@ def _help(advice: Help, paint: Paint) -> Iterator[str]:
     yield lead + first
     yield from (HELP_INDENT + line for line in rest)
     if advice.edits:
-        yield from _diff(hunks(advice.edits), paint)
+        yield from (f"{HELP_INDENT}{line}" for line in diff(advice.edits, paint=paint))
         return
     yield from (HELP_INDENT + line for line in code)
 
 
-def _diff(changes: Sequence[Hunk], paint: Paint) -> Iterator[str]:
+def diff(edits: Sequence[Edit], *, paint: Paint | None = None) -> Iterator[str]:
     """`12 - x = y` and `12 + x = z`: lines that go, and lines that come."""
-    lines = [line for change in changes for line in _changed_lines(change)]
+    paint = paint or _plain
+    lines = [line for change in hunks(edits) for line in _changed_lines(change)]
     shown = lines if len(lines) <= LONGEST_DIFF else lines[: LONGEST_DIFF - 1]
     digits = max(len(str(number)) for number, *_ in shown)
     room = WIDTH - len(HELP_INDENT) - digits - len(" - ")
     for number, sign, line, column in shown:
         mark = paint(f"{number:>{digits}} {sign}", DIFF_COLOUR[sign])
-        yield f"{HELP_INDENT}{mark} {_cut(line, column, room)}"
+        yield f"{mark} {_cut(line, column, room)}"
     if len(lines) > len(shown):
-        yield f"{HELP_INDENT}{CUT} and {len(lines) - len(shown)} more lines"
+        yield f"{CUT} and {len(lines) - len(shown)} more lines"
 
 
 def _changed_lines(change: Hunk) -> Iterator[tuple[int, str, str, int]]:

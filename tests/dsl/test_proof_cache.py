@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from meganeura_dsl import proof_cache
-from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Remark, Report, Severity
+from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Remark, Report, Severity, safe_fix
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.support.disk_cache import user_cache
 
@@ -18,7 +18,7 @@ PLACE, OTHER = Span(SOURCES[0], 6, 7), Span(SOURCES[1], 4, 5)
 FULL = Report(
     "N0001", Severity.NOTE, "headline", "topic", Label(PLACE, "here"),
     (Remark("for example", "n=1"), Remark("and", "there", OTHER)),
-    Help("do this", "code", (Edit(OTHER, "g"),)), "a.b",
+    safe_fix("do this", Edit(OTHER, "g"), code="code"), "a.b",
 )  # fmt: skip
 BARE = Report("N0002", Severity.NOTE, "headline", "topic", None, (), None)
 

@@ -44,7 +44,16 @@ def check(
     as_data: Annotated[bool, typer.Option("--json", help="--output-format json")] = False,
     short: Annotated[bool, typer.Option("--short", help="--output-format short")] = False,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Apply the cures that are certain to the files.")
+        bool,
+        typer.Option("--fix", help="Apply safe fixes: syntax that can mean one thing only."),
+    ] = False,
+    unsafe: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe",
+            help="With --fix, apply suggestions too, which change what a program means: "
+            "one at a time, each with its diff.",
+        ),
     ] = False,
     limits: Annotated[
         str | None,
@@ -53,9 +62,11 @@ def check(
 ) -> None:
     """Prove shapes, names, expectations and settings of programs."""
     shape = _format(output_format, as_data=as_data, short=short)
+    if unsafe and not fix:
+        raise typer.BadParameter("it says what --fix applies: give both", param_hint="--unsafe")
     if fix:
         for_people = shape in (Format.TEXT, Format.SHORT)
-        for fixed in (line for target in targets for line in fix_file(target)):
+        for fixed in (line for target in targets for line in fix_file(target, unsafe=unsafe)):
             say(fixed, err=not for_people)
     results = [check_target(target) for target in targets]
     if limits is not None:

@@ -1,7 +1,7 @@
 """Applies the fixes of a program to its file, again and again until none is left.
 
-Only the file that is named is changed, never one that it imports nor one that ships with the
-package. Each round writes the whole file at once.
+Unasked, only safe fixes are applied. Only the file that is named is changed, never one that it
+imports nor one that ships with the package. Each round writes the whole file at once.
 """
 
 from codecs import BOM_UTF8
@@ -9,37 +9,49 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from meganeura.cli.driver.checked_target import check_target
-from meganeura_dsl.diagnostics.fixes import apply, compatible_fixes
-from meganeura_dsl.diagnostics.problem import Report
+from meganeura_dsl.diagnostics.fixes import apply, next_fixes
+from meganeura_dsl.diagnostics.problem import Applicability, Report
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.diagnostics.terminal import diff
 
 MOST_ROUNDS = 200
 """Checks of one file: a mistake may hide others behind it, in each declaration."""
 
 
-def fix_file(target: str) -> Iterator[str]:
-    """Fix what is certain, and name each fix once its round is written."""
+def fix_file(target: str, *, unsafe: bool = False) -> Iterator[str]:
+    """Apply the safe fixes, and name each once its round is written.
+
+    If `unsafe`, suggested ones too: one a round, once no safe one is left, each with its diff.
+    """
     from meganeura_dsl import pipeline
 
+    seen: set[str] = set()
     for _ in range(MOST_ROUNDS):
         result = check_target(target)
         if result.program is None or (found := pipeline.find(target)).is_standard:
             return
         source = result.program.source
-        fixed = compatible_fixes(result.reports, source)
-        if not fixed:
+        chosen = next_fixes(result.reports, source, unsafe=unsafe)
+        edits = [edit for report in chosen if report.help for edit in report.help.edits]
+        text = apply(source.text, edits)
+        if text == source.text or text in seen:
             return
-        edits = [edit for report in fixed if report.help for edit in report.help.edits]
-        if _write(found.path.resolve(), source, apply(source.text, edits)):
-            yield from map(_line, fixed)
+        seen.add(source.text)
+        if _write(found.path.resolve(), source, text):
+            for report in chosen:
+                yield from _lines(report)
 
 
-def _line(report: Report) -> str:
-    """`fixed net.mgn:3: E0102: write a colon to make it a label`."""
+def _lines(report: Report) -> Iterator[str]:
+    """`fixed net.mgn:3: E0102: write a colon`; with its diff if the meaning changed."""
     assert report.label is not None
     assert report.help is not None
     span = report.label.span
-    return f"fixed {span.source.name}:{span.line}: {report.code}: {report.help.text}"
+    is_safe = report.help.applicability is Applicability.SAFE
+    verb = "fixed" if is_safe else "changed"
+    yield f"{verb} {span.source.name}:{span.line}: {report.code}: {report.help.text}"
+    if not is_safe:
+        yield from (f"    {line}" for line in diff(report.help.edits))
 
 
 def _write(path: Path, source: Source, text: str) -> bool:

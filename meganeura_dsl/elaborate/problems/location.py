@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from meganeura_dsl.diagnostics.problem import Edit, Help, Problem, Remark, Report
+from meganeura_dsl.diagnostics.problem import Edit, Help, Problem, Remark, Report, suggested_fix
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import corrected, meant
 from meganeura_dsl.diagnostics.wording import quoted
@@ -63,7 +63,7 @@ class Location:
         return replace(self, inside=())
 
     def stating(self, text: str, fact: str) -> Help:
-        """Advice to state a fact in `where`; a fix where all paths of a block need it."""
+        """Advice to state a fact in `where`; a suggested fix where all paths of a block need it."""
         if self.precedes_where:
             return Help(TOO_LATE)
         edit = None
@@ -71,7 +71,7 @@ class Location:
             text = f"{text}, before this clause"
         if self.where is not None and not self.path_condition:
             edit = self.where.edit(fact)
-        return Help(text, f"where {fact}") if edit is None else Help(text, edits=(edit,))
+        return Help(text, f"where {fact}") if edit is None else suggested_fix(text, edit)
 
     def remarks(self) -> tuple[Remark, ...]:
         """What to add to a message so that the place is understood."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import combinations
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.elaborate.problems.limit_problems import TooManyAxes, TooManyElements
@@ -26,7 +27,8 @@ from meganeura_dsl.symbolic.assumptions import (
     Verdict,
     show_condition,
 )
-from meganeura_dsl.symbolic.size import Dim, Size, dim, show, substitute
+from meganeura_dsl.symbolic.conditions import And, sizes_in
+from meganeura_dsl.symbolic.size import Size, dim, show, substitute
 
 
 def example_of(verdict: Verdict, shapes: Sequence[tuple[str, Sequence[Size]]]) -> Example | None:
@@ -43,13 +45,25 @@ def at(shape: Sequence[Size], sizes: Mapping[str, int]) -> tuple[Size, ...]:
 
 
 def helpful_fact(facts: Facts, condition: Condition) -> Condition | None:
-    """A further fact that would make the condition hold, unless it pins a size to a number."""
+    """A further bound or divisor that would make the condition hold, unless it pins a size."""
     fact = facts.suggest(condition)
-    if isinstance(fact, Compare) and fact.operator == "==":
-        for side, other in ((fact.left, fact.right), (fact.right, fact.left)):
-            if isinstance(other, int) and isinstance(side, Dim) and side == dim(str(side)):
-                return None
-    return fact
+    return None if fact is None or _pins(facts, fact) else fact
+
+
+def _pins(facts: Facts, fact: Condition) -> bool:
+    """Whether a fact, with those that are known, makes two sizes equal, or one a certain number.
+
+    `h >= w` does so where `w >= h` is known, and `w <= 1` always.
+    """
+    further = facts.assume(fact)
+    names = [dim(name) for name in sorted(sizes_in(fact))]
+    claims = [Compare("==", first, second) for first, second in combinations(names, 2)]
+    claims += (
+        Compare("==", part.left, part.right)
+        for part in (fact.parts if isinstance(fact, And) else (fact,))
+        if isinstance(part, Compare) and part.operator in (">=", "<=")
+    )
+    return any(further.proves(claim) and not facts.proves(claim) for claim in claims)
 
 
 def deciding_fact(facts: Facts, condition: Condition) -> str:

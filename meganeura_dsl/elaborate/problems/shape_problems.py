@@ -256,8 +256,9 @@ class MissingFact(LocatedProblem, code="E0312", topic="missing fact"):
     """Something holds for some sizes and not for others, and one fact would decide it.
 
     State the fact in `where`: the block may then assume it, and whoever applies it has to prove it.
+    Such a fact bounds a size, or says what divides it.
 
-        block Add()(x: [n, t], table: [positions, d]) ... where t == 2 * positions:
+        block Skip()(x: [n, c, h, w]) -> [n, c, h, w] where h % 2 == 0, w % 2 == 0:
     """
 
     what: str

@@ -1,13 +1,12 @@
 """Problems of expectations and of training, and their words."""
 
-from dataclasses import replace
-
 from meganeura_dsl.diagnostics.problem import (
     Edit,
     Help,
     Remark,
     Report,
     Severity,
+    suggested_fix,
 )
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import corrected
@@ -226,5 +225,5 @@ class UnclearExamples(LocatedProblem, code="E0536", topic="training"):
         cure = Help("mark what is the same at every step", self.cure)
         if self.type is not None:
             start = Span(self.type.source, self.type.start, self.type.start)
-            cure = replace(cure, code=None, edits=(Edit(start, "whole "),))
+            cure = suggested_fix(cure.text, Edit(start, "whole "))
         return self.words("which size counts the examples?", remarks=remarks, cure=cure)

@@ -1,4 +1,9 @@
-"""Candidate facts that a condition may be missing, the simplest first; the caller tests them."""
+"""Candidate facts that a condition may be missing, the simplest first; the caller tests them.
+
+A fact bounds a size or says what divides it. That two sizes are equal, or that one is a certain
+number, is never a candidate: where sizes are bound independently, their disagreement is more
+likely a mistake of the program than a fact that it left out.
+"""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -12,9 +17,8 @@ from meganeura_dsl.symbolic.conditions import (
     Not,
     Or,
     negate,
-    show_condition,
 )
-from meganeura_dsl.symbolic.polynomial import floors_of, sum_of, terms_of, variables_of
+from meganeura_dsl.symbolic.polynomial import floors_of, sum_of, variables_of
 from meganeura_dsl.symbolic.prover.elimination import linear_variables
 from meganeura_dsl.symbolic.prover.entailment import (
     Sign,
@@ -29,10 +33,8 @@ from meganeura_dsl.symbolic.size import Dim, Size, dim
 def suggestions(condition: Condition, known: SolverState) -> Iterator[Condition]:
     """Conditions that may make `condition` true, in the variables of the program."""
     match condition:
-        case bool() | Or():
+        case bool() | Or() | Flag() | Not(Flag()):
             return
-        case Flag() | Not(Flag()):
-            yield condition
         case Not(part):
             yield from suggestions(negate(part), known)
         case And(parts):
@@ -71,16 +73,10 @@ def _forms(size: Size, sign: Sign, known: SolverState) -> list[Dim]:
 
 
 def _for_equality(size: Size, known: SolverState) -> Iterator[Condition]:
-    whole = known.restore(size)
-    names = sorted(variables_of(whole))
-    divisible = list(dict.fromkeys(_divisibilities(whole)))
+    """What divides a size of which a floor is taken: `h % 2 == 0` for `h == 2 * (h // 2)`."""
+    divisible = list(dict.fromkeys(_divisibilities(known.restore(size))))
     yield from divisible
-    relations = (form for part in _relations(size) for form in _forms(part, "==", known))
-    solved = (_solved(relation) for relation in relations if not relation.floors())
-    pairs = (Compare("==", dim(first), dim(second)) for first, second in combinations(names, 2))
-    yield from sorted(dict.fromkeys([*solved, *pairs]), key=_length)
     yield from map(And, combinations(divisible, 2))
-    yield from (Compare("==", dim(name), 1) for name in names)
 
 
 def _divisibilities(size: Size) -> Iterator[Condition]:
@@ -89,29 +85,6 @@ def _divisibilities(size: Size) -> Iterator[Condition]:
         yield from _divisibilities(floor.numerator)
         for name, _ in linear_variables(floor.numerator):
             yield Compare("==", dim(name) % floor.denominator, 0)
-
-
-def _relations(size: Size) -> Iterator[Size]:
-    """Sizes without one of the floors, of which `== 0` is enough for `size == 0`."""
-    yield size
-    if isinstance(size, int):
-        return
-    for floor in size.floors():
-        share, rest = size.split(floor)
-        if isinstance(share, int) and abs(share) == 1:
-            exact = floor.numerator + share * rest * floor.denominator
-            for remainder in (terms_of(exact).get((), 0), 0, floor.denominator - 1):
-                yield exact - remainder
-
-
-def _solved(relation: Dim) -> Condition:
-    """`relation == 0`, as the value of a variable if one stands alone."""
-    values = [
-        Compare("==", dim(name), dim(name) - coefficient * relation)
-        for name, coefficient in linear_variables(relation)
-        if abs(coefficient) == 1
-    ]
-    return min(values, key=_length, default=_balanced("==", relation))
 
 
 def _for_inequality(size: Size, known: SolverState) -> Iterator[Condition]:
@@ -130,7 +103,3 @@ def _balanced(operator: Sign, size: Dim) -> Condition:
     if isinstance(left, int):
         return Compare("<=" if operator == ">=" else operator, right, left)
     return Compare(operator, left, right)
-
-
-def _length(condition: Condition) -> int:
-    return len(show_condition(condition))

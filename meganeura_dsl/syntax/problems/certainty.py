@@ -6,7 +6,7 @@ Each function looks at the text alone, as the tree does not exist, and prefers t
 import re
 from functools import lru_cache
 
-from meganeura_dsl.diagnostics.problem import Edit
+from meganeura_dsl.diagnostics.problem import Applicability, Edit
 from meganeura_dsl.diagnostics.source import Source, Span
 
 _QUOTES = "'\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
@@ -268,15 +268,24 @@ def is_in_condition(span: Span) -> bool:
     return re.search(r"^\s*(?:else\s+)?if\b|\bwhere\b", _before(span)) is not None
 
 
-def lacks_comma(gap: Span) -> bool:
-    """Whether only a comma can be missing: before a named argument, a tensor, or a number."""
+def is_plain_chain(operator: Span, middle: str) -> bool:
+    """Whether two comparisons joined by `and` say what the chain said: no `not` is before them."""
+    return is_balanced(middle) and re.search(r"\bnot\b", _before(operator)) is None
+
+
+def of_missing_comma(gap: Span) -> Applicability:
+    """Safe if only a comma can be missing: before a named argument or a tensor.
+
+    Between two numbers it is a guess: `1 000` may be one number.
+    """
     text = gap.source.text
     before, after = text[: gap.start][-40:], text[gap.end :][:200]
     if re.match(rf"{_NAME}\s*=(?!=)", after):
-        return True
+        return Applicability.SAFE
     if before.endswith("]") and re.match(rf"{_NAME}\s*:", after):
-        return True
-    return bool(re.search(r"(?<![\w.])[\d.]+$", before) and re.match(r"[\d.]+(?![\w.])", after))
+        return Applicability.SAFE
+    is_between = re.search(r"(?<![\w.])[\d.]+$", before) and re.match(r"[\d.]+(?![\w.])", after)
+    return Applicability.SUGGESTED if is_between else Applicability.NONE
 
 
 def range_of(text: str) -> str | None:

@@ -3,10 +3,15 @@
 Every class docstring is the page that `meganeura explain CODE` prints.
 """
 
-from meganeura_dsl.diagnostics.problem import Edit, Help, Report
+from meganeura_dsl.diagnostics.problem import Edit, Help, Report, safe_fix
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax.problems import certainty
-from meganeura_dsl.syntax.problems.text_problems import SyntaxProblem, replacing, rewritten
+from meganeura_dsl.syntax.problems.text_problems import (
+    SyntaxProblem,
+    kind_if,
+    replacing,
+    rewritten,
+)
 
 
 class UnexpectedIndentation(SyntaxProblem, code="E0110"):
@@ -49,7 +54,7 @@ class MissingBody(SyntaxProblem, code="E0111"):
         headline = f"the body of this `{self.opener}` is missing"
         indentation = certainty.body_indentation(self.span)
         edits = () if indentation is None else (Edit(certainty.gap_before(self.span), indentation),)
-        cure = Help("write it on the next line, indented", edits=edits)
+        cure = safe_fix("write it on the next line, indented", *edits)
         return self.say(headline, "expected here", cure)
 
 
@@ -75,7 +80,7 @@ class MissingColon(SyntaxProblem, code="E0112"):
     def _cure(self) -> Help:
         if certainty.opens_body(self.span):
             end = Span(self.span.source, self.span.start, self.span.start)
-            return Help("write a colon", edits=(Edit(end, ":"),))
+            return safe_fix("write a colon", Edit(end, ":"))
         return Help("write a colon", rewritten(self.span, ": ").rstrip())
 
 
@@ -139,7 +144,7 @@ class UnfinishedLine(SyntaxProblem, code="E0129"):
         if self.following:
             edits = certainty.moved_down(self.span)
             code = None if edits else f"{operator} {self.following}"
-            cure = Help("begin the next line with the operator", code, edits)
+            cure = safe_fix("begin the next line with the operator", *edits, code=code)
         return self.say(f"this line ends with `{operator}`", "something must follow it", cure)
 
 
@@ -204,7 +209,9 @@ class LoopWithoutRange(SyntaxProblem, code="E0135"):
 
     def report(self) -> Report:
         written = certainty.range_of(self.span.text)
-        cure = replacing("write a range", self.span, written or "0..4", certain=bool(written))
+        cure = replacing(
+            "write a range", self.span, written or "0..4", kind_if(certain=bool(written))
+        )
         return self.say("a loop runs over a range", "this is no range", cure)
 
 

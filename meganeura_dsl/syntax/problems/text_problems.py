@@ -7,7 +7,16 @@ import re
 import unicodedata
 from abc import ABC
 
-from meganeura_dsl.diagnostics.problem import Edit, Help, Problem, Remark, Report
+from meganeura_dsl.diagnostics.problem import (
+    Applicability,
+    Edit,
+    Help,
+    Problem,
+    Remark,
+    Report,
+    safe_fix,
+    suggested_fix,
+)
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax.problems import certainty
 
@@ -15,7 +24,6 @@ BYTE_ORDER_MARK = 0xFEFF
 
 _SAME = {
     "\N{RIGHTWARDS ARROW}": "->",
-    "\N{MULTIPLICATION SIGN}": "*",
     "\N{MINUS SIGN}": "-",
     "\N{EN DASH}": "-",
     "\N{LESS-THAN OR EQUAL TO}": "<=",
@@ -25,6 +33,9 @@ _SAME = {
     "\N{NO-BREAK SPACE}": " ",
 }
 """Characters that stand for the same as these."""
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+"""Of elements in one text, of matrices in another."""
 
 _LOOKALIKES = {
     "'": 'a text stands in double quotes, `"like this"`',
@@ -50,11 +61,16 @@ def rewritten(span: Span, replacement: str) -> str:
     return re.sub(r'\s+#[^"]*$', "", before + replacement + after).strip()
 
 
-def replacing(text: str, span: Span, new: str, *, certain: bool = True) -> Help:
-    """Advice to write `new` in place of a span: a fix if that is certain, else a line of code."""
-    if certain:
-        return Help(text, edits=(Edit(span, new),))
-    return Help(text, rewritten(span, new))
+def replacing(text: str, span: Span, new: str, kind: Applicability = Applicability.SAFE) -> Help:
+    """Advice to write `new` in place of a span: a fix of this kind, or a line of code if none."""
+    if kind is Applicability.NONE:
+        return Help(text, rewritten(span, new))
+    return Help(text, edits=(Edit(span, new),), applicability=kind)
+
+
+def kind_if(*, certain: bool) -> Applicability:
+    """A safe fix if its text can mean one thing only, else words."""
+    return Applicability.SAFE if certain else Applicability.NONE
 
 
 class SyntaxProblem(Problem, ABC, topic="syntax"):
@@ -147,7 +163,7 @@ class TabInIndentation(SyntaxProblem, code="E0106"):
     def report(self) -> Report:
         tabs = certainty.indenting_tabs(self.span)
         edits = tuple(Edit(tab, "  " * len(tab.text)) for tab in tabs)
-        cure = Help("indent with two spaces for each level", edits=edits)
+        cure = safe_fix("indent with two spaces for each level", *edits)
         return self.say("a tab cannot indent a line", "this is a tab", cure)
 
 
@@ -164,7 +180,8 @@ class ForbiddenCharacter(SyntaxProblem, code="E0107"):
         point = ord(self.span.text)
         name = unicodedata.name(self.span.text, "")
         what = "a NUL byte" if point == 0 else f"U+{point:04X} {name}".rstrip()
-        cure = Help("delete it", edits=(Edit(self.span, ""),) if point == BYTE_ORDER_MARK else ())
+        edits = (Edit(self.span, ""),) if point == BYTE_ORDER_MARK else ()
+        cure = safe_fix("delete it", *edits)
         return self.say("this character cannot be seen", f"{what} stands here", cure)
 
 
@@ -197,14 +214,16 @@ class UnknownCharacter(SyntaxProblem, code="E0108"):
         """The sign that surely was meant."""
         character = self.span.text
         if character in _SAME:
-            return replacing(
-                f"write `{_SAME[character].strip() or 'a space'}`", self.span, _SAME[character]
-            )
+            text = f"write `{_SAME[character].strip() or 'a space'}`"
+            return replacing(text, self.span, _SAME[character])
+        if character == TIMES:
+            text = "write `*` for a product of elements, `@` for one of matrices"
+            return replacing(text, self.span, "*", Applicability.SUGGESTED)
         if character == ";" and certainty.ends_line(self.span):
-            return Help("delete it: a line ends by itself", edits=(Edit(self.span, ""),))
+            return safe_fix("delete it: a line ends by itself", Edit(self.span, ""))
         if quotes := certainty.quotes(self.span):
             text = "a text stands in double quotes"
-            return Help(text, edits=tuple(Edit(quote, '"') for quote in quotes))
+            return safe_fix(text, *(Edit(quote, '"') for quote in quotes))
         return None
 
 
@@ -226,7 +245,7 @@ class UnterminatedString(SyntaxProblem, code="E0113"):
         cure = Help("close it", f'{text}"')
         if certainty.is_whole_text(self.span, text):
             end = self.span.start + len(text)
-            cure = Help("close it", edits=(Edit(Span(self.span.source, end, end), '"'),))
+            cure = safe_fix("close it", Edit(Span(self.span.source, end, end), '"'))
         return self.say("this text has no closing quote", "it begins here", cure)
 
 
@@ -267,7 +286,7 @@ class UnclosedBracket(SyntaxProblem, code="E0104"):
         headline = f"this `{self.span.text}` is never closed"
         end = certainty.end_of_brackets(self.span)
         edits = () if end is None else (Edit(end, closing),)
-        cure = Help(f"close it with `{closing}`", edits=edits)
+        cure = suggested_fix(f"close it with `{closing}`", *edits)
         return self.say(headline, f"no `{closing}` follows it", cure)
 
 
@@ -285,12 +304,13 @@ class UnexpectedClosingBracket(SyntaxProblem, code="E0105"):
         if self.opening is None:
             headline = f"this `{closing}` closes nothing"
             edits = (Edit(self.span, ""),) if certainty.is_superfluous(self.span) else ()
-            return self.say(headline, "no bracket is open here", Help("delete it", edits=edits))
+            return self.say(headline, "no bracket is open here", safe_fix("delete it", *edits))
         opened = Remark("opened here", "", self.opening)
         headline = f"this `{closing}` cannot close a `{self.opening.text}`"
         wanted = certainty.CLOSING[self.opening.text]
-        certain = certainty.is_only_bracket(self.opening, self.span)
-        cure = replacing(f"close it with `{wanted}`", self.span, wanted, certain=certain)
+        is_only = certainty.is_only_bracket(self.opening, self.span)
+        kind = Applicability.SUGGESTED if is_only else Applicability.NONE
+        cure = replacing(f"close it with `{wanted}`", self.span, wanted, kind)
         return self.say(headline, f"`{wanted}` is missing before it", cure, opened)
 
 

@@ -3,11 +3,16 @@
 Every class docstring is the page that `meganeura explain CODE` prints.
 """
 
-from meganeura_dsl.diagnostics.problem import Help, Remark, Report
+from meganeura_dsl.diagnostics.problem import Applicability, Help, Remark, Report, safe_fix
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import meant
 from meganeura_dsl.syntax.problems import certainty
-from meganeura_dsl.syntax.problems.text_problems import SyntaxProblem, replacing, rewritten
+from meganeura_dsl.syntax.problems.text_problems import (
+    SyntaxProblem,
+    kind_if,
+    replacing,
+    rewritten,
+)
 
 
 class UnexpectedToken(SyntaxProblem, code="E0101"):
@@ -54,15 +59,13 @@ class LabelLostColon(SyntaxProblem, code="E0102"):
     label: str
 
     def report(self) -> Report:
+        """A guess: a pipe, or a layer behind the label, may be what is missing."""
+        is_label = certainty.is_label(self.span.source, self.label)
+        kind = Applicability.SUGGESTED if is_label else Applicability.NONE
         return self.say(
             "this label has lost its colon",
             f"I read `{self.label}` as a layer, then found another name",
-            replacing(
-                "write a colon to make it a label",
-                self.span,
-                ": ",
-                certain=certainty.is_label(self.span.source, self.label),
-            ),
+            replacing("write a colon to make it a label", self.span, ": ", kind),
         )
 
 
@@ -81,7 +84,7 @@ class AssignmentInExpression(SyntaxProblem, code="E0103"):
                 "write `==` to compare",
                 self.span,
                 "==",
-                certain=certainty.is_in_condition(self.span),
+                kind_if(certain=certainty.is_in_condition(self.span)),
             ),
         )
 
@@ -114,7 +117,7 @@ class ForeignSpelling(SyntaxProblem, code="E0121"):
 
     def report(self) -> Report:
         headline = f"there is no `{self.span.text}` in this language"
-        cure = Help(self.advice, edits=certainty.translated(self.span))
+        cure = safe_fix(self.advice, *certainty.translated(self.span))
         return self.say(headline, "from another language", cure)
 
 
@@ -185,7 +188,7 @@ class MisspeltKeyword(SyntaxProblem, code="E0137"):
     def report(self) -> Report:
         is_meant = meant(self.span.text, (self.keyword,)) is not None
         text = f"did you mean `{self.keyword}`?"
-        cure = replacing(text, self.span, self.keyword, certain=is_meant)
+        cure = replacing(text, self.span, self.keyword, kind_if(certain=is_meant))
         return self.say(f"`{self.span.text}` means nothing here", "this is no keyword", cure)
 
 
@@ -255,8 +258,8 @@ class ChainedComparison(SyntaxProblem, code="E0130"):
 
     def report(self) -> Report:
         written = f"and {self.middle} {self.span.text}"
-        certain = certainty.is_balanced(self.middle)
-        cure = replacing("join two comparisons", self.span, written, certain=certain)
+        kind = kind_if(certain=certainty.is_plain_chain(self.span, self.middle))
+        cure = replacing("join two comparisons", self.span, written, kind)
         return self.say("comparisons cannot be chained", "the second comparison", cure)
 
 
@@ -268,6 +271,6 @@ class MissingComma(SyntaxProblem, code="E0134"):
     """
 
     def report(self) -> Report:
-        certain = certainty.lacks_comma(self.span)
-        cure = replacing("separate them", self.span, ", ", certain=certain)
+        kind = certainty.of_missing_comma(self.span)
+        cure = replacing("separate them", self.span, ", ", kind)
         return self.say("a comma or an operator is missing", "missing here", cure)

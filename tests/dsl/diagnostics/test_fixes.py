@@ -1,11 +1,22 @@
 """Edits are applied together, and of fixes that overlap the first wins as a whole."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from meganeura_dsl.diagnostics.fixes import Hunk, apply, compatible_fixes, hunks
-from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Report, Severity
+from meganeura_dsl.diagnostics.fixes import Hunk, apply, compatible_fixes, hunks, next_fixes
+from meganeura_dsl.diagnostics.problem import (
+    Applicability,
+    Edit,
+    Help,
+    Label,
+    Report,
+    Severity,
+    safe_fix,
+    suggested_fix,
+)
 from meganeura_dsl.diagnostics.source import Source, Span
 
 SOURCE = Source("net.mgn", "x = y\nz = w\n")
@@ -17,7 +28,7 @@ def edit(start: int, end: int, text: str, source: Source = SOURCE) -> Edit:
 
 def report(*edits: Edit) -> Report:
     label = Label(Span(SOURCE, 0, 1))
-    cure = Help("do", edits=edits) if edits else None
+    cure = safe_fix("do", *edits) if edits else None
     return Report("E0999", Severity.ERROR, "wrong", "test", label, help=cure)
 
 
@@ -53,6 +64,27 @@ def test_only_fixes_of_the_source_are_taken() -> None:
     both = report(edit(0, 1, "a"), edit(2, 3, "a", Source("net.mgn", SOURCE.text)))
     here = report(edit(0, 1, "a"))
     assert compatible_fixes([report(), elsewhere, both, here], SOURCE) == (here,)
+
+
+def guess(*edits: Edit) -> Report:
+    return replace(report(), help=suggested_fix("do", *edits))
+
+
+def test_safe_fixes_come_first_and_suggested_ones_one_at_a_time() -> None:
+    one, other, safe = guess(edit(0, 1, "a")), guess(edit(4, 5, "b")), report(edit(10, 11, "c"))
+    assert compatible_fixes([one, other, safe], SOURCE) == (safe,)
+    assert next_fixes([one, safe, other], SOURCE, unsafe=True) == (safe,)
+    assert next_fixes([one, other], SOURCE, unsafe=True) == (one,)
+    assert next_fixes([one, other], SOURCE, unsafe=False) == ()
+    assert next_fixes([report()], SOURCE, unsafe=True) == ()
+
+
+def test_a_help_has_a_kind_if_and_only_if_it_has_edits() -> None:
+    assert safe_fix("do").applicability is suggested_fix("do").applicability is Applicability.NONE
+    with pytest.raises(ValueError, match="1 edits are none"):
+        Help("do", edits=(edit(0, 1, "a"),))
+    with pytest.raises(ValueError, match="0 edits are safe"):
+        Help("do", applicability=Applicability.SAFE)
 
 
 def test_hunks_are_whole_lines() -> None:

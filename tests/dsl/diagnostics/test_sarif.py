@@ -8,7 +8,7 @@ import pytest
 
 from meganeura.cli.error_catalogue import problems
 from meganeura_dsl import checker
-from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Remark, Report, Severity
+from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Remark, Report, Severity, safe_fix
 from meganeura_dsl.diagnostics.sarif import as_sarif
 from meganeura_dsl.diagnostics.source import Source, Span
 from tests.literate import pages, read
@@ -173,8 +173,9 @@ def test_files_are_uris(name: str, uri: str) -> None:
 
 
 def test_a_fix_is_replacements_of_the_text_before() -> None:
-    fix = Help("do", edits=(Edit(span(0, 1), "u"), Edit(span(14, 14), "!")))
+    fix = safe_fix("do", Edit(span(0, 1), "u"), Edit(span(14, 14), "!"))
     (result,) = log_of(error(label=Label(span(0, 1)), cure=fix))["runs"][0]["results"]
+    assert result["fixes"][0]["properties"] == {"applicability": "safe"}
     (change,) = result["fixes"][0]["artifactChanges"]
     first, second = change["replacements"]
     assert first["insertedContent"] == {"text": "u"}

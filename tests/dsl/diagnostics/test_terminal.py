@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Remark, Report, Severity
+from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Remark, Report, Severity, safe_fix, suggested_fix
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.diagnostics.terminal import (
     WIDTH,
@@ -152,8 +152,15 @@ def test_help_over_several_lines_stands_below() -> None:
 
 def fixing(*edits: tuple[Span, str]) -> list[str]:
     """The lines of a fix, below the words of the help."""
-    cure = Help("do", edits=tuple(Edit(span, text) for span, text in edits))
+    cure = safe_fix("do", *(Edit(span, text) for span, text in edits))
     return render(error(None, cure=cure)).split("\n")[2:]
+
+
+def test_a_fix_that_changes_the_meaning_is_a_suggestion() -> None:
+    edit = Edit(at("a = 1", "1"), "2")
+    safe, guess = (render(error(None, cure=each("do", edit))) for each in (safe_fix, suggested_fix))
+    assert safe.split("\n")[1:] == ["  help: do", "        1 - a = 1", "        1 + a = 2"]
+    assert guess.split("\n")[1:] == ["  suggestion: do", "        1 - a = 1", "        1 + a = 2"]
 
 
 def test_a_fix_is_a_diff_with_line_numbers() -> None:
@@ -347,7 +354,7 @@ def test_nothing_raw_reaches_the_terminal(
     report = error(
         span, words, headline=words, path=words, remarks=(remark,), cure=Help(words, words)
     )
-    fixed = Help(words, edits=(Edit(span, words),))
+    fixed = safe_fix(words, Edit(span, words))
     shown = render(report, colour=colour) + render(error(span, cure=fixed), colour=colour)
     if colour:
         for paint in ("0", "1", "31", "32", "36", "1;31"):
@@ -366,7 +373,7 @@ def test_colour_changes_nothing_but_colour() -> None:
         span,
         "one\ntwo",
         remarks=(Remark("also", "", span),),
-        cure=Help("do", edits=(Edit(span, "z"),)),
+        cure=safe_fix("do", Edit(span, "z")),
     )
     coloured = render(report, colour=True)
     assert coloured.startswith("\x1b[1;31merror[E0999]\x1b[0m\x1b[1m: wrong\x1b[0m")
