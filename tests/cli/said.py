@@ -61,6 +61,7 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--format", each) for each in ("sarif", "github", "text", "yaml")),
         *(("--limits", each) for each in ("webgpu-default", "nothing")),
         *(("small.mgn", "--limits", "webgpu-default"), ("loose.mgn", "--fix")),
+        *(("--unsafe",), ("loose.mgn", "--fix", "--unsafe")),
     ),
     ("shapes",): (("p.mgn:wide",), ("p.mgn:fit",), ("p.mgn:other",), ("refuted.mgn",)),
     ("abi",): (("p.mgn:net",), ("p.mgn:wide",), ("--json",), ("p.mgn",)),

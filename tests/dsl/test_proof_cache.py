@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from meganeura_dsl import proof_cache
-from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Remark, Report, Severity, safe_fix
+from meganeura_dsl.diagnostics.problem import Edit, Label, Remark, Report, Severity, safe_fix
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.support.disk_cache import user_cache
 

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Remark, Report, Severity, safe_fix, suggested_fix
+from meganeura_dsl.diagnostics.problem import (
+    Edit,
+    Help,
+    Label,
+    Remark,
+    Report,
+    Severity,
+    safe_fix,
+    suggested_fix,
+)
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.diagnostics.terminal import (
     WIDTH,

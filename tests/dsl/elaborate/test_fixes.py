@@ -1,4 +1,4 @@
-"""Fixes of names, of facts and of training: all are suggested, and withheld where they are guesses."""
+"""Fixes of names, of facts and of training: suggested, or withheld where they are guesses."""
 
 import pytest
 
@@ -132,6 +132,41 @@ def test_what_a_clause_does_not_know_is_said(text: str, advice: str) -> None:
     (report,) = check(Source("net.mgn", text), nothing_to_import).reports
     assert report.help is not None
     assert advice in report.help.text
+
+
+EQUALITIES = [
+    "block A()(x: [n, d], y: [n, e]) = x + y\n",
+    "block A()(x: [n, d], y: [e, n]) = x @ y\n",
+    "block A()(x: [n, 1], y: [n, e]) = x + y\n",
+    "block A(batch)(x: [n, d]) = x |> rearrange([batch, k] -> [batch, k])\n",
+    "block A()(x: [n, d], y: [d, e]) = concat(x, y, axis=0)\n",
+    "block B()(x: [n, d], y: [n, d]) = x + y\n\nblock A()(x: [n, d], y: [n, e]) = B(x, y)\n",
+    (
+        "block B()(x: [n, d], y: [n, e]) where d == e = x + y\n\n"
+        "block A()(x: [n, k], y: [n, m]) = B(x, y)\n"
+    ),
+    "block B(f: bool)(x: [n]) where f = x\n\nblock A(f: bool)(x: [n]) = x |> B(f)\n",
+]
+
+
+@pytest.mark.parametrize("text", EQUALITIES)
+def test_no_fix_makes_sizes_equal(text: str) -> None:
+    assert not check(Source("net.mgn", text), nothing_to_import).fine
+    assert "where" not in fixed(text).replace(text, "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # two bounds that meet
+        "block A()(x: [n, h], y: [n, w]) where h >= w = x[:, :w], y[:, :h]\n",
+        # a bound that leaves one number
+        "block A()(x: [n, h]) where h <= 3 = x[:, 2:]\n",
+    ],
+)
+def test_no_bound_makes_sizes_equal(text: str) -> None:
+    assert not check(Source("net.mgn", text), nothing_to_import).fine
+    assert fixed(text) == text
 
 
 def test_a_fact_of_one_path_is_not_stated_for_all() -> None:

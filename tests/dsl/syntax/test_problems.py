@@ -263,7 +263,7 @@ def test_message_of_a_lost_colon() -> None:
 error[E0102]: this label has lost its colon                                  (syntax)
   test.mgn:2  y = x |> conv1 conv2d(c, 3)   # three by three
                             ^ I read `conv1` as a layer, then found another name
-  help: write a colon to make it a label
+  suggestion: write a colon to make it a label
         2 -   y = x |> conv1 conv2d(c, 3)   # three by three
         2 +   y = x |> conv1: conv2d(c, 3)   # three by three"""
     )
