@@ -1,15 +1,16 @@
 """Ask the prover many random questions, and hold its answers against all small sizes.
 
-    python scripts/prove_by_force.py COUNT [FIRST_SEED] [numbers]
+    python scripts/prove_by_force.py COUNT [FIRST_SEED] [numbers|headers]
 
 With `numbers` they are blocks that read entries at computed places; what is proved has to be there
-for small sizes. Otherwise they are facts and claims about sizes.
+for small sizes. With `headers` they are signatures with choices. Otherwise they are facts and
+claims about sizes.
 
 What is proved has to hold at every
 place of the grid that satisfies the facts; what is refuted has to be false at its example, which
 has to satisfy the facts. A failure prints its question and is counted; the exit code says whether
-there was any. `tests/dsl/symbolic/test_by_force.py` and
-`tests/dsl/elaborate/test_number_questions.py` ask a few hundred.
+there was any. `test_by_force.py` in `tests/dsl/symbolic`, `test_number_questions.py` and
+`test_header_questions.py` in `tests/dsl/elaborate` ask a few hundred.
 """
 
 import sys
@@ -21,11 +22,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
-from tests.dsl.elaborate import number_questions
+from tests.dsl.elaborate import header_questions, number_questions
 from tests.dsl.symbolic.questions import fault, question
 
 EVERY = 1000
 """Questions between two lines of progress."""
+PLACES = 2000
+"""Places of the grid at which what a signature says is computed."""
 
 
 def main() -> int:
@@ -33,6 +36,8 @@ def main() -> int:
     count, first = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
     if "numbers" in sys.argv[3:]:
         return _numbers(count, first)
+    if "headers" in sys.argv[3:]:
+        return _headers(count, first)
     seen: Counter[str] = Counter()
     slowest = (0.0, 0)
     started = time.perf_counter()
@@ -65,6 +70,22 @@ def _numbers(count: int, first: int) -> int:
             seen["WRONG"] += 1
             print(f"seed {seed}: {wrong}\n{asked.text}", flush=True)
     print(f"{count:,} blocks: {dict(seen)}")
+    return 1 if seen["WRONG"] else 0
+
+
+def _headers(count: int, first: int) -> int:
+    seen: Counter[str] = Counter()
+    for seed in range(first, first + count):
+        asked = header_questions.question(seed)
+        result = pipeline.check(Source("asked.mgn", asked.text), lambda _: None)
+        seen.update(result.proved)
+        wrong = header_questions.fault(asked, frozenset(result.proved), places=PLACES)
+        if wrong is not None:
+            seen["WRONG"] += 1
+            print(f"seed {seed}: {wrong}\n{asked.text}", flush=True)
+        if (seed + 1 - first) % EVERY == 0:
+            print(f"{seed + 1 - first:,}: {dict(seen)}", flush=True)
+    print(f"{count:,} files: {dict(seen)}")
     return 1 if seen["WRONG"] else 0
 
 

@@ -1,6 +1,6 @@
 """One case of a subject: a configuration, sizes and numbers, drawn by Hypothesis."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hypothesis import reject
 from hypothesis import strategies as st
@@ -14,6 +14,7 @@ from meganeura_dsl.gradcheck.random_sizes import MOST, Choose, DeadEndError, cho
 from meganeura_dsl.gradcheck.subjects import Subject
 from meganeura_dsl.ir.initializers import spell
 from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.limits.language_limits import MOST_PATHS
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Flag
 from meganeura_dsl.symbolic.size import Dim, evaluate
@@ -69,7 +70,11 @@ def choose_case(choose: Choose, subject: Subject, most: int = MOST) -> Case:
         **{name: _table(choose, rows) for name, rows in subject.tables.items()},
         **{name: subject.largest_real * choose(PERCENT) / 100 for name in sorted(subject.reals)},
     }
-    domain = _domain(subject, ranks, given, choose(range(len(alternatives(block)))))
+    alternative = choose(range(len(alternatives(block))))
+    domain = _domain(subject, ranks, given, alternative)
+    if domain.has_paths:
+        decided = [bool(choose((1, 0))) for _ in range(MOST_PATHS.bit_length())]
+        domain = _domain(subject, ranks, given, alternative, decided)
     if domain.facts.is_contradictory:
         raise DeadEndError(block.name.text)
     found = choose_sizes(choose, domain.facts, domain.sizes, domain.flags, most)
@@ -92,15 +97,20 @@ def cases(draw: st.DrawFn, subject: Subject, most: int = MOST) -> Case:
 
 
 def _domain(
-    subject: Subject, ranks: Mapping[str, int], given: Mapping[str, Static], alternative: int
+    subject: Subject,
+    ranks: Mapping[str, int],
+    given: Mapping[str, Static],
+    alternative: int,
+    decided: Sequence[bool] = (),
 ) -> BlockDomain:
     """What the rest is chosen from: one domain for equal choices so far, which keeps its proofs."""
-    key = repr((ranks, subject.drawn(given), alternative))
+    key = repr((ranks, subject.drawn(given), alternative, decided))
     if key not in subject.domains:
         case = alternatives(subject.block)[alternative].values
         subject.domains[key] = block_domain(
-            subject.module, subject.block, ranks, given, case=case, defaults=subject.is_model
-        )
+            subject.module, subject.block, ranks, given,
+            case=case, decided=decided, defaults=subject.is_model,
+        )  # fmt: skip
     return subject.domains[key]
 
 

@@ -2,7 +2,7 @@
 
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
-from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
+from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate, solved_names
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_names
 from meganeura_dsl.elaborate.values import (
     Axes,
@@ -28,6 +28,7 @@ def may_assume_signature(inner: Frame, block: ast.Block, evaluate: Evaluate) -> 
     if not (
         all(_covers_input(inner.names[item.name]) for item in block.inputs)
         and all(_covers_rest(inner.names[name]) for name in rest_names(block))
+        and all(is_known_size(inner, name) for name in solved_names(block))
         and all(_covers(inner, parameter, evaluate) for parameter in block.parameters)
     ):
         return False
@@ -37,6 +38,15 @@ def may_assume_signature(inner: Frame, block: ast.Block, evaluate: Evaluate) -> 
 
 def _covers_input(value: Evaluated) -> bool:
     return is_tensor(value) and value.type.dtype is not DType.F16
+
+
+def is_known_size(inner: Frame, name: str) -> bool:
+    """Whether what a call solved for is 1 or more, as an axis is, or is needed by nothing.
+
+    `x: [n, c + k]` takes `k` columns too, where `c` is 0.
+    """
+    size = inner.names.get(name)
+    return size is None or (is_size(size) and inner.facts.proves(Compare(">=", size, 1)))
 
 
 def _is_flag(value: Evaluated) -> bool:

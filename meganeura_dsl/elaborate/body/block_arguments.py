@@ -31,6 +31,7 @@ from meganeura_dsl.elaborate.scope.scope import (
     ElaborationState,
     Frame,
     NeedsInliningError,
+    ProofPath,
     UndecidableError,
 )
 from meganeura_dsl.elaborate.scope.unused_values import walk
@@ -210,10 +211,14 @@ class _Fit:
         names = rest_names(self.header)
         for ranks in product(REST_RANKS, repeat=len(names)):
             for use in self._forms():
-                try:
-                    self._prove(dict(zip(names, ranks, strict=True)), use)
-                except UndecidableError as error:
-                    raise self._refused(error.reason) from error
+                path = ProofPath()
+                while True:
+                    try:
+                        self._prove(dict(zip(names, ranks, strict=True)), use, path)
+                    except UndecidableError as error:
+                        raise self._refused(error.reason) from error
+                    if not path.advance():
+                        break
 
     def _forms(self) -> set[tuple[int, tuple[str, ...]]]:
         """How the body applies it: how much configuration by position, and what by name."""
@@ -232,14 +237,21 @@ class _Fit:
         fixed = dict(self.contract.config)
         return [each for each in self.header.parameters if each.name not in fixed]
 
-    def _prove(self, ranks: dict[str, int], use: tuple[int, tuple[str, ...]]) -> None:
+    def _prove(
+        self, ranks: dict[str, int], use: tuple[int, tuple[str, ...]], path: ProofPath
+    ) -> None:
         try:
-            self._try(ranks, use, modular=True)
+            self._try(ranks, use, path, modular=True)
         except NeedsInliningError:
-            self._try(ranks, use, modular=False)
+            self._try(ranks, use, path, modular=False)
 
     def _try(
-        self, ranks: dict[str, int], use: tuple[int, tuple[str, ...]], *, modular: bool
+        self,
+        ranks: dict[str, int],
+        use: tuple[int, tuple[str, ...]],
+        path: ProofPath,
+        *,
+        modular: bool,
     ) -> None:
         count, named = use
         by_position = [each.name for each in self._left()][:count]
@@ -247,7 +259,8 @@ class _Fit:
         state = ElaborationState(Builder(), Flag("training"), generic=True, flags_if_proved=proved)
         for name, least in self.least.items():
             state.build.facts = state.build.facts.with_lower_bound(name, least)
-        frame = Frame(state, self.contract.module, self.block.name.text, {})
+        path.begin()
+        frame = Frame(state, self.contract.module, self.block.name.text, {}, choices=path)
         self._bind(frame, {*by_position, *named})
         for name, rank in ranks.items():
             frame.names[name] = rest_axes(self.header, name, rank)

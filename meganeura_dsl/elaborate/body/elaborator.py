@@ -40,7 +40,7 @@ from meganeura_dsl.elaborate.scope.linker import (
     nearest,
 )
 from meganeura_dsl.elaborate.scope.own_paths import own_parameters, own_paths, sure_paths
-from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame, ProofPath, UndecidableError
 from meganeura_dsl.elaborate.typecheck.signatures import (
     Arguments,
     assume_where,
@@ -204,7 +204,6 @@ class Elaborator(Layers):
         if is_hashable(key) and key in known:
             return known[key]
         inner = self.child(frame, module, declaration, call.span, frame.path)
-        inner.choices = frame.choices
         streams = dict(frame.state.streams)
         name, parameters = declaration.name.text, declaration.parameters
         bind_config(inner, name, parameters, arguments, call.span, self.evaluate)
@@ -276,7 +275,10 @@ class Elaborator(Layers):
         span: Span,
         path: str,
     ) -> Frame:
-        """The frame of an application inside of another."""
+        """The frame of an application inside of another.
+
+        What its signature chooses is chosen on the path through the block that applies it.
+        """
         spend(APPLICATION)
         depth, around = 0, frame
         while around is not None:
@@ -289,7 +291,7 @@ class Elaborator(Layers):
         frame.state.applied.enter(declaration, depth)
         return Frame(
             frame.state, module, declaration.name.text, {}, path,
-            parent=frame, call_span=span, declaration=declaration,
+            parent=frame, call_span=span, declaration=declaration, choices=frame.choices,
         )  # fmt: skip
 
     # --- blocks ----------------------------------------------------------------------------------
@@ -394,27 +396,23 @@ class Elaborator(Layers):
         return results
 
     def _paths(self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:
-        state, facts = inner.state, inner.facts
+        state, facts, around = inner.state, inner.facts, inner.choices
         declared = state.snapshot()
         found: list[Results] = []
+        path = ProofPath()
+        if inner.parent is None:
+            path = ProofPath(case=around.case, given=tuple(around.words))
+        inner.choices = path
         while True:
             inner.names, inner.layers, inner.own = dict(signature), {}, set()
             inner.forgotten = set()
-            inner.choices.next = 0
-            inner.choices.words.clear()
-            inner.choices.assumed.clear()
+            path.begin()
             state.build.facts = facts
             state.restore(declared)
             found.append(self._path(inner, block, signature))
-            decided = inner.choices.decided
-            while decided and not decided[-1]:
-                decided.pop()
-            if not decided:
+            if not path.advance():
                 break
-            decided[-1] = False
-        state.build.facts = facts
-        inner.choices.words.clear()
-        inner.choices.assumed.clear()
+        state.build.facts, inner.choices = facts, around
         return found[0] if len(found) == 1 else self._join(inner, block, signature, found)
 
     def _join(
@@ -426,7 +424,7 @@ class Elaborator(Layers):
     ) -> Results:
         """What is known of the results whichever path was taken: their declared types."""
         if block.results is not None:
-            return self.stand_in(inner, block, signature)
+            return found[0] if inner.parent is None else self.stand_in(inner, block, signature)
         types = [tuple(value.type for value in results) for results in found]
         if any(other != types[0] for other in types[1:]):
             raise UndecidableError(
@@ -438,7 +436,6 @@ class Elaborator(Layers):
         self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]
     ) -> Results:
         """Results of which nothing is known but the types a signature declares."""
-        inner.choices.closed = True
         types = declared_types(inner, block, signature, self.evaluate)
         assert types is not None
         return self._leaves(inner, block, types)

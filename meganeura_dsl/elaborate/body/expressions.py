@@ -37,6 +37,7 @@ from meganeura_dsl.elaborate.scope.scope import (
     Frame,
     NeedsInliningError,
     OpenNumberError,
+    ProofPath,
     UndecidableError,
 )
 from meganeura_dsl.elaborate.scope.unused_values import layer_text
@@ -196,17 +197,25 @@ class Expressions(ABC):
             raise _wrong_kind(frame, node.span, "a condition", value)
         return value
 
+    def fact(self, clause: ast.Expression, frame: Frame) -> Condition:
+        """The condition of a clause of a `where`, whichever way its choices go."""
+        return _joined(clause, frame, self.condition)
+
     def stated(self, clause: ast.Expression, frame: Frame, block: ast.Block) -> Condition:
-        """The condition of a clause of a block's `where`.
+        """The condition of a clause of a block's `where`, whichever way its choices go."""
+        return _joined(clause, frame, partial(self.followed, block=block))
+
+    def followed(self, clause: ast.Expression, frame: Frame, block: ast.Block) -> Condition:
+        """The condition of a clause of a block's `where` on one path through its choices.
 
         In a proof for every configuration, nothing is known of a real: a clause about one says
         nothing there, and each model is held to it. Beside `and` it says nothing alone.
         """
         if isinstance(clause, ast.Binary) and clause.operator == "and":
-            left = self.stated(clause.left, frame, block)
+            left = self.followed(clause.left, frame, block)
             if left is False:
                 return False
-            right = _right(clause, left, frame, partial(self.stated, block=block))
+            right = _right(clause, left, frame, partial(self.followed, block=block))
             return static_arithmetic.connect("and", left, right)
         try:
             return self.condition(clause, frame)
@@ -223,6 +232,8 @@ class Expressions(ABC):
         truth = frame.facts.truth(condition)
         if truth is not None:
             return truth
+        if frame.choices.is_joined:
+            return self._follow(condition, frame)
         words = show_condition(condition)
         if frame.state.differs_by_round(condition):
             cure = f"pick values instead: where({words}, ..., ...)"
@@ -233,9 +244,7 @@ class Expressions(ABC):
 
     def _follow(self, condition: Condition, frame: Frame) -> bool:
         choices = frame.choices
-        if choices.closed:
-            raise UndecidableError(f"its result has another shape if {show_condition(condition)}")
-        if frame.state.indices & sizes_in(condition):
+        if not choices.is_joined and frame.state.indices & sizes_in(condition):
             raise UndecidableError(
                 f"whether {show_condition(condition)} changes from round to round"
             )
@@ -545,6 +554,31 @@ def _right(
         for chosen in frame.choices.assumed[count:]:
             before = before.assume(chosen)
         frame.build.facts = before
+
+
+def _joined(
+    clause: ast.Expression, frame: Frame, condition: Callable[[ast.Expression, Frame], Condition]
+) -> Condition:
+    """A condition whose choices depend on sizes: what it is on each path, and which path it is.
+
+    Nothing is decided by it, and nothing more is known behind it.
+    """
+    path, facts, found = ProofPath(is_joined=True), frame.facts, False
+    inner = replace(frame, choices=path)
+    while True:
+        path.begin()
+        try:
+            here = condition(clause, inner)
+        finally:
+            frame.build.facts = facts
+        try:
+            for chosen in reversed(path.assumed):
+                here = static_arithmetic.connect("and", chosen, here)
+            found = static_arithmetic.connect("or", found, here)
+        except KindError as error:
+            raise _wrong_kind(frame, clause.span, error.wanted, error.value) from error
+        if not path.advance():
+            return found
 
 
 def _is_negative(bound: Size, frame: Frame) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.body.assume_signature import is_known_size
 from meganeura_dsl.elaborate.body.block_arguments import BlockArguments
 from meganeura_dsl.elaborate.body.expressions import OWN_PATH
 from meganeura_dsl.elaborate.body.layer_copies import source_path
@@ -27,6 +28,7 @@ from meganeura_dsl.elaborate.scope.linker import LinkedModule, block_behind, con
 from meganeura_dsl.elaborate.scope.own_paths import own_initials
 from meganeura_dsl.elaborate.scope.scope import MODES, BoundBlock, Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import labels_like, layer_text
+from meganeura_dsl.elaborate.typecheck.shape_patterns import solved_names
 from meganeura_dsl.elaborate.typecheck.signatures import (
     Arguments,
     bind_config,
@@ -341,6 +343,9 @@ class Layers(BlockArguments, ABC):
         bind_config(inner, block.name.text, block.parameters, config, call.span, self.evaluate)
         match_inputs(inner, block, call.span, self.evaluate)
         check_where(inner, block, lambda: frame.location(call.span), self.stated)
+        for name in solved_names(block):
+            if not is_known_size(inner, name):
+                raise UndecidableError(f"whether `{name}` of `{block.name.text}` is 1 or more")
         frame.state.contracts.add(path)
         if claims:
             frame.state.claim(path, frame.location(call.span), inner.label)

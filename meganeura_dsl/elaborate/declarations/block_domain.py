@@ -1,10 +1,15 @@
 """What a block may be given: its configuration and sizes as symbols, and the facts between them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import (
+    ElaborationState,
+    Frame,
+    ProofPath,
+    UndecidableError,
+)
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import Arguments, bind_config, dtype_of, shape_of
@@ -40,6 +45,8 @@ class BlockDomain:
     """Every argument: a symbolic size or flag of its own name, or a fixed value."""
     inputs: tuple[DomainInput, ...]
     facts: Facts
+    has_paths: bool = False
+    """Whether this is one of several paths through the choices of the signature."""
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -54,18 +61,21 @@ def block_domain(
     given: Mapping[str, Static] | None = None,
     *,
     case: Mapping[str, Static] | None = None,
+    decided: Sequence[bool] = (),
     defaults: bool = False,
 ) -> BlockDomain:
     """What a block may be given, apart from what is `given`.
 
     Other configuration stays open, or with `defaults` has its default; `case` has the values of one
-    of the `alternatives` of a proof. Raises `ProblemError`, or
+    of the `alternatives` of a proof. Of the choices in types and defaults the first ones go as
+    `decided`, and the others as if their conditions held. Raises `ProblemError`, or
     `UndecidableError` where a list has to be given.
     """
     elaborator = Elaborator()
+    path = ProofPath(list(decided))
     frame = Frame(
         ElaborationState(Builder(), Flag("training"), generic=True), module, block.name.text,
-        dict(case or {}), declaration=block,
+        dict(case or {}), declaration=block, choices=path,
     )  # fmt: skip
     given = {} if given is None else given
     if defaults:
@@ -90,7 +100,8 @@ def block_domain(
     open_config = (name for value in config.values() for name in _variables(value))
     sizes = (name for item in inputs for size in item.shape for name in _variables(size))
     static = {name: value for name, value in config.items() if is_static(value)}
-    return BlockDomain(tuple(dict.fromkeys((*open_config, *sizes))), static, inputs, frame.facts)
+    names = tuple(dict.fromkeys((*open_config, *sizes)))
+    return BlockDomain(names, static, inputs, frame.facts, has_paths=path.next > 0)
 
 
 def _open_config(parameter: ast.Parameter, frame: Frame, elaborator: Elaborator) -> Evaluated:

@@ -22,6 +22,7 @@ from meganeura_dsl.elaborate.scope.scope import (
     ElaborationState,
     Frame,
     NeedsInliningError,
+    ProofPath,
     UndecidableError,
 )
 from meganeura_dsl.elaborate.typecheck.config_kinds import (
@@ -41,6 +42,7 @@ from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
 )
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.limits.work_budget import OutOfWorkError
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts, Flag
 from meganeura_dsl.syntax import ast
 
@@ -157,21 +159,40 @@ def _rest_ranks(block: ast.Block) -> Iterator[dict[str, int]]:
 def _proofs(
     module: LinkedModule, block: ast.Block, flags_if_proved: FlagsIfProved, facts: Facts
 ) -> Iterator[ElaborationState]:
-    """A proof for each case that `where` allows. Raises what a proof raises."""
+    """A proof for each case, and each path through the signature, that `where` allows.
+
+    Raises what a proof raises.
+    """
     for ranks in _rest_ranks(block):
         impossible: list[ImpossibleCaseError] = []
         cases = alternatives(block)
+        is_possible = False
         for case in cases:
-            try:
-                yield _prove(module, block, ranks, case, flags_if_proved, facts)
-            except ImpossibleCaseError as error:
-                impossible.append(error)
-        if len(impossible) == len(cases):
+            path = ProofPath(case=case.words)
+            while True:
+                try:
+                    start = _Start(ranks, case, path)
+                    yield _prove(module, block, start, flags_if_proved, facts)
+                    is_possible = True
+                except ImpossibleCaseError as error:
+                    impossible.append(error)
+                if not path.advance():
+                    break
+        if not is_possible:
             raise ProblemError(ImpossibleWhere(impossible[0].location, block.name.text))
 
 
+@dataclass(frozen=True)
+class _Start:
+    """What a proof takes for the numbers of axes of rests, for texts and signs, and for choices."""
+
+    ranks: Mapping[str, int]
+    case: Alternative
+    path: ProofPath
+
+
 class ImpossibleCaseError(Exception):
-    """A block's `where` excludes what a proof takes for all of a case."""
+    """A block's `where` excludes what a proof takes for all of a case, on one of its paths."""
 
     def __init__(self, location: Location) -> None:
         super().__init__(location)
@@ -181,15 +202,14 @@ class ImpossibleCaseError(Exception):
 def _prove(
     module: LinkedModule,
     block: ast.Block,
-    ranks: Mapping[str, int],
-    case: Alternative,
+    start: _Start,
     flags_if_proved: FlagsIfProved,
     facts: Facts,
 ) -> ElaborationState:
     opened = frozenset[str]()
     while True:
         try:
-            return _prove_case(module, block, ranks, case, flags_if_proved, facts, opened)
+            return _prove_case(module, block, start, flags_if_proved, facts, opened)
         except NeedsInliningError as error:
             if error.path is None or error.path in opened:
                 break
@@ -198,14 +218,13 @@ def _prove(
             if not opened:
                 raise
             break  # with every body in place, the verdict and its words
-    return _prove_case(module, block, ranks, case, None, facts)
+    return _prove_case(module, block, start, None, facts)
 
 
 def _prove_case(
     module: LinkedModule,
     block: ast.Block,
-    ranks: Mapping[str, int],
-    case: Alternative,
+    start: _Start,
     flags_if_proved: FlagsIfProved | None,
     facts: Facts,
     opened: frozenset[str] = frozenset(),
@@ -220,20 +239,20 @@ def _prove_case(
         flags_if_proved=flags_if_proved,
         opened=opened,
     )
-    frame = Frame(state, module, block.name.text, dict(case.values), declaration=block)
+    frame = Frame(state, module, block.name.text, dict(start.case.values), declaration=block)
     require_known_texts(block, frame)
-    frame.choices.case = case.words
+    start.path.begin()
+    frame.choices = start.path
     with preceding_where():
         for parameter in block.parameters:
             frame.names[parameter.name] = any_config(parameter, frame, elaborator.evaluate)
-        for name, rank in ranks.items():
+        for name, rank in start.ranks.items():
             frame.names[name] = rest_axes(block, name, rank)
         any_inputs(block.inputs, frame, elaborator.evaluate)
     stated = with_symbols(frame, block)
     for clause in block.where:
-        state.build.facts = state.build.facts.assume(
-            condition_of(clause, elaborator, stated, block)
-        )
+        condition = condition_of(clause, elaborator, stated, block)
+        state.build.facts = state.build.facts.assume(condition)
         if state.build.facts.is_contradictory:
             raise ImpossibleCaseError(frame.location(clause.span))
     require_given_sizes(frame, block)

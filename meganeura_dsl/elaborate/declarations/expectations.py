@@ -151,7 +151,7 @@ class Expectations:
         types = tuple(_written_type(type_, frame, elaborator) for type_ in node.inputs)
         for clause in node.where:
             with without_configuration(Location(clause.span)):
-                frame.build.facts = frame.facts.assume(elaborator.condition(clause, frame))
+                frame.build.facts = frame.facts.assume(elaborator.fact(clause, frame))
             if frame.facts.is_contradictory:
                 raise ProblemError(ImpossibleWhere(Location(clause.span), node.call.callee))
         elaboration = self._elaborated(subject, types, frame.facts if node.where else None)

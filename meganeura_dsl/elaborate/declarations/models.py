@@ -255,7 +255,7 @@ def _signature_inputs(
                     inner.names.setdefault(name, sizes.get(name, dim(name)))
     stated = with_symbols(inner, block)
     for clause in block.where:
-        assumed = inner.facts.assume(elaborator.condition(clause, stated))
+        assumed = inner.facts.assume(elaborator.fact(clause, stated))
         if not assumed.is_contradictory:
             inner.build.facts = assumed
     return tuple(

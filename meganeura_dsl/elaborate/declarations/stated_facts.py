@@ -40,8 +40,8 @@ def condition_of(
     """
     try:
         if isinstance(block, ast.Train):
-            return elaborator.condition(clause, frame)
-        return elaborator.stated(clause, frame, block)
+            return elaborator.fact(clause, frame)
+        return elaborator.followed(clause, frame, block)
     except ProblemError as error:
         raise ProblemError(_at(error.problem, _before(clause, block))) from error
 

@@ -101,8 +101,24 @@ class ProofPath:
     """What was decided, in order."""
     case: tuple[str, ...] = ()
     """What distinguishes the values that the proof takes for the configuration here."""
-    closed: bool = False
-    """Whether every path was followed, so that a further choice would leave one out."""
+    given: tuple[str, ...] = ()
+    """What was decided before this path began, which its words start with."""
+    is_joined: bool = False
+    """Whether what is found on each path is joined to one condition, so that none is left out."""
+
+    def begin(self) -> None:
+        """Be at the beginning of the path again."""
+        self.next = 0
+        self.words[:] = self.given
+        self.assumed.clear()
+
+    def advance(self) -> bool:
+        """Go on to the next path, if one is left."""
+        while self.decided and not self.decided[-1]:
+            self.decided.pop()
+        if self.decided:
+            self.decided[-1] = False
+        return bool(self.decided)
 
 
 @dataclass(frozen=True)
@@ -534,7 +550,8 @@ class Frame:
             inside.append((frame.name, span))
             span, frame = frame.call_span, frame.parent
             words = [*frame.choices.case, *frame.choices.words, *words]
-        return Location(span, self.path, tuple(reversed(inside)), " and ".join(words))
+        said = " and ".join(dict.fromkeys(words))
+        return Location(span, self.path, tuple(reversed(inside)), said)
 
     def add(self, span: Span, op: Op, *operands: Tensor) -> Tensor:
         """The value of an op; a refusal by its type rule becomes a problem at `span`."""

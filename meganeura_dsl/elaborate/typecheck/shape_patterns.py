@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -11,7 +12,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     RearrangeMismatch,
 )
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import MODES, Frame
 from meganeura_dsl.elaborate.typecheck.pattern_readings import (
     first_fit,
     in_order,
@@ -150,7 +151,10 @@ def spread(
 
 
 def size_names(entry: ast.Expression) -> list[str]:
-    """The names a size expression reads, each once, leaving out the functions it calls."""
+    """The names a size expression reads, each once, leaving out the functions it calls.
+
+    In the condition of a choice `training` is no size.
+    """
     match entry:
         case ast.Name(text=text):
             return [text]
@@ -162,12 +166,25 @@ def size_names(entry: ast.Expression) -> list[str]:
             parts = [arg.value for arg in arguments if not isinstance(arg.value, ast.Rearrangement)]
             return list(dict.fromkeys(name for part in parts for name in size_names(part)))
         case ast.Conditional(condition=condition, then=then, otherwise=otherwise):
-            parts = [condition, then, otherwise]
-            return list(dict.fromkeys(name for part in parts for name in size_names(part)))
+            asked = [name for name in size_names(condition) if name not in MODES]
+            return list(dict.fromkeys([*asked, *size_names(then), *size_names(otherwise)]))
         case ast.Subscript(base=base):
             return size_names(base)
         case _:
             return []
+
+
+@lru_cache(maxsize=1024)
+def solved_names(block: ast.Block) -> tuple[str, ...]:
+    """The sizes that a call of a block solves for, as in `c + k`; none of them is an axis."""
+    entries = [
+        each for item in block.inputs for each in item.type.shape.entries
+        if not isinstance(each, ast.Rest)
+    ]  # fmt: skip
+    known = {each.name for each in block.parameters}
+    known.update(each.text for each in entries if isinstance(each, ast.Name))
+    names = (name for each in entries for name in size_names(each))
+    return tuple(dict.fromkeys(name for name in names if name not in known))
 
 
 # --- rearrangement -------------------------------------------------------------------------------

@@ -595,7 +595,7 @@ def test_what_is_tried_leaves_what_there_was(name: str) -> None:
     assert bool(result.proved) == (not found)
 
 
-def test_a_result_shape_that_is_chosen_is_left_to_each_model() -> None:
+def test_a_result_shape_that_is_chosen_is_followed_on_each_path() -> None:
     result = checked(
         """\
         block Maybe(c, wide=false)(x: [n, d]) -> [n, 4 * c if wide else c]:
@@ -605,16 +605,21 @@ def test_a_result_shape_that_is_chosen_is_left_to_each_model() -> None:
             y = x |> out: linear(c)
           return y
 
-        block Use(c, wide=false)(x: [n, 3]) -> [n, c]:
+        block Use(c, wide=false)(x: [n, 3]) -> [n, 4 * c if wide else c]:
           return x |> maybe: Maybe(c, wide)
 
-        model narrow = Use(8)
+        block Narrow(c, wide=false)(x: [n, 3]) -> [n, c]:
+          return x |> maybe: Maybe(c, wide)
+
+        model narrow = Narrow(8)
         expect narrow maps [n, 3] -> [n, 8]
         """
     )
-    assert result.proved == ()
-    assert [report.code for report in result.reports] == ["N0001", "N0001"]
-    assert result.holds == 1
+    assert result.proved == ("Maybe", "Use")
+    (report,) = result.reports
+    assert report.label is not None
+    assert (report.code, report.label.span.line) == ("E0303", 12)
+    assert ("on the path where", "wide") in [(each.title, each.text) for each in report.remarks]
 
 
 def test_a_model_s_configuration_is_replaced_by_name_however_it_was_given() -> None:
