@@ -3,7 +3,10 @@
 import re
 from difflib import get_close_matches
 from functools import cache
+from textwrap import indent
 
+from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.elaborate.problems.other_names import other_names
 from meganeura_dsl.reference.generated import generated_pages
 from meganeura_dsl.reference.page import Entry, Page
 from meganeura_dsl.reference.written import written_pages
@@ -43,6 +46,7 @@ def look_up(word: str) -> Answer:
     """What there is about a word or a phrase, in upper or lower case."""
     wanted = " ".join(word.split()).lower()
     entries = [each for page in pages() for each in page.entries if each.name.lower() == wanted]
+    entries += _of_other_systems(wanted)
     occurs = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)", re.IGNORECASE)
     found = [
         Mention(page.name, section)
@@ -52,6 +56,21 @@ def look_up(word: str) -> Answer:
     ]
     found.sort(key=lambda each: occurs.search(each.section.name) is None)
     return Answer(tuple(entries), tuple(found))
+
+
+def _of_other_systems(wanted: str) -> list[Entry]:
+    """What a name of another system, in lower case, is called here."""
+    return [
+        Entry(name, f"`{name}` is a name of other systems: {_told(answer.help())}")
+        for name, answer in other_names().items()
+        if name.lower() == wanted
+    ]
+
+
+def _told(advice: Help) -> str:
+    return (
+        advice.text if advice.code is None else f"{advice.text}\n\n{indent(advice.code, ' ' * 4)}"
+    )
 
 
 def nearest(word: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
+from meganeura_dsl.elaborate.problems.other_names import other_names
 from meganeura_dsl.reference.lookup import look_up, pages
 from meganeura_dsl.reference.written import plain
 from meganeura_dsl.resources import grammar, standard_models
@@ -139,3 +140,25 @@ def test_on_a_terminal_a_page_is_drawn() -> None:
     os.close(ours)
     assert process.wait(timeout=60) == 0
     assert " • exp(x): The power x of e." in drawn.decode()
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("transpose", "rearrange(z, [n, c, d] -> [n, d, c])    # z.transpose(1, 2)"),
+        ("LayerNormalization", "layer_norm(eps=1e-3)"),
+        ("flatten", "# nn.Flatten()(z)"),
+        ("nonzero", "no size may"),
+        ("cuda", "`--device wgpu`"),
+    ],
+)
+def test_names_of_other_systems_are_known(word: str, said: str, meganeura: Command) -> None:
+    shown = meganeura("docs", word)
+    assert (shown.code, shown.err) == (0, "")
+    assert said in shown.out
+    assert "is a name of other systems" in shown.out
+
+
+def test_every_name_of_another_system_is_answered() -> None:
+    for name in other_names():
+        assert any("of other systems" in entry.text for entry in look_up(name).entries), name

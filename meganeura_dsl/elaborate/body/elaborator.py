@@ -30,7 +30,7 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     UnreadName,
     WrongKind,
 )
-from meganeura_dsl.elaborate.problems.other_names import OTHER_NAMES
+from meganeura_dsl.elaborate.problems.other_names import other_names
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, require_countable
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
@@ -164,13 +164,13 @@ class Elaborator(Layers):
             cure = f"a parameter that takes a block says so: `{call.callee}: block`"
             return ProblemError(WrongKind(location, "a layer or a function", describe(value), cure))
         kind = UnreadName if call.callee in frame.module.unread else UnknownName
-        form = OTHER_NAMES.get(call.callee.rpartition(".")[2], "")
+        foreign = other_names().get(call.callee.rpartition(".")[2])
         close = tuple(
             name
             for name in nearest(call.callee, known)
             if call.callee_span.start not in _characters(frame.module.own.get(name))
         )
-        return ProblemError(kind(location, call.callee, "layer or function", close, form))
+        return ProblemError(kind(location, call.callee, "layer or function", close, foreign))
 
     def _apply_builtin(
         self, call: ast.Call, builtin: Builtin, arguments: Arguments, frame: Frame

@@ -4,6 +4,7 @@ from meganeura_dsl.diagnostics.problem import Help, Remark, Report, Severity
 from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location, did_you_mean
+from meganeura_dsl.elaborate.problems.other_names import Answer
 
 
 class UnknownName(LocatedProblem, code="E0201", topic="naming"):
@@ -19,12 +20,12 @@ class UnknownName(LocatedProblem, code="E0201", topic="naming"):
     name: str
     kind: str
     nearest: tuple[str, ...]
-    form: str = ""
-    """How what has this name in other systems is written."""
+    foreign: Answer | None = None
+    """What is said to a name that other systems have."""
 
     def report(self) -> Report:
-        if self.form:
-            cure: Help | None = Help("here it is", self.form)
+        if self.foreign is not None:
+            cure: Help | None = self.foreign.help()
         else:
             cure = did_you_mean(self.location, self.name, self.nearest)
         return self.words(

@@ -83,10 +83,18 @@ class LinkedModule:
         return None
 
     def names(self) -> tuple[str, ...]:
-        """Every declaration that can be meant here, for suggestions."""
+        """Every declaration that can be meant here, for suggestions.
+
+        The formulas of the library are for its own signatures.
+        """
         known = [*self.own, *self.imported]
         if not self.is_library:
-            known += [name for module in library() for name in module.own]
+            known += [
+                name
+                for module in library()
+                for name, declaration in module.own.items()
+                if not isinstance(declaration, ast.Def)
+            ]
         return tuple(known)
 
     def sources(self) -> Sources:

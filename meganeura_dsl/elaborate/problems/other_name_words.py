@@ -1,0 +1,152 @@
+"""What is said of names of PyTorch, NumPy and Keras: what stands for them, and what differs."""
+
+from collections.abc import Mapping
+
+_DATA_SIZES = (
+    "how many there are depends on the numbers, and no size may: keep all, and choose by"
+    " `where(mask, x, 0)`"
+)
+_NO_ALGEBRA = "there is no linear algebra beyond products: compute it outside, and give it as input"
+_NOT_DIFFERENTIABLE = (
+    "there are no gradients within a program: `minimize` gives those by the weights to the"
+    " optimizer, and `trainer.gradients(batch)` gives them to Python"
+)
+_NO_PRINT = (
+    "a program does not print: return the value as a second result, `-> [n, d], [n, c]`, and"
+    " `meganeura run` shows it"
+)
+_NAN = (
+    "a device may take NaN for any number: `not_finite` under `run:` says what a run does with it"
+)
+_NO_INVERSE = "there is no inverse of sine, cosine or tangent"
+
+WORDS: Mapping[str, str] = {
+    _NO_PRINT: "print show breakpoint pdb log_dict",
+    _NOT_DIFFERENTIABLE: (
+        "grad autograd backward value_and_grad jacobian jacrev jvp vjp hessian vmap"
+    ),
+    _DATA_SIZES: "nonzero argwhere unique masked_select boolean_mask compress where_indices",
+    "how many boxes are left depends on the numbers, and no size may: return all boxes and scores,"
+    " and choose among them in Python": "nms batched_nms",
+    _NO_ALGEBRA: (
+        "inverse inv pinv solve lstsq det slogdet logdet qr svd svdvals cholesky eig eigh eigvals"
+        " eigvalsh lu matrix_exp matrix_rank triangular_solve"
+    ),
+    "there are no complex numbers: a Fourier transform is a product with `cos` and `sin` of"
+    " `iota(s)`": "fft ifft rfft irfft fft2 ifft2 fftn rfft2 irfft2 stft istft complex",
+    _NAN: "isnan isinf isfinite nan_to_num nansum nanmean isreal",
+    _NO_INVERSE: "atan2 arctan2 atan arctan asin arcsin acos arccos",
+    "there is no inverse of the error function": "erfinv",
+    "there is no gamma function": "lgamma gammaln digamma polygamma",
+    "windows that overlap are read by `conv` and `window_max`; those that do not, by `rearrange`:"
+    " `[n, c, h * p, w * p] -> [n, h * w, c * p * p]`": "unfold Unfold im2col as_strided",
+    "rearrange needs a name for each axis: `r = 2`, `t = 2`, and"
+    " `[n, c * r * t, h, w] -> [n, c, h * r, w * t]`": "pixel_shuffle PixelShuffle",
+    "nothing is read between pixels; `resize` gives images of another size": (
+        "grid_sample affine_grid roi_align RoIAlign"
+    ),
+    "of two updates at one place the sum is `scatter_add`, the largest `scatter_max`; one place is"
+    " set by `x[:, 0] = y`": "scatter scatter_ index_copy index_put put_along_axis index_fill",
+    "`gather` takes slices by ids, `where` chooses element by element": "choose",
+    "the first results of a list are written, `q, k, v = ...`; lists of layers are loops:"
+    " `for i in 0..depth:` with the label `layers[i]`": "ModuleList ModuleDict ParameterList",
+    "weights are `param weight: [c, d] = zeros` in a block, and running values `state`": (
+        "Parameter register_buffer register_parameter Variable add_weight"
+    ),
+    "a block is a module: `block Net(width)(x: [n, d]) -> [n, width]:`": "Module Model Layer",
+    "a recurrence is a `scan t in 0..s:` over the axis; `lstm` and `gru` are in `recurrent`": (
+        "RNN SimpleRNN RNNCell LSTMCell GRUCell rnn fori_loop while_loop"
+    ),
+    "devices are chosen outside: `device` under `run:`, or `--device wgpu`, which is any GPU": (
+        "cuda cpu to_device device to"
+    ),
+    "elements become another type by its name: `f32(x)`, `f16(x)`, `i32(x)`, `u32(x)`,"
+    " `bool(x)`": "astype type cast type_as as_type",
+    "tensors are f32 or f16; there is no double precision": "double float64 f64",
+    'of halves there is f16 here; `precision = "bf16"` under `run:` computes products in it': (
+        "bfloat16 bf16"
+    ),
+    "what may not happen is refused by `where`, for all sizes, before anything runs": (
+        "assert_ check_shape verify"
+    ),
+    "tensors begin as inputs: `x: [n, d]` in a signature is what an array is given to": (
+        "from_numpy from_dlpack placeholder Input InputLayer"
+    ),
+    "an element of the result is the number itself: write the value": "item tolist numpy",
+    "a sum over labels and log probabilities: `mean(sum(y * (log(y) - x), 1))`, where y > 0": (
+        "kl_div KLDivLoss"
+    ),
+    "no loss of this kind is in the library": (
+        "ctc_loss CTCLoss triplet_margin_loss TripletMarginLoss cosine_embedding_loss"
+        " CosineEmbeddingLoss margin_ranking_loss MarginRankingLoss"
+    ),
+    "of probabilities there is no loss: give the logits, without the sigmoid, to `bce`": (
+        "binary_cross_entropy BCELoss BinaryCrossentropy binary_crossentropy"
+    ),
+    "of probabilities there is no loss: give the logits, without the softmax, to `cross_entropy`": (
+        "categorical_crossentropy CategoricalCrossentropy sparse_categorical_crossentropy"
+        " SparseCategoricalCrossentropy"
+    ),
+    "keys, queries and values are layers of their own, `q = x |> q: linear(d)`, and `attention`"
+    " takes what `rearrange` splits into heads": "MultiHeadAttention",
+    "each slice is written by itself: `x[:, 0]`, `x[:, 1]`": "unbind unstack",
+    "a learned slope is `param slope: [d] = ones` in a block, and `where(x > 0, x, slope * x)`": (
+        "prelu PReLU"
+    ),
+    "slopes are not drawn; `leaky_relu` has one": "rrelu RReLU",
+    "rows are repeated by `insert_axis(iota(w), 0, h)`, columns by `insert_axis(iota(h), 1, w)`": (
+        "meshgrid"
+    ),
+    "sequences are padded before they are given, with a `mask: bool[n, s]` beside them": (
+        "pad_sequence pack_padded_sequence pad_packed_sequence ragged"
+    ),
+    "a loop counts, `for i in 0..depth:`, or goes through a list, `for width in widths:`": (
+        "enumerate zip"
+    ),
+    "optimizers stand under `run:`, as `optimizer = adamw(lr=1e-3)`": "Optimizer",
+}
+"""What is said of names that no form is."""
+
+WARNINGS: Mapping[str, str] = {
+    "an exponent is whole, 0.5 or -0.5; any other is a product with the logarithm, of x > 0": (
+        "pow power"
+    ),
+    "its square overflows where the numbers are large, and its slope is not finite where all are"
+    " 0": "norm vector_norm",
+    "PyTorch divides by d - 1, NumPy and `variance` by d": "var std",
+    "it is exact near 0, and not defined beyond 0 and 1": "logit",
+    "there are no integers of 64 bits": "long",
+    "here images are [n, c, h, w], and the weights begin as PyTorch's": ("Conv2D Conv2DTranspose"),
+    "the running variance is PyTorch's, without bias": "BatchNormalization",
+    "labels are below the number of classes: with padding it is `masked_cross_entropy`": (
+        "CrossEntropyLoss"
+    ),
+    "its argument is log probabilities: of logits it is `cross_entropy(x, ids)`": (
+        "nll_loss NLLLoss"
+    ),
+    "`edges` have to rise": "bucketize searchsorted digitize",
+    "steps are given one after another, with a label for each that has weights": "Sequential",
+    "leave it out": "Identity",
+    "tensors begin as inputs; of listed numbers": "tensor array as_tensor asarray",
+    "an equation of letters is a product, a sum over axes, or `rearrange`; this one": "einsum",
+    "the largest window is taken over a whole axis by `mean`; to other sizes it is `avg_pool`": (
+        "adaptive_avg_pool2d AdaptiveAvgPool2d"
+    ),
+    "where all are -inf, PyTorch gives -inf, and this NaN": "logsumexp log_sum_exp",
+    "where both are infinite, this is NaN": "logaddexp",
+    "what is small is lost beside the 1": "log1p expm1 erfc",
+    "its square overflows where the numbers are large": (
+        "asinh arcsinh hypot cosine_similarity CosineSimilarity pairwise_distance"
+    ),
+    "where the quotient is large or not finite, it differs": "remainder mod floor_divide",
+    "below 1 it is not defined": "acosh arccosh",
+    "of equal ones the first comes first, which PyTorch leaves open": "topk",
+    "of a row with NaN it is some number, where PyTorch gives NaN": "median",
+    "its squares overflow where the numbers are large": "GroupNorm",
+    "PyTorch spreads a pixel that is not finite": "Resize",
+    "by a factor without smoothing, to a size with it; PyTorch spreads a pixel that is not"
+    " finite": "interpolate",
+    "the reduction is called by its own name, with the axes that are left": "reduce",
+    "it drops in training alone": "Dropout Dropout2d SpatialDropout2D",
+}
+"""What is said beside the forms of a name."""
