@@ -120,8 +120,8 @@ def _value_of(text: str, name: str) -> Static:
 def _parse(text: str, written: str) -> ast.Expression:
     """The value of an override as an expression, which the language has as the body of a `def`."""
     found = outline(Source(OVERRIDE, f"def setting() = {written}\n"))
-    definition, problem = parse_declaration(found[0])
-    if len(found) > 1 or problem is not None or not isinstance(definition, ast.Def):
+    definition, problems = parse_declaration(found[0])
+    if len(found) > 1 or problems or not isinstance(definition, ast.Def):
         raise ProblemError(MalformedOverride(whole(text)))
     return definition.body
 

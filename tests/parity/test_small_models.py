@@ -139,7 +139,7 @@ CASES = [
         from vae import Decoder, Encoder
         block Net()(image: [n, 1, 8, 8]) -> [n, 1, 8, 8]:
           center, log_variance = image |> encoder: Encoder(hidden=6)
-          return center + log_variance |> decoder: Decoder(hidden=6)
+          return (center + log_variance) |> decoder: Decoder(hidden=6)
         model net = Net()
         train fit(image: [n, 1, 8, 8], target: [n, 1, 8, 8]):
           minimize mse(image |> net, target)

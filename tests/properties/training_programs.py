@@ -23,7 +23,7 @@ block Counted()(x: [n, 3]) -> [n, 3]:
   state seen: [] = zeros
   if training:
     update seen = 0.5 * seen + mean(x)
-  return x + tanh(seen) |> fc: linear(3)
+  return (x + tanh(seen)) |> fc: linear(3)
 """
 LAYERS = (
     "linear(3)",

@@ -44,9 +44,9 @@ class Lazy(Mapping[str, Named]):
     def __getitem__(self, name: str) -> Named:
         parsed = self._parsed.get(name)
         if parsed is None:
-            declaration, problem = parse_declaration(self._outlines[name])
-            if problem is not None:
-                raise ProblemError(problem)
+            declaration, problems = parse_declaration(self._outlines[name])
+            if problems:
+                raise ProblemError(problems[0])
             assert isinstance(declaration, ast.Def | ast.Block | ast.Model)
             parsed = self._parsed[name] = declaration
         return parsed

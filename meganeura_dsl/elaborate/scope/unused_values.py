@@ -1,16 +1,14 @@
 """Values that are never used: inputs, configuration and bindings nothing reads, idle layers."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
-from functools import cache
 from itertools import takewhile
-from typing import cast
 
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.layer_problems import UnappliedLayer
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import UnusedValue
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.walk import walk
 
 
 def unused_values(
@@ -125,25 +123,3 @@ def layer_text(call: ast.Call) -> str:
     if call.label is None or not call.label.parts:
         return call.callee
     return "".join(call.label.span.text.split())
-
-
-def walk(node: ast.Node) -> Iterator[ast.Node]:
-    """A node and all below it, in no promised order."""
-    stack = [node]
-    while stack:
-        item = stack.pop()
-        yield item
-        for name in _parts_of(type(item)):
-            value = getattr(item, name)
-            if isinstance(value, ast.Node):
-                stack.append(value)
-            elif isinstance(value, tuple):
-                parts = cast("tuple[object, ...]", value)
-                stack += [part for part in parts if isinstance(part, ast.Node)]
-
-
-@cache
-def _parts_of(form: type[ast.Node]) -> tuple[str, ...]:
-    """The fields of a form that may hold nodes."""
-    plain = (Span, str, int, float, bool)
-    return tuple(each.name for each in fields(form) if each.type not in plain)

@@ -60,7 +60,7 @@ def function_block(name: str) -> BoundBlock:
     """A built-in function of one tensor and no configuration, such as `tanh`, as a block."""
     text = f"block {name}()(x: [...s]) -> [...s] = {name}(x)\n"
     source = Source(FUNCTIONS, text)
-    declaration, problem = parse_declaration(outline(source)[0])
+    declaration, problems = parse_declaration(outline(source)[0])
     assert isinstance(declaration, ast.Block)
-    assert problem is None
+    assert not problems
     return BoundBlock(declaration, module=LinkedModule(source, {}, is_library=True))

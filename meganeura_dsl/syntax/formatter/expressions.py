@@ -6,6 +6,7 @@ from typing import TypeVar, assert_never
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.formatter.line_breaking import Break, Item, Mark
+from meganeura_dsl.syntax.pipe_readings import needs_brackets
 
 _LEVELS = {
     "or": 2, "and": 3, "not": 4, "==": 5, "!=": 5, "<": 5, "<=": 5, ">": 5, ">=": 5,
@@ -154,7 +155,8 @@ class Phrase:
             stages.insert(0, stages[0].source)
         first = Mark()
         start = self.mark()
-        self._spell(stages[0].source, CONDITION)
+        source = stages[0].source
+        self._spell(source, _ATOM + 1 if needs_brackets(source) else CONDITION)
         for stage in stages:
             is_first = stage is stages[0]
             self.pause(start if is_first else first, stage.source.span, stage.layer.span, PIPE)

@@ -16,6 +16,7 @@ from meganeura_dsl.syntax.parser.lark_parser import run
 from meganeura_dsl.syntax.parser.scanner import scan
 from meganeura_dsl.syntax.parser.syntax_errors import diagnose
 from meganeura_dsl.syntax.parser.unexpected_token import Failure
+from meganeura_dsl.syntax.pipe_readings import ambiguous_pipes
 from meganeura_dsl.syntax.problems import text_problems
 
 LARGEST = 1 << 20
@@ -68,25 +69,30 @@ def parse(source: Source, sink: Sink) -> ast.Module:
     declarations: list[ast.Declaration] = []
     unread: set[str] = set()
     for each in found:
-        declaration, problem = parse_declaration(each)
+        declaration, problems = parse_declaration(each)
         if declaration is not None:
             declarations.append(declaration)
         elif each.name:
             unread.add(each.name)
-        if problem is not None:
+        for problem in problems:
             sink.add(problem)
     return ast.Module(source, tuple(declarations), frozenset(unread))
 
 
-def parse_declaration(found: Outline) -> tuple[ast.Declaration | None, Problem | None]:
+def parse_declaration(found: Outline) -> tuple[ast.Declaration | None, tuple[Problem, ...]]:
     """One declaration, and what is wrong with it or with the text that follows it."""
     source, start, end = found.span.source, found.span.start, found.span.end
     try:
         tokens = scan(source, start, end)
         outcome = run(source, tokens)
     except ProblemError as error:
-        return None, error.problem
-    problem = None
+        return None, (error.problem,)
+    declaration = cast("ast.Declaration | None", outcome.value)
+    problems: tuple[Problem, ...] = ()
+    if declaration is not None and any(token.kind == "PIPE" for token in tokens):
+        problems = ambiguous_pipes(declaration)
+    read = None if problems else declaration
     if outcome.understood < len(tokens):
-        problem = diagnose(Failure(source, tokens, outcome.understood, outcome.accepts))
-    return cast("ast.Declaration | None", outcome.value), problem
+        failure = Failure(source, tokens, outcome.understood, outcome.accepts)
+        problems = (*problems, diagnose(failure))
+    return read, problems

@@ -73,6 +73,11 @@ _INFIX = {
     "LPAR",
     "LBRACE",
 }
+_ARITHMETIC = {"PLUS", "MINUS", "MULTIPLY", "POWER", "COMPARE"}
+_OPENING = {"LPAR", "LSQB", "LBRACE"}
+_CLOSING = {"RPAR", "RSQB", "RBRACE"}
+_BEFORE_VALUES = {"EQUAL", "COMMA"}
+"""What stands before a value, but for words and brackets."""
 _VALUES = {"NAME", "TRUE", "FALSE", "LPAR", "LSQB", "MINUS", "NOT", *_LITERALS}
 
 _GROUPS = (
@@ -220,6 +225,23 @@ def _loop(failure: Failure) -> Problem | None:
     return line_problems.LoopWithoutRange(location)
 
 
+def _behind_pipe(failure: Failure) -> Problem | None:
+    """An operator behind a layer, where a pipe may go on or end."""
+    if failure.token.kind not in _ARITHMETIC or "PIPE" not in failure.accepts:
+        return None
+    first, depth, is_piped = failure.token, 0, False
+    for token in reversed(failure.line):
+        depth += (token.kind in _CLOSING) - (token.kind in _OPENING)
+        if depth < 0 or (not depth and (token.kind in _BEFORE_VALUES or token.text in RESERVED)):
+            break
+        is_piped |= token.kind == "PIPE" and not depth
+        first = token
+    chain = Span(failure.source, first.start, failure.previous.end)
+    return (
+        token_problems.OperatorBehindPipe(failure.span(failure.token), chain) if is_piped else None
+    )
+
+
 # --- words ---------------------------------------------------------------------------------------
 
 
@@ -346,6 +368,7 @@ _RULES: tuple[Rule, ...] = (
     _brackets,
     _loop,
     _comparison,
+    _behind_pipe,
     _number,
     _comma,
 )

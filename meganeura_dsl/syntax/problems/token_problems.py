@@ -3,6 +3,8 @@
 Every class docstring is the page that `meganeura explain CODE` prints.
 """
 
+import re
+
 from meganeura_dsl.diagnostics.problem import Applicability, Help, Remark, Report, safe_fix
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import meant
@@ -274,3 +276,62 @@ class MissingComma(SyntaxProblem, code="E0134"):
         kind = certainty.of_missing_comma(self.span)
         cure = replacing("separate them", self.span, ", ", kind)
         return self.say("a comma or an operator is missing", "missing here", cure)
+
+
+class AmbiguousPipe(SyntaxProblem, code="E0139"):
+    """What is piped could be all that stands left of the pipe, or its last operand alone.
+
+    A pipe binds weaker than any operator. Left of one, a sum, a difference, a sign, a comparison
+    or a condition stands in brackets, so that nobody has to know. Products need none.
+
+        x = x + x |> norm: layer_norm |> attn: Attn(8)       # E0139
+        x = x + (x |> norm: layer_norm |> attn: Attn(8))     # a residual connection
+        x = (x + x) |> norm: layer_norm |> attn: Attn(8)     # the sum goes in, and none is left
+        x = image / 16 |> conv: conv2d(64, 3)                # well
+    """
+
+    whole: Span
+    """All that stands left of the first pipe."""
+    part: Span
+    """The last operand, and all steps of the pipe."""
+
+    def report(self) -> Report:
+        text = self.span.source.text
+        last = text[self.whole.end : self.part.end]
+        before = text[self.whole.start : self.part.start]
+        readings = (f"({self.whole.text}){last}", f"{before}({self.part.text})")
+        all_of_it, its_last = (" ".join(_without_comments(each).split()) for each in readings)
+        return self.say(
+            f"`{self.span.text}` left of a pipe needs brackets",
+            "what is piped can be read in two ways",
+            Help("write the brackets of the one that is meant"),
+            Remark("the last operand", its_last),
+            Remark("all of it", all_of_it),
+        )
+
+
+class OperatorBehindPipe(SyntaxProblem, code="E0140"):
+    """An operator follows a layer. What is piped, with all its steps, stands in brackets then.
+
+    y = x |> relu + x        # E0140
+    y = (x |> relu) + x      # well
+    y = x + (x |> relu)      # well
+    """
+
+    chain: Span
+    """What is piped, and all steps of the pipe."""
+
+    def report(self) -> Report:
+        piped = " ".join(_without_comments(self.chain.text).split())
+        end = self.span.source.text.find("\n", self.span.end)
+        rest = self.span.source.text[self.span.start : None if end < 0 else end]
+        whole = f"({piped}) {_without_comments(rest).rstrip()}"
+        return self.say(
+            f"`{self.span.text}` cannot follow a layer",
+            "a pipe goes on with `|>`",
+            Help("put what is piped into brackets, with its layers", whole),
+        )
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r'("[^"\n]*")|#[^\n]*', lambda match: match[1] or "", text)

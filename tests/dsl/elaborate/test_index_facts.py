@@ -65,7 +65,7 @@ def test_a_call_proves_what_its_block_states(name: str) -> None:
     where, given, is_proved = CALLS[name]
     text = (
         f"{PICK}block Use(words, d)(ids: i32[n, s]) -> [n, s, d]{where}:\n"
-        f"  return {given} |> pick: Pick(words, d)\n"
+        f"  return ({given}) |> pick: Pick(words, d)\n"
     )
     result = pipeline.check(Source("facts.mgn", text), lambda _: None)
     assert ("Use" in result.proved) == is_proved, result.reports
@@ -234,7 +234,7 @@ def test_what_is_fed_is_what_its_blocks_state_or_is_checked(
     where: str, given: str, stated: set[str]
 ) -> None:
     text = f"{PICK}block Net(words)(ids: i32[n, s]) -> [n, s, 4]{where}:\n"
-    text += f"  return {given} |> pick: Pick(words, 4)\n\nmodel net = Net(9)\n"
+    text += f"  return ({given}) |> pick: Pick(words, 4)\n\nmodel net = Net(9)\n"
     result = pipeline.check(Source("facts.mgn", text), lambda _: None)
     assert {each.code for each in result.reports} <= {"E0207"}
     found = pipeline.elaborate_model(result.program, "net").facts.stated
@@ -253,7 +253,7 @@ def test_what_no_number_can_be_is_not_stated_of_what_is_fed(words: int, code: li
 def test_a_model_is_held_to_what_its_own_block_proved() -> None:
     text = (
         f"{PICK}block Next(words, d)(ids: i32[n, s]) -> [n, s, d]\n"
-        "    where 0 <= ids, ids + 1 < words:\n  return ids + 1 |> pick: Pick(words, d)\n\n"
+        "    where 0 <= ids, ids + 1 < words:\n  return (ids + 1) |> pick: Pick(words, d)\n\n"
         "block Net()(ids: i32[n, s], x: [n, s, 5]) -> [n, s, 4]:\n"
         "  return (ids |> a: Next(9, 4)) + (argmax(x, 2) |> b: Next({}, 4))\n\nmodel net = Net()\n"
     )

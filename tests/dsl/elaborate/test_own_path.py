@@ -149,7 +149,7 @@ block Net()(x: [n, 2]) -> [n, 2]:
   layer fc1: linear(2, bias=false)
   param fc_bias: [2] = zeros
   y = x |> fc10: linear(2, bias=false)
-  return (y |> fc1 |> fc) + fc_bias |> fc_1
+  return ((y |> fc1 |> fc) + fc_bias) |> fc_1
 
 model net = Net()
 """

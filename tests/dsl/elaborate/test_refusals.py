@@ -657,7 +657,7 @@ block g(k)(y: [j, d]) -> [j, d]
   return y
 block f(k)(x: [i, d], y: [j, d]) -> [j, d]
     where i >= 5, d >= 1:
-  return y + sum(x) |> g(k)
+  return (y + sum(x)) |> g(k)
 model m = f(k=[1])
 """
     reports = pipeline.check(Source("example.mgn", text), lambda _: None).reports

@@ -62,7 +62,8 @@ def check(text: str) -> tuple[Report, ...]:
     """Parse a text, check what every parse promises, and give what was reported."""
     module, reports = read(text)
     found = outline(Source("test.mgn", text))
-    assert len(reports) <= max(len(found), 1)
+    others = [report for report in reports if report.code != "E0139"]
+    assert len(others) <= max(len(found), 1)  # of pipes, a declaration may have several
     assert len(module.declarations) + len(reports) >= len(found)
     for report in reports:
         assert report.label is not None

@@ -74,7 +74,7 @@ def call(
         ("f(x, axis=-1)", ("Call", None, "f", (("Argument", None, X),
             ("Argument", "axis", ("Unary", "-", ONE))), (), None)),
         ("up(x,)(y, z,)", call("up", X, inputs=(Y, Z))),
-        ("x + y |> f", ("Pipe", binary("+", X, Y), call("f"))),
+        ("(x + y) |> f", ("Pipe", binary("+", X, Y), call("f"))),
         ("x |> f[1]", ("Pipe", X, ("Call", None, "f", (), (), ("Path", ("f", ONE))))),
         ("x |> f if y else z", ("Conditional", Y, ("Pipe", X, call("f")), Z)),
         ("x |> a.b[y][0].c: f(1)(z)", ("Pipe", X, call(
@@ -382,8 +382,8 @@ def test_only_the_header_of_a_block_goes_on_with_a_bracket(text: str, declared: 
 def test_a_declaration_is_parsed_alone() -> None:
     source = Source("test.mgn", "block broken(\n" + program("resnet"))
     found = {each.name: each for each in outline(source)}
-    declaration, problem = parse_declaration(found["resnet18"])
-    assert problem is None
+    declaration, problems = parse_declaration(found["resnet18"])
+    assert problems == ()
     assert isinstance(declaration, ast.Model)
     assert place(declaration.span) == (30, 1, "model resnet18 = ResNet(depths=[2, 2, 2, 2])")
 

@@ -109,6 +109,12 @@ IN_A_BODY = [
     ("E0138", "  y = 2 * «torch.exp»(x)", "exp(...)"),
     ("E0138", "  y = «self.fc1»(x)", "x |> fc1: linear(10)"),
     ("E0138", "  y = «x.mean» (1)", "mean(x, ...)"),
+    ("E0139", "  y = x «+» x |> relu", ""),
+    ("E0139", "  y = f(x * 2 «-» x |> relu)", ""),
+    ("E0140", "  y = x |> relu «+» x", "(x |> relu) + x"),
+    ("E0140", "  y = f(c, a=x |> a: g(1) |> b[0]: h «@» x)", "(x |> a: g(1) |> b[0]: h) @ x)"),
+    ("E0140", "  y = x if c else x\n        |> relu  # so\n        «**» 2", "(x |> relu) ** 2"),
+    ("E0140", "  return x, x[0] |> relu «<» x", "(x[0] |> relu) < x"),
 ]  # fmt: skip
 
 AT_THE_TOP = [

@@ -17,7 +17,8 @@ block Layers()(x: {type}[n, 4, 6, 6], ids: i32[n, 6]) -> [n, 3]
   pairs = concat(rows, rows, axis=-1) |> ln: layer_norm |> rms: rms_norm
   heads = rearrange(x[:, :, :, :2], [n, c, h, w] -> [n, 1, c, h * w])
   seen = attention(heads, heads, heads) |> mean(1, 2)
-  return mean(tokens + pairs, 1) + (mean(y, 2) |> fc: linear(8)) + sum(seen) |> out: linear(3)
+  y = mean(tokens + pairs, 1) + (mean(y, 2) |> fc: linear(8)) + sum(seen)
+  return y |> out: linear(3)
 
 model layers = Layers()
 """

@@ -18,7 +18,7 @@ from meganeura_runtime.train.job import prepare
 DATA = "rows.safetensors"
 PROGRAM = """\
 train fit(x: [batch, 2], i: i32[batch], word: i32[batch]):
-  h = gather(x, i) + (word |> words: embedding(20, 2)) |> fc: linear(3)
+  h = (gather(x, i) + (word |> words: embedding(20, 2))) |> fc: linear(3)
   minimize mean(h * h)
   run:
     data      = "rows.safetensors"

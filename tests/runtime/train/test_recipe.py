@@ -41,7 +41,7 @@ from meganeura_runtime.train.training_problems import IndivisibleBatch, NoSuchMe
 
 PROGRAM = """\
 train fit(x: [batch, 6], pairs: [2 * batch, 3], table: whole [v, 6], y: [batch, 3]):
-  h = x + mean(table) |> fc: linear(3)
+  h = (x + mean(table)) |> fc: linear(3)
   minimize mean((h - y) * (h - y)) + mean(pairs)
   run:
     batch     = 8

@@ -302,7 +302,9 @@ class BodyWriter:
                 return Text(f"{code.callee}({source.text})", Level.ATOM, reads)
         label = "" if code.label is None else f"{self._path(code.label)}: "
         layer = f"{label}{code.callee}{given}{behind}"
-        return Text(f"{source.at(Level.PIPE)} |> {layer}", Level.PIPE, reads)
+        is_plain = is_piped or (source.level >= Level.PRODUCT and source.text[0] != "-")
+        piped = source.text if is_plain else f"({source.text})"
+        return Text(f"{piped} |> {layer}", Level.PIPE, reads)
 
     def _path(self, words: Words) -> str:
         """A path below the block's own."""

@@ -33,7 +33,7 @@ LOOP = """
 block Net()(x: [n, s, 3, 6, 6]) -> [n, 3, 6, 6]:
   h = zeros([n, 3, 6, 6])
   scan t in 0..s:
-    h = h + x[:, t] |> conv: conv2d(3, 3, pad=1)
+    h = (h + x[:, t]) |> conv: conv2d(3, 3, pad=1)
   return h
 
 model net = Net()

@@ -327,7 +327,7 @@ def test_a_block_is_itself_at_sizes_that_differ(text: str, tmp_path: Path) -> No
             np.testing.assert_allclose(found, array, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
-NORM = "y = conv(x, weight) + b |> bn: batch_norm"
+NORM = "y = (conv(x, weight) + b) |> bn: batch_norm"
 FOLDED = {
     "a bias of its own": (f"{NORM}\n  return y", 0, {"weight", "bias"}),
     "a bias that is read elsewhere": (f"{NORM}\n  return y + b", 0, {"weight", "bias", "bn.bias"}),
@@ -348,7 +348,7 @@ FOLDED = {
         None,
     ),
     "one convolution for two norms": (
-        f"{NORM}\n  return y + (conv(x, weight) + b |> o: batch_norm)",
+        f"{NORM}\n  return y + ((conv(x, weight) + b) |> o: batch_norm)",
         2,
         None,
     ),
