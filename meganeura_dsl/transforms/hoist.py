@@ -5,7 +5,7 @@ code motion (Allen and Cocke 1971) where the loop is in the host: the encoder of
 runs once, and so do the projections of what it gives.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value, dependencies
 from meganeura_dsl.ir.ops import Input, Parameter
@@ -36,7 +36,8 @@ def hoist(graph: Graph, inputs: Collection[str]) -> Hoisted:
     ordered = [value for value in graph.values if value.id in cut]
     names = {value.id: f"{HELD}.{number}" for number, value in enumerate(ordered)}
     first = _part({names[value.id]: value for value in ordered}, {}, {})
-    return Hoisted(first, _part(graph.outputs, graph.updates, names))
+    kept = [value for value in graph.values if _is_updated(value, graph)]
+    return Hoisted(first, _part(graph.outputs, graph.updates, names, kept))
 
 
 def _early(graph: Graph, inputs: Collection[str]) -> set[int]:
@@ -64,13 +65,20 @@ def _looked_through(value: Value) -> Value:
     return value
 
 
+def _is_updated(value: Value, graph: Graph) -> bool:
+    return isinstance(value.op, Parameter) and value.op.name in graph.updates
+
+
 def _part(
-    outputs: Mapping[str, Value], updates: Mapping[str, Value], held: Mapping[int, str]
+    outputs: Mapping[str, Value],
+    updates: Mapping[str, Value],
+    held: Mapping[int, str],
+    leaves: Sequence[Value] = (),
 ) -> Graph:
-    """The graph of some values, where those that are held are parameters."""
+    """The graph of some values and leaves, where those that are held are parameters."""
     build = Builder()
     rebuilt: dict[int, Value] = {}
-    for value in dependencies((*outputs.values(), *updates.values()), held):
+    for value in dependencies((*outputs.values(), *updates.values(), *leaves), held):
         with build.at(value.origin):
             if value.id in held:
                 of = value.type

@@ -6,11 +6,11 @@ whatever depends on them alone is moved into a second graph that is run once, wh
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from time import perf_counter
 
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
-from meganeura_dsl.ir.graph import Graph, Origin
+from meganeura_dsl.ir.graph import Graph, Origin, Value
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.cost.graph_cost import graph_cost
@@ -111,13 +111,24 @@ class _Selection:
 
     def _decode(self, plan: Extraction) -> tuple[Graph, Graph]:
         stored = _parameters(self.found, plan, self.origins)
+        needed = set(plan.order)
         run = Decoder(self.found, plan.run, self.origins, stored)
-        run.declare(inputs_of(self.graph) if self.mode == "infer" else leaves_of(self.graph))
+        run.declare(self._declared(needed) if self.mode == "infer" else leaves_of(self.graph))
         load = Decoder(self.found, plan.load, self.origins)
         outputs = {parameter.name: number for number, parameter in stored.items()}
-        needed = set(plan.order)
         order = [number for number in dict.fromkeys(self.found.values) if number in needed]
         return run.graph(self._roots(), order), load.graph(Roots(outputs, {}))
+
+    def _declared(self, needed: Container[int]) -> list[Value]:
+        """The inputs, and what is updated though nothing reads it before."""
+        unread = [
+            leaf
+            for leaf in leaves_of(self.graph)
+            if isinstance(leaf.op, Parameter)
+            and leaf.op.name in self.graph.updates
+            and self.numbers[leaf.id] not in needed
+        ]
+        return [*inputs_of(self.graph), *unread]
 
     def _findings(self, plan: Extraction, graph: Graph) -> Findings:
         provenance = Provenance(self.graph, self.found, plan, self.origins)

@@ -13,6 +13,7 @@ from meganeura_dsl.ir.graph import Array, Graph, reachable
 from meganeura_dsl.ir.index_checks import Bound, all_of, leaf_bounds, with_checks
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, storage_type
 from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.transforms.egraph.optimizer_problems import FoldedOverflow
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.base import (
@@ -90,6 +91,14 @@ class InferenceSession(SessionProxy):
         """Give the memory back."""
         super().close()
         self._values.clear()
+
+    def reset(self) -> None:
+        """Clear the caches, also those that nothing updates, from which parameters follow."""
+        super().reset()
+        for name in self.caches:
+            if name in self._derive.names or name not in self._inner.names:
+                of = self._persistent[name]
+                self._put(name, np.zeros(concrete_shape(of.shape), storage_type(of.dtype)))
 
     def _put(self, name: str, array: Array) -> None:
         if name in self._inner.names:

@@ -66,6 +66,37 @@ block Net()(x: [n, s, 4]) -> [n, 4]:
 
 model net = Net()
 """
+UNREAD = """\
+block Net()(x: [n, 4]) -> [n, 4]:
+  cache last: [n, 4]
+  update last = x
+  return 2 * x
+
+model net = Net()
+"""
+GIVEN = """\
+block Net()(x: [n, 4]) -> [n, 4]:
+  cache last: [n, 4]
+  update last = x
+  return last
+
+model net = Net()
+"""
+NEVER_UPDATED = """\
+block Net()(x: [n, 4]) -> [n, 4]:
+  cache start: [n, 4]
+  return x + tanh(0.5 * start + 1)
+
+model net = Net()
+"""
+UNUSED = """\
+block Net()(x: [n, 4]) -> [n, 4]:
+  cache start: [n, 4]
+  _other = start
+  return 2 * x
+
+model net = Net()
+"""
 DEVICES = ["cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter)]
 Feeds = Mapping[str, Array]
 
@@ -340,3 +371,28 @@ def test_a_model_keeps_caches_from_python_and_feeds_optional_inputs(tmp_path: Pa
     np.testing.assert_allclose(kept, alone, atol=1e-6)
     with pytest.raises(ValueError, match="no optional input `place`"):
         program.model(seed=0, optional=["place"])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("text", [UNREAD, GIVEN, NEVER_UPDATED, UNUSED])
+def test_a_cache_need_not_be_read_nor_updated(
+    device: str, text: str, rules: RewriteOptions, tmp_path: Path
+) -> None:
+    """It is read, written and cleared as any other, optimized or not."""
+    graph = pipeline.elaborate_model(written(text, tmp_path), sizes={"n": 1}).graph
+    x = np.full((1, 4), 3, np.float32)
+    zeros, ones = np.zeros((1, 4), np.float32), np.ones((1, 4), np.float32)
+    is_updated = text in (UNREAD, GIVEN)
+    with open_inference(graph, choose_device(device).open, rules) as session:
+        (name,) = session.caches
+        np.testing.assert_array_equal(session.read(name), zeros)
+        for start in (zeros, ones, zeros):
+            if start is ones:
+                session.write(name, ones)
+            else:
+                session.reset()
+            expected = {NEVER_UPDATED: x + np.tanh(0.5 * start + 1), GIVEN: x}.get(text, 2 * x)
+            for _ in range(2):
+                found = session.step({"x": x})["output"]
+                np.testing.assert_allclose(found, expected, rtol=1e-6)
+                np.testing.assert_array_equal(session.read(name), x if is_updated else start)
