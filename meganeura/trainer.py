@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
+from threading import RLock
 from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 from numpy.typing import ArrayLike
 
@@ -46,6 +47,23 @@ if TYPE_CHECKING:
 
     from meganeura.model import Model
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _alone(
+    method: Callable[Concatenate[Trainer, P], R],
+) -> Callable[Concatenate[Trainer, P], R]:
+    """A method that one thread at a time runs: what a trainer counts goes with what it moves."""
+
+    @wraps(method)
+    def alone(self: Trainer, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self.lock:
+            return method(self, *args, **kwargs)
+
+    return alone
+
+
 Batches = Mapping[str, object] | Iterable[Mapping[str, object]]
 """One dict of arrays, or any number of them."""
 
@@ -57,8 +75,9 @@ class Trainer(Closing):
             for batch in loader:
                 result = trainer.step(batch)
 
-    Made by `Program.trainer`. Any number of them may be open at a time. `close`, which the end of a
-    `with` calls, gives the memory of the device back.
+    Made by `Program.trainer`. Any number of them may be open at a time. Several threads may use
+    one: a step waits for that of another thread. `close`, which the end of a `with` calls, gives
+    the memory of the device back.
     """
 
     def __init__(
@@ -106,6 +125,8 @@ class Trainer(Closing):
         self._trained = trained
         self._clock = clock_names(recipe.compiled)
         self._is_closed = False
+        self.lock = RLock()
+        """Held by the thread that uses it."""
 
     @property
     def trained(self) -> TrainingSession:
@@ -139,6 +160,7 @@ class Trainer(Closing):
         return self._rates_of(self.steps)[0]
 
     @learning_rate.setter
+    @_alone
     def learning_rate(self, rate: float) -> None:
         rate = float(rate)
         if not 0 <= rate < float("inf"):
@@ -166,6 +188,7 @@ class Trainer(Closing):
         """What else stays from step to step by path: running means, moments of the optimizer."""
         return self._tensors(states=True)
 
+    @_alone
     def step(self, batch: Mapping[str, object]) -> StepResult:
         """Make one step on a batch: a dict with an array for each input.
 
@@ -177,6 +200,7 @@ class Trainer(Closing):
         moves = self._recipe.part_at(self.steps).moves
         return self._step(batch, moves=moves)
 
+    @_alone
     def gradients(self, batch: Mapping[str, object]) -> StepResult:
         """Compute the gradients of a batch, and leave the weights as they are.
 
@@ -188,6 +212,7 @@ class Trainer(Closing):
         self._require_parts()
         return self._step(batch, moves=False)
 
+    @_alone
     def apply(self, gradients: Mapping[str, ArrayLike]) -> None:
         """Move the weights by gradients: one for each that `gradients` gave, by path.
 
@@ -212,6 +237,7 @@ class Trainer(Closing):
             with explained_failures(self._batch):
                 self.trained.session.step({**fed, LEARNING_RATE: rates})
 
+    @_alone
     def evaluate(self, data: Batches, *, counts: bool = True) -> dict[str, float]:
         """The mean loss and metrics over examples, in evaluation mode, with the weights of now.
 
@@ -232,6 +258,7 @@ class Trainer(Closing):
             self._log.leave_out(perf_counter() - started)
         return found
 
+    @_alone
     def save(self, folder: Path | str | None = None) -> None:
         """Save the run in a folder, which is made where there is none, or in its own.
 
@@ -265,6 +292,7 @@ class Trainer(Closing):
                 trained.write_weights(run_folder.weights, persistent)
                 write_checkpoint(run_folder.checkpoint, persistent, progress)
 
+    @_alone
     def model(self, name: str | None = None) -> Model:
         """A model of the program with the weights of now, which later steps do not change.
 
@@ -281,6 +309,7 @@ class Trainer(Closing):
         """Give the memory of the device back and complete the page of the run; nothing is saved."""
         self.__exit__(None, None, None)
 
+    @_alone
     def __exit__(
         self,
         kind: type[BaseException] | None,

@@ -122,6 +122,7 @@ class Interpreter:
             if isinstance(value.op, Constant | Iota):
                 with np.errstate(over="ignore"):  # a number beyond f16 is an infinity
                     constant = value.op.evaluate().astype(self._dtypes[value.type.dtype])
+                constant.flags.writeable = False  # a result may be one, or a view of it
                 self._start[self._slots[value.id]] = constant
         self._steps = self._schedule([value for value in graph.values if value.operands])
         self._dependents: dict[frozenset[str], tuple[Step, ...]] = {}

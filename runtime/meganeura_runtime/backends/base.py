@@ -1,10 +1,8 @@
 """What every session offers, and the checks all share."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
@@ -14,17 +12,14 @@ from meganeura_dsl.ir.interpreter import FeedError, storage_type
 from meganeura_dsl.ir.ops import Input, Parameter
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import TensorType
+from meganeura_runtime.backends.session_guard import Closing, Guard, Guarded, SessionError
 
 NOTHING_SHARED = "the two sessions do not keep the same tensors on one device"
 """What is wrong with a session that is to share what another one keeps."""
 
 
-class SessionError(Exception):
-    """A session was used at a time when that has no meaning."""
-
-
 class Outputs(Mapping[str, Array]):
-    """The outputs of a step; reading one waits until it is computed."""
+    """The outputs of a step; reading one waits until it is computed, and gives a copy."""
 
     @abstractmethod
     def request(self) -> None:
@@ -41,7 +36,7 @@ class Computed(Outputs):
         """They are here."""
 
     def __getitem__(self, name: str) -> Array:
-        return self._arrays[name]
+        return np.array(self._arrays[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)
@@ -50,35 +45,25 @@ class Computed(Outputs):
         return len(self._arrays)
 
 
-class Closing(ABC):
-    """What holds memory of a device, and gives it back at the end of a `with`."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Give the memory back."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
 class Uploaded(Closing):
     """Inputs of a session that need not be copied again."""
 
 
-class Session(Closing):
-    """Parameters and states on a device, and the step that uses and updates them."""
+class Session(Guarded):
+    """Parameters and states on a device, and the step that uses and updates them.
+
+    Any thread may use it, one at a time: the others wait. Arrays that it is given or gives are the
+    caller's, who may write to them; it keeps copies.
+    """
 
     def __init__(
-        self, persistent: Mapping[str, TensorType], inputs: Mapping[str, TensorType]
+        self,
+        persistent: Mapping[str, TensorType],
+        inputs: Mapping[str, TensorType],
+        guard: Guard | None = None,
     ) -> None:
+        """`guard` is that of a session whose memory it uses."""
+        self.guard = guard or Guard()
         self._persistent = persistent
         self._inputs = inputs
         self._missing: dict[str, None] = dict.fromkeys(persistent)
@@ -154,6 +139,7 @@ class Session(Closing):
         if other.parameters != self.parameters:
             raise SessionError(NOTHING_SHARED)
         self._share(other.innermost)
+        self.guard = other.guard
         self._missing = other._missing  # noqa: SLF001 - what one is given, the other has
 
     @property

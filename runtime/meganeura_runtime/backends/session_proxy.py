@@ -10,7 +10,7 @@ class SessionProxy(Session):
     """The parameters, states and inputs of a graph, and another session that runs it."""
 
     def __init__(self, graph: Graph, inner: Session) -> None:
-        super().__init__(leaf_types(graph)[0], inner.inputs)
+        super().__init__(leaf_types(graph)[0], inner.inputs, inner.guard)
         self._inner = inner
 
     @property
@@ -50,6 +50,7 @@ class SessionProxy(Session):
 
     def close(self) -> None:
         """Give the memory back."""
+        self._last = None
         self._inner.close()
 
     def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
@@ -59,9 +60,9 @@ class SessionProxy(Session):
         return self._inner.stage(feeds)
 
     def begin(self, caches: Iterable[str]) -> None:
-        """Have the other session clear the caches, as it can without the host."""
+        """Have the other session clear the caches it has, as it can without the host."""
         cleared = tuple(caches)
-        self._inner.begin(cleared)
+        self._inner.begin([name for name in cleared if name in self._inner.names])
         super().begin(cleared)
 
     def reset(self) -> None:

@@ -6,6 +6,7 @@ own. All of them share what they keep. Which one makes a step follows from what 
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from weakref import ref
 
 from meganeura_dsl.ir.graph import Array
@@ -29,7 +30,7 @@ class SizedSession(Session):
     def __init__(
         self, first: Session, open_for: Callable[[Mapping[str, tuple[int, ...]]], Session]
     ) -> None:
-        super().__init__(first.parameters, first.inputs)
+        super().__init__(first.parameters, first.inputs, first.guard)
         self._open_for = open_for
         self._first = first
         self._opened: OrderedDict[Shapes, Session] = OrderedDict()
@@ -86,6 +87,7 @@ class SizedSession(Session):
 
     def close(self) -> None:
         """Give the memory of all back."""
+        self._last = None
         for each in self.opened:
             if each is not self._first:
                 each.close()
@@ -137,11 +139,21 @@ class SizedSession(Session):
         shapes = frozenset((name, array.shape) for name, array in feeds.items())
         found = self._opened.get(shapes)
         if found is None:
-            found = self._open_for(dict(shapes))
-            self._make_room()
-            self.add(found)
-        self._opened.move_to_end(shapes)
+            found = self._added(shapes, self._open_for(dict(shapes)))
+        with suppress(KeyError):  # another thread may have closed it: to use it says so
+            self._opened.move_to_end(shapes)
         return found
+
+    def _added(self, shapes: Shapes, session: Session) -> Session:
+        """A new session, unless another thread has opened one meanwhile."""
+        with self.guard.alone():
+            known = self._opened.get(shapes)
+            if known is not None:
+                session.close()
+                return known
+            self._make_room()
+            self.add(session)
+            return session
 
     def _make_room(self) -> None:
         """Close a session that has not been used for long, where there are many."""

@@ -7,9 +7,11 @@ What a model is given beside its tokens, its context, is read first: what follow
 such as all of an encoder, is computed once, and every step of a token reads it.
 """
 
-from collections import deque
+from collections import abc, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from threading import RLock
 
 import numpy as np
 
@@ -136,7 +138,8 @@ def streamed(
 class Generator(Closing):
     """A model on a device that draws tokens, with caches for `capacity` of them.
 
-    Sessions for larger steps are opened when a prompt is long enough for them.
+    Sessions for larger steps are opened when a prompt is long enough for them. It writes one
+    sequence at a time: the iterator of an earlier one raises `SessionError` when it would go on.
     """
 
     def __init__(
@@ -153,6 +156,9 @@ class Generator(Closing):
         self._rewriting = rewriting
         self._step = step
         self._rows, self.capacity = step.rows, step.capacity
+        self._lock = RLock()
+        self._sequence = 0
+        """How many were begun."""
         self._sessions: dict[TokenStep, Session] = {}
         first = elaborate(step)
         self.vocabulary = first.vocabulary
@@ -185,9 +191,10 @@ class Generator(Closing):
         """
         if self._reader is None:
             raise FeedError("the model has no inputs beside its tokens")
-        held = self._reader.step(inputs)
-        self._first.load({name: np.ascontiguousarray(held[name]) for name in held})
-        self._has_read = True
+        with self._begun():
+            held = self._reader.step(inputs)
+            self._first.load({name: np.ascontiguousarray(held[name]) for name in held})
+            self._has_read = True
 
     def tokens(
         self,
@@ -213,7 +220,7 @@ class Generator(Closing):
         self, prompt: Array | Sequence[int] | Sequence[Sequence[int]], steps: int
     ) -> Array:
         """A prompt as `i32[rows, tokens]`, which the model takes."""
-        ids = np.asarray(prompt, np.int32).reshape(self._rows, -1)
+        ids = np.array(prompt, np.int32).reshape(self._rows, -1)
         capacity_for(ids.shape[1], steps, self.capacity)
         self._require_known(ids)
         if not self._has_read:
@@ -227,15 +234,35 @@ class Generator(Closing):
 
     def _chosen(self, ids: Array, steps: int, choose: Choose) -> Iterator[Array]:
         step = replace(self._step, top_k=None, draws=False)
-        logits = self._prefill(ids, step, GREEDY)[LOGITS]
+        with self._begun() as sequence:
+            logits = self._prefill(ids, step, GREEDY)[LOGITS]
         for position in range(ids.shape[1], ids.shape[1] + steps):
-            token = choose(logits)
-            yield token
+            token = np.array(choose(logits))
+            yield token.copy()
             if position + 1 < ids.shape[1] + steps:
                 self._require_known(token)
-                session = self._session(step)
-                inputs = _step_inputs(session, position, 1, GREEDY)
-                logits = session.step({IDS: token[:, None], **inputs})[LOGITS]
+                with self._going_on(sequence):
+                    session = self._session(step)
+                    inputs = _step_inputs(session, position, 1, GREEDY)
+                    logits = session.step({IDS: token[:, None], **inputs})[LOGITS]
+
+    @contextmanager
+    def _begun(self) -> abc.Generator[int]:
+        """Begin a sequence, whose number this gives, while no other thread does."""
+        with self._lock:
+            self._sequence += 1
+            yield self._sequence
+
+    @contextmanager
+    def _going_on(self, sequence: int) -> abc.Generator[None]:
+        """Go on with a sequence; raises `SessionError` if the caches are those of a later one."""
+        with self._lock:
+            if sequence != self._sequence:
+                raise SessionError(
+                    "the generator has begun another sequence, and writes one at a time: "
+                    "finish one before the next, or make a generator for each"
+                )
+            yield
 
     def _prefill(self, ids: Array, step: TokenStep, sampling: Sampling) -> Outputs:
         """What the last step of a prompt gives."""
@@ -251,24 +278,26 @@ class Generator(Closing):
 
     def _drawn(self, ids: Array, steps: int, sampling: Sampling) -> Iterator[Array]:
         step = replace(self._step, top_k=sampling.drawn_from)
-        outputs, position = self._prefill(ids, step, sampling), ids.shape[1]
-        token = outputs[TOKEN]
-        yield token[:, 0]
+        with self._begun() as sequence:
+            outputs, position = self._prefill(ids, step, sampling), ids.shape[1]
+            token = outputs[TOKEN]
+        yield token[:, 0].copy()
         session = self._session(step)
         running: deque[Outputs] = deque()
         for number in range(1, steps):
             inputs = _step_inputs(session, position, 1, sampling)
-            if number == 1 or not self._chained:
-                self._require_known(token)
-                outputs = session.step({IDS: token, **inputs})
-            else:
-                outputs = session.follow(inputs, {IDS: TOKEN})
-            outputs.request()
+            with self._going_on(sequence):
+                if number == 1 or not self._chained:
+                    self._require_known(token)
+                    outputs = session.step({IDS: token, **inputs})
+                else:
+                    outputs = session.follow(inputs, {IDS: TOKEN})
+                outputs.request()
             running.append(outputs)
             position += 1
             if not self._chained or len(running) > session.ahead:
                 token = running.popleft()[TOKEN]
-                yield token[:, 0]
+                yield token[:, 0].copy()
         for outputs in running:
             yield outputs[TOKEN][:, 0]
 

@@ -101,6 +101,35 @@ def test_every_device_draws_the_same_tokens(device: str) -> None:
     assert greedy != drawn
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_sequence_ends_where_another_begins(device: str) -> None:
+    """Both would go on with the caches of the other; what was drawn by then is given."""
+    with lively("lm_tiny").generator(64, device=device) as generator:
+        expected = written(generator, 6)
+        for begin in (
+            lambda: generator.tokens(PROMPT, 6),
+            lambda: generator.chosen(PROMPT, 6, lambda logits: logits.argmax(1).astype(np.int32)),
+        ):
+            first, second = begin(), begin()
+            next(first)
+            assert [int(token[0]) for token in second] == expected
+            with pytest.raises(SessionError, match="begun another sequence"):
+                list(first)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_the_caller_does_with_prompts_and_tokens_changes_nothing(device: str) -> None:
+    with lively("lm_tiny").generator(64, device=device) as generator:
+        expected = written(generator, 6)
+        prompt = np.array(PROMPT, np.int32)
+        tokens, found = generator.tokens(prompt, 6), list[int]()
+        prompt[...] = 0
+        for token in tokens:
+            found.append(int(token[0]))
+            token[...] = 0
+        assert found == expected
+
+
 def test_in_bf16_a_model_writes_what_it_does_in_f32(model: Model) -> None:
     """By logits that are not the same, but near."""
     logits: list[Array] = []

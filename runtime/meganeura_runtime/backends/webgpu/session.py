@@ -2,6 +2,8 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from threading import get_ident
 from weakref import ReferenceType, ref
 
 import numpy as np
@@ -17,7 +19,7 @@ from meganeura_runtime.backends.base import (
     foreign,
     known,
 )
-from meganeura_runtime.backends.errors import OutOfMemoryError
+from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
 from meganeura_runtime.backends.memory_estimate import MemoryExceededError
 from meganeura_runtime.backends.webgpu.device.device import Buffer, Device, Launch, Range
 from meganeura_runtime.backends.webgpu.device.transfers import (
@@ -102,7 +104,9 @@ class WebGpuSession(Session):
             self.device.read(Range(self._allocated[0], 0, 4))
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Give the memory back; the outputs of the last step are read, as before another one."""
+        self._last = None
+        self._read_held()
         for number, buffer in enumerate(self._allocated or []):
             if number not in self._lent:
                 self.device.free(buffer)
@@ -275,13 +279,29 @@ class WebGpuSession(Session):
 
     def _kept_outputs(self) -> Readback | None:
         """The outputs of the last step on their way to the host, if they may still be read."""
-        outputs = None if self._held is None else self._held()
-        if outputs is None or not outputs.is_at_risk:
-            return None
-        if self.plan.bytes_for(Role.OUTPUTS) > MOST_KEPT:
+        outputs = self._outputs_at_risk()
+        if outputs is None:
             return None
         outputs.arriving = self.arriving()
         return outputs.arriving
+
+    def _outputs_at_risk(self) -> "_Fetched | None":
+        """The outputs of the last step, if they are to be kept for who still holds them.
+
+        Those of another thread are kept however many: it cannot read them before this one's step.
+        """
+        outputs = None if self._held is None else self._held()
+        if outputs is None or not outputs.is_at_risk:
+            return None
+        is_large = self.plan.bytes_for(Role.OUTPUTS) > MOST_KEPT
+        return None if is_large and outputs.thread == get_ident() else outputs
+
+    def _read_held(self) -> None:
+        """Bring the outputs of the last step to the host while the device still has them."""
+        outputs = self._outputs_at_risk()
+        if outputs is not None and self._allocated:
+            with suppress(DeviceError):  # of a device that failed nothing can be read
+                outputs.request()
 
 
 class _Resident(Uploaded):
@@ -331,6 +351,7 @@ class _Fetched(Outputs):
     def __init__(self, session: WebGpuSession) -> None:
         self._session = session
         self._step = session.steps
+        self.thread = get_ident()
         self._tensors = {tensor.name: tensor for tensor in session.plan.outputs}
         self._known: dict[str, Array] = {}
         self.arriving: Readback | None = None
@@ -342,20 +363,29 @@ class _Fetched(Outputs):
 
     def request(self) -> None:
         """Have them copied to the host right after their step."""
-        if self.is_at_risk:
-            self._check_is_last(next(iter(self._tensors)))
-            self.arriving = self._session.arriving()
-            self.arriving.submitted(self._session.device.submit([], self.arriving.copies))
+        with self._session.guard.alone():
+            if self.is_at_risk:
+                self._check_is_there(next(iter(self._tensors)))
+                self.arriving = self._session.arriving()
+                self.arriving.submitted(self._session.device.submit([], self.arriving.copies))
 
     def __getitem__(self, name: str) -> Array:
         known(name, _types(tuple(self._tensors.values())))
-        if name not in self._known and self.arriving is not None:
+        if name not in self._known:
+            with self._session.guard.alone():
+                self._fetch(name)
+        return self._known[name].copy()  # the next step may be fed it
+
+    def _fetch(self, name: str) -> None:
+        """Bring an output to the host, or all of them if they are under way."""
+        if name in self._known:
+            return  # another thread has waited for it
+        if self.arriving is not None:
             arrived = self.arriving.arrays(tuple(self._tensors.values()))
             self._known = {**arrived, **self._known}
-        elif name not in self._known:
-            self._check_is_last(name)
+        else:
+            self._check_is_there(name)
             self._known[name] = self._session.fetch(self._tensors[name])
-        return self._known[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
@@ -363,7 +393,9 @@ class _Fetched(Outputs):
     def __len__(self) -> int:
         return len(self._tensors)
 
-    def _check_is_last(self, name: str) -> None:
+    def _check_is_there(self, name: str) -> None:
+        if self._session.is_closed:
+            raise SessionError(f"the session is closed, and output `{name}` was not read before")
         if self._session.steps != self._step:
             raise SessionError(
                 f"output `{name}` of step {self._step} was overwritten by a later step, before "

@@ -8,6 +8,7 @@ import jax
 from meganeura_dsl.support.paths import cache_folder
 from meganeura_runtime.backends.backend import DeviceRow
 from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.forked_process import require_unforked
 from meganeura_runtime.backends.xla import CACHE
 from meganeura_runtime.backends.xla.hosts import join_launched
 
@@ -18,12 +19,18 @@ LEAST_SECONDS = 0.3
 """How long a program must take to compile to be cached."""
 
 
-@cache
 def set_up() -> None:
     """Have compiled programs cached with all else that is; once in a process.
 
     Where a launcher started several processes, they meet here: no device is known before that.
+    Raises `DeviceError` in a process that was forked from one that did so.
     """
+    require_unforked("xla")
+    _set_up_once()
+
+
+@cache
+def _set_up_once() -> None:
     join_launched()
     folder = cache_folder()
     if folder is not None:

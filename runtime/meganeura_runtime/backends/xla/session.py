@@ -20,6 +20,7 @@ from meganeura_runtime.backends.base import (
 )
 from meganeura_runtime.backends.errors import OutOfMemoryError
 from meganeura_runtime.backends.memory_estimate import MemoryExceededError
+from meganeura_runtime.backends.session_guard import Guard
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.failures import explained
 from meganeura_runtime.backends.xla.memory import memory_by_role, step_memory
@@ -189,7 +190,7 @@ class XlaSession(Session):
             need = step_memory(self.program.graph, self.compiled)
             raise MemoryExceededError(need, None) from error
         self._running.append([*outputs.values()])
-        fetched = _Fetched(outputs)
+        fetched = _Fetched(outputs, self.guard)
         if sum(array.nbytes for array in outputs.values()) <= SMALL:
             fetched.request()
         return fetched
@@ -242,8 +243,9 @@ class _Inputs(Uploaded):
 class _Fetched(Outputs):
     """The outputs of one step, each copied to the host when it is first asked for."""
 
-    def __init__(self, arrays: DeviceArrays) -> None:
+    def __init__(self, arrays: DeviceArrays, guard: Guard) -> None:
         self.arrays = arrays
+        self._guard = guard
 
     def request(self) -> None:
         """Begin to copy all of them as soon as they are computed."""
@@ -251,6 +253,7 @@ class _Fetched(Outputs):
             self._in_rows(name).copy_to_host_async()
 
     def __getitem__(self, name: str) -> Array:
+        self._guard.require_process()
         return on_host(self._in_rows(name))
 
     def _in_rows(self, name: str) -> jax.Array:

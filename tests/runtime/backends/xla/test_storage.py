@@ -37,6 +37,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.base import NOTHING_SHARED, SessionError
 from meganeura_runtime.backends.registry import choose_device
+from meganeura_runtime.backends.session_guard import Guard
 from meganeura_runtime.backends.xla import compile as compile_module
 from meganeura_runtime.backends.xla import session, transfers
 from meganeura_runtime.backends.xla.compile import Program
@@ -397,7 +398,8 @@ def test_sessions_whose_kernels_lie_otherwise_share_nothing(
 def test_what_lies_in_columns_is_put_in_rows_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.arange(6, dtype=np.float32).reshape(2, 3)
     columns = Format(Layout((1, 0)), jnp.zeros((1,), np.float32).sharding)
-    outputs = session._Fetched({"y": jax.device_put(rows, columns)})  # pyright: ignore[reportPrivateUsage]
+    arrays = {"y": jax.device_put(rows, columns)}
+    outputs = session._Fetched(arrays, Guard())  # pyright: ignore[reportPrivateUsage]
     turned: list[Format] = []
     put = jax.device_put
     monkeypatch.setattr(

@@ -16,6 +16,7 @@ from warnings import warn
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.tricks import Trick, is_enabled
 from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
+from meganeura_runtime.backends.forked_process import require_unforked
 from meganeura_runtime.backends.webgpu.device.cffi_tables import NoTablesError, as_tables
 from meganeura_runtime.backends.webgpu.device.webgpu_types import Adapter
 
@@ -75,6 +76,7 @@ def list_devices() -> tuple[DeviceInfo, ...]:
 
 def adapters_to_open() -> Sequence[Adapter]:
     """Every adapter there is, in the order of `list_devices`. Only for who holds `LOOKING`."""
+    require_unforked("wgpu")
     listed = tuple(_unopened)
     _unopened.clear()
     return listed or all_adapters()
@@ -99,6 +101,7 @@ def numbered(selector: str, infos: Sequence[DeviceInfo]) -> int:
 
 def all_adapters() -> Sequence[Adapter]:
     """Look for adapters. Only for who holds `LOOKING`."""
+    require_unforked("wgpu")
     with explained("looking for adapters"):
         adapters = wgpu_module().gpu.enumerate_adapters_sync()
     _found[:] = [described(number, adapter) for number, adapter in enumerate(adapters)]
