@@ -127,7 +127,7 @@ train fit(image: [batch, 784], label: i32[batch], epochs: [epochs]):
     epoch     = 20
     epochs    = 0.5
     log_every = 0
-    optimizer = adm(lr=1e-3)
+    optimizer = adma(lr=1e-3)
 """
 
 
@@ -160,7 +160,7 @@ EXAMPLES: Mapping[str, Problem] = {
         WrongSettingType(within(FIT, "epochs    = 0.5"), "epochs", "a whole number", "0.5"),
         ImpossibleSetting(within(FIT, "log_every = 0"), "log_every", "must be above 0", "0"),
         UnknownChoice(
-            within(FIT, "optimizer = adm(lr=1e-3)"), "optimizer", "adm", ("sgd", "adam", "adamw")
+            within(FIT, "optimizer = adma(lr=1e-3)"), "optimizer", "adma", ("sgd", "adam", "adamw")
         ),
         NotASettingValue(whole("batch=2 * 32")),
         UnnamedArgument(whole("optimizer=adam(0.9)")),

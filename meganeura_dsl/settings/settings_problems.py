@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+from meganeura_dsl.diagnostics.foreign_names import foreign_names
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import corrected
@@ -33,9 +34,12 @@ OVERRIDE = "--set"
 def _did_you_mean(
     span: Span, word: str, known: Sequence[str], possible: Sequence[str]
 ) -> Help | None:
-    """The known word that is nearest, if one is near; a fix if it is possible and surely meant."""
+    """The known word that is nearest, if one is near; a suggested fix if it is possible.
+
+    None for a name that other systems have, such as the optimizer `nadam`.
+    """
     near = get_close_matches(word, known, n=1)
-    if not near:
+    if not near or word in foreign_names():
         return None
     free = () if span.source.name == OVERRIDE else possible
     return corrected(span, word, free, f"did you mean `{near[0]}`?")

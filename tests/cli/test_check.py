@@ -163,11 +163,11 @@ train fit(x: [batch, 3])
   minimize mean(x |> twise)
   run:
     data  = "x.safetensors"
-    bach = 4
+    bacth = 4
 """
 
 
-HALF_FIXED = FINE.replace("|> twice", "|> twise").replace("batch = 4", "bach = 4")
+HALF_FIXED = FINE.replace("|> twice", "|> twise").replace("batch = 4", "bacth = 4")
 
 
 def test_unasked_only_safe_fixes_are_applied(meganeura: Command, tmp_path: Path) -> None:
@@ -181,6 +181,19 @@ def test_unasked_only_safe_fixes_are_applied(meganeura: Command, tmp_path: Path)
         f"fixed {target}:5: E0112: write a colon",
     ]
     assert shown.out.count("  suggestion: did you mean ") == 1  # a setting is looked at last
+
+
+@pytest.mark.parametrize("name", ["nadam", "radam", "asgd", "lamb", "rmsprop"])
+def test_an_optimizer_of_another_system_is_not_respelled(
+    meganeura: Command, tmp_path: Path, name: str
+) -> None:
+    text = FINE.replace("batch = 4", f"batch = 4\n    optimizer = {name}(lr=1e-3)")
+    target = written(tmp_path, text)
+    shown = meganeura("check", "--fix", "--unsafe", target)
+    assert shown.code == 1
+    assert f"`{name}` is no optimizer" in shown.out
+    assert "did you mean" not in shown.out
+    assert Path(target).read_text() == text
 
 
 def test_unsafe_says_what_fix_applies(meganeura: Command, tmp_path: Path) -> None:
@@ -206,7 +219,7 @@ def test_fixes_are_applied_until_none_is_left(meganeura: Command, tmp_path: Path
         "    6 -   minimize mean(x |> twise)",
         "    6 +   minimize mean(x |> twice)",
         f"changed {target}:9: E0510: did you mean `batch`?",
-        "    9 -     bach = 4",
+        "    9 -     bacth = 4",
         "    9 +     batch = 4",
         f"{target}: fine, 1 block proved for all sizes",
     ]

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+from meganeura_dsl.diagnostics.foreign_names import foreign_names
 from meganeura_dsl.diagnostics.problem import Edit, Help, Problem, Remark, Report, suggested_fix
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import corrected, meant
@@ -84,8 +85,11 @@ class Location:
 
 
 def did_you_mean(location: Location, word: str, nearest: tuple[str, ...]) -> Help | None:
-    """Advice on a word that is misspelt, if some known ones are like it."""
-    if not nearest:
+    """Advice on a word that is misspelt, if some known ones are like it.
+
+    None on a name that other systems have: who writes it means that, and not what looks like it.
+    """
+    if not nearest or word.rpartition(".")[2] in foreign_names():
         return None
     right = meant(word, nearest)
     offered = nearest if right is None else (right,)

@@ -178,6 +178,10 @@ class PositionalAfterNamed(SyntaxProblem, code="E0123"):
         )
 
 
+SHORTEST_KEYWORD = 4
+"""Letters from which a slip in a keyword is sure: it stands where nothing else could."""
+
+
 class MisspeltKeyword(SyntaxProblem, code="E0137"):
     """A word that nothing explains here is almost a keyword that would fit.
 
@@ -188,7 +192,7 @@ class MisspeltKeyword(SyntaxProblem, code="E0137"):
     keyword: str
 
     def report(self) -> Report:
-        is_meant = meant(self.span.text, (self.keyword,)) is not None
+        is_meant = meant(self.span.text, (self.keyword,), SHORTEST_KEYWORD) is not None
         text = f"did you mean `{self.keyword}`?"
         cure = replacing(text, self.span, self.keyword, kind_if(certain=is_meant))
         return self.say(f"`{self.span.text}` means nothing here", "this is no keyword", cure)

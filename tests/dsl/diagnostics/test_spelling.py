@@ -2,6 +2,7 @@
 
 import pytest
 
+from meganeura_dsl.diagnostics.foreign_names import foreign_names
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.diagnostics.spelling import corrected, meant
 
@@ -10,10 +11,18 @@ from meganeura_dsl.diagnostics.spelling import corrected, meant
     ("word", "known", "right"),
     [
         ("imgae", ["image", "label"], "image"),
-        ("imag", ["image"], "image"),
+        ("imge", ["image"], None),
+        ("lables", ["labels"], "labels"),
+        ("hiden", ["hidden"], "hidden"),
+        ("hiddn", ["hidden"], "hidden"),
+        ("pda", ["pad"], None),
+        ("btahc", ["batch"], None),
+        ("bacth", ["batch"], "batch"),
+        ("padd", ["pad"], None),
         ("imaage", ["image"], "image"),
         ("inage", ["image"], "image"),
-        ("adm", ["sgd", "adam", "adamw"], "adam"),
+        ("adm", ["sgd", "adam", "adamw"], None),
+        ("adma", ["sgd", "adam", "adamw"], "adam"),
         ("image", ["image"], None),
         ("imegae", ["image"], None),
         ("conv2", ["conv1"], None),
@@ -21,15 +30,25 @@ from meganeura_dsl.diagnostics.spelling import corrected, meant
         ("cnov1", ["conv1", "conv2"], "conv1"),
         ("xs", ["x"], None),
         ("abd", ["abc"], None),
-        ("left", ["lift", "loft"], None),
-        ("left", ["lift", "lift"], "lift"),
+        ("lefty", ["lifty", "lofty"], None),
+        ("lefty", ["lifty", "lifty"], "lifty"),
         ("abcd", ["badc"], None),
+        ("relux", ["relu"], None),
+        ("relo", ["relu"], None),
+        ("tanhh", ["tanh"], None),
         ("", ["a"], None),
         ("image", [], None),
     ],
 )
 def test_which_word_is_meant(word: str, known: list[str], right: str | None) -> None:
     assert meant(word, known) == right
+
+
+def test_a_name_of_another_system_is_not_misspelt() -> None:
+    """Not even one of many letters, such as `arctanh` beside a block `arctan_h`."""
+    known = [f"{name}{more}" for name in foreign_names() for more in ("s", "_")]
+    assert not [name for name in foreign_names() if meant(name, known)]
+    assert meant("arctanhx", ["arctanh"]) == "arctanh"
 
 
 @pytest.mark.parametrize(

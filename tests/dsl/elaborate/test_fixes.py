@@ -3,6 +3,7 @@
 import pytest
 
 from meganeura_dsl.diagnostics.fixes import apply, next_fixes
+from meganeura_dsl.diagnostics.foreign_names import foreign_names
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.pipeline import check
 
@@ -24,10 +25,10 @@ def fixed(text: str, *, unsafe: bool = True) -> str:
 
 SUGGESTED = [
     (  # the name of a layer, of a tensor and of an argument
-        ("block A()(image: [n, 3, h, w]) -> [n, 8, h, w]:\n"
-        "  return imag |> conv: conv2d(8, 3, paad=1) |> bn: batch_nrom\n"),
-        ("block A()(image: [n, 3, h, w]) -> [n, 8, h, w]:\n"
-        "  return image |> conv: conv2d(8, 3, pad=1) |> bn: batch_norm\n"),
+        ("block A()(image: [n, 3, h, w]) -> [n, 8, h - 2, w - 2] where h >= 3, w >= 3:\n"
+        "  return imgae |> conv: conv2d(8, 3, strid=1) |> bn: batch_nrom\n"),
+        ("block A()(image: [n, 3, h, w]) -> [n, 8, h - 2, w - 2] where h >= 3, w >= 3:\n"
+        "  return image |> conv: conv2d(8, 3, stride=1) |> bn: batch_norm\n"),
     ),
     ("block A()(x: [n, d]) = x[:, 3:]\n", "block A()(x: [n, d]) where d >= 4 = x[:, 3:]\n"),
     (  # a fact that does not fit on the line of the signature
@@ -132,6 +133,34 @@ def test_what_a_clause_does_not_know_is_said(text: str, advice: str) -> None:
     (report,) = check(Source("net.mgn", text), nothing_to_import).reports
     assert report.help is not None
     assert advice in report.help.text
+
+
+@pytest.mark.parametrize("use", ["{}(x)", "x |> fc: {}", "x * {}"])
+def test_a_name_of_another_system_is_never_respelled(use: str) -> None:
+    """As a function, as a layer, as a value: no edit, and no look-alike is offered."""
+    blocks = [
+        f"block A{number}()(x: [n, d]) = {use.format(name)}\n"
+        for number, name in enumerate(sorted(foreign_names()))
+    ]
+    for start in range(0, len(blocks), 100):
+        source = Source("net.mgn", "".join(blocks[start : start + 100]))
+        reports = check(source, nothing_to_import).reports
+        reports = [each for each in reports if each.code == "E0201"]
+        assert len(reports) > 30
+        for report in reports:
+            assert report.help is None or not report.help.edits, report.help
+            assert report.help is None or "did you mean" not in report.help.text, report.help
+
+
+LOOK_ALIKES = {
+    "cos": "acos cosh arccos", "sin": "asin sinh sinc", "tanh": "tan atanh atan2", "erf": "erfc",
+    "sqrt": "sqr cbrt", "relu": "prelu rrelu crelu", "mse": "rmse msle", "log": "log1p long",
+    "exp": "expm1 exp2",
+}  # fmt: skip
+
+
+def test_no_function_of_the_language_is_offered_for_a_look_alike() -> None:
+    assert {name for names in LOOK_ALIKES.values() for name in names.split()} <= foreign_names()
 
 
 EQUALITIES = [
