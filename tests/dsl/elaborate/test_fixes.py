@@ -137,7 +137,7 @@ def test_what_a_clause_does_not_know_is_said(text: str, advice: str) -> None:
 
 @pytest.mark.parametrize("use", ["{}(x)", "x |> fc: {}", "x * {}"])
 def test_a_name_of_another_system_is_never_respelled(use: str) -> None:
-    """As a function, as a layer, as a value: no edit, and no look-alike is offered."""
+    """As a function, as a layer, as a value: no edit, and no similar name is offered."""
     blocks = [
         f"block A{number}()(x: [n, d]) = {use.format(name)}\n"
         for number, name in enumerate(sorted(foreign_names()))
@@ -152,15 +152,15 @@ def test_a_name_of_another_system_is_never_respelled(use: str) -> None:
             assert report.help is None or "did you mean" not in report.help.text, report.help
 
 
-LOOK_ALIKES = {
+SIMILAR = {
     "cos": "acos cosh arccos", "sin": "asin sinh sinc", "tanh": "tan atanh atan2", "erf": "erfc",
     "sqrt": "sqr cbrt", "relu": "prelu rrelu crelu", "mse": "rmse msle", "log": "log1p long",
     "exp": "expm1 exp2",
 }  # fmt: skip
 
 
-def test_no_function_of_the_language_is_offered_for_a_look_alike() -> None:
-    assert {name for names in LOOK_ALIKES.values() for name in names.split()} <= foreign_names()
+def test_no_function_of_the_language_is_offered_for_a_similar_name() -> None:
+    assert {name for names in SIMILAR.values() for name in names.split()} <= foreign_names()
 
 
 EQUALITIES = [
