@@ -6,7 +6,6 @@ optimized, planned and run as one graph. The moments are parameters of kind `sta
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import reduce
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value, reachable
 from meganeura_dsl.ir.objectives import Moved, Objective, objectives
@@ -21,7 +20,6 @@ from meganeura_dsl.ir.ops import (
     Parameter,
     Reshape,
     Slice,
-    Sqrt,
     StopGradient,
     Sub,
     Where,
@@ -35,6 +33,7 @@ from meganeura_dsl.transforms.autodiff import gradients
 from meganeura_dsl.transforms.checkpoint_loops import checkpoint_loops
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
+from meganeura_dsl.transforms.optimizers.norms import norm_of
 from meganeura_dsl.transforms.optimizers.optimizers import Optimizer
 from meganeura_dsl.transforms.optimizers.update import (
     AVERAGE,
@@ -43,7 +42,6 @@ from meganeura_dsl.transforms.optimizers.update import (
     as_f32,
     number,
     scaled,
-    squared_norm,
 )
 from meganeura_dsl.transforms.simplify_loops import simplify_loops
 from meganeura_dsl.transforms.step_part import StepPart
@@ -141,7 +139,13 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     _require_parts(forward, settings)
     forward = _checkpointed(forward, settings.recompute_above)
     copy = _Copy(forward)
-    gate = Gate(copy.build, settings.accumulate, settings.part, skips=settings.skip_not_finite)
+    gate = Gate(
+        copy.build,
+        settings.accumulate,
+        settings.part,
+        skips=settings.skip_not_finite,
+        bounds=settings.clip_norm is not None or settings.clip_value is not None,
+    )
     updates: dict[str, Value] = {}
     reached: dict[str, Value] = {}
     for objective in objectives(forward) or (Objective(0, tuple(_trained(forward))),):
@@ -405,8 +409,5 @@ def _clipped(build: Builder, found: tuple[Value, ...], limit: float | None) -> t
 
 
 def _norm(build: Builder, found: tuple[Value, ...]) -> Value:
-    """The square root of the sum of all squares, a scalar; 0 of nothing."""
-    squares = [squared_norm(build, as_f32(build, gradient)) for gradient in found]
-    if not squares:
-        return number(build, 0.0)
-    return build.add(Sqrt(), reduce(lambda a, b: build.add(Add(), a, b), squares))
+    """The norm of all gradients together, an f32 scalar; 0 of none."""
+    return norm_of(build, [as_f32(build, gradient) for gradient in found])

@@ -12,23 +12,32 @@ from meganeura_dsl.ir.graph import Builder, Value
 from meganeura_dsl.ir.ops import Add, Cast, Compare, Constant, Div, Mul, Parameter, Sqrt, Sum, Where
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.transforms.optimizers.norms import LEAST, norm_of
 from meganeura_dsl.transforms.optimizers.update import as_f32, number, spread, sum_of
 from meganeura_dsl.transforms.step_part import StepPart
 
 LARGEST_NORM = 1e19
-"""A norm that no gradient has whose square is finite in f32."""
+"""A norm that no gradient has whose square, of which optimizers keep means, is finite in f32."""
 
 
 class Gate:
     """Decides what a batch moves."""
 
     def __init__(
-        self, build: Builder, accumulate: int, part: StepPart = StepPart.WHOLE, *, skips: bool
+        self,
+        build: Builder,
+        accumulate: int,
+        part: StepPart = StepPart.WHOLE,
+        *,
+        skips: bool,
+        bounds: bool = False,
     ) -> None:
+        """`bounds` says that optimizers see no gradient before its norm or elements are bounded."""
         self._build = build
         self._accumulate = accumulate
         self._part = part
         self._skips = skips
+        self._bounds = bounds
         self._finite: list[Value] = []
         """For each objective, whether its gradients, or their sums, are finite."""
 
@@ -98,17 +107,23 @@ class Gate:
         )
 
     def _all_finite(self, gradients: list[Value]) -> Value:
-        """Whether the norm of all of them is a number below `LARGEST_NORM`, a bool scalar.
+        """Whether the norm of all of them is a number that an update can be made of, a bool scalar.
 
-        The cast of NaN is 0 on every device, where a comparison of floats with NaN may not be
-        trusted: compilers of shaders may assume that there is none.
+        Where gradients are bounded afterwards any number will do; elsewhere it is below
+        `LARGEST_NORM`. The cast of NaN is 0 on every device, where a comparison of floats with NaN
+        may not be trusted: compilers of shaders may assume that there is none.
         """
         build = self._build
-        norm = build.add(
-            Sqrt(), reduce(lambda a, b: build.add(Add(), a, b), map(self._squares, gradients))
-        )
-        larger = build.add(Add(), norm, number(build, 1.0))
-        ratio = build.add(Div(), number(build, LARGEST_NORM), larger)
+        if self._bounds:
+            norm = norm_of(build, [as_f32(build, each) for each in gradients])
+            larger = build.add(
+                Add(), number(build, 1.0), build.add(Mul(), norm, number(build, LEAST))
+            )
+            ratio = build.add(Div(), number(build, 8.0), larger)
+        else:
+            squares = reduce(lambda a, b: build.add(Add(), a, b), map(self._squares, gradients))
+            larger = build.add(Add(), build.add(Sqrt(), squares), number(build, 1.0))
+            ratio = build.add(Div(), number(build, LARGEST_NORM), larger)
         whole = build.add(Cast(DType.I32), ratio)
         return build.add(Compare("gt"), whole, build.add(Constant(0, DType.I32)))
 

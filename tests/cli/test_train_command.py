@@ -178,6 +178,15 @@ def test_a_run_that_goes_on_says_that_another_metric_is_compared_anew(meganeura:
     assert shown.out.count("(best so far)") == 1
 
 
+def test_a_run_that_goes_on_says_that_its_learning_rate_jumps(meganeura: Command) -> None:
+    cosine = ("--set", "epochs=1", "--set", "schedule=cosine()")
+    shown = meganeura("train", "digits_mlp", *SHORT, *cosine, "--out", "run")
+    assert "learning rate: " not in shown.out
+    shown = meganeura("train", "digits_mlp", "--resume", "run", "--set", "epochs=2")
+    [line] = [each for each in shown.out.splitlines() if each.startswith("learning rate: ")]
+    assert "in the next, as cosine() spreads over" in line and "does that still" in line
+
+
 @pytest.mark.parametrize("options", [(), ("--no-tuned",)])
 def test_what_a_run_takes_is_that_of_its_kernels(
     meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]

@@ -203,9 +203,10 @@ def _announce(
 ) -> None:
     """Say where the run is, what each of several devices holds whole, and what it starts from.
 
-    Where it goes on and looks for the best weights anew, what counted no longer does.
+    Where it goes on and looks for the best weights anew, what counted no longer does; where its
+    learning rate goes on otherwise than it began, that is said too.
     """
-    from meganeura_runtime.train.resume import compares_anew
+    from meganeura_runtime.train.resume import compares_anew, other_rates
 
     announce(chosen)
     whole = chosen.replicated(job.compiled)
@@ -218,6 +219,8 @@ def _announce(
         say("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
     if resumed is not None and compares_anew(resumed.progress, job.settings, folder):
         say(f"best: {job.settings.best} from here on; no evaluation before counts")
+    for each in () if resumed is None else other_rates(job, resumed.progress):
+        say(str(each))
 
 
 def _summary(finished: "Finished", folder: "RunFolder") -> str:

@@ -5,7 +5,7 @@ their defaults and bounds; its docstring is what `meganeura explain name` prints
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import field, replace
 from fractions import Fraction as Ratio
 from math import cos, inf, pi
 from typing import Annotated, ClassVar, Literal
@@ -59,6 +59,11 @@ class Schedule(Choice, ABC):
         return False
 
     @property
+    def spans_run(self) -> bool:
+        """Whether its rates depend on how long the whole run is."""
+        return self.needs == "steps"
+
+    @property
     def follows(self) -> str | None:
         """The measurement of held-out examples that it follows, if it follows one."""
         return None
@@ -87,9 +92,23 @@ class WarmedUp(Schedule):
     def after_warmup(self, step: int, run: RunLength) -> float:
         """The factor of a step that is not of the warmup, counted from the start of the run."""
 
+
+@dataclass(frozen=True)
+class Falling(WarmedUp):
+    """A schedule that falls once, to the end of the run or over `steps` steps from its start."""
+
+    steps: Count = field(default=0, kw_only=True)
+    """From the start of the run to the end of the fall; 0 is the end of the run."""
+
+    @property
+    def spans_run(self) -> bool:
+        """Not where its length is given."""
+        return not self.steps
+
     def passed(self, step: int, run: RunLength) -> float:
-        """The part of the steps after the warmup that lie before this one, 0 <= t < 1."""
-        return (step - self.warmup) / max(1, run.steps - self.warmup)
+        """The part of the steps after the warmup that lie before this one; 1 after the last."""
+        length = self.steps or run.steps
+        return min(1.0, (step - self.warmup) / max(1, length - self.warmup))
 
 
 @dataclass(frozen=True)
@@ -111,11 +130,12 @@ class Constant(WarmedUp):
 
 
 @dataclass(frozen=True)
-class Cosine(WarmedUp):
+class Cosine(Falling):
     """After `warmup` steps of a linear rise, half a cosine down to `final` times `lr`.
 
     The factor is final + (1 - final) (1 + cos(pi t)) / 2, where t goes from 0 to 1 over the steps
-    after the warmup (Loshchilov and Hutter, 2017, without restarts).
+    after the warmup (Loshchilov and Hutter, 2017, without restarts): to the end of the run, or
+    to step `steps` of it, after which the factor stays, unless that is 0.
     """
 
     word = "cosine"
@@ -128,11 +148,12 @@ class Cosine(WarmedUp):
 
 
 @dataclass(frozen=True)
-class Linear(WarmedUp):
+class Linear(Falling):
     """After `warmup` steps of a linear rise, a straight line down to `final` times `lr`.
 
     The factor is final + (1 - final) (1 - t), where t goes from 0 to 1 over the steps after the
-    warmup.
+    warmup: to the end of the run, or to step `steps` of it, after which the factor stays, unless
+    that is 0.
     """
 
     word = "linear"
@@ -145,11 +166,12 @@ class Linear(WarmedUp):
 
 
 @dataclass(frozen=True)
-class Polynomial(WarmedUp):
+class Polynomial(Falling):
     """After `warmup` steps of a linear rise, a power of what is left, down to `final` times `lr`.
 
     The factor is final + (1 - final) (1 - t)**power, where t goes from 0 to 1 over the steps after
-    the warmup, as `torch.optim.lr_scheduler.PolynomialLR` with `final=0`.
+    the warmup, as `torch.optim.lr_scheduler.PolynomialLR` with `final=0`: to the end of the run, or
+    to step `steps` of it, after which the factor stays, unless that is 0.
     """
 
     word = "polynomial"
@@ -241,8 +263,8 @@ class Restarts(WarmedUp):
 class OneCycle(Schedule):
     """One rise to `lr` and one fall far below, as `OneCycleLR` of PyTorch (Smith and Topin, 2017).
 
-    In steps s = 0, 1, ..., n - 1 of the run, each phase by half a cosine, or linearly with
-    `anneal_strategy="linear"`:
+    In steps s = 0, 1, ..., n - 1 of the run, or the first n = `steps` of it unless that is 0, each
+    phase by half a cosine, or linearly with `anneal_strategy="linear"`:
 
         from 1 / div_factor to 1                       until s = pct_start n - 1
         to 1 / (div_factor final_div_factor)           until s = n - 1
@@ -258,22 +280,28 @@ class OneCycle(Schedule):
     div_factor: Positive = 25.0
     final_div_factor: Positive = 1e4
     three_phase: bool = False
+    steps: Count = 0
+
+    @property
+    def spans_run(self) -> bool:
+        """Not where its length is given."""
+        return not self.steps
 
     def at(self, step: int, run: RunLength) -> float:
         """As the formula above."""
-        low = 1 / self.div_factor
-        peak = self.pct_start * run.steps - 1
+        low, steps = 1 / self.div_factor, self.steps or run.steps
+        peak = self.pct_start * steps - 1
         middle = [(2 * peak, low)] if self.three_phase else []
         start, first = 0.0, low
         for end, last in ((peak, 1.0), *middle):
             if step <= end:
                 return self._between(first, last, start, end, step)
             start, first = end, last
-        return self._between(first, low / self.final_div_factor, start, run.steps - 1, step)
+        return self._between(first, low / self.final_div_factor, start, steps - 1, step)
 
     def _between(self, first: float, last: float, start: float, end: float, step: int) -> float:
         """The factor on the way from `first` in step `start` to `last` in step `end`."""
-        t = 1.0 if end <= start else (step - start) / (end - start)
+        t = 1.0 if end <= start else min(1.0, (step - start) / (end - start))
         part = (1 + cos(pi * t)) / 2 if self.anneal_strategy == "cos" else 1 - t
         return last + (first - last) * part
 

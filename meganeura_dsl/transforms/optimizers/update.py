@@ -14,20 +14,18 @@ from meganeura_dsl.ir.ops import (
     Mul,
     Parameter,
     Remainder,
-    Sqrt,
     Sub,
-    Sum,
     Where,
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.reserved_names import STATES
 from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.transforms.optimizers.norms import SCALAR, norm_of
 
 STEP = f"{STATES}step"
 """The state that counts steps, an i32 scalar that all parameters of an objective share."""
 AVERAGE = "average"
 """The state of a parameter that is its exponential moving average."""
-SCALAR = TensorType(DType.F32, ())
 
 
 def average_of(name: str) -> str:
@@ -104,7 +102,7 @@ class Update:
 
     def norm(self, x: Value) -> Value:
         """The square root of the sum of squares, a scalar."""
-        return self.op(Sqrt(), squared_norm(self.build, x))
+        return norm_of(self.build, [x])
 
     def state(self, moment: str, of: TensorType) -> Value:
         """A state of this parameter; zeros before the first step."""
@@ -156,11 +154,6 @@ def spread(build: Builder, scalar: Value, like: TensorType) -> Value:
 def scaled(build: Builder, factor: Value, x: Value) -> Value:
     """`factor * x` for a scalar value."""
     return build.add(Mul(), spread(build, factor, x.type), x)
-
-
-def squared_norm(build: Builder, x: Value) -> Value:
-    """The sum of squares, a scalar."""
-    return build.add(Sum(tuple(range(x.type.rank))), build.add(Mul(), x, x))
 
 
 def as_f32(build: Builder, x: Value) -> Value:

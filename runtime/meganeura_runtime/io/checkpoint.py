@@ -90,9 +90,13 @@ class Progress(BaseModel):
     """The same of the paths that have schedules of their own, by their globs."""
 
     def reductions_of(self, settings: RunSettings) -> tuple[Reduction, ...]:
-        """What held-out examples have done to each of `all_schedules` of settings."""
+        """What held-out examples have done to each of `all_schedules` of settings.
+
+        Nothing to one that follows another measurement than `schedule` did.
+        """
         by_path = (self.reductions.get(glob, Reduction()) for glob in settings.schedules)
-        return (self.reduction, *by_path)
+        is_same = self.settings.schedule.follows == settings.schedule.follows
+        return (self.reduction if is_same else Reduction(), *by_path)
 
     def chooses_as(self, settings: RunSettings) -> bool:
         """Whether settings choose the best weights by the metric that chose them so far."""

@@ -350,7 +350,8 @@ def recipe_by_hand(
     """A `train` block whose batches Python gives; raises as `recipe_of`."""
     known = {"steps": settings.steps, "steps_per_epoch": settings.steps_per_epoch}
     for schedule in settings.all_schedules:
-        if not known.get(schedule.needs, True):
+        is_due = schedule.spans_run or schedule.needs == "steps_per_epoch"
+        if is_due and not known[schedule.needs]:
             raise ProblemError(NoLength(schedule.word, schedule.needs))
     signature = Signature.of(program, train, settings)
     require_measured(program, train, settings, signature)

@@ -11,6 +11,7 @@ from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import Reading, RunSettings
 from meganeura_dsl.startup.deferred_dataclass import dataclass
+from meganeura_dsl.transforms.optimizers.schedules import RunLength
 from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.io.checkpoint import Origin, Progress, origins, read_checkpoint
@@ -29,6 +30,7 @@ from meganeura_runtime.train.training_problems import CannotResume, DataChanged
 CHANGEABLE = (
     "epochs",
     "steps",
+    "schedule",
     "best",
     "stop_after",
     "log_every",
@@ -43,7 +45,7 @@ CHANGEABLE = (
     "validation",
     "workers",
 )
-"""Settings that change no formula of a step, but perhaps how it rounds.
+"""Settings that change no formula of a step, but perhaps how it rounds, and what it is fed as rate.
 
 Data may be elsewhere, but not other data.
 """
@@ -153,6 +155,54 @@ def compares_anew(progress: Progress, settings: RunSettings, folder: RunFolder |
     """
     is_elsewhere = folder is not None and not folder.best.is_file()
     return not progress.chooses_as(settings) or (is_elsewhere and progress.best_value is not None)
+
+
+@dataclass(frozen=True)
+class OtherRates:
+    """Why the learning rate goes on otherwise than it began."""
+
+    schedule: str
+    before: str
+    """The schedule as it was."""
+    updates: int
+    updates_before: int
+    """How many updates the run has, and had."""
+    rates: tuple[float, float]
+    """Those of the last step that was made and of the next."""
+    step: int
+    """The last step that was made."""
+
+    def __str__(self) -> str:
+        """In a sentence, with the setting that keeps the rates as they were."""
+        last, following = self.rates
+        change = f"learning rate: {last:.4g} in step {self.step:,}, {following:.4g} in the next, as"
+        if self.schedule != self.before:
+            return f"{change} the schedule is {self.schedule} and was {self.before}"
+        word, _, given = self.schedule.removesuffix(")").partition("(")
+        kept = ", ".join(filter(None, [given, f"steps={self.updates_before}"]))
+        return (
+            f"{change} {self.schedule} spreads over {self.updates:,} updates, and no longer over "
+            f"{self.updates_before:,}; {word}({kept}) does that still"
+        )
+
+
+def other_rates(job: Job, progress: Progress) -> tuple[OtherRates, ...]:
+    """What is to be said of learning rates that go on otherwise than the run began."""
+    step, was = progress.step, progress.settings
+    if progress.is_by_hand or step >= job.steps:
+        return ()
+    length = RunLength(
+        job.steps_per_epoch * was.epochs if was.steps is None else was.steps, job.steps_per_epoch
+    )
+    before = was.learning_rates(max(0, step - 1), length, progress.reductions_of(was))
+    now = job.settings.learning_rates(step, job.length, progress.reductions_of(job.settings))
+    counts = [max(1, steps // was.accumulate) for steps in (job.steps, length.steps)]
+    pairs = zip(was.all_schedules, job.settings.all_schedules, zip(before, now, strict=True))
+    return tuple(
+        OtherRates(str(new), str(old), *counts, rates, step)
+        for old, new, rates in pairs
+        if new != old or (new.spans_run and counts[0] != counts[1])
+    )
 
 
 def best_so_far(

@@ -23,9 +23,9 @@ from meganeura_dsl.transforms.optimizers.schedules import (
     SCHEDULES,
     Constant,
     Cosine,
+    Falling,
     Piecewise,
     RunLength,
-    WarmedUp,
 )
 from meganeura_dsl.transforms.optimizers.update import Update
 from meganeura_runtime.io.checkpoint import read_checkpoint
@@ -67,7 +67,7 @@ class Bounded(Optimizer):
 
 
 @dataclass(frozen=True)
-class Half(WarmedUp):
+class Half(Falling):
     """A part of the rate from the first half of the run on."""
 
     word = "half"
@@ -222,7 +222,7 @@ OLDER = (
     '"optimizer":{"kind":"sgd","lr":0.05,"momentum":0.9,"nesterov":true,"weight_decay":0.0005},'
     '"schedule":{"kind":"cosine","warmup":44,"final":0.0}}'
 )
-TODAY = OLDER.replace("0.0005}", '0.0005,"decay":"all"}')
+TODAY = OLDER.replace("0.0005}", '0.0005,"decay":"all"}').replace("44,", '44,"steps":0,')
 
 
 def test_settings_of_older_checkpoints_are_read() -> None:

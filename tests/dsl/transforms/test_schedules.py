@@ -5,6 +5,7 @@ in the numbers of every step.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import cos, inf, nan, pi
 
@@ -104,6 +105,28 @@ def test_a_run_has_the_rates_of_the_formula(name: str) -> None:
     found = [schedule.at(step, RUN) for step in range(RUN.steps)]
     expected = [formula(step) for step in range(RUN.steps)]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        Cosine(2, 0.1, steps=30),
+        Linear(final=0.5, steps=30),
+        Polynomial(power=0.5, steps=30),
+        OneCycle(steps=30),
+        OneCycle(three_phase=True, anneal_strategy="linear", steps=30),
+    ],
+    ids=repr,
+)
+def test_a_length_of_its_own_takes_the_place_of_that_of_the_run(schedule: Schedule) -> None:
+    """Before its end the rates are those of a run of that length; after it they stay."""
+    whole, alone = replace(schedule, steps=0), RunLength(30, 4)
+    found = [schedule.at(step, RUN) for step in range(RUN.steps)]
+    assert found[:30] == [whole.at(step, alone) for step in range(30)]
+    assert found[:30] != [whole.at(step, RUN) for step in range(30)]
+    assert len({*found[30:]}) == 1 and found[30] <= found[29]
+    assert [schedule.at(step, RunLength(5, 1)) for step in range(RUN.steps)] == found
+    assert whole.spans_run and not schedule.spans_run
 
 
 def test_only_a_constant_without_warmup_is_steady() -> None:

@@ -45,9 +45,15 @@ class Step:
         accumulate: int = 1,
         *,
         skips: bool,
+        clip_norm: float | None = None,
     ) -> None:
         settings = TrainingSettings(
-            optimizer, ema=0.5, accumulate=accumulate, skip_not_finite=skips, part=part
+            optimizer,
+            clip_norm,
+            ema=0.5,
+            accumulate=accumulate,
+            skip_not_finite=skips,
+            part=part,
         )
         self._interpreter = Interpreter(training_step(forward(), settings))
         self._prefix = "gradient." if part is StepPart.UPDATE else "x."
@@ -105,6 +111,23 @@ def test_finite_gradients_move_all_as_if_nothing_were_ever_skipped(
         assert ("count" in found.updates) == (part is StepPart.WHOLE)
         for name, array in found.updates.items():
             np.testing.assert_array_equal(array, expected.updates[name], err_msg=name)
+
+
+def test_a_finite_norm_that_is_clipped_is_no_reason_to_skip() -> None:
+    """Whatever its squares are; one that is not finite is, however it is clipped."""
+    skipping, plain = (Step(StepPart.WHOLE, skips=skips, clip_norm=1.0) for skips in (True, False))
+    for value in (1.1e19, -1e25, 3e38):
+        gradients = spoilt("a", 1, value)
+        found, expected = skipping.by(gradients), plain.by(gradients)
+        assert found.outputs["update.skipped"] == 0
+        moved = found.updates["a"] - skipping.kept["a"]
+        np.testing.assert_allclose(moved, [0, -0.01 * np.sign(value), 0], atol=1e-7)
+        for name, array in found.updates.items():
+            np.testing.assert_array_equal(array, expected.updates[name], err_msg=name)
+    for value in NEVER[:3]:
+        assert skipping.by(spoilt("a", 1, value)).outputs["update.skipped"] == 1
+    whole = {"a": np.full(3, 3e38, np.float32), "b": np.full((2, 2), 3e38, np.float32)}
+    assert skipping.by(whole).outputs["update.skipped"] == 1, "the norm is no number of f32"
 
 
 @pytest.mark.parametrize("part", [StepPart.GRADIENTS, StepPart.SUM])

@@ -24,6 +24,7 @@ from meganeura_runtime.train.events import EpochEnded, Evaluated, Logged, Steppe
 from meganeura_runtime.train.job import prepare
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.recipe import Start
+from meganeura_runtime.train.resume import other_rates, resume_job
 from meganeura_runtime.train.report.run_summary import summary_of
 from meganeura_runtime.train.run_folder import RunFolder
 from tests.runtime.runs import PROGRAM, Workspace, contents
@@ -227,6 +228,66 @@ def test_a_run_may_end_in_the_middle_of_an_epoch(workspace: Workspace) -> None:
     whole = workspace.start("whole", "steps=9", STEADY)
     assert contents(short.checkpoint) == contents(whole.checkpoint)
     assert contents(short.weights) == contents(whole.weights)
+
+
+OF_ITS_OWN = "schedule=cosine(warmup=3, steps=20)"
+"""A schedule with a length of its own, that of the whole run."""
+
+
+def rates_said(workspace: Workspace, *overrides: str) -> list[str]:
+    """What is said of the learning rate where `run` goes on with these settings."""
+    program = pipeline.load(str(workspace.folder / "fit.mgn"))
+    folder = workspace.run_folder("run")
+    job, resumption = resume_job(program, "fit", workspace.folder, overrides, folder)
+    return [str(each) for each in other_rates(job, resumption.progress)]
+
+
+def test_a_schedule_with_a_length_of_its_own_does_not_see_where_a_run_was_to_end(
+    workspace: Workspace,
+) -> None:
+    short = workspace.start("run", "epochs=2", OF_ITS_OWN)
+    assert rates_said(workspace, "epochs=4") == []
+    workspace.resume("run", "epochs=4")
+    whole = workspace.start("whole", "epochs=4", OF_ITS_OWN)
+    assert contents(short.checkpoint) == contents(whole.checkpoint)
+    assert contents(short.weights) == contents(whole.weights)
+
+
+def test_a_rate_that_jumps_is_told_and_can_be_kept_as_it_was(workspace: Workspace) -> None:
+    """The rates after it was told are those that were told; kept, they are those from before."""
+    folder = workspace.start("run", "epochs=2", "log_every=1")
+    assert rates_said(workspace) == rates_said(workspace, "epochs=2", "schedule=linear()") == []
+    [said] = rates_said(workspace, "epochs=3")
+    assert said == (
+        "learning rate: 0.0004952 in step 10, 0.003706 in the next, as cosine(warmup=3) spreads over "
+        "15 updates, and no longer over 10; cosine(warmup=3, steps=10) does that still"
+    )
+    [kept] = rates_said(workspace, "epochs=3", "schedule=cosine(warmup=3, steps=10)")
+    assert kept == (
+        "learning rate: 0.0004952 in step 10, 0 in the next, as the schedule is "
+        "cosine(warmup=3, steps=10) and was cosine(warmup=3)"
+    )
+    workspace.resume("run", "epochs=3")
+    records = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+    rates = {each["step"]: each["learning_rate"] for each in records if each["kind"] == "step"}
+    assert (f"{rates[10]:.4g}", f"{rates[11]:.4g}") == ("0.0004952", "0.003706")
+
+
+def test_updates_of_several_batches_are_what_a_schedule_counts(workspace: Workspace) -> None:
+    workspace.start("run", "epochs=2", "accumulate=2")
+    [said] = rates_said(workspace, "epochs=4")
+    assert "over 10 updates, and no longer over 5; cosine(warmup=3, steps=5) does" in said
+
+
+def test_a_run_that_follows_another_measurement_begins_with_the_whole_rate(
+    workspace: Workspace,
+) -> None:
+    workspace.start("run", "schedule=plateau(factor=0.1, patience=0, threshold=1e9)", "epochs=3")
+    assert read_checkpoint(workspace.run_folder("run").checkpoint)[1].reduction.scale < 1
+    [said] = rates_said(workspace, "epochs=4", "schedule=constant()")
+    assert "0.01 in the next, as the schedule is constant() and was plateau(" in said
+    [said] = rates_said(workspace, "epochs=4", "schedule=plateau(patience=3)")
+    assert "0.01 in the next" not in said
 
 
 @pytest.mark.parametrize("fewer", ["steps=8", "steps=6", "steps=2", "epochs=1"])

@@ -9,6 +9,7 @@ from safetensors.numpy import load_file, save_file
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.settings.run_settings import MEANINGS
+from meganeura_dsl.transforms.optimizers.schedules import Linear
 from meganeura_runtime.io.checkpoint import read_checkpoint, write_checkpoint
 from meganeura_runtime.io.data.data_problems import ForeignData
 from meganeura_runtime.io.tensors.safetensors_file import write_tensors
@@ -308,7 +309,7 @@ ANEW = {
 }  # fmt: skip
 """What a run that goes on may be told, as it changes no formula of a step."""
 DECIDED = (
-    "optimizer=sgd(lr=0.1)", "schedule=constant()", "batch=2", "seed=1", "shuffle=false", "ema=0.9",
+    "optimizer=sgd(lr=0.1)", "batch=2", "seed=1", "shuffle=false", "ema=0.9",
     "clip_norm=1.0", "accumulate=2", "not_finite=skip", "drop_last=false", "steps_per_epoch=3",
     "sampling_weights=y", "balance=y", "clip_value=0.5", "gradient_norm=true", "memory=8GiB",
     "optimize=false", "disabled_rules=[]",
@@ -322,13 +323,17 @@ def test_only_what_changes_no_formula_may_be_given_anew(workspace: Workspace) ->
     def resumed(override: str) -> Job:
         return resume_job(program, "fit", workspace.folder, (override,), folder)[0]
 
-    known = {*ANEW, "data"}, {override.partition("=")[0] for override in DECIDED} - {"batch"}
+    known = (
+        {*ANEW, "data", "schedule"},
+        {override.partition("=")[0] for override in DECIDED} - {"batch"},
+    )
     assert set[str]().union(*known) == {*MEANINGS}, "a new setting is one or the other"
     for name, value in ANEW.items():
         settings = resumed(f"{name}={'none' if value is None else value}").settings
         assert getattr(settings, name) == value
     settings = resumed(f"data={workspace.folder / 'points.safetensors'}").settings
     assert Path(settings.data) == workspace.folder / "points.safetensors"
+    assert resumed("schedule=linear(final=0.5)").settings.schedule == Linear(final=0.5)
     for override in DECIDED:
         with pytest.raises(ProblemError, match=f"`{override.partition('=')[0]}` was decided"):
             resumed(override)
