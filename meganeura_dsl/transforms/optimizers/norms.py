@@ -1,9 +1,9 @@
 """Norms that neither overflow nor underflow where their elements do not.
 
 The square of an f32 above 1.8e19 is infinite, and that of one below 1e-23 is 0: a norm by plain
-squares is wrong for gradients that are finite themselves. Blue (1978), as in LAPACK's `dnrm2`: large,
-ordinary and small elements are squared and summed apart, the large and the small ones scaled by a
-power of two. All three sums are of one tensor, so that its memory is read once.
+squares is wrong for gradients that are finite themselves. As Blue (1978), large, ordinary and small
+elements are squared and summed apart, the large and the small ones scaled by a power of two. All
+three sums are of one tensor, so that its memory is read once.
 """
 
 from collections.abc import Sequence

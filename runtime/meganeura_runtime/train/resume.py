@@ -197,10 +197,10 @@ def other_rates(job: Job, progress: Progress) -> tuple[OtherRates, ...]:
     before = was.learning_rates(max(0, step - 1), length, progress.reductions_of(was))
     now = job.settings.learning_rates(step, job.length, progress.reductions_of(job.settings))
     counts = [max(1, steps // was.accumulate) for steps in (job.steps, length.steps)]
-    pairs = zip(was.all_schedules, job.settings.all_schedules, zip(before, now, strict=True))
+    schedules = zip(was.all_schedules, job.settings.all_schedules, before, now, strict=True)
     return tuple(
-        OtherRates(str(new), str(old), *counts, rates, step)
-        for old, new, rates in pairs
+        OtherRates(str(new), str(old), counts[0], counts[1], (last, following), step)
+        for old, new, last, following in schedules
         if new != old or (new.spans_run and counts[0] != counts[1])
     )
 

@@ -1,4 +1,4 @@
-"""Norms of f32 tensors against NumPy's in double precision, where squares leave the range of f32."""
+"""Norms of f32 tensors against NumPy's in double precision, where squares are no f32."""
 
 import numpy as np
 import pytest

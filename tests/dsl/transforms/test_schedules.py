@@ -124,9 +124,11 @@ def test_a_length_of_its_own_takes_the_place_of_that_of_the_run(schedule: Schedu
     found = [schedule.at(step, RUN) for step in range(RUN.steps)]
     assert found[:30] == [whole.at(step, alone) for step in range(30)]
     assert found[:30] != [whole.at(step, RUN) for step in range(30)]
-    assert len({*found[30:]}) == 1 and found[30] <= found[29]
+    assert len({*found[30:]}) == 1
+    assert found[30] <= found[29]
     assert [schedule.at(step, RunLength(5, 1)) for step in range(RUN.steps)] == found
-    assert whole.spans_run and not schedule.spans_run
+    assert whole.spans_run
+    assert not schedule.spans_run
 
 
 def test_only_a_constant_without_warmup_is_steady() -> None:

@@ -24,8 +24,8 @@ from meganeura_runtime.train.events import EpochEnded, Evaluated, Logged, Steppe
 from meganeura_runtime.train.job import prepare
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.recipe import Start
-from meganeura_runtime.train.resume import other_rates, resume_job
 from meganeura_runtime.train.report.run_summary import summary_of
+from meganeura_runtime.train.resume import other_rates, resume_job
 from meganeura_runtime.train.run_folder import RunFolder
 from tests.runtime.runs import PROGRAM, Workspace, contents
 from tests.runtime.train.resumed import assert_same_run, epochs_told, steps_logged
@@ -259,8 +259,8 @@ def test_a_rate_that_jumps_is_told_and_can_be_kept_as_it_was(workspace: Workspac
     assert rates_said(workspace) == rates_said(workspace, "epochs=2", "schedule=linear()") == []
     [said] = rates_said(workspace, "epochs=3")
     assert said == (
-        "learning rate: 0.0004952 in step 10, 0.003706 in the next, as cosine(warmup=3) spreads over "
-        "15 updates, and no longer over 10; cosine(warmup=3, steps=10) does that still"
+        "learning rate: 0.0004952 in step 10, 0.003706 in the next, as cosine(warmup=3) spreads "
+        "over 15 updates, and no longer over 10; cosine(warmup=3, steps=10) does that still"
     )
     [kept] = rates_said(workspace, "epochs=3", "schedule=cosine(warmup=3, steps=10)")
     assert kept == (
