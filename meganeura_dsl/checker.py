@@ -192,6 +192,8 @@ class Checker:
             self._add(problem)
             if isinstance(problem, CheckedPerModel):
                 self._undecided.append((problem, block))
+        for note in prover.notes:
+            self._add(note)
         self._used |= prover.blocks
         self._bind(prover.bindings)
 

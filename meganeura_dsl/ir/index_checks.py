@@ -9,7 +9,7 @@ largest of them as an unsigned number, in which negative ones are larger than an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import PurePath
 
@@ -316,7 +316,7 @@ def _largest(build: Builder, ids: Value, exempt: frozenset[int] | tuple[int, ...
 def _compared_with(graph: Graph) -> dict[str, list[int]]:
     """For each input and parameter, the whole numbers it is compared with."""
     compared: dict[str, list[int]] = {}
-    for value, number in _comparisons(graph):
+    for value, number in _comparisons(graph.values):
         leaf = _source(value).op
         if isinstance(leaf, Leaf):
             compared.setdefault(leaf.name, []).append(number)
@@ -326,15 +326,15 @@ def _compared_with(graph: Graph) -> dict[str, list[int]]:
 def _exempt_values(graph: Graph) -> dict[int, frozenset[int]]:
     """For each index, by its number, the whole numbers it is compared with."""
     compared: dict[int, frozenset[int]] = {}
-    for value, number in _comparisons(graph):
+    for value, number in _comparisons(graph.values):
         ids = _whole(value).id
         compared[ids] = compared.get(ids, frozenset()) | {number}
     return compared
 
 
-def _comparisons(graph: Graph) -> Iterator[tuple[Value, int]]:
+def _comparisons(values: Iterable[Value]) -> Iterator[tuple[Value, int]]:
     """Values and the whole numbers they are compared with."""
-    for value in graph.values:
+    for value in values:
         if not isinstance(value.op, Compare):
             continue
         for one, other in (value.operands, value.operands[::-1]):
@@ -350,11 +350,23 @@ def _uses(graph: Graph) -> Iterator[Use]:
     for value in graph.values:
         for position, count in value.op.picks(*(operand.type for operand in value.operands)):
             yield Use(value.operands[position], count, value)
-        if value.op == Compare("eq"):
-            for one, other in (value.operands, value.operands[::-1]):
-                counted = _source(other).op
-                if isinstance(counted, Iota):
-                    yield Use(one, counted.size, value)
+        for ids, count in counted_by(value):
+            yield Use(ids, count, value)
+
+
+def counted_by(value: Value) -> Iterator[tuple[Value, Size]]:
+    """What a comparison compares with the numbers from 0 on, and how many those are."""
+    if value.op == Compare("eq"):
+        for one, other in (value.operands, value.operands[::-1]):
+            counted = _source(other).op
+            if isinstance(counted, Iota):
+                yield one, counted.size
+
+
+def numbers_compared_with(values: Iterable[Value], ids: Value) -> frozenset[int]:
+    """The whole numbers that an index is compared with."""
+    source = _source(ids)
+    return frozenset(number for value, number in _comparisons(values) if _source(value) is source)
 
 
 def _source(value: Value) -> Value:

@@ -2,6 +2,8 @@
 
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.elaborate.typecheck.index_ranges import reach_of
+from meganeura_dsl.elaborate.typecheck.positions import is_position, positions_in
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate, solved_names
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_names
 from meganeura_dsl.elaborate.values import (
@@ -27,6 +29,7 @@ def may_assume_signature(inner: Frame, block: ast.Block, evaluate: Evaluate) -> 
         return False
     if not (
         all(_covers_input(inner.names[item.name]) for item in block.inputs)
+        and not _reaches(inner, block)
         and all(_covers_rest(inner.names[name]) for name in rest_names(block))
         and all(is_known_size(inner, name) for name in solved_names(block))
         and all(_covers(inner, parameter, evaluate) for parameter in block.parameters)
@@ -47,6 +50,20 @@ def is_known_size(inner: Frame, name: str) -> bool:
     """
     size = inner.names.get(name)
     return size is None or (is_size(size) and inner.facts.proves(Compare(">=", size, 1)))
+
+
+def _reaches(inner: Frame, block: ast.Block) -> bool:
+    """Whether what the block picks by an input may be out of range, of which `where` says nothing.
+
+    Such a block is looked into where it is applied, as its own proof knows nothing of the input.
+    """
+    return any(
+        is_tensor(value := inner.names[item.name])
+        and not reach_of(inner, value).is_trivial
+        and item.name not in positions_in(block)
+        for item in block.inputs
+        if is_position(item)
+    )
 
 
 def _is_flag(value: Evaluated) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.template import Applied, Declared, Source, Template
+from meganeura_dsl.elaborate.typecheck.index_ranges import reach_of
 from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Tensor, is_tensor
 from meganeura_dsl.ir.graph import Leaf, Origin
 from meganeura_dsl.ir.ops import RandomBits
@@ -23,7 +24,7 @@ def apply_template(
     """The results of `run`, or of the template of an equal application before it."""
     inputs = [value for item in block.inputs if is_tensor(value := inner.names[item.name])]
     key = application_key(inner, block, inputs) if inner.module.is_library else None
-    if key is None:
+    if key is None or not all(reach_of(inner, value).is_trivial for value in inputs):
         return run()
     known = inner.state.templates.get(key)
     if known is not None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
 from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
+from meganeura_dsl.elaborate.typecheck.index_ranges import check_index
 from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_number, is_size, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.ops.primitive.cumulative import Accumulation
@@ -25,6 +26,7 @@ def one_hot(call: BuiltinCall) -> Evaluated:
     ids, classes = call.tensor(0), call.size(1, "classes")
     if not ids.type.dtype.is_integer:
         raise call.wrong("a tensor of whole numbers", ids)
+    check_index(call.frame, call.span, ids, classes, is_compared=True)
     shape, rank = (*ids.type.shape, classes), ids.type.rank
     numbers = tensor_arithmetic.cast(
         call.frame, call.span, call.add(ops.Iota(classes)), ids.type.dtype
@@ -39,14 +41,19 @@ def gather(call: BuiltinCall) -> Evaluated:
     """The slices of a table that ids pick."""
     table, ids = call.tensor(0), call.tensor(1)
     axis = call.axis(call.option(2, "axis", 0), table.type.rank)
-    return call.add(ops.Gather(axis, _batch(call, 3)), table, ids)
+    found = call.add(ops.Gather(axis, _batch(call, 3)), table, ids)
+    check_index(call.frame, call.span, ids, table.type.shape[axis])
+    return found
 
 
 def scatter_add(call: BuiltinCall) -> Evaluated:
     """The updates added up in the rows that ids give."""
     ids, updates = call.tensor(0), call.tensor(1)
     axis = call.axis(call.option(3, "axis", 0), updates.type.rank)
-    return call.add(ops.ScatterAdd(axis, call.size(2, "size"), _batch(call, 4)), ids, updates)
+    size = call.size(2, "size")
+    found = call.add(ops.ScatterAdd(axis, size, _batch(call, 4)), ids, updates)
+    check_index(call.frame, call.span, ids, size)
+    return found
 
 
 def scatter_extreme(kind: Extreme) -> Callable[[BuiltinCall], Evaluated]:
@@ -60,6 +67,7 @@ def scatter_extreme(kind: Extreme) -> Callable[[BuiltinCall], Evaluated]:
         axis = call.axis(call.option(4, "axis", 0), updates.type.rank)
         batch = _batch(call, 5)
         found = call.add(ops.ScatterExtreme(kind, axis, size, batch), ids, updates)
+        check_index(call.frame, call.span, ids, size)
         shape = found.type.shape
         ones = call.add(ops.Constant(1, DType.I32))
         each = tensor_arithmetic.broadcast(call.frame, call.span, ones, ids.type.shape, ())

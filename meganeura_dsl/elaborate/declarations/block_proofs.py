@@ -31,6 +31,7 @@ from meganeura_dsl.elaborate.typecheck.config_kinds import (
     require_known_texts,
     require_one_use,
 )
+from meganeura_dsl.elaborate.typecheck.index_ranges import settle
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.signatures import default_tensor, require_given_sizes
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
@@ -76,6 +77,8 @@ class Prover:
         """The blocks whose bodies were run in a proof that succeeded."""
         self.bindings: list[Binding] = []
         """The values of all blocks so far, for the first of their rest ranks."""
+        self.notes: list[Problem] = []
+        """What is noted of the blocks so far."""
 
     def prove(self, module: LinkedModule, block: ast.Block) -> Problem | None:
         """Prove a block for all sizes and configurations.
@@ -119,6 +122,7 @@ class Prover:
         self, module: LinkedModule, block: ast.Block
     ) -> tuple[Problem | None, frozenset[str] | None]:
         blocks, flags, hands_on = set[ast.Block](), set[str](), False
+        notes: list[Problem] = []
         for parameter in block.parameters:
             if parameter.name in MODES:
                 location = Location(parameter.span)
@@ -127,6 +131,7 @@ class Prover:
             proofs = _proofs(module, block, self.flags_if_proved, self._facts)
             for number, state in enumerate(proofs):
                 self.bindings += state.bindings if number == 0 else ()
+                notes += [note.problem for note in state.notes]
                 flags.update(state.inferred_flags)
                 blocks |= state.applied.blocks
                 hands_on |= bool(state.handed_on)
@@ -137,6 +142,7 @@ class Prover:
         except OutOfWorkError as error:
             return TooMuchWork(Location(block.name.span), error.reason, block.name.text), None
         self.blocks |= blocks
+        self.notes += notes
         return None, None if hands_on else frozenset(flags)
 
 
@@ -263,6 +269,7 @@ def _prove_case(
     _require_fitting_defaults(elaborator, frame, block)
     elaborator.run_body(frame, block)
     require_one_use(block, frame)
+    settle(state)
     return state
 
 

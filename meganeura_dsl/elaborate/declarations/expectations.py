@@ -1,6 +1,7 @@
 """`expect` lines: what a model or a block holds, and what it maps to."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import assert_never
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -16,7 +17,7 @@ from meganeura_dsl.elaborate.declarations.models import (
 from meganeura_dsl.elaborate.problems.location import Location, counted
 from meganeura_dsl.elaborate.problems.name_problems import UnreadName, WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of
-from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
+from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere, IndexOverrun
 from meganeura_dsl.elaborate.problems.training_problems import (
     ExpectationFailed,
     NotHeld,
@@ -154,7 +155,10 @@ class Expectations:
                 frame.build.facts = frame.facts.assume(elaborator.fact(clause, frame))
             if frame.facts.is_contradictory:
                 raise ProblemError(ImpossibleWhere(Location(clause.span), node.call.callee))
-        elaboration = self._elaborated(subject, types, frame.facts if node.where else None)
+        try:
+            elaboration = self._elaborated(subject, types, frame.facts if node.where else None)
+        except ProblemError as error:
+            raise _asked(error, node) from error
         self._mapped[subject.key] = elaboration
         wanted = tuple(_written_type(type_, frame, elaborator) for type_ in node.results)
         found = tuple(value.type for value in elaboration.graph.outputs.values())
@@ -180,6 +184,13 @@ class Expectations:
             self._summaries,
             lambda summaries: subject.elaborated(Inputs(types, facts=facts), summaries),
         )
+
+
+def _asked(error: ProblemError, node: ast.ExpectMaps) -> ProblemError:
+    """The problem that an expectation has, with its line where the sizes are what is wrong."""
+    if isinstance(error.problem, IndexOverrun):
+        return ProblemError(replace(error.problem, applied=node.span))
+    return error
 
 
 def _frame(module: LinkedModule) -> Frame:

@@ -17,6 +17,7 @@ from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.summary import Summaries
+from meganeura_dsl.elaborate.typecheck.index_ranges import settle
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import (
@@ -269,6 +270,7 @@ def _signature_inputs(
 def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboration:
     """What was elaborated, closed into a graph. Raises `ProblemError`."""
     _require_one_counter(state)
+    settle(state)
     inputs = {
         value.op.name: value.type for value in state.build.values if isinstance(value.op, ops.Input)
     }

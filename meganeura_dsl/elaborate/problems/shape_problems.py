@@ -1,6 +1,7 @@
 """Problems of shapes and element types, and their words."""
 
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report, Severity
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 
@@ -390,4 +391,74 @@ class PartOfNoSize(LocatedProblem, code="E0316", topic="subscript"):
             "the size of this part depends on data",
             f"{self.length} is no size",
             cure=Help("take a part of a fixed size, `x[:, p:p + k]`, and mask the rest"),
+        )
+
+
+class IndexOverrun(LocatedProblem, code="E0323", topic="index range"):
+    """An index picks what is not there, whatever the program is fed.
+
+    An index is one of 0 ... count - 1: a row of a table, a class, a place. One that is made of
+    positions and sizes is held against what it picks from as shapes are held against each other.
+
+        gather(table, iota(s))         # E0323: for s = 32 and a table of 16 rows
+    """
+
+    value: str
+    count: str
+    is_above: bool
+    is_reached: bool
+    applied: Span | None = None
+    """What was applied to these sizes, if that stands elsewhere."""
+
+    def report(self) -> Report:
+        needed, value = _of_index(self)
+        applied = () if self.applied is None else (_applied_here(self.applied),)
+        cure = (
+            f"pick from more than {self.value}, or make the index smaller"
+            if self.is_above
+            else "an index counts from 0, and never from the end"
+        )
+        return self.words(
+            f"an index is {value}, and must be {needed}",
+            f"picks one of {self.count}",
+            remarks=applied,
+            cure=Help(cure),
+        )
+
+
+def _of_index(index: "IndexOverrun | IndexMayOverrun") -> tuple[str, str]:
+    """What an index has to be, and what it comes to."""
+    needed, more = (f"below {index.count}", "more") if index.is_above else ("at least 0", "less")
+    return needed, index.value if index.is_reached else f"{index.value} or {more}"
+
+
+def _applied_here(span: Span) -> Remark:
+    """Where something was applied that is wrong inside."""
+    line = span.source.line(span.line).strip()
+    return Remark("applied here", line, span)
+
+
+class IndexMayOverrun(LocatedProblem, code="N0005", topic="index range", severity=Severity.NOTE):
+    """For some sizes an index picks what is not there, whatever the program is fed.
+
+    The program runs for all other sizes, and a run for these is refused. A fact in `where` has it
+    proved: then whoever applies the block has to show it for the sizes it gives.
+    """
+
+    value: str
+    count: str
+    is_above: bool
+    is_reached: bool
+    example: Example | None
+    fact: str
+
+    def report(self) -> Report:
+        needed, value = _of_index(self)
+        reaches = "goes up to" if self.is_above else "goes down to"
+        cure = Help("to have it proved, state what it needs", f"where {self.fact}")
+        return self.words(
+            "this index is out of range for some sizes",
+            f"it {reaches} {value}, and has to be {needed}",
+            remarks=example_remarks(self.example),
+            cure=cure if self.fact else None,
         )

@@ -156,6 +156,22 @@ def facts_about(frame: Frame, condition: Condition) -> Facts:
     return facts
 
 
+def stated_bounds(frame: Frame, symbol: Size) -> tuple[Bounds, Bounds]:
+    """What facts say that a stated whole number is not below, and not above, in sizes alone."""
+    whole_numbers = symbols(frame)
+    known = (*frame.facts.stated, *frame.state.ranges.get(str(symbol), ()))
+    bounds = [
+        (operator, bound)
+        for fact in known
+        if not _variables(symbol).isdisjoint(sizes_in(fact))
+        for operator, bound in _bounds(fact, symbol)
+        if _variables(bound).isdisjoint(whole_numbers)
+    ]
+    least = [0] if frame.facts.proves(Compare(">=", symbol, 0)) else []
+    low = [bound for operator, bound in bounds if operator == ">="]
+    return (*least, *low), tuple(bound for operator, bound in bounds if operator == "<=")
+
+
 def symbols(frame: Frame) -> frozenset[str]:
     """The symbols that stand for whole numbers of the graph."""
     state = frame.state

@@ -14,6 +14,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     ShapeMismatch,
 )
 from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.index_ranges import check_chosen
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.round_numbers import number as round_number
 from meganeura_dsl.elaborate.values import (
@@ -376,7 +377,10 @@ def invert_tensor(frame: Frame, span: Span, value: Tensor) -> Tensor:
 
 def reduce_sum(frame: Frame, span: Span, value: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The sum over some axes, which disappear."""
-    return frame.add(span, ops.Sum(axes), value) if axes else value
+    if not axes:
+        return value
+    check_chosen(frame, span, value)
+    return frame.add(span, ops.Sum(axes), value)
 
 
 def reduce_mean(frame: Frame, span: Span, value: Tensor, axes: tuple[int, ...]) -> Tensor:
