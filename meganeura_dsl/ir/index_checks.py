@@ -62,6 +62,14 @@ class Bound:
     location: str = field(default="", compare=False)
     """The line of the program that picks something."""
 
+    @property
+    def least(self) -> int:
+        """The least value of those that reach 0 without a gap."""
+        least = 0
+        while least - 1 in self.exempt:
+            least -= 1
+        return least
+
     def narrowed(self, other: Bound) -> Bound:
         """What satisfies both, reported as the narrower one."""
         least = min(self, other, key=lambda bound: bound.count)

@@ -33,7 +33,7 @@ from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf
 from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.ir.reserved_names import COUNTER
-from meganeura_dsl.ir.types import Shape, TensorType
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.limits.language_limits import CHECK
 from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
 from meganeura_dsl.startup.deferred_dataclass import dataclass
@@ -42,6 +42,8 @@ from meganeura_dsl.symbolic.conditions import with_sizes
 from meganeura_dsl.symbolic.size import Dim, dim, substitute
 from meganeura_dsl.syntax import ast
 
+MOST_BELOW = 4096
+"""How many numbers below 0 data may hold where `where` allows them."""
 TAKEN = "is the seed and the step where random numbers are drawn: it needs another name"
 """Why nothing else has the name of the counter."""
 
@@ -63,16 +65,30 @@ class Elaboration:
     """The parameters that belong to no model that was applied, by name."""
     blocks: frozenset[ast.Block]
     """The blocks it is made of."""
+    positions: Mapping[str, Dim]
+    """For each input of whole numbers that `where` speaks of, the size that any element is."""
+    symbols: frozenset[str]
+    """The symbols in these sizes that stand for elements."""
 
     def stated_bounds(self, sizes: Mapping[str, int]) -> dict[str, Bound]:
-        """What `where` states of all elements of an input, as what data has to be held against."""
-        named = {size for each in self.inputs.values() for size in sizes_of(each.shape)}
+        """What `where` states of all elements of an input, as what data has to be held against.
+
+        Of numbers below 0 those are allowed that it states, if sizes decide which these are.
+        """
         found: dict[str, Bound] = {}
-        for name in self.inputs.keys() - named:
+        for name, size in self.positions.items():
+            (symbol,) = (each for each in size.variables() if each in self.symbols)
+            number = {symbol: dim(symbol) - (size - dim(symbol))}
+            least = substitute(size - dim(symbol), sizes)
+            if not isinstance(least, int):
+                continue
+            allowed = frozenset(range(max(least, -MOST_BELOW), 0))
             for fact in self.facts.stated:
-                count = count_below(with_sizes(fact, sizes), name)
+                about = with_sizes(fact, number)
+                count = count_below(with_sizes(about, sizes), symbol)
                 if count is not None:
-                    bound = Bound(count, shown=str(count), location=f"where {show_condition(fact)}")
+                    shown = show_condition(with_sizes(about, {symbol: dim(name)}))
+                    bound = Bound(count, allowed, str(count), f"where {shown}")
                     found[name] = found.get(name, bound).narrowed(bound)
         return found
 
@@ -106,11 +122,6 @@ def count_below(fact: Condition, name: str) -> int | None:
     if operator not in ("<", "<=") or not isinstance(rest, int):
         return None
     return rest if operator == "<" else rest + 1
-
-
-def sizes_of(shape: Shape) -> frozenset[str]:
-    """The names of the sizes in a shape."""
-    return frozenset[str]().union(*(each.variables() for each in shape if isinstance(each, Dim)))
 
 
 def elaborate_model(
@@ -286,6 +297,14 @@ def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboratio
         state.build.facts,
         tuple(state.own),
         frozenset(state.applied.blocks),
+        {
+            value.op.name: size
+            for value in state.build.values
+            if isinstance(value.op, ops.Input)
+            and value.id not in state.handed_on
+            and isinstance(size := state.positions.get(value.id), Dim)
+        },
+        frozenset(state.symbols),
     )
 
 

@@ -2,7 +2,8 @@
 
 `where 0 <= p, p + k <= s` states facts about an input `p: i32[]`. In a proof it is a symbol that is
 0 or more; a caller proves the facts of what it gives. Where data is fed, they are assumed, and the
-indices that they are about are checked.
+indices that they are about are checked. Of an input that is stated to be no less than a number
+below 0, `-1 <= p`, the symbol is how far it is above that: `p` is `(p + 1) - 1`.
 
 `where 0 <= ids, ids < words` states facts about every element of an input `ids: i32[n, s]`. Its
 symbol is any element. What is read from such a tensor is another element, so it is a symbol of its
@@ -18,14 +19,14 @@ from typing import Literal
 from meganeura_dsl.elaborate.scope.new_symbols import marked, new_symbol, symbols_in
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
-from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_tensor
+from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_size, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import And, Compare, Condition, Facts
 from meganeura_dsl.symbolic.conditions import sizes_in, with_sizes
-from meganeura_dsl.symbolic.size import Dim, Size, dim
+from meganeura_dsl.symbolic.size import Dim, Size, dim, show, substitute
 from meganeura_dsl.syntax import ast
 
 POSITION = TensorType(DType.I32, ())
@@ -69,20 +70,121 @@ def symbol_of(
     return marked(name, taken.union(*map(symbols_in, (names or {}).values())))
 
 
+@lru_cache(maxsize=1024)
+def negative_bound(block: ast.Block | ast.Train, name: str) -> Size | None:
+    """What an input is stated to be at least, if that is below 0 for all sizes; a number if any is.
+
+    None where the facts state no such bound, and the input is 0 at least. It is read from clauses
+    without functions and choices, in which all other names are sizes.
+    """
+    sizes = {
+        each
+        for item in block.inputs
+        for entry in item.type.shape.entries
+        if not isinstance(entry, ast.Rest)
+        for each in names_in(entry)
+    }
+    if isinstance(block, ast.Block):
+        kinds = {each.name: each.kind for each in block.parameters}
+        sizes = {each for each in sizes if each not in kinds}
+        sizes |= {
+            each
+            for each, kind in kinds.items()
+            if kind is None or (isinstance(kind, ast.NamedKind) and kind.name == "size")
+        }
+    known = {each: dim(each) for each in sizes - {name}} | {name: dim(f"{name}'")}
+    bounds = [
+        bound
+        for clause in block.where
+        for part in _parts(clause)
+        if (fact := _compared(part, known)) is not None
+        for operator, bound in _bounds(fact, known[name])
+        if operator == ">="
+    ]
+    if not all(Facts().proves(Compare("<", each, 0)) for each in bounds):
+        return None
+    numbers = [each for each in bounds if isinstance(each, int)]
+    return max(numbers) if numbers else next(iter(bounds), None)
+
+
+def _parts(clause: ast.Expression) -> Iterator[ast.Expression]:
+    """The clauses around `and`."""
+    if isinstance(clause, ast.Binary) and clause.operator == "and":
+        yield from _parts(clause.left)
+        yield from _parts(clause.right)
+    else:
+        yield clause
+
+
+def _compared(part: ast.Expression, known: Mapping[str, Dim]) -> Compare | None:
+    """A comparison of sizes, if a clause is one of such names."""
+    match part:
+        case ast.Binary(operator="<" | "<=" | ">" | ">=" as operator, left=left, right=right):
+            first, second = _size_of(left, known), _size_of(right, known)
+            if first is not None and second is not None:
+                return Compare(operator, first, second)
+        case _:
+            pass
+    return None
+
+
+def _size_of(node: ast.Expression, known: Mapping[str, Dim]) -> Size | None:
+    """The size that a sum or product of known names and of numbers is."""
+    match node:
+        case ast.Integer(value=value):
+            return value
+        case ast.Name(text=text):
+            return known.get(text)
+        case ast.Unary(operator="-", operand=operand):
+            size = _size_of(operand, known)
+            return None if size is None else 0 - size
+        case ast.Binary(operator="+" | "-" | "*" as operator, left=left, right=right):
+            first, second = _size_of(left, known), _size_of(right, known)
+            if first is None or second is None:
+                return None
+            match operator:
+                case "+":
+                    return first + second
+                case "-":
+                    return first - second
+                case _:
+                    return first * second
+        case _:
+            return None
+
+
 def with_symbols(frame: Frame, block: ast.Block | ast.Train) -> Frame:
     """The frame in which facts are stated: whole numbers are symbols, 0 or more, from here on."""
     names = dict(frame.names)
     facts = frame.facts
     for name in positions_in(block):
-        symbol = symbol_of(block, name, frame.names)
+        symbol, size = _stated_symbol(frame, block, name)
         frame.state.symbols.add(symbol)
         facts = facts.with_lower_bound(symbol, 0)
         value = names.get(name)
         if value is not None and is_tensor(value):
-            frame.state.positions[value.id] = dim(symbol)
-        names[name] = dim(symbol)
+            frame.state.positions[value.id] = size
+        names[name] = size
     frame.build.facts = facts
     return replace(frame, names=names)
+
+
+def _stated_symbol(frame: Frame, block: ast.Block | ast.Train, name: str) -> tuple[str, Dim]:
+    """The symbol of an input of whole numbers, and the input as a size of it."""
+    symbol = symbol_of(block, name, frame.names)
+    bound = negative_bound(block, name)
+    if isinstance(bound, Dim):
+        needed = bound.variables()
+        given = {
+            each: size for each, size in frame.names.items() if each in needed and is_size(size)
+        }
+        bound = substitute(bound, given) if len(given) == len(needed) else None
+    if bound is None:
+        return symbol, dim(symbol)
+    above = f"({show(dim(symbol) - bound)})"
+    size = dim(above) + bound
+    assert isinstance(size, Dim)
+    return above, size
 
 
 def position_of(frame: Frame, value: Tensor) -> Size | None:
@@ -176,7 +278,7 @@ def symbols(frame: Frame) -> frozenset[str]:
     """The symbols that stand for whole numbers of the graph."""
     state = frame.state
     known = [*state.positions.values(), *(size for _, size in state.computed.values())]
-    return frozenset[str]().union(*map(_variables, known))
+    return frozenset[str]().union(*map(_variables, known)) & state.symbols
 
 
 def speaks_of(frame: Frame, condition: Condition) -> bool:
@@ -206,7 +308,7 @@ def _element_of(frame: Frame, value: Tensor) -> _Element:
         return _Element()
     known = _known(frame, value)
     if known is not None:
-        return _sized(frame, known if value.type == POSITION else _another(frame, str(known)))
+        return _sized(frame, known if value.type == POSITION else _another(frame, known))
     is_moved = _is_moved(value)
     found = _element_of(frame, value.operands[0]) if is_moved else _computed(frame, value)
     if found.size is not None and value.type == POSITION:
@@ -297,7 +399,9 @@ def _within(frame: Frame, low: Bounds, high: Bounds) -> _Element:
 def _sized(frame: Frame, size: Size) -> _Element:
     """An element that is a size, and what facts say that it is between; a symbol is 0 or more."""
     ranges = frame.state.ranges
-    stated = (*frame.facts.stated, *ranges.get(str(size), ()))
+    stated = [*frame.facts.stated]
+    for name in sorted(_variables(size)):
+        stated += ranges.get(name, ())
     known = [fact for fact in stated if not _variables(size).isdisjoint(sizes_in(fact))]
     bounds = [
         (operator, bound)
@@ -341,15 +445,17 @@ def _new_element(frame: Frame) -> Dim:
     return dim(name)
 
 
-def _another(frame: Frame, symbol: str) -> Dim:
-    """A symbol for an element of which the same is known as of another."""
-    known = (*frame.facts.stated, *frame.state.ranges.get(symbol, ()))
-    about = [fact for fact in known if symbol in sizes_in(fact)]
-    name = new_symbol(f"{symbol}'", frame)
-    frame.state.symbols.add(name)
-    other = dim(name)
-    frame.state.ranges[name] = tuple(with_sizes(fact, {symbol: other}) for fact in about)
-    return other
+def _another(frame: Frame, size: Size) -> Size:
+    """An element of which the same is known as of another, with a symbol of its own."""
+    for symbol in sorted(_variables(size) & frame.state.symbols):
+        known = (*frame.facts.stated, *frame.state.ranges.get(symbol, ()))
+        about = [fact for fact in known if symbol in sizes_in(fact)]
+        name = new_symbol(f"{symbol}'", frame)
+        frame.state.symbols.add(name)
+        other = dim(name)
+        frame.state.ranges[name] = tuple(with_sizes(fact, {symbol: other}) for fact in about)
+        size = substitute(size, {symbol: other})
+    return size
 
 
 def _is_moved(value: Tensor) -> bool:

@@ -22,6 +22,7 @@ from meganeura_dsl.elaborate.typecheck.positions import (
     facts_about,
     handed_on,
     names_in,
+    negative_bound,
     position_of,
     positions_in,
     speaks_of,
@@ -423,7 +424,7 @@ def check_where(
             given = _with_position(inner, given, block, caller(), name)
         else:
             given = replace(given, names={**given.names, name: symbol})
-            free |= symbol.variables()
+            free |= symbol.variables() & inner.state.symbols
     for clause in block.where:
         stated = condition(clause, given, block)
         for part in stated.parts if isinstance(stated, And) else (stated,):
@@ -465,7 +466,7 @@ def _with_position(
         )
     least = Compare(">=", size, 0)
     verdict = facts_about(inner, least).decide(least)
-    if not isinstance(verdict, Proved):
+    if negative_bound(block, name) is None and not isinstance(verdict, Proved):
         raise ProblemError(_unmet(inner, block, caller, clause, least, verdict))
     return replace(given, names={**given.names, name: size})
 

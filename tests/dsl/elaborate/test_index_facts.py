@@ -262,6 +262,59 @@ def test_a_model_is_held_to_what_its_own_block_proved() -> None:
     assert {report.code for report in result.reports} == {"E0311"}
 
 
+BELOW = """\
+block Bag(words)(ids: i32[n, s]) -> [n, s]
+    where -1 <= ids, ids < words:
+  return f32(maximum(ids, 0))
+
+block Picked(words)(ids: i32[n, s]) -> [n, s]
+    where 0 <= ids, ids < words:
+  return f32(ids)
+
+block Use(words)(ids: i32[n, s]) -> [n, s]
+    where {}, ids < words:
+  return {}
+"""
+BELOW_ZERO = {
+    "what is 0 at least": ("0 <= ids", "ids |> Bag(words)", True),
+    "one less": ("0 <= ids", "(ids - 1) |> Bag(words)", True),
+    "two less": ("0 <= ids", "(ids - 2) |> Bag(words)", False),
+    "the same": ("-1 <= ids", "ids |> Bag(words)", True),
+    "said with a sum": ("0 <= ids + 1", "ids |> Bag(words)", True),
+    "said strictly": ("ids > -2", "ids |> Bag(words)", True),
+    "less than that": ("-2 <= ids", "ids |> Bag(words)", False),
+    "an index": ("-1 <= ids", "ids |> Picked(words)", False),
+    "an index, of the larger": ("-1 <= ids", "maximum(ids, 0) |> Picked(words)", True),
+    "an index of one more": ("-1 <= ids", "(ids + 1) |> Picked(words + 1)", True),
+    "an index of one more, too large": ("-1 <= ids", "(ids + 1) |> Picked(words)", False),
+    "another element": ("-1 <= ids", "(reverse(ids, 1) + 1) |> Picked(words + 1)", True),
+    "both": ("-1 <= ids, 0 <= ids", "ids |> Picked(words)", True),
+    "both, the other way": ("0 <= ids, -1 <= ids", "ids |> Picked(words)", True),
+    "as many as a size": ("-words <= ids", "(ids + words) |> Picked(2 * words)", True),
+    "more than a size": ("-words <= ids", "(ids + words - 1) |> Picked(2 * words)", False),
+    "a size that may be larger": ("words - 3 <= ids", "ids |> Picked(words)", True),
+}
+
+
+@pytest.mark.parametrize("name", BELOW_ZERO)
+def test_a_bound_below_zero_is_kept_as_it_is_stated(name: str) -> None:
+    stated, value, is_proved = BELOW_ZERO[name]
+    text = BELOW.format(stated, value)
+    result = pipeline.check(Source("facts.mgn", text), lambda _: None)
+    assert ("Use" in result.proved) is is_proved
+    assert result.fine is is_proved
+
+
+def test_a_part_that_begins_below_zero_is_refused() -> None:
+    text = (
+        "block Part(k)(x: [n, s], p: i32[]) -> [n, k]\n"
+        "    where -1 <= p, p + k < s:\n  return x[:, {0}:{0} + k]\n"
+    )
+    for start, is_proved in (("p", False), ("p + 1", True)):
+        result = pipeline.check(Source("facts.mgn", text.format(start)), lambda _: None)
+        assert result.fine is is_proved
+
+
 TRAIN = (
     PICK
     + """\
@@ -295,6 +348,41 @@ def test_what_a_training_states_is_checked_where_data_is_read(
     ids[3, 1] = largest
     save_file({"ids": ids, "y": np.zeros((4, 3, 4), np.float32)}, tmp_path / "data.safetensors")
     program = pipeline.load(str(file))
+    if not fault:
+        assert prepare(program, "fit", tmp_path).bounds is not None
+        return
+    with pytest.raises(ProblemError, match=fault) as caught:
+        prepare(program, "fit", tmp_path)
+    assert caught.value.problem.code == "E0535"
+
+
+LABELS = """\
+train fit(x: [batch, 4], label: i32[batch])
+    where {} <= label, label < 3:
+  minimize masked_cross_entropy(ignore={})(x |> fc: linear(3), label)
+  run:
+    data      = "data.safetensors"
+    batch     = 2
+    epochs    = 1
+    optimizer = sgd(lr=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("stated", "label", "fault"),
+    [
+        (-1, -1, ""), (-1, -2, "at least -1"), (-1, 3, "below 3"), (0, -1, "at least 0"),
+        (-2, -1, ""), (-2, -2, "at least -1"), (-100, -1, ""),
+    ],
+)  # fmt: skip
+def test_what_a_training_states_below_zero_is_taken(
+    stated: int, label: int, fault: str, tmp_path: Path
+) -> None:
+    """What no class is and what is stated have to hold both."""
+    (tmp_path / "fit.mgn").write_text(LABELS.format(stated, -1))
+    labels = np.array([0, 1, label, 2], np.int32)
+    save_file({"label": labels, "x": np.ones((4, 4), np.float32)}, tmp_path / "data.safetensors")
+    program = pipeline.load(str(tmp_path / "fit.mgn"))
     if not fault:
         assert prepare(program, "fit", tmp_path).bounds is not None
         return

@@ -36,7 +36,7 @@ class IndexOutside(Problem, code="E0535", topic="data"):
     """Where an evaluation cuts examples into smaller batches than a step has: both sizes."""
 
     def report(self) -> Report:
-        wanted = f"below {self.bound.shown}" if self.value >= 0 else "at least 0"
+        wanted = f"below {self.bound.shown}" if self.value >= 0 else f"at least {self.bound.least}"
         at = f"{self.name}{show_index(self.index)}"
         found = Remark("found at" if not self.file else self.file, at)
         needed = (Remark("needed here", self.bound.location),) if self.bound.location else ()

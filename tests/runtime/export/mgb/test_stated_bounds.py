@@ -61,6 +61,24 @@ def test_a_compiled_training_says_what_is_stated_of_its_data(tmp_path: Path, pic
     assert Artefact.read(file).bounds["ids"].count == 5
 
 
+def test_a_compiled_model_takes_numbers_below_zero_that_are_stated(tmp_path: Path) -> None:
+    (tmp_path / "pick.mgn").write_text(
+        "block Net()(ids: i32[n]) -> [n]\n    where -2 <= ids, ids < 5:\n"
+        "  param bias: [1] = zeros\n  return f32(ids) + bias[0]\n\nmodel net = Net()\n"
+    )
+    weights, file = tmp_path / "model.safetensors", tmp_path / "net.mgb"
+    save_file({"bias": np.zeros(1, np.float32)}, weights)
+    options = ("--size", "n=2", "--weights", str(weights))
+    assert run(["build", str(tmp_path / "pick.mgn"), *options, "-o", str(file)]) == 0
+    assert Artefact.read(file).bounds == {"ids": Bound(5, frozenset({-1, -2}))}
+    with mgb.open(file, "cpu") as session:
+        given = np.array([-2, 4], np.int32)
+        assert session.step({"ids": given})["output"].tolist() == [-2, 4]
+        for wrong, wanted in ((5, "below 5"), (-3, "at least -2")):
+            with pytest.raises(ProblemError, match=f"holds {wrong}, and must be {wanted}"):
+                session.step({"ids": np.array([0, wrong], np.int32)})
+
+
 MASKED = """\
 train fit(ids: i32[batch]):
   minimize masked_cross_entropy(f32(insert_axis(ids, 1, 1)) |> fc: linear(5), ids)
