@@ -41,6 +41,7 @@ from meganeura_dsl.elaborate.scope.linker import (
 )
 from meganeura_dsl.elaborate.scope.own_paths import own_parameters, own_paths, sure_paths
 from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame, ProofPath, UndecidableError
+from meganeura_dsl.elaborate.typecheck.library_numbers import require_whole_numbers
 from meganeura_dsl.elaborate.typecheck.signatures import (
     Arguments,
     assume_where,
@@ -113,6 +114,8 @@ class Elaborator(Layers):
             case ast.Def():
                 return self._apply_def(call, module, declaration, arguments, frame)
             case ast.Block() | ast.Model():
+                if module.is_library and isinstance(declaration, ast.Block):
+                    require_whole_numbers(call, declaration, arguments, frame)
                 value = BoundBlock(declaration, module=module)
                 return self.apply_value(call, value, arguments, piped, frame)
 

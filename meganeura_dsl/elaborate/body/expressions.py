@@ -18,6 +18,7 @@ from meganeura_dsl.elaborate.body.round_parts import (
 )
 from meganeura_dsl.elaborate.body.tensor_parts import Part, entries_of_axes, take_part
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
+from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.name_problems import (
     EndedWithScan,
@@ -27,6 +28,7 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     UnreadName,
     WrongKind,
 )
+from meganeura_dsl.elaborate.problems.other_names import Answer, Form, other_names
 from meganeura_dsl.elaborate.problems.proof_failures import require_divisor
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound, LabelOfRound
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
@@ -68,6 +70,7 @@ from meganeura_dsl.elaborate.values import (
     is_tensor,
 )
 from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.limits.language_limits import EXPRESSION, LONGEST_LIST, MOST_PATHS
 from meganeura_dsl.limits.work_budget import OutOfWorkError, spend
 from meganeura_dsl.symbolic.assumptions import Compare, Condition, negate, show_condition
@@ -389,9 +392,26 @@ class Expressions(ABC):
             return value
         prefix = f"{frame.path}." if frame.path else ""
         known = [key.removeprefix(prefix) for key in frame.state.leaves if key.startswith(prefix)]
+        location, close = frame.location(node.span), nearest(relative, known)
         raise ProblemError(
-            UnknownName(frame.location(node.span), relative, "parameter", nearest(relative, known))
+            UnknownName(location, relative, "parameter", close, self._foreign(relative, frame))
         )
+
+    def _foreign(self, dotted: str, frame: Frame) -> Answer | None:
+        """What is said to an attribute of a tensor that other systems have, such as `k.T`."""
+        base, _, name = dotted.rpartition(".")
+        value = frame.names.get(base)
+        if value is None or not is_tensor(value):
+            return None
+        if name == "shape":
+            return Answer("sizes are in the signature, and these are functions", _OF_SIZES)
+        if name in _TURNED and value.type.rank >= 2:
+            axes = [str(size) for size in value.type.shape]
+            if len(set(axes)) == len(axes) and all(map(str.isidentifier, axes)):
+                turned = [*axes[:-2], axes[-1], axes[-2]]
+                code = f"rearrange({base}, [{', '.join(axes)}] -> [{', '.join(turned)}])"
+                return Answer("", (Form(code, dotted),))
+        return other_names().get(name)
 
     def _spliced(self, node: ast.Spliced, frame: Frame) -> Evaluated:
         """A parameter or state that this block declares, or one of a layer, by its name."""
@@ -507,15 +527,19 @@ class Expressions(ABC):
                 stop = size if entry.stop is None else self._bound(entry.stop, size, frame)
                 part = part.between(frame, entry.span, axis, start, stop)
             else:
-                part = part.entry(frame, entry.span, axis, self._bound(entry, size, frame))
+                part = part.entry(frame, entry.span, axis, self._bound(entry, size, frame, axis))
         return part
 
-    def _bound(self, node: ast.Expression, size: Size, frame: Frame) -> Size | Tensor:
+    def _bound(
+        self, node: ast.Expression, size: Size, frame: Frame, axis: int = 0
+    ) -> Size | Tensor:
         bound = self.evaluate(node, frame)
         if is_tensor(bound) and bound.type == POSITION:
             return bound
         if not is_size(bound):
-            raise ProblemError(WrongKind(frame.location(node.span), "a size", describe(bound)))
+            found = describe(bound)
+            cure = habits.of_subscript(node.span.text, found, axis)
+            raise ProblemError(WrongKind(frame.location(node.span), "a size", found, cure))
         return size + bound if _is_negative(bound, frame) else bound
 
     _forms: ClassVar[Mapping[type[ast.Node], Callable[..., Evaluated]]] = {
@@ -607,6 +631,11 @@ def _require_divisor(node: ast.Binary, right: Evaluated, frame: Frame) -> None:
         require_divisor(size, location, frame.facts, rounds)
 
 
+_TURNED = ("T", "mT")
+"""What turns the last two axes of a tensor elsewhere."""
+_OF_SIZES = (Form("shape(x)", "x.shape"), Form("size(x, 1)", "x.shape[1]"))
+
+
 def _require_positive(divisor: Size, frame: Frame) -> None:
     """Raise `UndecidableError` unless a size in symbols is 1 or more."""
     if not frame.facts.proves(Compare(">=", divisor, 1)):
@@ -626,7 +655,9 @@ def _require_value(right: float | Dim | Unknown, frame: Frame) -> None:
 
 def _wrong_kind(frame: Frame, span: Span, wanted: str, value: Evaluated) -> ProblemError:
     problem = size_as_condition(frame, span, value) if wanted == "a condition" else None
-    return problem or ProblemError(WrongKind(frame.location(span), wanted, describe(value)))
+    is_data = wanted == "a condition" and is_tensor(value) and value.type.dtype is DType.BOOL
+    cure = habits.of_condition(span.text) if is_data else ""
+    return problem or ProblemError(WrongKind(frame.location(span), wanted, describe(value), cure))
 
 
 def short_text(node: ast.Expression) -> str:

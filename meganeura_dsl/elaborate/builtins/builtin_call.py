@@ -30,11 +30,10 @@ class BuiltinCall:
     named: Mapping[str, Evaluated]
     evaluate: Evaluate
 
-    def fault(self, fault: str) -> ProblemError:
-        """The error that the arguments do not fit."""
-        return ProblemError(
-            WrongArguments(self.frame.location(self.span), self.name, fault, self.signature)
-        )
+    def fault(self, fault: str, unknown: str = "") -> ProblemError:
+        """The error that the arguments do not fit, one of which may be unknown."""
+        location = self.frame.location(self.span)
+        return ProblemError(WrongArguments(location, self.name, fault, self.signature, unknown))
 
     def wrong(self, wanted: str, found: Evaluated) -> ProblemError:
         """The error that an argument is of the wrong kind."""
@@ -143,7 +142,7 @@ class Builtin:
         """What a call gives. Raises `ProblemError` if it has an argument of no use."""
         for name in call.named:
             if name not in self.named:
-                raise call.fault(f"has no argument `{name}`")
+                raise call.fault(f"has no argument `{name}`", name)
         if self.leading is not None:
             places = call.arguments[self.leading :]
             for name, _ in zip(self.named, places, strict=False):

@@ -3,6 +3,7 @@
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report, Severity
 from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.diagnostics.wording import quoted
+from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location, did_you_mean
 from meganeura_dsl.elaborate.problems.other_names import Answer
 
@@ -68,7 +69,8 @@ class WrongArguments(LocatedProblem, code="E0202", topic="arguments"):
     def report(self) -> Report:
         advice = f"its form is     {self.signature}"
         fix = corrected(self.location.span, self.unknown, self.known, advice)
-        cure = fix if fix.edits else Help("its form is", self.signature)
+        habit = habits.of_arguments(self.callee, self.unknown, self.location.span.text)
+        cure = fix if fix.edits else habit or Help("its form is", self.signature)
         return self.words(f"`{self.callee}` {self.fault}", cure=cure)
 
 
@@ -85,6 +87,22 @@ class WrongKind(LocatedProblem, code="E0203", topic="kind of value"):
     def report(self) -> Report:
         cure = Help(self.cure) if self.cure else None
         return self.words(f"this needs {self.wanted}", f"this is {self.found}", cure=cure)
+
+
+class NoWholeNumber(LocatedProblem, code="E0203", topic="kind of value"):
+    """A layer of the library is given a fraction, a text or a list for a whole number."""
+
+    parameter: str
+    callee: str
+    found: str
+    advice: Help | None
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.parameter}` of `{self.callee}` is a whole number",
+            f"this is {self.found}",
+            cure=self.advice,
+        )
 
 
 class MissingLabel(LocatedProblem, code="E0204", topic="naming"):

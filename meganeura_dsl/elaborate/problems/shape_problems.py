@@ -68,9 +68,11 @@ class RankMismatch(LocatedProblem, code="E0302", topic="number of axes"):
     what: str
     wanted: str
     found: str
+    cure: str = ""
 
     def report(self) -> Report:
-        return self.words(f"{self.what} needs {self.wanted}", f"this is {self.found}")
+        cure = Help(self.cure) if self.cure else None
+        return self.words(f"{self.what} needs {self.wanted}", f"this is {self.found}", cure=cure)
 
 
 class ResultMismatch(LocatedProblem, code="E0303", topic="result shape"):

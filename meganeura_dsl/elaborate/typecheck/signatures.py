@@ -160,9 +160,11 @@ def bind_config(
             location = inner.location(default.span) if default else caller_location(inner, span)
             value = fitted(inner, name, parameter, value, location, evaluate)
         inner.names[parameter.name] = value
-    unknown = next(iter(named), "") if fault is None else ""
+    names = [parameter.name for parameter in parameters]
+    unknown = next((each for each in arguments.named if each not in names), "")
     if unknown:
-        fault = f"has no argument `{unknown}`"
+        none = f"has no argument `{unknown}`"
+        fault = none if fault is None else f"{none}, and {fault}"
     elif fault is None and positional:
         fault = f"got {counted(len(positional), 'argument')} too many"
     if fault is not None:

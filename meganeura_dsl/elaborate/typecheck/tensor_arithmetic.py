@@ -333,9 +333,10 @@ def power(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tensor
     if isinstance(right, float) and right.is_integer():
         right = int(right)
     if not isinstance(right, int) or isinstance(right, bool) or abs(right) > LARGEST_POWER:
-        raise ProblemError(
-            RankMismatch(frame.location(span), "an exponent", exponents, describe(right))
-        )
+        by = f"{right:g}" if isinstance(right, float) else "y"
+        cure = f"a power of x > 0 by any other exponent is `exp({by} * log(x))`"
+        location = frame.location(span)
+        raise ProblemError(RankMismatch(location, "an exponent", exponents, describe(right), cure))
     if right == 0:
         return scalar(frame, span, 1.0, left.type.dtype, left.type.shape)
     result = _repeated_square(frame, span, left, abs(right))

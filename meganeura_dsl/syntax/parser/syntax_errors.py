@@ -43,7 +43,8 @@ _FOREIGN = {
     "let": "a name is given by `name = value` alone",
     "pass": "leave it out: every body does something",
     "var": "a name is given by `name = value` alone",
-    "while": "write `for i in 0..n:`",
+    "print": "a program does not print: return the value as well, and `meganeura run` shows it",
+    "while": "write `for i in 0..n:`, or `scan t in 0..n while ...:` if data says how often",
 }
 
 _MODULES = ("F", "jax", "jnp", "keras", "math", "nn", "np", "numpy", "ops", "tf", "torch")
@@ -326,6 +327,74 @@ def _assignment(failure: Failure) -> Problem | None:
     return None
 
 
+def _tuple(failure: Failure) -> Problem | None:
+    """Numbers in brackets of their own, such as `mean((2, 3))`."""
+    at = _open_bracket(failure)
+    if failure.token.kind != "COMMA" or at is None or failure.line[at].kind != "LPAR":
+        return None
+    before = failure.line[at - 1] if at else failure.line[at]
+    if before.kind not in ("LPAR", "COMMA", "EQUAL"):
+        return None
+    inside, *_ = re.split(r"[()\[\]\n]", failure.source.text[failure.line[at].end :], maxsplit=1)
+    items = ", ".join(each.strip() for each in inside.split(",") if each.strip())
+    advice = f"there are no tuples: a list is `[{items}]`"
+    if before.kind == "LPAR" and at >= 2 and failure.line[at - 2].kind == "NAME":
+        advice = f"there are no tuples: write `{failure.line[at - 2].text}({items})`"
+    return token_problems.UnexpectedToken(
+        failure.span(failure.token), ("an operator", "`)`"), advice
+    )
+
+
+def _stride(failure: Failure) -> Problem | None:
+    """A second colon in a subscript, such as `x[:, ::2]`."""
+    at = _open_bracket(failure)
+    if failure.token.kind != "COLON" or not at or failure.line[at].kind != "LSQB":
+        return None
+    since = [token.kind for token in failure.line[at:]]
+    part = since[len(since) - since[::-1].index("COMMA") :] if "COMMA" in since else since
+    if failure.line[at - 1].kind not in ("NAME", "RSQB", "RPAR") or "COLON" not in part:
+        return None
+    base, axis = failure.line[at - 1].text, since.count("COMMA")
+    step = failure.following.text if failure.following.kind == "INTEGER" else "2"
+    if failure.following.kind == "MINUS":
+        advice = f"backwards, an axis is `reverse({base}, {axis})`"
+    else:
+        axes = ["n", "c", "d", "e"][:axis]
+        before, after = [*axes, f"m * {step}"], [*axes, "m", step]
+        advice = (
+            "a part has no stride: if it divides the size, it is\n"
+            f"`rearrange({base}, [{', '.join(before)}] -> [{', '.join(after)}])[..., 0]`"
+        )
+    return token_problems.UnexpectedToken(failure.span(failure.token), ("`,`", "`]`"), advice)
+
+
+def _pipe_among_others(failure: Failure) -> Problem | None:
+    """A pipe in a list, or between operators."""
+    at = _open_bracket(failure)
+    if failure.token.kind != "PIPE" or at is None or failure.line[at].kind != "LSQB":
+        return None
+    item = failure.source.text[failure.line[at].end : failure.token.start].rpartition(",")[2]
+    layer = failure.following.text
+    return token_problems.UnexpectedToken(
+        failure.span(failure.token),
+        ("an operator", "`,`", "`]`"),
+        f"in a list a pipe stands in brackets: `({item.strip()} |> {layer})`",
+    )
+
+
+def _open_bracket(failure: Failure) -> int | None:
+    """Where on the line the innermost bracket is that is still open."""
+    closed = 0
+    for at in range(len(failure.line) - 1, -1, -1):
+        kind = failure.line[at].kind
+        closed += kind in ("RPAR", "RSQB", "RBRACE")
+        if kind in ("LPAR", "LSQB", "LBRACE"):
+            if not closed:
+                return at
+            closed -= 1
+    return None
+
+
 def _comparison(failure: Failure) -> Problem | None:
     if failure.token.kind != "COMPARE" or "AND" not in failure.accepts:
         return None
@@ -363,6 +432,9 @@ _RULES: tuple[Rule, ...] = (
     _label,
     _misspelt,
     _useless,
+    _tuple,
+    _stride,
+    _pipe_among_others,
     _assignment,
     _definition,
     _brackets,

@@ -203,6 +203,8 @@ class UnknownCharacter(SyntaxProblem, code="E0108"):
         else:
             headline = f"`{character}` means nothing here"
             cure = _LOOKALIKES.get(character, "")
+            if character in "&|^" and _is_beside_number(self.span):
+                cure = "whole numbers have no bits: `x % 4` are the last two, `x // 4` the others"
         line = self.span.source.line(self.span.line)
         if character == "{" and re.search(r"\w +\{[^{}]*\}", line):
             cure = "a number in a label follows its word: `layer{i}:`"
@@ -225,6 +227,13 @@ class UnknownCharacter(SyntaxProblem, code="E0108"):
             text = "a text stands in double quotes"
             return safe_fix(text, *(Edit(quote, '"') for quote in quotes))
         return None
+
+
+def _is_beside_number(span: Span) -> bool:
+    """Whether the operand on either side is a whole number."""
+    text = span.source.text
+    before, after = text[: span.start].rstrip(), text[span.start + 1 :].lstrip()
+    return bool(re.search(r"(?<![\w.])\d+$", before) or re.match(r"\d+(?![\w.])", after))
 
 
 def _described(character: str) -> str:

@@ -28,6 +28,8 @@ class UnexpectedToken(SyntaxProblem, code="E0101"):
     """
 
     expected: tuple[str, ...]
+    advice: str = ""
+    """What is written in its place, if what was meant is recognised."""
 
     def report(self) -> Report:
         found = self.span.text
@@ -35,6 +37,8 @@ class UnexpectedToken(SyntaxProblem, code="E0101"):
         return self.say(headline, f"expected {_choice(self.expected)}", self._cure())
 
     def _cure(self) -> Help | None:
+        if self.advice:
+            return Help(self.advice)
         if "a type" in self.expected:
             text = "a type is a shape, after an element type unless that is f32"
             return Help(text, "[n, d]   i32[n]")

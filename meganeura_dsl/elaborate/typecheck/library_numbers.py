@@ -1,0 +1,59 @@
+"""What the layers of the library take where they take a whole number, said where they are applied.
+
+Their parameters have no kinds: a window, a width or a padding is what its uses make it. Without
+this, what is no whole number would be refused inside of the library.
+"""
+
+from collections.abc import Iterator
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.problems import habits
+from meganeura_dsl.elaborate.problems.name_problems import NoWholeNumber
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.signatures import Arguments
+from meganeura_dsl.elaborate.values import Evaluated, OpenText, Unknown, describe, is_tensor
+from meganeura_dsl.syntax import ast
+
+
+def is_whole(parameter: ast.Parameter) -> bool:
+    """Whether a parameter of the library takes a whole number."""
+    return parameter.kind is None and isinstance(
+        parameter.default, ast.Integer | ast.Name | ast.Unary | None
+    )
+
+
+def require_whole_numbers(
+    call: ast.Call, block: ast.Block, arguments: Arguments, frame: Frame
+) -> None:
+    """Raise `ProblemError` for a fraction, a text or a list where a layer takes a whole number."""
+    for parameter, node, value in _given(call, block, arguments):
+        is_text = isinstance(value, str | OpenText | list)
+        is_fraction = value is Unknown.NUMBER or (isinstance(value, float) and value % 1 != 0)
+        if not is_whole(parameter) or not (is_text or is_fraction):
+            continue
+        windows = [each for each in _given(call, block, arguments) if each[0].name == "k"]
+        window = windows[0][1].span.text if windows else ""
+        name, callee = parameter.name, block.name.text
+        cure = habits.of_whole_number(name, value, node.span.text, callee, window)
+        raise ProblemError(
+            NoWholeNumber(frame.location(node.span), name, callee, describe(value), cure)
+        )
+
+
+def _given(
+    call: ast.Call, block: ast.Block, arguments: Arguments
+) -> Iterator[tuple[ast.Parameter, ast.Expression, Evaluated]]:
+    """Each parameter that a call gives, with the argument as it is written, and its value."""
+    by_name = {parameter.name: parameter for parameter in block.parameters}
+    written = [each for each in call.arguments if not isinstance(each.value, ast.Rearrangement)]
+    places = [each for each in written if each.name is None]
+    positional = arguments.positional[len(arguments.positional) - len(places) :]
+    if len(places) == len(positional) and not call.inputs:
+        numbers = [pair for pair in zip(places, positional, strict=True) if not is_tensor(pair[1])]
+        for parameter, (argument, value) in zip(block.parameters, numbers, strict=False):
+            assert not isinstance(argument.value, ast.Rearrangement)
+            yield parameter, argument.value, value
+    for argument in written:
+        if argument.name in by_name and argument.name in arguments.named:
+            assert not isinstance(argument.value, ast.Rearrangement)
+            yield by_name[argument.name], argument.value, arguments.named[argument.name]
