@@ -108,7 +108,26 @@ def _wrong_usage(error: typer.BadParameter) -> int:
     text = StringIO()
     error.show(text)
     say(text.getvalue().rstrip("\n"), err=True)
+    advice = _as_setting(getattr(error, "option_name", ""), error.ctx and error.ctx.info_name)
+    if advice:
+        say(advice, err=True)
     return error.exit_code
+
+
+def _as_setting(option: str, command: str | None) -> str:
+    """How a setting is given that was written as an option of `train`; empty for anything else."""
+    if not option.startswith("--") or command != "train":
+        return ""
+    from meganeura_dsl.settings.other_settings import OTHER_SETTINGS, with_the_command
+    from meganeura_dsl.settings.run_settings import MEANINGS
+
+    name = option.removeprefix("--").replace("-", "_")
+    if name in MEANINGS:
+        return f"`{name}` is a setting: --set {name}=VALUE"
+    if name not in OTHER_SETTINGS:
+        return ""
+    advice = with_the_command(OTHER_SETTINGS[name])
+    return advice.text if advice.code is None else f"it is a setting: {advice.code}"
 
 
 def _outside(error: Exception) -> Report | None:

@@ -22,3 +22,14 @@ ANY_DEVICE = DeviceNames(
     lambda name: SYNTAX.fullmatch(name) is not None, lambda: "the name of a device"
 )
 """Whatever looks like a name, for settings that were judged when they were given."""
+
+_NVIDIA = ("cuda", "nvidia", "gpu", "xpu")
+_OTHERS = ("mps", "metal", "rocm", "hip", "vulkan", "dx12", "directml", "opengl", "webgpu", "amd")
+
+
+def gpu_words(name: str) -> str:
+    """How a GPU that other systems call so is named here; empty if it is none."""
+    first = name.lower().partition(":")[0]
+    if first in _NVIDIA:
+        return "any GPU is `wgpu`; one of NVIDIA is `xla:gpu` too, where JAX has its CUDA plugin"
+    return "any GPU is `wgpu`" if first in _OTHERS else ""

@@ -1,5 +1,6 @@
 """What can be wrong with a `run:` block or a `--set`, and the words for it."""
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
@@ -7,6 +8,13 @@ from meganeura_dsl.diagnostics.foreign_names import foreign_names
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import corrected
+from meganeura_dsl.settings.device_names import gpu_words
+from meganeura_dsl.settings.other_settings import (
+    BATCH,
+    OTHER_SETTINGS,
+    in_a_run,
+    with_the_command,
+)
 
 
 class SettingProblem(Problem, topic="run settings"):
@@ -70,8 +78,23 @@ class UnknownSetting(SettingProblem, code="E0510"):
         advice = _did_you_mean(self.span, self.name, self.known, free)
         if self.name == WEIGHTS and not self.within:
             advice = Help("files are given with the command", "--weights FILE --prefix teacher.")
+        if self.name in OTHER_SETTINGS and not self.within:
+            advice = self._of_others(OTHER_SETTINGS[self.name])
         choices = Remark("there are" if self.known else "it takes none", ", ".join(self.known))
         return self.words(f"{what} `{self.name}`", remarks=(choices,), advice=advice)
+
+    def _of_others(self, advice: Help) -> Help:
+        """What this is called here, in the form in which it was given."""
+        if advice.code == BATCH and "batch" not in self.known:
+            sizes = self.known[: self.known.index("data")] if "data" in self.known else ()
+            if not sizes:
+                return Help("how large a batch is stands in the types of the inputs")
+            advice = Help(advice.text, BATCH.replace("batch", sizes[0]))
+        if self.span.source.name != OVERRIDE:
+            return in_a_run(self.name, advice)
+        _, _, given = self.span.text.partition("=")
+        is_number = re.fullmatch(r"\s*[\d.]+(e-?\d+)?\s*", given, re.IGNORECASE)
+        return with_the_command(advice, given.strip() if is_number else "")
 
 
 class MissingSetting(Problem, code="E0511", topic="run settings"):
@@ -122,7 +145,10 @@ class ImpossibleSetting(SettingProblem, code="E0513"):
     given: str
 
     def report(self) -> Report:
-        return self.words(f"`{self.name}` {self.rule}", f"this is {self.given}")
+        cure = None
+        if self.name == "device" and (words := gpu_words(self.given.strip('"'))):
+            cure = Help(words)
+        return self.words(f"`{self.name}` {self.rule}", f"this is {self.given}", advice=cure)
 
 
 class TwoLengths(Problem, code="E0547", topic="training"):

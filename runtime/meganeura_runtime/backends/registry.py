@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_dsl.settings.device_names import SYNTAX, DeviceNames
+from meganeura_dsl.settings.device_names import SYNTAX, DeviceNames, gpu_words
 from meganeura_dsl.support.phases import Phase, report_phase
 from meganeura_runtime.backends.backend import ALONE, Backend, Hosts, OpenDevice, Rendezvous
 from meganeura_runtime.backends.errors import DeviceError
@@ -271,4 +271,6 @@ def loaded_backend(name: str) -> Backend:
 
 
 def _unknown(device: str) -> UnknownDeviceError:
-    return UnknownDeviceError(f"`{device}` is no device; there are {_listed('and')}")
+    said = f"`{device}` is no device; there are {_listed('and')}"
+    words = gpu_words(device)
+    return UnknownDeviceError(f"{said}; {words}" if words else said)

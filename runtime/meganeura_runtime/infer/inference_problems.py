@@ -1,5 +1,6 @@
 """Problems of the inputs of inference."""
 
+import re
 from difflib import get_close_matches
 from typing import Literal
 
@@ -52,12 +53,16 @@ class InputShape(Problem, code="E0561", topic="inputs"):
         known = tuple(
             Remark(f"{name} = {size}", f"from {origin}") for name, size, origin in self.sizes
         )
+        is_empty = re.search(r"\[([^]]*, )?0[],]", self.given) is not None
+        hint = "a size is at least 1: leave the call out where there are no examples"
+        hint = hint if is_empty and not self.hint else self.hint
+        what = "is empty" if is_empty else "has another shape than the model takes"
         return self.message(
-            f"`{self.name}` has another shape than the model takes",
+            f"`{self.name}` {what}",
             Remark("given", self.given),
             Remark("the input is", self.wanted),
             *known,
-            cure=Help(self.hint) if self.hint else None,
+            cure=Help(hint) if hint else None,
         )
 
 

@@ -4,7 +4,10 @@ Every declared parameter must be in the files and every tensor of the files must
 shape. All differences are reported together, and nothing is loaded in part. Globs may excuse names.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -131,6 +134,8 @@ class WeightsMismatch(Problem, code="E0540", topic="weights"):
         )
 
     def _cure(self) -> Help:
+        if moved := self._moved():
+            return moved
         if self.missing or self.shapes or self.types:
             return Help("see what the model declares with", "meganeura abi MODEL")
         tops = (name.partition(".") for name in self.unexpected)
@@ -140,6 +145,20 @@ class WeightsMismatch(Problem, code="E0540", topic="weights"):
             globs = ["*"]
         options = [f"--allow-unexpected {quote(glob)}" for glob in globs]
         return Help("leave what belongs to other models unused with", " ".join(options))
+
+    def _moved(self) -> Help | None:
+        """Advice where most names differ by the same path in front of them."""
+        here, there = set(self.missing), set(self.unexpected)
+        above = _path_in_front(there, here)
+        if above:
+            text = f"in the file, names begin with `{above}`: take it away with"
+            return Help(text, f"--rename '{re.escape(above)}(.*)=\\1'")
+        below = _path_in_front(here, there)
+        if below:
+            count = sum(f"{below}{name}" in here for name in there)
+            text = f"{count} of {len(there)} fit below `{below}`, with"
+            return Help(text, f"--prefix {below}")
+        return None
 
     def nearest(self, name: str) -> str | None:
         """The unexpected name most like a missing one, if one is like it at all."""
@@ -156,6 +175,18 @@ class WeightsMismatch(Problem, code="E0540", topic="weights"):
         more = [f"and {len(lines) - len(shown)} more"] if len(shown) < len(lines) else []
         if lines:
             yield Remark(title, "\n".join([*shown, *more]))
+
+
+def _path_in_front(longer: AbstractSet[str], shorter: AbstractSet[str]) -> str:
+    """The path that most of the longer names have in front of shorter ones; empty if none."""
+    found = Counter(
+        name[: -len(rest)]
+        for name in longer
+        for at, char in enumerate(name)
+        if char == "." and (rest := name[at + 1 :]) in shorter
+    )
+    path, count = next(iter(found.most_common(1)), ("", 0))
+    return path if count >= 2 and 2 * count > len(shorter) else ""
 
 
 class NothingToAllow(Problem, code="E0541", topic="weights"):

@@ -1,5 +1,6 @@
 """What can go wrong during a run, on any device, and the words for it."""
 
+import re
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -34,9 +35,31 @@ class LossNotFinite(Problem, code="E0550", topic="training"):
             Remark("", "the last checkpoint, from before, is kept"),
             span=self.span,
             label="this is no longer finite",
-            cure=Help("try a smaller learning rate, or clip the gradients", "--set clip_norm=1.0"),
+            cure=self._cure(),
             path=self.path,
         )
+
+    def _cure(self) -> Help:
+        """What fits the operation that gave it; an update that spoils it can be left out, too."""
+        text = "" if self.span is None else self.span.text
+        for (op, pattern), words in _CURES.items():
+            if re.search(pattern, text) and (not self.first or f"`{op}`" in self.first):
+                skipped = f"{words};\nor leave such updates out"
+                return Help(skipped, "--set not_finite=skip")
+        words = "try a smaller learning rate, clip the gradients, or leave such updates out"
+        return Help(words, "--set clip_norm=1.0   --set not_finite=skip")
+
+
+_CURES = {
+    ("Log", r"\blog\b"): "a logarithm is of what is above 0: `log(maximum(x, 1e-6))`",
+    ("Sqrt", r"\bsqrt\b|\*\* -?0?\.5"): "at 0 the slope of a root is infinite: `sqrt(x + 1e-6)`",
+    (
+        "Div",
+        r"/ *(?![\d./ ])",
+    ): "a divisor may be 0: keep it away from there, `x / (y + 1e-6)`",
+    ("Exp", r"\bexp\b"): "a power overflows: keep its exponent small, `exp(minimum(x, 20))`",
+}
+"""What to write, by the operation that gave it and how the line has it."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +76,8 @@ class InputMismatch:
             return f"a batch for `{train}` has `{self.name}`, which is no input"
         if not self.given:
             return f"a batch for `{train}` has no `{self.name}`, which is {self.wanted}"
-        return f"`{self.name}` of a batch for `{train}` is {self.given}, and not {self.wanted}"
+        said = f"`{self.name}` of a batch for `{train}` is {self.given}, and not {self.wanted}"
+        return f"{said}: it is empty" if re.search(r"\[([^]]*, )?0[],]", self.given) else said
 
 
 class BatchMismatch(Problem, code="E0546", topic="training"):

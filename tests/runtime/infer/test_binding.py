@@ -129,3 +129,11 @@ def test_exactly_the_declared_inputs_are_given(
     with pytest.raises(ProblemError) as caught:
         bind_sizes(declared(x=(3,), y=(3,)), dict.fromkeys(names, (3,)))
     assert caught.value.problem == WrongInputs(missing, unknown, (("x", "f32[3]"), ("y", "f32[3]")))
+
+
+def test_an_empty_input_is_told_so() -> None:
+    report = InputShape("x", "[0, 4]", "f32[n, 4]", ()).report()
+    assert report.headline == "`x` is empty"
+    assert report.help is not None
+    assert "at least 1" in report.help.text
+    assert "another shape" in InputShape("x", "[10, 4]", "f32[n, 5]", ()).report().headline

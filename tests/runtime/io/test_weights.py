@@ -540,3 +540,30 @@ def test_of_many_names_the_first_are_listed_and_the_others_counted(count: int) -
     assert listed == list(names[:LISTED])
     assert (f" and {count - LISTED} more" in remark.text) == (count > LISTED)
     assert remark.text.endswith("more") == (count > LISTED)
+
+
+@pytest.mark.parametrize("path", ["module.", "_orig_mod.", "model.encoder."])
+def test_a_path_in_front_of_all_names_of_a_file_is_told(path: str) -> None:
+    names = ("conv1.weight", "layer.0.weight", "fc.weight")
+    problem = WeightsMismatch(Path("a"), names, tuple(path + name for name in names), (), ())
+    help_ = problem.report().help
+    assert help_ is not None
+    assert help_.code == f"--rename '{path.replace('.', chr(92) + '.')}(.*)=\\1'"
+    pattern, _, new = help_.code.removeprefix("--rename ").strip("'").partition("=")
+    renamed = [re.sub(f"^{pattern}$", new, name) for name in problem.unexpected]
+    assert tuple(renamed) == names
+
+
+def test_a_file_that_fits_below_a_path_is_told_the_path() -> None:
+    names = ("conv1.weight", "layer.0.weight", "bn.weight", "head.weight")
+    missing = tuple(f"body.{name}" for name in names[:3])
+    help_ = WeightsMismatch(Path("a"), (*missing, "fc.weight"), names, (), ()).report().help
+    assert help_ is not None
+    assert help_.text == "3 of 4 fit below `body.`, with"
+    assert help_.code == "--prefix body."
+
+
+def test_names_that_differ_otherwise_are_not_moved() -> None:
+    help_ = WeightsMismatch(Path("a"), ("a.w", "b.w"), ("x.a.w", "c", "d"), (), ()).report().help
+    assert help_ is not None
+    assert help_.code == "meganeura abi MODEL"

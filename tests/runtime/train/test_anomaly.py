@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.transforms.training_step import LOSS
@@ -156,3 +157,23 @@ def test_data_that_is_not_finite_is_named(workspace: Workspace) -> None:
         )
     assert isinstance(caught.value.problem, LossNotFinite)
     assert caught.value.problem.first == "`x`, f32[4, 6], of step 1"
+
+
+@pytest.mark.parametrize(
+    ("line", "first", "said"),
+    [
+        ("mean(log(x))", "`Log`, f32[n], of step 3", "`log(maximum(x, 1e-6))`"),
+        ("mean(x |> log)", "", "`log(maximum(x, 1e-6))`"),
+        ("sum(sqrt(x))", "`Sqrt`, f32[n], of step 3", "`sqrt(x + 1e-6)`"),
+        ("mean(x / y)", "`Div`, f32[n], of step 3", "`x / (y + 1e-6)`"),
+        ("mean(exp(x))", "`Exp`, f32[n], of step 3", "`exp(minimum(x, 20))`"),
+        ("cross_entropy(image / 16 |> net, y)", "`Log`, f32[], of step 3", "learning rate"),
+        ("mean(log(x) + exp(y))", "`MatMul`, f32[n], of step 3", "learning rate"),
+    ],
+)
+def test_the_advice_fits_the_operation(line: str, first: str, said: str) -> None:
+    report = LossNotFinite(3, "nan", first, Span(Source("net.mgn", line), 0, len(line))).report()
+    assert report.help is not None
+    assert said in report.help.text
+    assert report.help.code is not None
+    assert "--set not_finite=skip" in report.help.code

@@ -118,3 +118,9 @@ def test_a_batch_has_all_inputs_and_no_other(
         BatchReader("fit", types).read(batch)
     assert isinstance(caught.value.problem, BatchMismatch)
     assert caught.value.problem.wrong == tuple(InputMismatch(*each) for each in wrong)
+
+
+def test_an_empty_batch_is_told_so() -> None:
+    said = InputMismatch("x", "[0, 4]", "f32[n, 4]").said("fit")
+    assert said.endswith("and not f32[n, 4]: it is empty")
+    assert "empty" not in InputMismatch("x", "[10, 4]", "f32[n, 5]").said("fit")

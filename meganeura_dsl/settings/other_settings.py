@@ -1,0 +1,85 @@
+"""What settings of PyTorch Lightning, Keras and Hugging Face are called here."""
+
+from collections.abc import Mapping
+
+from meganeura_dsl.diagnostics.problem import Help
+
+BATCH = "batch = 64"
+_SETTINGS: Mapping[str, str] = {
+    "optimizer.lr = 1e-3": "lr learning_rate base_lr max_lr",
+    "optimizer.weight_decay = 0.01": "weight_decay wd l2",
+    "optimizer.momentum = 0.9": "momentum",
+    "optimizer.beta1 = 0.9": "beta1 betas adam_beta1",
+    "optimizer.beta2 = 0.999": "beta2 adam_beta2",
+    BATCH: "batch_size bs train_batch_size per_device_train_batch_size minibatch",
+    "epochs = 10": "n_epochs num_epochs max_epochs num_train_epochs",
+    "steps = 1000": "max_steps num_steps iterations max_iters n_steps total_steps",
+    "seed = 0": "random_seed manual_seed random_state",
+    "workers = 2": "num_workers n_workers dataloader_num_workers",
+    "stop_after = 3": "early_stopping early_stop patience EarlyStopping early_stopping_patience",
+    "schedule = cosine(warmup=100)": (
+        "scheduler lr_scheduler lr_schedule warmup warmup_steps num_warmup_steps lr_decay"
+        " lr_scheduler_type cosine"
+    ),
+    "clip_norm = 1.0": (
+        "grad_clip gradient_clip gradient_clip_val gradient_clipping max_grad_norm clip"
+        " clip_grad_norm clip_grad clipnorm"
+    ),
+    "clip_value = 1.0": "clip_grad_value clipvalue",
+    'precision = "bf16"': "amp fp16 bf16 mixed_precision autocast half dtype",
+    'device = "wgpu"': "accelerator gpu gpus cuda use_cuda backend",
+    "accumulate = 4": (
+        "gradient_accumulation_steps accumulate_grad_batches grad_accum grad_accumulation"
+    ),
+    "validation = 0.1": "val val_split validation_split valid validation_data val_data test_size",
+    'data = "images"': "dataset train_data data_dir data_path train_dir dataset_path",
+    "ema = 0.999": "ema_decay use_ema swa",
+    "log_every = 50": "log_interval log_every_n_steps logging_steps print_every",
+    "eval_every = 1": "eval_interval eval_steps check_val_every_n_epoch validation_freq",
+    "save_every = 1": "checkpoint_every save_steps save_interval save_freq",
+    'not_finite = "skip"': "detect_anomaly grad_scaler terminate_on_nan skip_nan",
+    'best = "highest accuracy"': "monitor metric_for_best_model save_best_only",
+    'memory = "8GiB"': "gradient_checkpointing activation_checkpointing checkpointing",
+}
+_WORDS: Mapping[str, str] = {
+    "what is made small is `minimize` in the `train` block": "loss criterion loss_fn objective",
+    "a metric is `metric accuracy = mean(...)` in the `train` block": "metric metrics",
+    "the folder of a run is given with the command, `--out FOLDER`": (
+        "output output_dir out out_dir log_dir logdir save_dir default_root_dir run_name"
+    ),
+    "a run goes on with the command, `--resume RUN`": "resume resume_from_checkpoint ckpt_path",
+    "callbacks are Python's: `program.train(watch=[...])`": "callbacks callback hooks",
+    "each program is compiled": "compile jit torch_compile",
+    "every run is deterministic": "deterministic benchmark",
+}
+OTHER_SETTINGS: Mapping[str, Help] = {
+    **{
+        name: Help("it is called", setting)
+        for setting, names in _SETTINGS.items()
+        for name in names.split()
+    },
+    **{name: Help(words) for words, names in _WORDS.items() for name in names.split()},
+}
+"""The advice on each name."""
+
+
+def in_a_run(name: str, advice: Help) -> Help:
+    """The same, for a `run:` block, where a part of a setting is an argument of it."""
+    outer, dot, inner = (advice.code or "").partition(".")
+    if not dot or outer != "optimizer":
+        return advice
+    rule = "sgd" if name == "momentum" else "adamw"
+    return Help(
+        "it is an argument of the optimizer", f"optimizer = {rule}({inner.replace(' = ', '=')})"
+    )
+
+
+def with_the_command(advice: Help, given: str = "") -> Help:
+    """The same, as an option `--set`, with the value that was given."""
+    if advice.code is None:
+        return advice
+    name, _, value = advice.code.partition(" = ")
+    shown = (given if given and "(" not in value else value).replace('"', "")
+    return Help(
+        advice.text, f"--set {name}={shown}" if "(" not in shown else f"--set '{name}={shown}'"
+    )
