@@ -57,9 +57,9 @@ def test_what_is_answered_in_a_run_is_accepted(code: str, tmp_path: Path) -> Non
     file.write_text(PROGRAM.format(size="batch", setting=f"{name} = 3"))
     (report,) = refusals(file)
     assert report.code == "E0510"
-    assert report.help == in_a_run(name, OTHER_SETTINGS[name])
-    assert report.help.code is not None
-    file.write_text(PROGRAM.format(size="batch", setting=report.help.code))
+    advice = in_a_run(name, OTHER_SETTINGS[name])
+    assert report.help == advice
+    file.write_text(PROGRAM.format(size="batch", setting=advice.code))
     assert refusals(file) == []
 
 

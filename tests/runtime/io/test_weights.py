@@ -548,6 +548,7 @@ def test_a_path_in_front_of_all_names_of_a_file_is_told(path: str) -> None:
     problem = WeightsMismatch(Path("a"), names, tuple(path + name for name in names), (), ())
     help_ = problem.report().help
     assert help_ is not None
+    assert help_.code is not None
     assert help_.code == f"--rename '{path.replace('.', chr(92) + '.')}(.*)=\\1'"
     pattern, _, new = help_.code.removeprefix("--rename ").strip("'").partition("=")
     renamed = [re.sub(f"^{pattern}$", new, name) for name in problem.unexpected]
