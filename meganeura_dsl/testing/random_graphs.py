@@ -21,10 +21,13 @@ from meganeura_dsl.ir.ops import (
     DynamicUpdate,
     Erf,
     Exp,
+    Expm1,
     Gather,
     Input,
     Iota,
     LinearRecurrence,
+    Log1p,
+    Logistic,
     MatMul,
     Maximum,
     MaxPool,
@@ -97,7 +100,7 @@ Step = Callable[[st.DrawFn, Builder, Value, Sequence[Value]], Value | None]
 
 
 def _unary(draw: st.DrawFn, build: Builder, x: Value, _: Sequence[Value]) -> Value:
-    op = draw(st.sampled_from((Neg(), Abs(), Tanh(), Sin(), Cos(), Erf())))
+    op = draw(st.sampled_from((Neg(), Abs(), Tanh(), Sin(), Cos(), Erf(), Logistic())))
     return build.add(op, x)
 
 
@@ -105,7 +108,9 @@ def _bounded(draw: st.DrawFn, build: Builder, x: Value, _: Sequence[Value]) -> V
     """Ops that would leave the range of numbers, behind one that does not."""
     small = build.add(Tanh(), x)
     if draw(st.booleans()):
-        return build.add(Exp(), small)
+        return build.add(draw(st.sampled_from((Exp(), Expm1()))), small)
+    if draw(st.booleans()):
+        return build.add(Log1p(), build.add(Mul(), small, x))
     return build.add(Div(), x, build.add(Add(), small, full(build, x.type, 2)))
 
 

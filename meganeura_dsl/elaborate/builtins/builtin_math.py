@@ -23,7 +23,7 @@ from meganeura_dsl.elaborate.values import (
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.ops.primitive import elementwise
-from meganeura_dsl.ir.types import DType
+from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.assumptions import Compare, Refuted
 from meganeura_dsl.symbolic.size import Dim, product, show
 
@@ -57,6 +57,11 @@ def pair(op: Op) -> Callable[[BuiltinCall], Evaluated]:
         left, right = map(call.lifted, (call.option(0, "a"), call.option(1, "b")))
         if not is_tensor(left) and not is_tensor(right):
             raise call.wrong("a tensor", left)
+        known = call.frame.state.neutral.get(left.id) if is_tensor(left) else None
+        if is_tensor(left) and isinstance(known, int | float) and isinstance(right, int | float):
+            # An optional tensor that was not given stays a number: nothing is computed of it.
+            extreme = max if call.name == "maximum" else min
+            return _filled(call, extreme(known, right), left.type.dtype, left.type.shape)
         return tensor_arithmetic.apply_pair(
             call.frame, call.span, op, call.name, left, right, ("the first", "the second")
         )
@@ -100,8 +105,13 @@ def _known_choice(call: BuiltinCall, condition: Tensor, chosen: Evaluated) -> Te
         return tensor_arithmetic.align(frame, call.span, call.name, (condition, chosen), names)[1]
     if not isinstance(chosen, int | float | Dim):
         raise call.wrong("a tensor or a number", chosen)
-    filled = tensor_arithmetic.scalar(frame, call.span, chosen, DType.F32, shape)
-    frame.state.neutral[filled.id] = chosen
+    return _filled(call, chosen, DType.F32, shape)
+
+
+def _filled(call: BuiltinCall, number: float | Dim, dtype: DType, shape: Shape) -> Tensor:
+    """A number everywhere, known as such."""
+    filled = tensor_arithmetic.scalar(call.frame, call.span, number, dtype, shape)
+    call.frame.state.neutral[filled.id] = number
     return filled
 
 

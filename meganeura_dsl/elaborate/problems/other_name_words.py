@@ -132,9 +132,8 @@ WARNINGS: Mapping[str, str] = {
     "the largest window is taken over a whole axis by `mean`; to other sizes it is `avg_pool`": (
         "adaptive_avg_pool2d AdaptiveAvgPool2d"
     ),
-    "where all are -inf, PyTorch gives -inf, and this NaN": "logsumexp log_sum_exp",
     "where both are infinite, this is NaN": "logaddexp",
-    "what is small is lost beside the 1": "log1p expm1 erfc",
+    "what is small is lost beside the 1": "erfc",
     "its square overflows where the numbers are large": (
         "asinh arcsinh hypot cosine_similarity CosineSimilarity pairwise_distance"
     ),

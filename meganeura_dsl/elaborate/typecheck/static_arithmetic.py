@@ -322,7 +322,10 @@ def _combine_numbers(operator: str, left: float, right: float) -> float:
 STATIC_FUNCTIONS: dict[str, Callable[[float], float]] = {
     "sqrt": math.sqrt,
     "exp": math.exp,
+    "expm1": math.expm1,
     "log": math.log,
+    "log1p": math.log1p,
+    "logistic": lambda x: 0.5 * (1 + math.tanh(0.5 * x)),
     "abs": abs,
     "sin": math.sin,
     "cos": math.cos,

@@ -113,7 +113,10 @@ CASES: dict[str, Array | float] = {
     # functions of one tensor, or of a number
     "sqrt(x)": np.sqrt(X),
     "exp(y)": np.exp(Y),
+    "expm1(y)": np.expm1(Y),
     "log(x)": np.log(X),
+    "log1p(x)": np.log1p(X),
+    "logistic(y)": 1 / (1 + np.exp(-Y)),
     "abs(y)": np.abs(Y),
     "floor(y)": np.floor(Y),
     "sin(y)": np.sin(Y),
@@ -124,6 +127,7 @@ CASES: dict[str, Array | float] = {
     "y * sqrt(3)": Y * 3**0.5,
     "y * (exp(1.5) + log(3) + abs(-2) + sin(2) + cos(2) + tanh(2) + erf(1))": Y
     * (np.exp(1.5) + np.log(3) + 2 + np.sin(2) + np.cos(2) + np.tanh(2) + erf(1)),
+    "y * (expm1(0.1) + log1p(0.2) + logistic(0.0))": Y * (np.expm1(0.1) + np.log1p(0.2) + 0.5),
     # of two
     "maximum(x, y)": np.maximum(X, Y),
     "minimum(y, 0.5)": np.minimum(Y, 0.5),

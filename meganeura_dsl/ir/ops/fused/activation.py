@@ -14,6 +14,8 @@ from meganeura_dsl.ir.ops.primitive.elementwise import (
     Compare,
     Erf,
     Exp,
+    Log1p,
+    Logistic,
     Mul,
     Neg,
     Sub,
@@ -29,9 +31,9 @@ from meganeura_dsl.symbolic.assumptions import Facts
 
 __all__ = ["Activation", "ActivationGradient", "SwiGLU"]
 
-ActivationKind = Literal["relu", "sigmoid", "silu", "gelu", "gelu_tanh"]
-SmoothKind = Literal["sigmoid", "silu", "gelu", "gelu_tanh"]
-Epilogue = Literal["none", "relu", "sigmoid", "silu", "gelu", "gelu_tanh"]
+ActivationKind = Literal["relu", "sigmoid", "softplus", "silu", "gelu", "gelu_tanh"]
+SmoothKind = Literal["sigmoid", "softplus", "silu", "gelu", "gelu_tanh"]
+Epilogue = Literal["none", "relu", "sigmoid", "softplus", "silu", "gelu", "gelu_tanh"]
 
 INVERSE_ROOT_OF_TWO = 2**-0.5
 ROOT_OF_TWO_OVER_PI = 0.7978845608028654
@@ -42,8 +44,9 @@ CUBIC = 0.044715
 class Activation(Fused):
     """One of the activations of the standard library.
 
-    relu max(x, 0), its slope at 0 being 0; sigmoid s(x) = 1 / (1 + exp(-x)); silu x s(x);
-    gelu x Phi(x); gelu_tanh 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))).
+    relu max(x, 0), its slope at 0 being 0; sigmoid s(x) = 1 / (1 + exp(-x)); softplus
+    log(1 + exp(x)); silu x s(x); gelu x Phi(x); gelu_tanh
+    0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))).
     """
 
     operands = Operands(("x",))
@@ -61,6 +64,8 @@ class Activation(Fused):
                 return np.where(x <= 0, 0, x)
             case "sigmoid":
                 return _sigmoid(x)
+            case "softplus":
+                return np.log1p(np.exp(-np.abs(x))) + np.where(x <= 0, 0, x)
             case "silu":
                 return x * _sigmoid(x)
             case "gelu":
@@ -80,9 +85,13 @@ class Activation(Fused):
                 zero = full(build, x.type, 0)
                 return build.add(Where(), build.add(Compare("le"), x, zero), zero, x)
             case "sigmoid":
-                return _sigmoid_value(build, x)
+                return build.add(Logistic(), x)
+            case "softplus":
+                below, near = _nearness(build, x)
+                cut = build.add(Where(), below, full(build, x.type, 0), x)
+                return build.add(Add(), build.add(Log1p(), near), cut)
             case "silu":
-                return build.add(Mul(), x, _sigmoid_value(build, x))
+                return build.add(Mul(), x, build.add(Logistic(), x))
             case "gelu":
                 scaled = build.add(Mul(), x, full(build, x.type, INVERSE_ROOT_OF_TWO))
                 return _half_of(build, x, build.add(Erf(), scaled))
@@ -96,7 +105,8 @@ class Activation(Fused):
 class ActivationGradient(Fused):
     """An activation's slope at x times the cotangent.
 
-    relu' = 1 above 0; sigmoid' = s (1 - s); silu' = s (1 + x (1 - s)); gelu' = Phi(x) + x phi(x).
+    relu' = 1 above 0; sigmoid' = s(x) s(-x); softplus' = s; silu' = s (1 + x (1 - s));
+    gelu' = Phi(x) + x phi(x).
     """
 
     operands = Operands(("x", "cotangent"))
@@ -114,8 +124,9 @@ class ActivationGradient(Fused):
             case "relu":
                 return np.where(x <= 0, 0, cotangent)
             case "sigmoid":
-                value = _sigmoid(x)
-                return cotangent * value * (1 - value)
+                return cotangent * (_sigmoid(x) * _sigmoid(-x))
+            case "softplus":
+                return cotangent * _sigmoid(x)
             case "silu":
                 value = _sigmoid(x)
                 return cotangent * value * (1 + x * (1 - value))
@@ -151,10 +162,12 @@ class ActivationGradient(Fused):
 
         match kind:
             case "sigmoid":
-                value = _sigmoid_value(build, x)
-                return times(value, build.add(Sub(), number(1), value))
+                other = build.add(Logistic(), build.add(Neg(), x))
+                return times(build.add(Logistic(), x), other)
+            case "softplus":
+                return build.add(Logistic(), x)
             case "silu":
-                value = _sigmoid_value(build, x)
+                value = build.add(Logistic(), x)
                 left = build.add(Sub(), number(1), value)
                 return times(value, plus(number(1), times(x, left)))
             case "gelu":
@@ -214,13 +227,14 @@ def finish_value(build: Builder, epilogue: Epilogue, x: Value) -> Value:
 
 
 def _sigmoid(x: Array) -> Array:
-    return 0.5 * (1 + np.tanh(0.5 * x))
+    return Logistic().evaluate(x)
 
 
-def _sigmoid_value(build: Builder, x: Value) -> Value:
-    half = full(build, x.type, 0.5)
-    curve = build.add(Tanh(), build.add(Mul(), half, x))
-    return build.add(Mul(), half, build.add(Add(), full(build, x.type, 1), curve))
+def _nearness(build: Builder, x: Value) -> tuple[Value, Value]:
+    """Whether x <= 0, and exp(-|x|)."""
+    below = build.add(Compare("le"), x, full(build, x.type, 0))
+    size = build.add(Where(), below, x, build.add(Neg(), x))
+    return below, build.add(Exp(), size)
 
 
 def _inner(x: Array) -> Array:

@@ -92,9 +92,10 @@ class Attention(ScaledProduct):
 class AttentionGradient(ScaledProduct):
     """The gradients dq, dk and dv, and that of a mask.
 
-    With the weights P = exp(scores - rows), level = sum(dy out), dP = dy v^T and the gradient of
-    the scores dS = P (dP - level):  dq = scale dS k,  dk = scale dS^T q,  dv = P^T dy. Those of
-    keys and values are summed over the heads that share them. The gradient of a mask is dS.
+    With the weights P = exp(scores - rows), or with a mask softmax(scores), level = sum(dy out),
+    dP = dy v^T and the gradient of the scores dS = P (dP - level):  dq = scale dS k,
+    dk = scale dS^T q,  dv = P^T dy. Those of keys and values are summed over the heads that share
+    them. The gradient of a mask is dS.
     """
 
     operands = Operands(("q", "k", "v", "dy", "rows", "level"), optional=("mask",))
@@ -110,7 +111,11 @@ class AttentionGradient(ScaledProduct):
 
     def evaluate(self, *operands: Array) -> tuple[Array, ...]:
         q, k, v, dy, rows, level, *mask = operands
-        weights = np.exp(self.scores(q, k, *mask) - rows[..., None])
+        scores = self.scores(q, k, *mask)
+        # Beside scores that a mask makes enormous, a logarithm is rounded away.
+        weights = (
+            Softmax(scores.ndim - 1).evaluate(scores) if mask else np.exp(scores - rows[..., None])
+        )
         inner = np.matmul(self.joined(dy), np.swapaxes(v, -1, -2))
         slopes = weights * (self.parted(inner, q) - level[..., None])
         scaled = self.scale * self.joined(slopes)
@@ -124,6 +129,10 @@ class AttentionGradient(ScaledProduct):
     def expand(self, build: Builder, operands: Sequence[Value]) -> tuple[Value, ...]:
         q, k, _, _, rows, _, *mask = operands
         scores = self.scores_value(build, q, k, *mask)
+        if mask:
+            return self.expand_by(
+                build, operands, Attention(*self.form).weights_value(build, scores)
+            )
         weights = build.add(Exp(), build.add(Sub(), scores, over_keys(build, rows, scores)))
         return self.expand_by(build, operands, weights)
 

@@ -30,8 +30,11 @@ __all__ = [
     "Div",
     "Erf",
     "Exp",
+    "Expm1",
     "Floor",
     "Log",
+    "Log1p",
+    "Logistic",
     "Maximum",
     "Minimum",
     "Mul",
@@ -131,6 +134,54 @@ class Log(Unary):
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
         # d log(x) = 1 / x
         return (build.add(Div(), cotangent, out.operands[0]),)
+
+
+@dataclass(frozen=True)
+class Log1p(Unary):
+    """log(1 + x), which keeps its digits where x is near 0."""
+
+    builtin = "log1p"
+    element_cost = ElementCost.TRANSCENDENTAL
+
+    def evaluate(self, x: Array) -> Array:
+        return np.log1p(x)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        # d log(1 + x) = 1 / (1 + x)
+        (x,) = out.operands
+        return (build.add(Div(), cotangent, build.add(Add(), full(build, x.type, 1), x)),)
+
+
+@dataclass(frozen=True)
+class Expm1(Unary):
+    """exp(x) - 1, which keeps its digits where x is near 0."""
+
+    builtin = "expm1"
+    element_cost = ElementCost.TRANSCENDENTAL
+
+    def evaluate(self, x: Array) -> Array:
+        return np.expm1(x)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        # Not out + 1, which is 0 from x = -17 on in single precision.
+        return (build.add(Mul(), cotangent, build.add(Exp(), out.operands[0])),)
+
+
+@dataclass(frozen=True)
+class Logistic(Unary):
+    """1 / (1 + exp(-x)), which does not overflow, and keeps its digits where it is near 0."""
+
+    builtin = "logistic"
+    element_cost = ElementCost.TRANSCENDENTAL
+
+    def evaluate(self, x: Array) -> Array:
+        near = np.exp(-np.abs(x))
+        return np.where(x <= 0, near, 1) / (1 + near)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        # Not out (1 - out), which is 0 from x = 17 on in single precision.
+        other = build.add(Logistic(), build.add(Neg(), out.operands[0]))
+        return (build.add(Mul(), cotangent, build.add(Mul(), out, other)),)
 
 
 @dataclass(frozen=True)
@@ -347,7 +398,7 @@ class Maximum(Binary):
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
         a, b = out.operands
-        return _share(build, cotangent, Compare("gt"), a, b)
+        return _share(build, cotangent, Compare("lt"), a, b)
 
     def chosen_piece(self, build: Builder, out: Value) -> Value:
         return build.add(Compare("gt"), *out.operands)
@@ -365,19 +416,20 @@ class Minimum(Binary):
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
         a, b = out.operands
-        return _share(build, cotangent, Compare("lt"), a, b)
+        return _share(build, cotangent, Compare("gt"), a, b)
 
     def chosen_piece(self, build: Builder, out: Value) -> Value:
         return build.add(Compare("gt"), *out.operands)
 
 
-def _share(build: Builder, cotangent: Value, wins: "Compare", a: Value, b: Value) -> Cotangents:
+def _share(build: Builder, cotangent: Value, loses: "Compare", a: Value, b: Value) -> Cotangents:
+    """All to what is chosen, half where both are, and all to each where one is NaN."""
     zero = full(build, cotangent.type, 0)
     half = build.add(Mul(), full(build, cotangent.type, 0.5), cotangent)
-    tied = build.add(Where(), build.add(Compare("eq"), a, b), half, zero)
+    chosen = build.add(Where(), build.add(Compare("eq"), a, b), half, cotangent)
     return (
-        build.add(Where(), build.add(wins, a, b), cotangent, tied),
-        build.add(Where(), build.add(wins, b, a), cotangent, tied),
+        build.add(Where(), build.add(loses, a, b), zero, chosen),
+        build.add(Where(), build.add(loses, b, a), zero, chosen),
     )
 
 
@@ -484,7 +536,10 @@ UNARY: tuple[type[Unary], ...] = (
     Neg,
     Abs,
     Exp,
+    Expm1,
     Log,
+    Log1p,
+    Logistic,
     Sqrt,
     Sin,
     Cos,

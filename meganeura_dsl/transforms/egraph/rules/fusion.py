@@ -19,9 +19,16 @@ ACTIVATIONS = RuleSet(
         ),
         Rewrite(
             "sigmoid",
-            "0.5 (1 + tanh(0.5 x))",
-            f"(product e h s) {_HALF} (sum s one (Tanh i _)) {_ONE} (product i h x) (= t (type x))",
+            "logistic(x)",
+            "(= e (Logistic x t))",
             '(Activation x "sigmoid" t)',
+        ),
+        Rewrite(
+            "softplus",
+            "log1p(exp(where(x <= 0, x, -x))) + relu(x)",
+            '(sum e (Log1p p _) (Activation x "relu" t)) (= c (Compare x z "le" _)) (number z 0.0)'
+            " (= p (Exp (Where c x (Neg x _) _) _))",
+            '(Activation x "softplus" t)',
         ),
         Rewrite(
             "silu",

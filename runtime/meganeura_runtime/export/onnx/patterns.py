@@ -22,9 +22,11 @@ from meganeura_dsl.ir.ops import (
     Erf,
     Exp,
     Log,
+    Log1p,
     MatMul,
     Minimum,
     Mul,
+    Neg,
     RandomBits,
     ReduceMax,
     Sqrt,
@@ -173,15 +175,25 @@ def _relu(value: Value) -> Match | None:
             return None
 
 
-def _sigmoid(value: Value) -> Match | None:
-    inner = _scaled(value, 0.5)
-    tanh = None if inner is None else _increased(inner, 1.0)
-    match _args(tanh, Tanh) if tanh else ():
-        case (half,):
-            x = _scaled(half, 0.5)
-            return None if x is None else Match("Sigmoid", (x,))
+def _minus_size(value: Value, below: Value) -> Value | None:
+    """`x` of where(x <= 0, x, -x), of which `below` is the condition."""
+    match _args(value, Where):
+        case (condition, x, other) if condition is below and below.op == Compare("le"):
+            a, b = below.operands
+            return x if a is x and _number(b) == 0 and _args(other, Neg) == (x,) else None
         case _:
             return None
+
+
+def _softplus(value: Value) -> Match | None:
+    """log1p(exp(-|x|)) + relu(x)."""
+    for logarithm, cut in _swapped(value, Add):
+        for near in _args(logarithm, Log1p):
+            relu = _relu(cut) if isinstance(cut.op, Where) else None
+            for size in _args(near, Exp) if relu else ():
+                if relu and _minus_size(size, cut.operands[0]) is relu.operands[0]:
+                    return Match("Softplus", relu.operands)
+    return None
 
 
 def _gelu(value: Value) -> Match | None:
@@ -412,10 +424,10 @@ def _normal_of(positive: Value, turn: Value) -> Match | None:
 PATTERNS: dict[type[Op], tuple[tuple[Pattern, int], ...]] = {
     Where: ((_relu, 1),),
     Minimum: ((_uniform, RANDOM_SINCE),),
-    Mul: ((_sigmoid, 1), (_gelu, 20), (_normal, RANDOM_SINCE)),
+    Mul: ((_gelu, 20), (_normal, RANDOM_SINCE)),
     Div: ((_softmax, 13), (_reduce_mean, 13)),
     Sub: ((_log_softmax, 13),),
-    Add: ((_layer_norm, 17), (_batch_norm, 15), (_biased, 13)),
+    Add: ((_softplus, 1), (_layer_norm, 17), (_batch_norm, 15), (_biased, 13)),
     Conv: ((_average_pool, 13),),
 }
 """The patterns that end in an op, the largest first, and the opset that first has each."""

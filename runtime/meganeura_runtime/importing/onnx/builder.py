@@ -110,6 +110,17 @@ class Builder:
         code = self._codes.get(value.id)
         return code if isinstance(code, Applied) else None
 
+    def one_more_than(self, value: Tensor) -> Tensor | None:
+        """The tensor that a value is one more than, if it is written so."""
+        code = self._codes.get(value.id)
+        if not isinstance(code, Code):
+            return None
+        match code.pieces:
+            case (Ref(value=source), " + ", str(number)) | (str(number), " + ", Ref(value=source)):
+                return Tensor(source, value.type) if number in ("1", "1.0") else None
+            case _:
+                return None
+
     def is_iota(self, value: Tensor) -> bool:
         """Whether a vector counts from 0."""
         code = self._codes.get(value.id)

@@ -224,7 +224,7 @@ class Line:
 def _lines() -> Iterator[Line]:
     positive = np.linspace(0.5, 4.51, 2006)
     for op in elementwise.UNARY:
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore"):
             everywhere = np.isfinite(op().evaluate(np.array([-1.0]))).all()
         yield Line(op(), (np.linspace(-4.011, 4.019, 4016) if everywhere else positive,))
     for op in elementwise.BINARY:

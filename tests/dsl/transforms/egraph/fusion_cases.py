@@ -40,6 +40,7 @@ def activations() -> Iterator[tuple[str, Make]]:
 
     yield "relu", of_operands(1, lambda net, x: net.relu(x))
     yield "sigmoid", of_operands(1, lambda net, x: net.sigmoid(x))
+    yield "softplus", of_operands(1, lambda net, x: net.softplus(x))
     yield "silu", of_operands(1, silu)
     yield "gelu", of_operands(1, gelu)
     yield "gelu-tanh", of_operands(1, gelu_tanh)

@@ -13,7 +13,11 @@ from meganeura_dsl.ir.ops import (
     Cos,
     Div,
     Exp,
+    Expm1,
     Input,
+    Log,
+    Log1p,
+    Logistic,
     Maximum,
     Minimum,
     Mul,
@@ -37,6 +41,10 @@ SIBLINGS: dict[Op, Op] = {
     Sin(): Cos(),
     Cos(): Sin(),
     Exp(): Tanh(),
+    Expm1(): Exp(),
+    Log(): Log1p(),
+    Log1p(): Log(),
+    Logistic(): Tanh(),
     Tanh(): Exp(),
 }
 """For an op, another of the same operands."""

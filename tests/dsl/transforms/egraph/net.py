@@ -16,6 +16,8 @@ from meganeura_dsl.ir.ops import (
     Input,
     Iota,
     Log,
+    Log1p,
+    Logistic,
     MatMul,
     Mul,
     Neg,
@@ -28,7 +30,6 @@ from meganeura_dsl.ir.ops import (
     StopGradient,
     Sub,
     Sum,
-    Tanh,
     Transpose,
     Where,
 )
@@ -81,10 +82,15 @@ class Net:
         zero = self.full(0, x)
         return self.do(Where(), self.do(Compare("le"), x, zero), zero, x)
 
-    def sigmoid(self, x: Value, half: float = 0.5) -> Value:
-        """0.5 (1 + tanh(0.5 x))."""
-        curve = self.do(Tanh(), self.do(Mul(), self.full(half, x), x))
-        return self.do(Mul(), self.full(0.5, x), self.do(Add(), self.full(1, x), curve))
+    def sigmoid(self, x: Value) -> Value:
+        """logistic(x)."""
+        return self.do(Logistic(), x)
+
+    def softplus(self, x: Value, bound: float = 0.0) -> Value:
+        """log1p(exp(where(x <= 0, x, -x))) + relu(x)."""
+        below = self.do(Compare("le"), x, self.full(bound, x))
+        size = self.do(Where(), below, x, self.do(Neg(), x))
+        return self.do(Add(), self.do(Log1p(), self.do(Exp(), size)), self.relu(x))
 
     def halved(self, x: Value, curve: Value) -> Value:
         """0.5 x (1 + curve)."""

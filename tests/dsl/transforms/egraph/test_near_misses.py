@@ -157,8 +157,12 @@ def _terms_times(number: float, *, divided: bool) -> Make:
     return make
 
 
-def _sigmoid_of_another_slope(net: Net) -> Value:
-    return net.sigmoid(net.x(2), half=0.4)
+def _tanh(net: Net) -> Value:
+    return net.do(Tanh(), net.x(2))
+
+
+def _softplus_of_another_side(net: Net) -> Value:
+    return net.softplus(net.x(2), bound=0.5)
 
 
 def _silu_of_two(net: Net) -> Value:
@@ -621,7 +625,8 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("sum-of-copies", "train", _copies_of_wholes_summed),
     *(("sum-scaled", "train", _terms_times(number, divided=False)) for number in (0, 0.5, -0.5)),
     *(("sum-divided", "train", _terms_times(number, divided=True)) for number in (0, 2, -2)),
-    ("sigmoid", "train", _sigmoid_of_another_slope),
+    ("sigmoid", "train", _tanh),
+    ("softplus", "train", _softplus_of_another_side),
     ("silu", "train", _silu_of_two),
     ("gelu", "train", _gelu_of_another_scale),
     ("gelu-tanh", "train", _gelu_tanh_without_its_cube),

@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from meganeura_dsl.ir.graph import Op, Value
+from meganeura_dsl.ir.interpreter import storage_type
 from meganeura_dsl.ir.ops import (
     Abs,
     Add,
@@ -12,9 +15,12 @@ from meganeura_dsl.ir.ops import (
     Div,
     Erf,
     Exp,
+    Expm1,
     Floor,
     FloorDivide,
     Log,
+    Log1p,
+    Logistic,
     Maximum,
     Minimum,
     Mul,
@@ -111,6 +117,36 @@ def _where(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     return broadcasting(into, value.operands, make)
 
 
+def _log1p(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+    def make(x: str) -> str:
+        # ONNX has no such op. Near 0, where 1 + x is rounded, log(1 + x) = 2 atanh(x / (2 + x)).
+        add, one, two = into.emitter.add, number(1), number(2)
+        near = add("Mul", two, add("Atanh", add("Div", x, add("Add", two, x))))
+        far = add("Log", add("Add", one, x))
+        return add("Where", add("Less", add("Abs", x), number(0.5)), near, far)
+
+    number = _numbers(into, value)
+    return broadcasting(into, value.operands, make)
+
+
+def _expm1(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+    def make(x: str) -> str:
+        # Near 0, where e^x - 1 cancels, it is 2 t / (1 - t) with t = tanh(x / 2).
+        add, one = into.emitter.add, number(1)
+        t = add("Tanh", add("Mul", x, number(0.5)))
+        near = add("Div", add("Add", t, t), add("Sub", one, t))
+        far = add("Sub", add("Exp", x), one)
+        return add("Where", add("Less", add("Abs", x), number(0.5)), near, far)
+
+    number = _numbers(into, value)
+    return broadcasting(into, value.operands, make)
+
+
+def _numbers(into: Lowering, value: Value) -> Callable[[float], str]:
+    dtype = storage_type(value.type.dtype)
+    return lambda number: into.emitter.constant(np.array(number, dtype))
+
+
 def _cast(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     to = ELEMENT[value.type.dtype]
 
@@ -133,9 +169,12 @@ OPS: Mapping[type[Op], Lower] = {
     Div: elementwise("Div"),
     Erf: elementwise("Erf"),
     Exp: elementwise("Exp"),
+    Expm1: _expm1,
     Floor: elementwise("Floor"),
     FloorDivide: _floor_divide,
     Log: elementwise("Log"),
+    Log1p: _log1p,
+    Logistic: elementwise("Sigmoid"),
     Maximum: elementwise("Max"),
     Minimum: elementwise("Min"),
     Mul: elementwise("Mul"),

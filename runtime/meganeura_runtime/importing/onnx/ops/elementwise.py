@@ -1,6 +1,7 @@
 """Functions of one element, or of elements at the same place."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,6 +35,28 @@ def _layer(callee: str) -> Entry:
         return [node.build.block(callee, _floats(node, 0))]
 
     return entry
+
+
+def _log(node: Node) -> list[Value | None]:
+    """`log(1 + x)` is `log1p(x)`, and what is a logarithm of a layer is computed at once."""
+    build, x = node.build, _floats(node, 0)
+    built, less = build.applied(x), build.one_more_than(x)
+    if built is not None and built.callee in LOGARITHMS:
+        return [build.add(replace(built, callee=LOGARITHMS[built.callee]), x.dtype, x.shape)]
+    return [build.elementwise("log", x) if less is None else build.elementwise("log1p", less)]
+
+
+LOGARITHMS: Mapping[str, str] = {"sigmoid": "log_sigmoid", "softmax": "log_softmax"}
+"""Of layers whose logarithm has digits where they are rounded to 0 or 1."""
+
+
+def _subtract(node: Node) -> list[Value | None]:
+    """`exp(x) - 1` is `expm1(x)`."""
+    a, b = node.operand(0), node.operand(1)
+    built = node.build.applied(a) if isinstance(a, Tensor) and b == 1 else None
+    if isinstance(a, Tensor) and built is not None and built.callee == "exp":
+        return [node.build.elementwise("expm1", replace(a, id=built.source))]
+    return [_arithmetic(node, "-", a, b)]
 
 
 def _floats(node: Node, index: int) -> Tensor:
@@ -351,7 +374,7 @@ def _ceil(build: Builder, x: Tensor) -> Tensor:
 
 
 def _sinh(build: Builder, x: Tensor) -> Tensor:
-    up, down = build.elementwise("exp", x), build.elementwise("exp", build.negative(x))
+    up, down = build.elementwise("expm1", x), build.elementwise("expm1", build.negative(x))
     return build.binary("*", build.binary("-", up, down), 0.5)
 
 
@@ -365,20 +388,23 @@ def _tan(build: Builder, x: Tensor) -> Tensor:
 
 
 def _asinh(build: Builder, x: Tensor) -> Tensor:
-    size = build.elementwise("abs", x)
-    root = build.elementwise("sqrt", build.binary("+", build.binary("*", x, x), 1.0))
-    grown = build.elementwise("log", build.binary("+", size, root))
+    # |x| + sqrt(x^2 + 1) is one more than |x| + x^2 / (1 + sqrt(x^2 + 1)).
+    size, square = build.elementwise("abs", x), build.binary("*", x, x)
+    root = build.elementwise("sqrt", build.binary("+", square, 1.0))
+    more = build.binary("/", square, build.binary("+", root, 1.0))
+    grown = build.elementwise("log1p", build.binary("+", size, more))
     return build.binary("*", build.elementwise("sign", x), grown)
 
 
 def _acosh(build: Builder, x: Tensor) -> Tensor:
-    root = build.elementwise("sqrt", build.binary("-", build.binary("*", x, x), 1.0))
-    return build.elementwise("log", build.binary("+", x, root))
+    less = build.binary("-", x, 1.0)
+    root = build.elementwise("sqrt", build.binary("*", less, build.binary("+", x, 1.0)))
+    return build.elementwise("log1p", build.binary("+", less, root))
 
 
 def _atanh(build: Builder, x: Tensor) -> Tensor:
-    ratio = build.binary("/", build.binary("+", 1.0, x), build.binary("-", 1.0, x))
-    return build.binary("*", build.elementwise("log", ratio), 0.5)
+    up, down = build.elementwise("log1p", x), build.elementwise("log1p", build.negative(x))
+    return build.binary("*", build.binary("-", up, down), 0.5)
 
 
 def _softsign(build: Builder, x: Tensor) -> Tensor:
@@ -433,14 +459,15 @@ def _swish(node: Node) -> list[Value | None]:
     return [build.binary("*", x, gate)]
 
 
-FUNCTIONS = ("Exp", "Log", "Sqrt", "Sin", "Cos", "Tanh", "Erf", "Floor", "Round")
+FUNCTIONS = ("Exp", "Sqrt", "Sin", "Cos", "Tanh", "Erf", "Floor", "Round")
 """Ops that are functions of the same name."""
 OPS: Mapping[str, Entry] = {
     **{name: _function(name.lower()) for name in FUNCTIONS},
     **{name: _layer(name.lower()) for name in ("Sigmoid", "Softplus")},
     "Relu": _relu, "Gelu": _gelu, "Neg": _negative, "Abs": _absolute, "Sign": _sign,
     "Swish": _swish,
-    "Add": _binary("+"), "Sub": _binary("-"), "Mul": _multiply, "Div": _divide, "Mod": _mod,
+    "Log": _log, "Add": _binary("+"), "Sub": _subtract, "Mul": _multiply, "Div": _divide,
+    "Mod": _mod,
     "Pow": _power, "Sum": _several(lambda build, a, b: build.binary("+", a, b)), "Mean": _mean,
     "Max": _extreme("maximum"), "Min": _extreme("minimum"), "Clip": _clip,
     "Equal": _compare("=="), "Less": _compare("<"), "LessOrEqual": _compare("<="),

@@ -75,6 +75,12 @@ def _log_sum_exp(node: Node) -> list[Value | None]:
     keep = bool(node.attribute("keepdims", 1))
     if not x.dtype.is_float:
         raise UnsayableError("it is applied to whole numbers")
+    if len(axes) == 1:
+        rest = tuple(size for axis, size in enumerate(x.shape) if axis != axes[0])
+        config = [] if axes[0] == x.rank - 1 else [(str(axes[0]),)]
+        result = build.block("logsumexp", x, *config, shape=rest)
+        kept = tuple(1 if axis == axes[0] else size for axis, size in enumerate(x.shape))
+        return [build.reshape(result, kept) if keep else result]
     largest = build.reduce("max", x, axes, keep=True)
     total = build.reduce(
         "sum", build.elementwise("exp", build.binary("-", x, largest)), axes, keep=True

@@ -9,7 +9,7 @@ import pytest
 
 from meganeura_dsl.ir.graph import Array, Builder, NotDifferentiableError, TypeRuleError, Value
 from meganeura_dsl.ir.interpreter import Precision, evaluate
-from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.ops import Input, Mul, Sum
 from meganeura_dsl.ir.ops.fused import (
     FUSED_OPS,
     Activation,
@@ -48,6 +48,7 @@ from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.symbolic.assumptions import Unproved
 from meganeura_dsl.transforms.autodiff import differentiate
+from meganeura_dsl.transforms.expand_fused import expand_fused
 from tests.gradients import assert_same, fed, weighted_loss
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -81,7 +82,7 @@ class Case:
 
 
 def _activations() -> list[Case]:
-    kinds = ("relu", "sigmoid", "silu", "gelu", "gelu_tanh")
+    kinds = ("relu", "sigmoid", "softplus", "silu", "gelu", "gelu_tanh")
     cases = [Case(Activation(kind), (shape,)) for kind in kinds for shape in ((3, 5), ())]
     return cases + [Case(ActivationGradient(kind), ((3, 5), (3, 5))) for kind in kinds]
 
@@ -298,7 +299,7 @@ def test_the_value_is_that_of_the_expansion(case: Case) -> None:
         assert_same(found, wanted, 1e-11, 1e-11)
 
 
-@pytest.mark.parametrize("kind", ["relu", "sigmoid", "silu", "gelu", "gelu_tanh"])
+@pytest.mark.parametrize("kind", ["relu", "sigmoid", "softplus", "silu", "gelu", "gelu_tanh"])
 def test_kinks_and_far_ends_are_those_of_the_expansion(kind: ActivationKind) -> None:
     x = np.array([0.0, -0.0, 1.0, -1.0, 40.0, -40.0])
     build = Builder()
@@ -394,3 +395,28 @@ def test_operands_that_do_not_fit_are_refused() -> None:
         build.add(CrossEntropy(), x, bias)
     with pytest.raises((TypeRuleError, Unproved)):
         build.add(SoftCrossEntropy(), x, bias)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_bias_of_a_whole_row_counts_for_nothing(causal: bool) -> None:  # noqa: FBT001
+    """In single precision too, where -1e9 + log(3) is -1e9: the fused gradient is the plain one."""
+    random = np.random.default_rng(0)
+    feeds = {
+        name: random.normal(size=(1, 3, 2)).astype(np.float32) for name in ("q", "k", "v", "w")
+    }
+    feeds["mask"] = np.zeros((1, 3, 3), np.float32)
+    feeds["mask"][0, 0] = -1e9
+    found = []
+    for fused in (False, True):
+        build = Builder()
+        x = {name: build.add(Input(name, DType.F32, a.shape)) for name, a in feeds.items()}
+        op, operands = Attention(0.5, causal), [x[name] for name in ("q", "k", "v", "mask")]
+        mean = build.add(op, *operands) if fused else op.expand(build, operands)[0]
+        loss = build.add(Sum((0, 1, 2)), build.add(Mul(), mean, x["w"]))
+        slopes = differentiate(build, loss, operands)
+        graph = build.graph(dict(zip("qkvm", slopes, strict=True)))
+        found += [evaluate(each, feeds).outputs for each in (graph, expand_fused(graph))]
+    for other in found[1:]:
+        for name, slope in found[0].items():
+            np.testing.assert_allclose(other[name], slope, 1e-5, 1e-6, err_msg=name)
+    assert np.abs(found[0]["v"]).max() > 0.1

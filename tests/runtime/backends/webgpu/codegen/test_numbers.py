@@ -15,8 +15,11 @@ from meganeura_dsl.ir.ops import (
     Div,
     Erf,
     Exp,
+    Expm1,
     Input,
     Log,
+    Log1p,
+    Logistic,
     Maximum,
     MaxPool,
     Minimum,
@@ -61,6 +64,14 @@ REFERENCE_ERF = np.vectorize(erf, otypes=[np.float64])
         (Exp(), np.exp, np.linspace(-80, 80, 4001), 1e-5, 0),
         (Exp(), np.exp, np.array([-np.inf, -200, 200, np.inf]), 0, 0),
         (Log(), np.log, POSITIVE, 1e-5, 2e-7),
+        # 1 ulp is at most 1.2e-7.
+        (Log1p(), np.log1p, TINY[TINY > -1], 3e-7, 0),
+        (Log1p(), np.log1p, np.linspace(-0.6, 3, 4001), 6e-7, 0),
+        (Log1p(), np.log1p, np.array([-1, np.inf, 0, 1e30]), 0, 0),
+        (Logistic(), lambda x: 1 / (1 + np.exp(-x)), np.linspace(-87, 87, 4001), 1e-5, 0),
+        (Expm1(), np.expm1, TINY, 6e-7, 0),
+        (Expm1(), np.expm1, WIDE, 3e-6, 0),
+        (Expm1(), np.expm1, np.array([-np.inf, -200, 200, np.inf]), 0, 0),
         (Sqrt(), np.sqrt, POSITIVE, 2e-7, 0),
     ],
 )
@@ -74,7 +85,7 @@ def test_functions(
 ) -> None:
     graph, feeds = graph_of(op, x.astype(np.float32))
     actual = run(graph, feeds, device).outputs["y"].astype(np.float64)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", divide="ignore"):
         expected = reference(feeds["x0"].astype(np.float64)).astype(np.float32)
     np.testing.assert_allclose(actual, expected, relative, absolute)
 

@@ -60,6 +60,31 @@ fn hyperbolic_tangent(x: f32) -> f32 {
     let is_far = (bitcast<u32>(x) & 0x7fffffffu) - 0x3f200000u <= 0x40600000u;
     return select(near, sign(x) * far, is_far);
 }""",
+    "exponential_less_one": """\
+// e^x - 1. Near 0, and for NaN, a polynomial; from 0.5 to infinity the difference.
+fn exponential_less_one(x: f32) -> f32 {
+    let p = (0.00019962186f * x + 0.0013982197f) * x + 0.008333182f;
+    let near = x + x * x * (((p * x + 0.041665793f) * x + 0.16666667f) * x + 0.5f);
+    let is_far = (bitcast<u32>(x) & 0x7fffffffu) - 0x3f000000u <= 0x40800000u;
+    return select(near, exp(x) - 1.0f, is_far);
+}""",
+    "logarithm_of_one_and": """\
+// log(1 + x). From -0.5 to 1, and for NaN, x - x^2 / 2 + s (x^2 / 2 + r(s^2)) with s = x / (2 + x)
+// and r(s^2) = 2 atanh(s) / s - 2, where what the quotient is off by counts little.
+fn logarithm_of_one_and(x: f32) -> f32 {
+    let s = x / (2.0f + x);
+    let z = s * s;
+    let q = ((0.23238902f * z + 0.21703352f) * z + 0.28592581f) * z + 0.39999703f;
+    let h = 0.5f * x * x;
+    let near = x - (h - s * (h + z * (q * z + 0.66666669f)));
+    return select(near, log(1.0f + x), x < -0.5f || x > 1.0f);
+}""",
+    "logistic": """\
+// 1 / (1 + e^-x), by e^-|x|, which does not overflow and has all digits where the result is small.
+fn logistic(x: f32) -> f32 {
+    let near = exp(-abs(x));
+    return select(1.0f, near, x <= 0.0f) / (1.0f + near);
+}""",
     "error_function": """\
 // Near 0, and for NaN, an odd polynomial; from 1 to infinity 1 - e^q(x), where q approximates
 // log(1 - erf(x)).
