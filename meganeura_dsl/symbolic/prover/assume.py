@@ -5,18 +5,20 @@ An equality is solved for a variable where possible; other facts become polynomi
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import assert_never
 
 from meganeura_dsl.limits.language_limits import LEARNING
 from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, spend, within
 from meganeura_dsl.symbolic.conditions import And, Compare, Condition, Flag, Not, Or, negate
-from meganeura_dsl.symbolic.polynomial import floors_of, leading_monomial
+from meganeura_dsl.symbolic.polynomial import Floor, floors_of, leading_monomial
 from meganeura_dsl.symbolic.prover.elimination import Solution, linear_variables, solve
 from meganeura_dsl.symbolic.prover.entailment import (
     follows,
     is_at_least,
     reduced,
+    sign_of,
     without_factors,
     without_outer_floor,
 )
@@ -42,14 +44,27 @@ def assume(known: SolverState, condition: Condition) -> SolverState:
             break
         try:
             with within(budget):
-                known, further = _absorb(known, waiting.popleft())
+                known, further = _absorb(known, waiting[0])
+            waiting.popleft()
         except ZeroDivisionError:  # a fact that contains a quotient implies that it exists
             known, further = known.contradicted(), ()
+            waiting.popleft()
         except OutOfWorkError:
             spend(0)
-            break
+            return _with_bounds(known, waiting)
         waiting.extend(further)
     return known
+
+
+def _with_bounds(known: SolverState, facts: Iterable[Condition]) -> SolverState:
+    """The state with those of the facts that are bounds, as they are."""
+    bounds: list[Dim] = []
+    for fact in facts:
+        if isinstance(fact, Compare) and sign_of(fact)[0] == ">=":
+            with suppress(ZeroDivisionError):
+                size = known.solved(sign_of(fact)[1])
+                bounds += [size] if isinstance(size, Dim) else []
+    return replace(known, nonnegative=(*known.nonnegative, *bounds)) if bounds else known
 
 
 def entails(known: SolverState, condition: Condition, splits: int = 2) -> bool:
@@ -162,9 +177,15 @@ def _with_solution(known: SolverState, solution: Solution) -> SolverState:
 
 
 def _bounds_of_floor(size: Dim) -> Iterator[Condition]:
-    """What `floor(A/Q) == E` says of A; no harm is done where Q could be negative or 0."""
+    """What `floor(A/Q) == E` and `A % Q == 0` say of A.
+
+    No harm is done where Q could be negative or 0.
+    """
     for floor in floors_of(size):
         share, rest = size.split(floor)
+        for sign in (1, -1):
+            if share == -sign * floor.denominator and rest == sign * floor.numerator:
+                yield _least_multiple(floor)
         if isinstance(share, int) and abs(share) == 1:
             left = floor.numerator + share * rest * floor.denominator
             yield Or(
@@ -173,6 +194,13 @@ def _bounds_of_floor(size: Dim) -> Iterator[Condition]:
                     And((Compare(">=", left, 0), Compare("<", left, floor.denominator))),
                 )
             )
+
+
+def _least_multiple(floor: Floor) -> Condition:
+    """What `A % Q == 0` says of A: a multiple of Q from 1 is no less than Q."""
+    above, below = floor.numerator, floor.denominator
+    is_less = Compare("<", below, 1), Compare("<", above, 1)
+    return Or((*is_less, Compare(">=", above, below)))
 
 
 def _absorb_nonzero(known: SolverState, size: Dim) -> Step:

@@ -95,7 +95,8 @@ def _comparison_follows(condition: Compare, known: SolverState) -> bool:
         case "==":
             return is_zero(size, known)
         case "!=":
-            return is_nonzero(size, known)
+            plain = known.solved(sign_of(condition)[1])
+            return is_nonzero(size, known) or (plain != size and is_nonzero(plain, known))
         case ">=":
             # Equalities that say nothing about signs, such as a multiple of its own quotient, may
             # hide that a product is positive; it is also seen as it was before they were used.

@@ -9,8 +9,8 @@ A sum of terms with positive coefficients is >= 0. These rules remove all other 
     P >= 0                  if  m*P + m - 1 - t*G >= 0          m > 0, t >= 0, G >= 0
     P >= 0                  if  P >= 0 in each residue class of its variables
 
-As no divisor is zero, Q >= 1 is Q >= 0. The search is bounded, so that False means that no proof
-was found, not that there is none.
+As no divisor is zero, Q >= 1 is Q >= 0; floor(A/Q) is floor(-A/-Q) where -Q >= 1. The search is
+bounded, so that False means that no proof was found, not that there is none.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -85,10 +85,11 @@ class _Proof:
         self._facts = facts
         self._steps = steps
         self._tried: set[Size] = set()
+        self._shown: set[Size] = set()
         self._points: list[dict[str, int]] | None = None
 
     def shows(self, size: Size, depth: int) -> bool:
-        if is_plainly_nonnegative(size):
+        if is_plainly_nonnegative(size) or size in self._shown:
             return True
         if isinstance(size, int) or depth <= 0 or size in self._tried:
             return False
@@ -99,12 +100,15 @@ class _Proof:
             raise _OutOfStepsError
         if self._is_negative_somewhere(size):
             return False
-        return (
+        is_shown = (
             self._by_least_floors(size, depth - 1)
             or any(self.shows(enough, depth - 1) for enough in self._by_floors(size, depth - 1))
             or any(self.shows(enough, depth - 2) for enough in self._by_facts(size))
             or self._by_residues(size, depth - 1)
         )
+        if is_shown:
+            self._shown.add(size)
+        return is_shown
 
     def _is_negative_somewhere(self, size: Dim) -> bool:
         if self._points is None:
@@ -155,9 +159,10 @@ class _Proof:
 
     def _least(self, floor: Floor, depth: int) -> int | None:
         """1 or 0 if the floor is known to be no less, None otherwise."""
-        above, below = floor.numerator, floor.denominator
-        if not self.shows(below, depth):
+        upright = self._upright(floor, depth)
+        if upright is None:
             return None
+        above, below = upright
         if self.shows(above - below, depth):
             return 1
         return 0 if self.shows(above, depth) else None
@@ -166,12 +171,25 @@ class _Proof:
         """Sizes without one of the floors that need only be >= 0 as well."""
         for floor in floors_of(size):
             share, rest = size.split(floor)
-            if floor in floors_of(share) or not self.shows(floor.denominator, depth):
+            upright = None if floor in floors_of(share) else self._upright(floor, depth)
+            if upright is None:
                 continue
             if self.shows(share, depth):
-                yield from _floor_from_below(floor, share, rest)
+                yield from _floor_from_below(*upright, share, rest)
             elif self.shows(-share, depth):
-                yield from _floor_from_above(floor, -share, rest)
+                yield from _floor_from_above(*upright, -share, rest)
+
+    def _upright(self, floor: Floor, depth: int) -> tuple[Size, Size] | None:
+        """The numerator and the denominator of a floor, both turned round where that is >= 1 then.
+
+        None where the sign of the denominator is not shown.
+        """
+        above, below = floor.numerator, floor.denominator
+        if self.shows(below, depth):
+            return above, below
+        if isinstance(below, int) or self._is_negative_somewhere(-below):
+            return None
+        return (-above, -below) if self.shows(-below, depth) else None
 
     def _by_facts(self, size: Dim) -> Iterator[Size]:
         """Sizes in which a multiple of a fact has cancelled a term."""
@@ -227,9 +245,8 @@ def _without_a_term(size: Dim, fact: Size) -> Iterator[Size]:
             yield times * size + times - 1 - share * fact
 
 
-def _floor_from_below(floor: Floor, share: Size, rest: Size) -> Iterator[Size]:
-    """What makes `share * floor + rest >= 0`, for share >= 0."""
-    above, below = floor.numerator, floor.denominator
+def _floor_from_below(above: Size, below: Size, share: Size, rest: Size) -> Iterator[Size]:
+    """What makes `share * floor(above/below) + rest >= 0`, for share >= 0."""
     if isinstance(share, int) or share.terms[leading_monomial(share)] > 0:
         whole, left = divide(rest, share)
         if is_plainly_nonnegative(left):
@@ -238,9 +255,8 @@ def _floor_from_below(floor: Floor, share: Size, rest: Size) -> Iterator[Size]:
         yield share * (above - below + 1) + below * rest
 
 
-def _floor_from_above(floor: Floor, share: Size, rest: Size) -> Iterator[Size]:
-    """What makes `rest - share * floor >= 0`, for share >= 0."""
-    above, below = floor.numerator, floor.denominator
+def _floor_from_above(above: Size, below: Size, share: Size, rest: Size) -> Iterator[Size]:
+    """What makes `rest - share * floor(above/below) >= 0`, for share >= 0."""
     if isinstance(share, int) or share.terms[leading_monomial(share)] > 0:
         whole, left = divide(rest, share)
         if is_plainly_nonnegative(left):

@@ -409,3 +409,45 @@ def test_what_was_stated_holds_though_it_takes_too_long_to_learn() -> None:
         assert not known.proves(Compare("<=", c, 5))
     either = given(Or((bound, Compare("<=", d, 9))))
     assert not either.proves(bound)
+
+
+def test_a_remainder_by_a_difference_is_between_its_ends() -> None:
+    """`p % (s - k + 1)` has a divisor whose canonical form is below 0."""
+    s, k, p = dim("s"), dim("k"), dim("p")
+    facts = Facts().with_lower_bound("p", 0).assume(Compare("<=", k, s))
+    at = p % (s - k + 1)
+    assert facts.proves(Compare(">=", at, 0))
+    assert facts.proves(Compare("<=", at + k, s))
+    assert not facts.proves(Compare("<", at + k, s))
+    assert not Facts().with_lower_bound("p", 0).proves(Compare(">=", at, 0))
+
+
+def test_what_a_divisor_divides_is_no_less() -> None:
+    patch = dim("patch")
+    facts = Facts().assume(Compare("==", 8 % patch, 0))
+    assert facts.proves(Compare("<=", patch, 8))
+    assert facts.proves(Compare(">=", 8 // patch, 1))
+    assert not facts.proves(Compare("<", patch, 8))
+    zero = Facts().with_lower_bound("n", 0).assume(Compare("==", dim("n") % patch, 0))
+    assert not zero.proves(Compare("<=", patch, dim("n")))
+
+
+def test_a_size_that_is_its_own_quotient_keeps_its_bound() -> None:
+    k, m = dim("k"), dim("m")
+    facts = Facts().assume(Compare("==", k, k // m))
+    assert facts.proves(Compare("!=", k, 0))
+    assert not facts.proves(Compare("!=", k, 2))
+    assert not facts.with_lower_bound("k", 0).proves(Compare("!=", k, 0))
+
+
+def test_a_bound_that_takes_too_long_to_learn_is_kept_as_it_is() -> None:
+    h, w, s, patch, kept = (dim(name) for name in ("h", "w", "s", "patch", "kept"))
+    facts = Facts()
+    for fact in (
+        Compare("==", h % patch, 0), Compare("==", w % patch, 0),
+        Compare("==", s, h // patch * (w // patch)), Compare("<", kept, s),
+        Compare("==", h, 8), Compare("==", w, 8),
+    ):  # fmt: skip
+        facts = facts.assume(fact)
+    assert facts.proves(Compare("<=", kept, s))
+    assert not facts.proves(Compare("<=", kept + 2, s))
