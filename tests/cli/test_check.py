@@ -69,7 +69,6 @@ def test_json_holds_all_that_was_found(meganeura: Command, tmp_path: Path) -> No
         ("batch = 4", "batch = 0", "E0513", 9),
         ("batch = 4", "bach = 4", "E0510", 9),
         ("batch = 4", 'batch = "4"', "E0512", 9),
-        ("batch = 4", "optimizer = adam()", "E0511", 8),
     ],
 )
 def test_settings_are_checked_too(
@@ -80,6 +79,18 @@ def test_settings_are_checked_too(
     [checked] = json.loads(shown.out)
     report = next(each for each in checked["reports"] if each["code"] == code)
     assert report["line"] == line
+
+
+@pytest.mark.parametrize("settings", ["", "  run:\n    optimizer = adam(lr=0.1)\n"])
+def test_what_a_run_needs_may_be_given_with_its_command(
+    meganeura: Command, tmp_path: Path, settings: str
+) -> None:
+    """With a `run:` or without one, what is missing is asked for where a run begins."""
+    path = written(tmp_path, FINE.partition("  run:\n")[0] + settings)
+    assert meganeura("check", path).code == 0
+    shown = meganeura("train", path)
+    assert shown.code == 1
+    assert "error[E0511]: the setting `batch` is missing" in shown.out + shown.err
 
 
 @pytest.mark.parametrize(

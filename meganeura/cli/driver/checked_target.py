@@ -42,7 +42,10 @@ def check_target(target: str) -> Checked:
 
 
 def _settings_reports(program: "Program") -> tuple[Report, ...]:
-    """What is wrong with the settings of the `train` blocks that are checked and have any."""
+    """What is wrong with the settings of the `train` blocks that are checked and have any.
+
+    None is missing here: a run may get it on its command line, or from Python.
+    """
     from meganeura_dsl import pipeline
 
     reports: list[Report] = []
@@ -51,10 +54,12 @@ def _settings_reports(program: "Program") -> tuple[Report, ...]:
         if not raw:
             continue
         from meganeura_dsl.settings.resolve_settings import resolve_settings
+        from meganeura_dsl.settings.settings_problems import MissingSetting
         from meganeura_runtime.backends.registry import DEVICE_NAMES
 
         try:
             resolve_settings(raw, (), pipeline.free_sizes(program, train), DEVICE_NAMES)
         except ProblemsError as error:
-            reports.extend(problem.report() for problem in error.problems)
+            wrong = (each for each in error.problems if not isinstance(each, MissingSetting))
+            reports.extend(problem.report() for problem in wrong)
     return tuple(reports)

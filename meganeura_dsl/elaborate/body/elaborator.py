@@ -39,7 +39,12 @@ from meganeura_dsl.elaborate.scope.linker import (
     configuration,
     nearest,
 )
-from meganeura_dsl.elaborate.scope.own_paths import own_parameters, own_paths, sure_paths
+from meganeura_dsl.elaborate.scope.own_paths import (
+    own_parameters,
+    own_paths,
+    sure_paths,
+    with_texts,
+)
 from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame, ProofPath, UndecidableError
 from meganeura_dsl.elaborate.typecheck.library_numbers import require_whole_numbers
 from meganeura_dsl.elaborate.typecheck.signatures import (
@@ -331,7 +336,8 @@ class Elaborator(Layers):
             sure = sure_paths(inner.module, block) if inner.state.loops else ()
             for name in own_paths(inner.module, block):
                 location = frame.location(span)
-                inner.state.claim(inner.join(name), location, inner.label, is_sure=name in sure)
+                path = inner.join(with_texts(block, name, inner.names))
+                inner.state.claim(path, location, inner.label, is_sure=name in sure)
             return self.stand_in(inner, block, dict(inner.names))
         if summaries is not None:
             call = (None if inner.facts is not facts else key), arguments
@@ -365,11 +371,11 @@ class Elaborator(Layers):
         If it is applied to something else, its first application is looked into, so that its
         weights are known, and a second one that needs others is refused.
         """
-        state, path = inner.state, inner.path
-        if not state.shared or path not in state.assumed:
-            state.assumed[path] = inner, dict(inner.names)
+        state, key = inner.state, (inner.path, block)
+        if not state.shared or key not in state.assumed:
+            state.assumed[key] = inner, dict(inner.names)
             return True
-        first, names = state.assumed[path]
+        first, names = state.assumed[key]
         if _types(names) == _types(inner.names):
             return True
         first.names = dict(names)

@@ -427,9 +427,14 @@ class Expressions(ABC):
             case ast.Attribute(base=base, name=name):
                 prefix = self._dotted(base, frame)
                 return None if prefix is None else f"{prefix}.{name}"
-            case ast.Subscript(base=base, entries=(ast.Integer(value=value),)):
+            case ast.Subscript(base=base, entries=(entry,)) if isinstance(
+                entry, ast.Integer
+            ) or not (
+                isinstance(entry, ast.Range | ast.EllipsisEntry)
+                or (isinstance(base, ast.Name) and base.text in frame.names)
+            ):
                 prefix = self._dotted(base, frame)
-                return None if prefix is None else f"{prefix}.{value}"
+                return None if prefix is None else f"{prefix}.{self._path_item(entry, frame)}"
             case ast.Spliced(base=base, value=value):
                 prefix = self._dotted(base, frame)
                 return None if prefix is None else prefix + self._splice(value, frame)

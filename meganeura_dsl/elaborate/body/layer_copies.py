@@ -35,6 +35,10 @@ def copied(
     known = {each.name: each for each in parameters}
     built = dict(known)
     for path, (source, location) in copies.items():
+        if _below(path, known) and not _below(source, known):
+            raise ProblemError(
+                UnappliedLayer(location, location.span.text.rpartition("=")[2].strip())
+            )
         for name, other in _pairs(path, source, known, location):
             of = built[other]
             built[name] = known[name]._replace(
@@ -67,14 +71,14 @@ def _below(path: str, known: Mapping[str, ParameterInfo]) -> dict[str, str]:
 
 
 def source_path(path: ast.Path, relative: str, frame: Frame) -> str:
-    """The full path of a layer in scope, or the label of a model that was applied."""
+    """The full path of a layer in scope, or the label of a model, which may be applied later."""
     layer = frame.layers.get(relative)
     if layer is not None and layer.path is not None:
         return layer.path
     declared = frame.module.find(relative)
     if declared is not None and isinstance(declared[1], ast.Model):
         label = declared[1].call.label
-        if label is not None and frame.state.weights.get(declared[1]):
+        if label is not None:
             return label.span.text
     known = tuple(frame.layers)
     raise ProblemError(UnknownName(frame.location(path.span), relative, "layer", known))
@@ -96,6 +100,9 @@ def update_layer(statement: ast.Update, relative: str, frame: Frame, elaborator:
         for node in walk(statement.value)
         if isinstance(node, ast.Name) and _is_layer(node.text, frame)
     }
+    for name, each in names.items():
+        if not _below(each, state.parameters):
+            raise ProblemError(UnappliedLayer(location, name))
     rows = {name: dict(_pairs(path, names[name], state.parameters, location)) for name in names}
     for name in _below(path, state.parameters).values():
         info = state.parameters[name]

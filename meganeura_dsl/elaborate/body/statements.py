@@ -157,6 +157,16 @@ class Statements(Expressions, ABC):
             frame.state.bindings.append(Binding(target.span, target.text, frame.path, value.type))
 
     def _for(self, statement: ast.For, frame: Frame) -> Results | None:
+        """Run a loop, whose index ends with it: a name that it hides is back behind it."""
+        name = statement.variable.text
+        hidden = frame.names.get(name)
+        results = self._rounds(statement, frame)
+        frame.names.pop(name, None)
+        if hidden is not None:
+            frame.names[name] = hidden
+        return results
+
+    def _rounds(self, statement: ast.For, frame: Frame) -> Results | None:
         start, stop = self.size(statement.start, frame), self.size(statement.stop, frame)
         if isinstance(start, int) and isinstance(stop, int):
             frame.state.rounds += max(0, stop - start)

@@ -1,6 +1,7 @@
 """The paths on which a block owns weights under any configuration, from its text alone."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
@@ -33,6 +34,52 @@ def own_paths(module: LinkedModule, block: ast.Block) -> tuple[str, ...]:
         if call.label is not None and call.label.parts
     ]
     return tuple(dict.fromkeys([*own_parameters(module, block), *labels]))
+
+
+def with_texts(block: ast.Block, path: str, given: Mapping[str, object]) -> str:
+    """A path on which a block owns weights, with the texts and numbers that it was given.
+
+    `w{suffix}` is another path for `""` than for `"_reverse"`. What the body binds stays in braces.
+    """
+    if "{" not in path or path not in _written_here(block):
+        return path
+    bound = _bound_in(block)
+
+    def text(found: re.Match[str]) -> str:
+        value = given.get(found[1])
+        is_known = isinstance(value, str | int) and not isinstance(value, bool)
+        is_given = any(each.name == found[1] for each in block.parameters)
+        return str(value) if is_known and is_given and found[1] not in bound else found[0]
+
+    return re.sub(r"\{\s*(\w+)\s*\}", text, path)
+
+
+@cache
+def _written_here(block: ast.Block) -> frozenset[str]:
+    """The paths that a block itself writes, and none of those that the label `.` puts on its."""
+    labels = (call.label for call in _labelled(block))
+    return frozenset(
+        [
+            *(node.path.span.text for node in _declared(block.body)),
+            *("".join(label.span.text.split()) for label in labels if label and label.parts),
+        ]
+    )
+
+
+@cache
+def _bound_in(block: ast.Block) -> frozenset[str]:
+    """The names that the body of a block binds."""
+    names: set[str] = set()
+    for statement in block.body:
+        for node in walk(statement):
+            match node:
+                case ast.Bind(targets=targets):
+                    names.update(target.text for target in targets)
+                case ast.For(variable=variable) | ast.Scan(variable=variable):
+                    names.add(variable.text)
+                case _:
+                    pass
+    return frozenset(names)
 
 
 def sure_paths(module: LinkedModule, block: ast.Block) -> frozenset[str]:

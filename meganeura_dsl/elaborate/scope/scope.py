@@ -254,10 +254,13 @@ class ElaborationState:
         default_factory=dict[str, "tuple[str, Location]"]
     )
     """For the path of a layer that begins as a copy, that of the other, and the statement."""
-    assumed: dict[str, tuple[Frame, dict[str, Evaluated]]] = field(
-        default_factory=dict[str, "tuple[Frame, dict[str, Evaluated]]"]
+    assumed: dict[tuple[str, ast.Block], tuple[Frame, dict[str, Evaluated]]] = field(
+        default_factory=dict["tuple[str, ast.Block]", "tuple[Frame, dict[str, Evaluated]]"]
     )
-    """In a proof, for the path of a layer that was not looked into, its frame and its signature."""
+    """In a proof, for a layer that was not looked into its frame and its signature.
+
+    It is known by its path and its block, as the label `.` puts several on one path.
+    """
     averaged: dict[str, Location] = field(default_factory=dict[str, "Location"])
     """The parameters and states that an update of their layer changes, and the statement."""
     contracts: set[str] = field(default_factory=set[str])
@@ -439,7 +442,7 @@ class ElaborationState:
 
     def assumed_around(self, name: str) -> str | None:
         """In a proof, the path of the layer a weight is in, if it was not looked into."""
-        paths = (path for path in self.assumed if not path or name.startswith(f"{path}."))
+        paths = (path for path, _ in self.assumed if not path or name.startswith(f"{path}."))
         return max(paths, key=len, default=None)
 
     def is_general(self, value: Evaluated) -> bool:

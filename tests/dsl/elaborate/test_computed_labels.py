@@ -118,3 +118,29 @@ def test_a_parameter_of_another_number_is_unknown() -> None:
     result = _check("block A()(x: [n]) -> [n]:\n  param w{1}: [] = ones\n  return x * w{2}\n")
     (report,) = result.reports
     assert (report.code, report.headline) == ("E0201", "nothing here is called `w2`")
+
+
+TWICE = """\
+block Part(suffix: text)(x: [n, d]) -> [n, d] = x |> fc{suffix}: linear(d)
+block Both()(x: [n, 4]) -> [n, 4]:
+  return (x |> .: Part("%s")) + (x |> .: Part("%s"))
+model both = Both()
+"""
+
+
+def test_labels_that_differ_by_what_a_block_is_given_are_two() -> None:
+    assert _names(TWICE % ("", "_reverse")) == [
+        "fc.weight", "fc.bias", "fc_reverse.weight", "fc_reverse.bias",
+    ]  # fmt: skip
+    assert "Both" in _check(TWICE % ("", "_reverse")).proved
+
+
+@pytest.mark.parametrize("suffix", ["", "_reverse"])
+def test_labels_that_a_block_is_given_twice_are_one(suffix: str) -> None:
+    assert "E0205" in [report.code for report in _check(TWICE % (suffix, suffix)).reports]
+
+
+def test_a_text_that_the_body_binds_anew_is_no_argument() -> None:
+    header = "(x: [n, d]) -> [n, d]"
+    text = TWICE.replace(f"{header} =", f'{header}:\n  suffix = "a"\n  return')
+    assert not _check(text % ("", "_reverse")).fine

@@ -198,7 +198,7 @@ REFUSED = {
     ),
     "of a model that is not applied": (
         HEAD.replace("= online", "= net") + AWAY,
-        ("E0201", "nothing here is called `net`"),
+        ("E0222", "nothing applies the layer `net`"),
     ),
     "another shape": (
         HEAD + AWAY + "  update target = mean(online)\n",
@@ -243,3 +243,27 @@ def test_a_layer_applied_again_to_other_sizes_is_proved_to_have_the_same_weights
     assert found == [("E0205", told)]
     assert codes(OTHERS) == []
     assert codes(HALVES) == []  # 2 * half is w
+
+
+COPY = """\
+train fit(x: [batch, 8])
+    where batch >= 2:
+  layer teacher: Net(4) = net
+  y = x |> teacher(frozen=true, training=false)
+"""
+
+
+def test_a_model_is_copied_before_it_is_applied() -> None:
+    assert (
+        codes(COPY + "  minimize mse(x |> net, y)\n  update teacher = 0.5 * teacher + 0.5 * net\n")
+        == []
+    )
+    values = initial_values(elaborated(COPY + "  minimize mse(x |> net, y)\n").parameters, seed=5)
+    np.testing.assert_array_equal(values["teacher.fc.weight"], values["net.fc.weight"])
+
+
+def test_a_model_that_is_never_applied_is_no_layer_to_copy() -> None:
+    unapplied = ("E0222", "nothing applies the layer `net`")
+    assert unapplied in codes(COPY + "  minimize mean(x |> fc: linear(2)) + mean(y)\n")
+    update = "  update teacher = 0.5 * teacher + 0.5 * net\n  minimize mse(x |> net, y)\n"
+    assert unapplied in codes(COPY + update)

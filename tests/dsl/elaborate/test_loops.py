@@ -366,3 +366,46 @@ def test_a_loop_and_a_choice_do_what_they_say(
     graph = elaborate_model(checked.program, "net").graph
     (found,) = evaluate(graph, {"x": np.zeros(3, np.float32)}).outputs.values()
     np.testing.assert_array_equal(found, [wanted(k)] * 3)
+
+
+BEHIND = {
+    "as a size of a pattern": "x |> rearrange([n, i * j] -> [n, i, j])",
+    "as a number": "x * i",
+    "as a label": "x |> more[i]: linear(8)",
+}
+
+
+@pytest.mark.parametrize("rounds", ["3", "k"])
+@pytest.mark.parametrize("name", BEHIND)
+def test_the_index_of_a_loop_ends_with_it(name: str, rounds: str) -> None:
+    text = (
+        "block Use(k: size)(x: [n, 8 + 0 * k]):\n"
+        f"  for i in 0..{rounds}:\n    x = x |> layers[i]: linear(8)\n  return {BEHIND[name]}\n"
+        "model use = Use(3)\n"
+    )
+    result = pipeline.check(Source("loop.mgn", text), lambda _: None)
+    assert ("E0201", "nothing here is called `i`") in [
+        (report.code, report.headline) for report in result.reports
+    ]
+
+
+@pytest.mark.parametrize("rounds", ["3", "0", "k"])
+def test_what_the_index_of_a_loop_hides_is_back_behind_it(rounds: str) -> None:
+    text = (
+        "block Use(k: size)(x: [n, 8 + 0 * k]) -> [n, 5]:\n  i = 5\n"
+        f"  for i in 0..{rounds}:\n    x = x |> layers[i]: linear(8)\n  return x[:, :i]\n"
+    )
+    assert pipeline.check(Source("loop.mgn", text), lambda _: None).proved == ("Use",)
+
+
+def test_a_weight_is_read_by_the_index_of_a_loop() -> None:
+    text = (
+        "block Step(d: size)(x: [n, d]) -> [n, d] = x |> fc: linear(d)\n"
+        "block Use()(x: [n, 4]) -> [n, 4]:\n"
+        "  for i in 0..3:\n    x = x |> steps[i]: Step(4)\n"
+        "  for i in 0..{}:\n    x = x + steps[i].fc.{}\n  return x\nmodel use = Use()\n"
+    )
+    assert pipeline.check(Source("loop.mgn", text.format(3, "bias")), lambda _: None).fine
+    for wrong in ((4, "bias"), (3, "scale"), (3, "weight[0:2]")):
+        result = pipeline.check(Source("loop.mgn", text.format(*wrong)), lambda _: None)
+        assert not result.fine

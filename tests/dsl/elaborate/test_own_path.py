@@ -160,3 +160,29 @@ model net = Net()
     assert parameters(text) == [
         *(f"fc.{name}" for name in of_two), "fc_1.weight", "fc1.weight", "fc_bias", "fc10.weight",
     ]  # fmt: skip
+
+
+CELL = """\
+block Cell(hidden)(x: [n, d]) -> [n, 6] = x |> a: linear(hidden) |> b: linear(6)
+block Word(hidden)(x: [n, 8]) -> [n, 6] = x |> .: Cell(2 * hidden)
+"""
+TWO = """\
+block Two()(x: [n, 8]) -> [n, 6], [2 * n, 6]:
+  layer w: Word(10)
+  return x |> w, concat(x, x, axis=0) |> w
+model two = Two()
+"""
+
+
+def test_a_wrapper_that_is_applied_to_two_batch_sizes_has_scopes_of_its_own() -> None:
+    text = CELL + TWO + "expect two holds w.a.weight: [20, 8], w.b.weight: [6, 20]\n"
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert [report.code for report in result.reports] == []
+    assert result.proved == ("Cell", "Word", "Two")
+
+
+def test_a_wrapper_whose_weights_need_the_batch_size_is_refused() -> None:
+    text = CELL.replace("block Word(hidden)", "block Word(_h)").replace("2 * hidden", "n") + TWO
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert "Two" not in result.proved
+    assert not result.fine
