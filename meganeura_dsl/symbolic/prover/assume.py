@@ -5,7 +5,6 @@ An equality is solved for a variable where possible; other facts become polynomi
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from typing import assert_never
 
@@ -60,10 +59,17 @@ def _with_bounds(known: SolverState, facts: Iterable[Condition]) -> SolverState:
     """The state with those of the facts that are bounds, as they are."""
     bounds: list[Dim] = []
     for fact in facts:
-        if isinstance(fact, Compare) and sign_of(fact)[0] == ">=":
-            with suppress(ZeroDivisionError):
-                size = known.solved(sign_of(fact)[1])
-                bounds += [size] if isinstance(size, Dim) else []
+        if not isinstance(fact, Compare):
+            continue
+        try:
+            sign, size = sign_of(fact)
+            size = known.solved(size)
+        except ZeroDivisionError:
+            continue
+        except OutOfWorkError:  # one that is too large to be written as a bound
+            spend(0)
+            continue
+        bounds += [size] if sign == ">=" and isinstance(size, Dim) else []
     return replace(known, nonnegative=(*known.nonnegative, *bounds)) if bounds else known
 
 
