@@ -244,8 +244,10 @@ class Checker:
         self._keep(elaboration)
         if any(isinstance(each, ast.Show) for each in train.body):
             self._elaborate_train(train, training=False)
-        if elaboration.own:
-            self._compare_with_models(train, elaboration.own)
+        trained = {info.name for info in elaboration.parameters if info.kind == "param"}
+        own = tuple(name for name in elaboration.own if name in trained)
+        if own:
+            self._compare_with_models(train, own)
 
     def _elaborate_train(self, train: ast.Train, *, training: bool) -> Elaboration:
         return with_summaries(

@@ -5,6 +5,7 @@ import pty
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -162,3 +163,15 @@ def test_names_of_other_systems_are_known(word: str, said: str, meganeura: Comma
 def test_every_name_of_another_system_is_answered() -> None:
     for name in other_names():
         assert any("of other systems" in entry.text for entry in look_up(name).entries), name
+
+
+def test_a_summary_is_what_the_guide_says_it_is(meganeura: Command, tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "coming_from_pytorch.md").read_text()
+    (row,) = [line for line in guide.splitlines() if line.startswith("| `model.summary()`")]
+    file = tmp_path / "net.mgn"
+    file.write_text("block Net()(x: [n, 4]) -> [n, 2] = x |> fc: linear(2)\nmodel net = Net()\n")
+    commands = re.findall(r"`meganeura (\w+) net.mgn`", row)
+    said = "".join(meganeura(each, str(file)).out for each in commands)
+    assert re.search(r"fc +f32\[n, 2\]", said)
+    assert re.search(r"fc.weight +\[2, 4\]", said)
+    assert "10 weights" in said

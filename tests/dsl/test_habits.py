@@ -27,6 +27,9 @@ QUERIES = "block A()(q: [n, s, d], k: [n, s, d]) -> [n, s, s]:\n  return q @ "
 PAIRS = "block A()(x: [n, 2 * c]) -> [n, c]:\n  return "
 PART = "rearrange(x, [n, m * 2] -> [n, m, 2])[..., 0]"
 COUNT = "block A()(x: i32[n]) -> i32[n]:\n  return "
+TOWER = "block A()(x: [n, 4]) -> [n, 4]:\n  for i in 0..3:\n    x = x |> "
+TRIPLE = "block A(heads)(x: [n, 3 * heads * d]) -> [3, n, heads, d]:\n"
+QKV = "rearrange(x, [n, three * heads * e] -> [three, n, heads, e])"
 NET = "block A(classes)(x: [n, 5]) -> [n, classes] = x |> fc: linear(classes)\nmodel a = "
 
 
@@ -85,6 +88,10 @@ NET = "block A(classes)(x: [n, 5]) -> [n, classes] = x |> fc: linear(classes)\nm
          f"{HEADS}  h = heads\n  return {SPLIT})\n"),
         ("block A()(x: [n, c]) -> [n, c] = x ** 1.5\n", "E0302", "exp(1.5 * log(x))",
          "block A()(x: [n, c]) -> [n, c] = exp(1.5 * log(x))\n"),
+        (f"{TOWER}linear(4)\n  return x\n", "E0204", "name{i}: linear",
+         f"{TOWER}name{{i}}: linear(4)\n  return x\n"),
+        (f"{TRIPLE}  return {QKV}\n", "E0201", "three = 3",
+         f"{TRIPLE}  three = 3\n  return {QKV}\n"),
         (f"{NET}A(num_classes=10)\n", "E0202", "no argument `num_classes`, and needs `classes`",
          f"{NET}A(classes=10)\n"),
     ],
@@ -118,3 +125,15 @@ def test_the_library_takes_whole_numbers_where_it_has_no_kind(tmp_path: Path) ->
         file.write_text(f"block A()(x: [n, c]) -> [n, c] = x |> a: {call}\n")
         said = "".join(map(render, check_file(str(file)).reports))
         assert f"`{parameter.name}` of `{block.name.text}` is a whole number" in said
+
+
+def test_a_state_of_a_train_block_is_not_trained(tmp_path: Path) -> None:
+    file = tmp_path / "net.mgn"
+    head = "block Net()(x: [n, 4]) -> [n, 2] = x |> fc: linear(2)\nmodel net = Net()\n"
+    train = "train fit(x: [batch, 4], y: i32[batch]):\n"
+    kept = "  state seen: [] = zeros\n  update seen = seen + 1\n"
+    loss = "  minimize cross_entropy(x |> net, y)\n"
+    file.write_text(f"{head}{train}{kept}{loss}  metric seen_so_far = seen\n")
+    assert [each.code for each in check_file(str(file)).reports] == []
+    file.write_text(f"{head}{train}  minimize cross_entropy(x |> other: linear(2), y)\n")
+    assert "N0004" in [each.code for each in check_file(str(file)).reports]

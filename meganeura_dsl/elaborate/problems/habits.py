@@ -3,6 +3,7 @@
 import re
 
 from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.values import Evaluated
 
 _AXES = re.compile(r"\b(?:dim|dims|axis|axes)\s*=\s*")
@@ -70,3 +71,18 @@ def of_whole_number(
             "y = conv(x, weight)",
         )
     return None
+
+
+def loop_around(span: Span) -> str:
+    """The index of the innermost `for` that a line stands in; empty if there is none."""
+    lines = span.source.text.split("\n")[: span.line]
+    depth = len(lines[-1]) - len(lines[-1].lstrip())
+    for line in reversed(lines[:-1]):
+        indent = len(line) - len(line.lstrip())
+        if not line.strip() or indent >= depth:
+            continue
+        found = re.match(r"\s*for (\w+) in\b", line)
+        if found:
+            return found[1]
+        depth = indent
+    return ""

@@ -120,10 +120,13 @@ class MissingLabel(LocatedProblem, code="E0204", topic="naming"):
 
     def report(self) -> Report:
         listed = ", ".join(self.parameters)
+        index = habits.loop_around(self.location.span)
+        label = f"name{{{index}}}" if index else "name"
+        text = "label it; the label becomes the checkpoint key"
         return self.words(
             f"`{self.layer}` owns weights but has no name",
             f"would create {listed}",
-            cure=Help("label it; the label becomes the checkpoint key", f"x |> name: {self.layer}"),
+            cure=Help(text, f"x |> {label}: {self.layer}"),
         )
 
 

@@ -134,6 +134,16 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     "mask or x > 0": {"logical_or": "mask.logical_or(x > 0)"},
     "not mask": {"logical_not": "mask.logical_not()"},
     "stop_gradient(x)": {"detach": "x.detach()", "no_grad": "torch.no_grad()(lambda: x)()"},
+    "x": {
+        "clone": "x.clone()",
+        "contiguous": "x.contiguous()",
+        "copy": "np.copy(x)",
+        "Identity": "nn.Identity()(x)",
+    },
+    "maximum(x, y)": {"fmax": "x.maximum(y)"},
+    "minimum(x, y)": {"fmin": "x.minimum(y)"},
+    "x * 0.017453292519943295": {"deg2rad": "x.deg2rad()", "radians": "np.radians(x)"},
+    "x * 57.29577951308232": {"rad2deg": "x.rad2deg()", "degrees": "np.degrees(x)"},
     "abs(x)": {"absolute": "x.absolute()", "fabs": "np.fabs(x)"},
     "-floor(-x)": {"ceil": "x.ceil()"},
     "sign(x) * floor(abs(x))": {"trunc": "x.trunc()", "fix": "np.fix(x)"},
@@ -163,6 +173,10 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     "i32(x)": {"long": "x.long()"},
     "f16(x)": {"half": "x.half()"},
     # --- reductions ---
+    "sum(x * row, 1)": {"mv": "x.mv(row)", "matvec": "np.matvec(x, row)"},
+    "sqrt(sum((insert_axis(x, 1, n) - insert_axis(y, 0, n)) ** 2, 2))": {
+        "cdist": "torch.cdist(x, y)"
+    },
     "max(x, 1)": {"amax": "x.amax(1)", "reduce_max": "x.amax(1)"},
     "min(x, 1)": {"amin": "x.amin(1)", "reduce_min": "x.amin(1)"},
     "sum(x, 1)": {"reduce_sum": "x.sum(1)"},
@@ -224,12 +238,15 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     "random_uniform([n, d])": {"rand": "torch.rand(n, d)", "rand_like": "torch.rand_like(x)"},
     "i32(floor(10 * random_uniform([n, d])))": {"randint": "torch.randint(10, (n, d))"},
     "f32(random_uniform([n, d]) < 0.3)": {"bernoulli": "torch.full((n, d), 0.3).bernoulli()"},
+    "argsort(random_uniform([n]))": {
+        "randperm": "torch.randperm(n)",
+        "permutation": "np.random.permutation(n)",
+    },
     # --- layers ---
     "x |> fc: linear(10)": {"Linear": "nn.Linear(d, 10)(x)", "Dense": "keras.layers.Dense(10)(x)"},
     "x |> fc1: linear(16) |> relu |> fc2: linear(10)": {
         "Sequential": "nn.Sequential(nn.Linear(d, 16), nn.ReLU(), nn.Linear(16, 10))(x)"
     },
-    "x": {"Identity": "nn.Identity()(x)"},
     "z |> conv1: conv1d(64, 3, pad=1)": {"Conv1d": "nn.Conv1d(c, 64, 3, padding=1)(z)"},
     "image |> conv1: conv2d(64, 3, pad=1)": {
         "Conv2d": "nn.Conv2d(3, 64, 3, padding=1)(image)",
@@ -317,6 +334,17 @@ FORMS: Mapping[str, Mapping[str, str]] = {
         "GRU": "nn.GRU(d, 16, batch_first=True)(z)[0]",
         "gru": "nn.GRU(d, 16, batch_first=True)(z)[0]",
     },
+    "rearrange(image, [n, 3, h, u] -> [n, 3, 1, h, u]) |> conv1: conv3d(8, 3, pad=1)": {
+        "Conv3d": "nn.Conv3d(3, 8, 3, padding=1)(image[:, :, None])"
+    },
+    "z |> up: conv_transpose1d(32, 2, 2)": {
+        "ConvTranspose1d": "nn.ConvTranspose1d(c, 32, 2, 2)(z)"
+    },
+    "mean(z, 2)": {
+        "adaptive_avg_pool1d": "F.adaptive_avg_pool1d(z, 1).flatten(1)",
+        "AdaptiveAvgPool1d": "nn.AdaptiveAvgPool1d(1)(z).flatten(1)",
+    },
+    "z |> instance_norm": {"InstanceNorm1d": "nn.InstanceNorm1d(c)(z)"},
     # --- activations ---
     "relu(x)": {"ReLU": "nn.ReLU()(x)"},
     "relu6(x)": {"ReLU6": "nn.ReLU6()(x)"},
@@ -377,6 +405,14 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     "bce(x, y)": {
         "binary_cross_entropy_with_logits": "F.binary_cross_entropy_with_logits(x, y)",
         "BCEWithLogitsLoss": "nn.BCEWithLogitsLoss()(x, y)",
+    },
+    "mean(where(y == 0, 0, y * (log(y) - x)))": {
+        "kl_div": "F.kl_div(x, y)",
+        "KLDivLoss": "nn.KLDivLoss()(x, y)",
+    },
+    "sum(where(y == 0, 0, y * (log(y) - x))) / n": {
+        "kl_div": "F.kl_div(x, y, reduction='batchmean')",
+        "KLDivLoss": "nn.KLDivLoss(reduction='batchmean')(x, y)",
     },
     "mean(exp(x) - y * x)": {
         "poisson_nll_loss": "F.poisson_nll_loss(x, y)",

@@ -25,7 +25,7 @@ WORDS: Mapping[str, str] = {
     _NOT_DIFFERENTIABLE: (
         "grad autograd backward value_and_grad jacobian jacrev jvp vjp hessian vmap"
     ),
-    _DATA_SIZES: "nonzero argwhere unique masked_select boolean_mask compress where_indices",
+    _DATA_SIZES: "nonzero argwhere unique masked_select boolean_mask compress",
     "how many boxes are left depends on the numbers, and no size may: return all boxes and scores,"
     " and choose among them in Python": "nms batched_nms",
     _NO_ALGEBRA: (
@@ -73,8 +73,17 @@ WORDS: Mapping[str, str] = {
         "from_numpy from_dlpack placeholder Input InputLayer"
     ),
     "an element of the result is the number itself: write the value": "item tolist numpy",
-    "a sum over labels and log probabilities: `mean(sum(y * (log(y) - x), 1))`, where y > 0": (
-        "kl_div KLDivLoss"
+    "the number of elements is `product(shape(x))`": "numel",
+    "the number of axes is `rank(x)`": "ndim dim",
+    "a transformer is written of `attention`, `layer_norm` and `linear`, as in the model `gpt2`": (
+        "Transformer TransformerEncoder TransformerEncoderLayer TransformerDecoder"
+        " TransformerDecoderLayer"
+    ),
+    "two results are two functions: `variance(x, 1)`, `mean(x, 1)`": "var_mean std_mean aminmax",
+    "a class for each row is drawn of logits by `sample`": "multinomial categorical",
+    "nothing is quantised": "quantize_per_tensor quantize_per_channel dequantize",
+    "there is no in-place form: `x = relu(x)`": (
+        "relu_ add_ mul_ sub_ div_ clamp_ zero_ fill_ copy_"
     ),
     "no loss of this kind is in the library": (
         "ctc_loss CTCLoss triplet_margin_loss TripletMarginLoss cosine_embedding_loss"
@@ -127,6 +136,9 @@ WARNINGS: Mapping[str, str] = {
     "`edges` have to rise": "bucketize searchsorted digitize",
     "steps are given one after another, with a label for each that has weights": "Sequential",
     "leave it out": "Identity",
+    "values never change, so there is nothing to copy: leave it out": "clone contiguous copy",
+    "its first argument is log probabilities": "kl_div KLDivLoss",
+    "where two rows are equal, its slope is not finite": "cdist",
     "tensors begin as inputs; of listed numbers": "tensor array as_tensor asarray",
     "an equation of letters is a product, a sum over axes, or `rearrange`; this one": "einsum",
     "the largest window is taken over a whole axis by `mean`; to other sizes it is `avg_pool`": (

@@ -2,10 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.name_problems import UnknownName
+from meganeura_dsl.elaborate.problems.other_names import Answer, Form
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
 from meganeura_dsl.elaborate.problems.shape_problems import (
     AmbiguousRearrangement,
@@ -93,7 +96,7 @@ class Binder:
     def _settle(self, entry: ast.Expression, found: Size, axis: int) -> None:
         unknown = [name for name in size_names(entry) if name not in self.frame.names]
         if len(unknown) != 1:
-            self._demand(self._size(entry), found, axis)
+            self._demand(self._size_of(entry, unknown), found, axis)
             return
         name = unknown[0]
         symbol = new_symbol(name, self.frame, found)
@@ -117,6 +120,18 @@ class Binder:
         if factor == 0 or (isinstance(factor, Dim) and symbol in factor.variables()):
             return None
         return factor
+
+    def _size_of(self, entry: ast.Expression, unknown: Sequence[str]) -> Size:
+        """The size of an entry in which several names may be new, which none of them can be."""
+        try:
+            return self._size(entry)
+        except ProblemError as error:
+            problem = error.problem
+            if not isinstance(problem, UnknownName) or problem.name not in unknown:
+                raise
+            words = f"one name of an entry may be new: give `{unknown[0]}` its value before"
+            answer = Answer(words, (Form(f"{unknown[0]} = 3", entry.span.text),))
+            raise ProblemError(replace(problem, foreign=answer)) from None
 
     def _size(self, entry: ast.Expression) -> Size:
         size = self.evaluate(entry, self.frame)

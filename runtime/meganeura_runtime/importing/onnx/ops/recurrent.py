@@ -99,8 +99,10 @@ def _require_usual(node: Node, directions: int) -> None:
     if node.has(4):
         axis: int = node.attribute("layout", 0)
         steps, lengths = node.value(0).shape[axis], node.value(4)
-        if isinstance(lengths, Tensor) or any(each != steps for each in node.sizes(4, "lengths")):
+        if isinstance(lengths, Tensor):
             raise UnsayableError("its lengths depend on data")
+        if any(each != steps for each in node.sizes(4, "lengths")):
+            raise UnsayableError("some of its sequences are shorter than others")
 
 
 def _direction(
