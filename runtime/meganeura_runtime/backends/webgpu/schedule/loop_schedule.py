@@ -18,13 +18,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value
-from meganeura_dsl.ir.ops import Gather, Input
+from meganeura_dsl.ir.ops import Gather, Input, Reshape
 from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, SLICE, Loop, stack
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import TensorType, size_in_bytes
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.analysis.materialize import (
-    held_as,
     is_loop,
     materialized_values,
 )
@@ -127,6 +126,13 @@ def with_buffers(target: Target, more: int) -> Target:
     return replace(target, limits=limits)
 
 
+def _held_in(value: Value, tensors: Mapping[int, int]) -> Value:
+    """The nearest tensor with the elements of an operand: its own, if others have it stored."""
+    while value.id not in tensors and isinstance(value.op, Reshape):
+        (value,) = value.operands
+    return value
+
+
 class LoopScheduler:
     """Schedules the loop of a kernel's work, whose operands and results lie in known tensors."""
 
@@ -138,7 +144,7 @@ class LoopScheduler:
         assert isinstance(value.op, Loop)
         self.value = value
         self.op: Loop = value.op
-        self.operands = [tensors[held_as(each).id] for each in value.operands]
+        self.operands = [tensors[_held_in(each, tensors).id] for each in value.operands]
         self.results = {each.index: tensors[each.id] for each in one.work.stores}
         self.fresh = fresh
         self.target = target

@@ -54,6 +54,26 @@ train fit(x: [batch, 5, 3], y: [batch, 5, 4]):
     optimizer = adam(lr=1e-3)
 """
 
+MATRIX_MEMORY = """
+block Net(heads)(x: [n, s, d]) -> [n, s, d]
+    where d % heads == 0:
+  q = x |> q: linear(d) |> rearrange([n, s, heads * p] -> [n, s, heads, p])
+  k = x |> k: linear(d) |> rearrange([n, s, heads * p] -> [n, s, heads, p])
+  v = x |> v: linear(d) |> rearrange([n, s, heads * p] -> [n, s, heads, p])
+  memory = zeros([n, heads, d // heads, d // heads])
+  scan t in 0..s:
+    written = insert_axis(v[:, t], 3, d // heads) * insert_axis(k[:, t], 2, d // heads)
+    memory = 0.5 * memory + written
+    y[:, t] = sum(memory * insert_axis(q[:, t], 2, d // heads), 3)
+  return rearrange(y, [n, s, heads, p] -> [n, s, heads * p])
+
+train fit(x: [batch, 12, 16], y: [batch, 12, 16]):
+  minimize mse(x |> net: Net(2), y)
+  run:
+    batch = 4
+    optimizer = adam(lr=1e-3)
+"""
+"""Linear attention: rounds read views of products, in the shape of heads, as the gradient does."""
 
 WITHIN = """
 block Net()(x: [n, s, 16], w: [16, 16]) -> [n, 16], [s, n, 16], [s, 4]:
@@ -260,6 +280,28 @@ def test_an_optimized_training_step_is_right(device: Device) -> None:
     settings = TrainingSettings(Adam(lr=1e-2))
     step = optimized_training_step(graph, settings, RewriteOptions()).graph
     assert_right(step, device)
+
+
+def matrix_memory(s: int, d: int, *, optimized: bool) -> Graph:
+    text = MATRIX_MEMORY.replace("12, 16]", f"{s}, {d}]")
+    graph = elaborate_train(program(text), sizes={"batch": 4}, training=True).graph
+    rules = RewriteOptions(enabled=optimized)
+    return optimized_training_step(graph, TrainingSettings(Adam(lr=1e-2)), rules).graph
+
+
+@pytest.mark.parametrize("style", Style)
+@pytest.mark.parametrize(("s", "d"), [(5, 16), (12, 4), (12, 16), (24, 32), (64, 64)])
+def test_what_rounds_and_others_read_in_two_shapes_is_planned(style: Style, s: int, d: int) -> None:
+    """Where a reshape of a sum is in memory for others, the loop reads that and not the sum."""
+    for optimized in (False, True):
+        verify_plan(plan_graph(matrix_memory(s, d, optimized=optimized), PORTABLE, style), PORTABLE)
+
+
+@pytest.mark.adapter
+@pytest.mark.parametrize(("s", "d"), [(5, 8), (12, 16)])
+def test_a_memory_that_is_a_matrix_is_trained(device: Device, s: int, d: int) -> None:
+    for optimized in (False, True):
+        assert_right(matrix_memory(s, d, optimized=optimized), device)
 
 
 @pytest.mark.adapter
