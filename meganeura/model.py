@@ -38,6 +38,7 @@ from meganeura_runtime.infer.text_task import TextTask
 from meganeura_runtime.infer.transcription import Speech, SpeechTask, Transcriber
 from meganeura_runtime.io.preprocess.speech_tokens import speech_tokens
 from meganeura_runtime.io.preprocess.tokens import Tokenizer, require_vocabulary, tokenizer_of
+from meganeura_runtime.io.tensors.host_array import host_array
 from meganeura_runtime.io.weights import initial_values, write_weights
 from meganeura_runtime.train.recipe import Start
 
@@ -141,7 +142,7 @@ class Model:
         an element type that no tensor has, or if the model has no weights.
         """
         self._require_values()
-        given = {name: np.asarray(array) for name, array in (inputs or {}).items()}
+        given = {name: host_array(array) for name, array in (inputs or {}).items()}
         if COUNTER in self.inputs:
             given.setdefault(COUNTER, first_counter(seed))
         tensors = as_tensors(given)

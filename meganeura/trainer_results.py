@@ -13,6 +13,7 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.transforms.training_step import GRADIENT, LOSS, SKIPPED
 from meganeura_runtime.backends.base import Outputs, Session
 from meganeura_runtime.backends.device_failures import explained_failures
+from meganeura_runtime.io.tensors.host_array import host_array
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
 
 
@@ -116,7 +117,7 @@ class Tensors(Mapping[str, "Array"]):
 
 def fitting(name: str, value: ArrayLike, wanted: TensorType) -> Array:
     """A value in the type of a tensor; raises `ValueError` for one of another shape."""
-    array = np.asarray(value)
+    array = host_array(value)
     if array.shape != wanted.shape:
         shown = ", ".join(map(str, array.shape))
         raise ValueError(f"`{name}` is {wanted}, and not {array.dtype}[{shown}]")

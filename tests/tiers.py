@@ -28,6 +28,7 @@ FULL = (
     "cli/test_readme.py",
     "cli/test_run_command.py",
     "cli/test_said.py",
+    "cli/test_streams.py",
     "cli/test_toy_backend.py",
     "cli/test_train_command.py",
     "cli/test_tune_command.py",

@@ -1,7 +1,7 @@
 """The command `meganeura`: its verbs, and the one place where errors become exit codes.
 
 0: fine. 1: the program or the data is wrong. 2: the command line is wrong. 130: Ctrl-C ended it.
-143: SIGTERM ended it.
+129, 143: SIGHUP or SIGTERM ended it. 141: nobody was left to read what a run shows.
 """
 
 import os
@@ -9,13 +9,15 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import StringIO
+from itertools import filterfalse
 from pkgutil import iter_modules
 from typing import Annotated, cast
 
 import typer
 
 from meganeura.cli import commands
-from meganeura.cli.ui.console import exit_code, say, show
+from meganeura.cli.ui.console import OutputError, exit_code, say, show
+from meganeura.cli.ui.streams import write_no_more
 from meganeura_dsl import __version__
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report
 
@@ -77,6 +79,10 @@ def command_line(asked: str = "") -> typer.Typer:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; a user's mistake is reported without a traceback."""
+    unreadable = next(filterfalse(_is_utf8, arguments), None)
+    if unreadable is not None:
+        text = f"`{unreadable}` is not UTF-8, in which names are kept: give the file another one"
+        return _wrong_usage(typer.BadParameter(text))
     try:
         app = command_line(*arguments[:1])
         code: object = app(arguments, prog_name="meganeura", standalone_mode=False)
@@ -89,6 +95,8 @@ def run(arguments: Sequence[str]) -> int:
         return _refuse((error.problem.report(),))
     except ProblemsError as error:
         return _refuse(tuple(problem.report() for problem in error.problems))
+    except OutputError as error:
+        return _output_failed(str(error))
     except MemoryError:
         say("out of memory: a smaller batch needs less", err=True)
         return 1
@@ -147,10 +155,24 @@ def _refuse(reports: tuple[Report, ...]) -> int:
     return exit_code(reports)
 
 
+def _is_utf8(argument: str) -> bool:
+    """Whether an argument is text: what is not UTF-8 comes as halves of characters."""
+    return not any("\ud800" <= each <= "\udfff" for each in argument)
+
+
+def _output_failed(reason: str) -> int:
+    """Say that standard output cannot be written, and leave it alone."""
+    write_no_more()
+    say(f"error: standard output cannot be written: {reason}", err=True)
+    return 1
+
+
 def _after_output(code: int) -> int:
     """Flush the output; its reader may be gone, as in `meganeura shapes x | head`."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        write_no_more()
+    except OSError as error:
+        return _output_failed(os.strerror(error.errno or 0))
     return code

@@ -4,12 +4,14 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 
+from meganeura.cli.ui.streams import prepare_streams
 from meganeura_dsl.startup.process import end_process, prepare_process
 from meganeura_dsl.startup.tricks import StartupError, Trick, is_enabled
 
 
 def main() -> None:
     """Run the command line and exit."""
+    prepare_streams()
     try:
         prepare_process()
     except StartupError as error:

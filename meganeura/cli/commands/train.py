@@ -131,7 +131,12 @@ def train(
         ):
             options = RunOptions(resumed, detect_anomaly, traced.span, met, chosen)
             finished = run_job(
-                job, folder, traced.open, shown.watch, interruption.is_wanted, options
+                job,
+                folder,
+                traced.open,
+                interruption.ended_with(shown.watch),
+                interruption.is_wanted,
+                options,
             )
     if met.is_first:
         say(_summary(finished, folder))

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import TextIO
 
 import typer
@@ -21,18 +22,41 @@ WRONG_NAMES = (
 """Codes of a file, program, model, `train`, tensor, device, rule or run that does not exist."""
 
 
+class OutputError(Exception):
+    """What a command writes cannot be written, as on a full disk."""
+
+
+@contextmanager
+def _writing(*, err: bool) -> Generator[None]:
+    """Raise `OutputError` for what cannot be written; there is nobody to tell of errors.
+
+    A reader that is gone, as in `| head`, is not one: `BrokenPipeError` ends a command in silence.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        if not err:
+            raise
+    except OSError as error:
+        if not err:
+            raise OutputError(os.strerror(error.errno or 0)) from error
+
+
 def say(text: str, *, err: bool = False) -> None:
     """Write lines for a reader, the one way for all that commands write beside reports.
 
-    File names, labels and the like may hold control characters, which are escaped.
+    File names, labels and the like may hold control characters, which are escaped. Raises
+    `OutputError`.
     """
-    typer.echo(safe(text), err=err)
+    with _writing(err=err):
+        typer.echo(safe(text), err=err)
 
 
 def write(piece: str) -> None:
     """Write a piece of a text that goes on, at once; control characters are escaped."""
-    typer.echo(safe(piece), nl=False)
-    sys.stdout.flush()
+    with _writing(err=False):
+        typer.echo(safe(piece), nl=False)
+        sys.stdout.flush()
 
 
 def show(reports: Iterable[Report], stream: TextIO, *, short: bool = False) -> None:
@@ -40,7 +64,8 @@ def show(reports: Iterable[Report], stream: TextIO, *, short: bool = False) -> N
     colour = wants_colour(stream, os.environ)
     for report in reports:
         text = f"{render_short(report)}\n" if short else f"{render(report, colour=colour)}\n\n"
-        stream.write(text)
+        with _writing(err=stream is sys.stderr):
+            stream.write(text)
 
 
 def exit_code(reports: Sequence[Report]) -> int:

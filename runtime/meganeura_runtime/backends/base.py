@@ -335,6 +335,8 @@ def known(name: str, wanted: Mapping[str, TensorType]) -> TensorType:
 def fitting(name: str, wanted: Mapping[str, TensorType], array: Array) -> Array:
     """The array, if it has exactly the type that is wanted under its name."""
     expected = known(name, wanted)
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
+        raise FeedError(f"`{name}` is a masked array: fill it (`array.filled(0)`)")
     if array.shape != expected.shape or array.dtype != storage_type(expected.dtype):
         found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
         raise FeedError(f"`{name}` is {expected}, not {found}")

@@ -13,6 +13,7 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.infer.inference_problems import InputShape
 from meganeura_runtime.infer.size_binding import bind_sizes
+from meganeura_runtime.io.tensors.host_array import host_array
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array, read_verified, stored_array
 from meganeura_runtime.train.training_problems import BatchMismatch, InputMismatch
 
@@ -52,9 +53,9 @@ class BatchReader:
         return Batch({name: self._converted(name, each) for name, each in found.items()}, sizes)
 
     def _array(self, name: str, value: object) -> Array:
-        """What NumPy makes of a value, without a copy where it is an array of the host."""
+        """What a value holds, without a copy where it is an array of the host."""
         try:
-            return np.asarray(value)
+            return host_array(value)
         except (TypeError, ValueError, RuntimeError, BufferError) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             wrong = InputMismatch(name, f"unreadable ({reason})", str(self._inputs[name]))

@@ -97,6 +97,14 @@ def test_outputs_have_names_types_and_lengths(open_session: Open) -> None:
     assert outputs["large"].tolist() == [False, True, True]
 
 
+def test_results_have_the_order_of_the_program(open_session: Open) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2,)))
+    outputs = {f"output{number}": x for number in range(12)} | {"another": x}
+    found = open_session(build.graph(outputs)).step({"x": np.ones(2, np.float32)})
+    assert [*found] == [*outputs]
+
+
 def test_a_step_follows_only_outputs_of_the_types_of_its_inputs(open_session: Open) -> None:
     session, rate = started(open_session), fed(1)["rate"]
     for feeds, links, said in (

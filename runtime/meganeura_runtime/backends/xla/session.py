@@ -180,7 +180,7 @@ class XlaSession(Session):
                 constant = {name: arrays[name] for name in self._constant}
                 for name, copy in copies.items():
                     (updated if name in updated else constant)[copy_of(name)] = copy
-                outputs, new = self.compiled(updated, constant, fed)
+                found, new = self.compiled(updated, constant, fed)
                 arrays.update({name: new[name] for name in self._updated})
                 for name in copies.keys() & {*self._updated}:
                     self._copies[name] = arrays[name], new[copy_of(name)]
@@ -189,6 +189,8 @@ class XlaSession(Session):
         except OutOfMemoryError as error:
             need = step_memory(self.program.graph, self.compiled)
             raise MemoryExceededError(need, None) from error
+        # XLA gives them in the order of the alphabet, in which 10 is before 2.
+        outputs = {name: found[name] for name in self.program.graph.outputs}
         self._running.append([*outputs.values()])
         fetched = _Fetched(outputs, self.guard)
         if sum(array.nbytes for array in outputs.values()) <= SMALL:

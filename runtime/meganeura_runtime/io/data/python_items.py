@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-import numpy as np
-
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.data.source_problems import NotData
+from meganeura_runtime.io.tensors.host_array import host_array
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor, stored_array
 
 FROM_PYTHON = Path("(from Python)")
@@ -43,7 +42,7 @@ def named_arrays(item: object, demand: Demand, what: str) -> dict[str, Array]:
 def as_array(value: object, what: str, demand: Demand) -> Array:
     """A tensor of any library, or a number, as an array; raises `ProblemError`."""
     try:
-        array = np.asarray(value)
+        array = host_array(value)
     except (TypeError, ValueError, RuntimeError) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise refused(what, reason, demand) from None

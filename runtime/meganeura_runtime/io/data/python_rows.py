@@ -61,7 +61,7 @@ class RowFetcher:
         items = (
             cast("Callable[[list[int]], Sequence[object]]", several)(list(numbers))
             if callable(several)
-            else [self._data[number] for number in numbers]
+            else (self._data[number] for number in numbers)  # each may be given in one buffer
         )
         found = {
             name: np.empty((len(numbers), *each.shape), each.content.dtype)
