@@ -52,6 +52,25 @@ def test_or_where_it_is_wanted(meganeura: Command, first: Path, tmp_path: Path) 
     assert not (first / "report.html").exists()
 
 
+@pytest.mark.parametrize("name", ["metrics.jsonl", "settings.json", "link.jsonl"])
+def test_a_file_of_the_run_is_no_place_for_its_page(
+    meganeura: Command, first: Path, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "link.jsonl").symlink_to(first / "metrics.jsonl")
+    before = (first / "metrics.jsonl").read_text()
+    out = tmp_path / name if name == "link.jsonl" else first / name
+    shown = meganeura("report", str(first), "-o", str(out))
+    assert shown.code == 2
+    assert "that file is the run's own" in shown.err
+    assert (first / "metrics.jsonl").read_text() == before
+
+
+def test_steps_in_any_order_are_drawn(meganeura: Command, first: Path) -> None:
+    path = first / "metrics.jsonl"
+    path.write_text("".join(f"{line}\n" for line in reversed(path.read_text().splitlines())))
+    assert meganeura("report", str(first), "--terminal").code == 0
+
+
 def test_in_a_terminal_curves_are_drawn(meganeura: Command, first: Path) -> None:
     shown = meganeura("report", str(first), "--terminal")
     assert (shown.code, shown.err) == (0, "")

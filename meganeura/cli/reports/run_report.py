@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import isfinite, log
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from meganeura.cli.ui.console import table
@@ -84,6 +85,7 @@ def _rows(values: Sequence[float], low: float, high: float, blocks: str) -> Iter
 
 def _resampled(known: Sequence[tuple[float, float]], columns: int) -> list[float]:
     """The mean of the values of each column; where one has none, that of the column before."""
+    known = sorted(known, key=itemgetter(0))
     first, last = known[0][0], known[-1][0]
     wide = max(1.0, last - first)
     cells: list[list[float]] = [[] for _ in range(columns)]

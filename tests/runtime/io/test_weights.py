@@ -327,6 +327,8 @@ BESIDE = "its `weight_map` names something that is not a file beside it"
         ({"fc.weight": "."}, BESIDE),
         ({"fc.weight": ""}, BESIDE),
         ({"fc.weight": 3}, BESIDE),
+        ({"fc.weight": "a\0b"}, BESIDE),
+        ({"fc.weight": "a\ud800b"}, BESIDE),
         ({"fc.weight": "model-2.safetensors"}, "does not hold `fc.weight`"),
         ({"fc.bias": "model-1.safetensors"}, "does not hold `fc.bias`"),
         ({"fc.bias": "model-2.safetensors"}, "holds `bn.num_batches_tracked` unannounced"),

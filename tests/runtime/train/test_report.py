@@ -298,7 +298,7 @@ ENORMOUS = 10**400
     "line",
     [
         "no json", "[]", '{"kind": "step"}', '{"step": 3}', '{"kind": 3, "step": 3}',
-        '{"kind": "step", "step": 3.5}', "[" * 9999,
+        '{"kind": "step", "step": 3.5}', "[" * 9999, '{"kind": "step", "step": -5, "loss": 3}',
         f'{{"kind": "step", "step": 3, "loss": {ENORMOUS}}}',
         f'{{"kind": "step", "step": {ENORMOUS}, "loss": 3}}',
     ],
@@ -321,6 +321,15 @@ def test_a_damaged_description_is_refused(tmp_path: Path, name: str, text: str) 
         return
     with pytest.raises(ProblemError, match="E0621"):
         summary_of(folder)
+
+
+@pytest.mark.parametrize("seconds", ["NaN", "Infinity", "-1", "1e300"])
+def test_a_description_of_no_time_is_refused(workspace: Workspace, seconds: str) -> None:
+    path = workspace.start("run").description
+    found = json.loads(path.read_text()) | {"seconds": float(seconds)}
+    path.write_text(json.dumps(found))
+    with pytest.raises(ProblemError, match="E0621"):
+        summary_of(path.parent)
 
 
 @pytest.mark.parametrize("missing", ["settings.json", "metrics.jsonl"])

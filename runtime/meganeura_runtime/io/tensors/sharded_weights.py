@@ -4,6 +4,7 @@ Where there is no index, several files may be named; together they hold each ten
 """
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -88,4 +89,11 @@ def _weight_map(index: Path) -> dict[str, str]:
 
 
 def _is_file_name(value: object) -> bool:
-    return isinstance(value, str) and value not in ("", ".", "..") and Path(value).name == value
+    """Whether it is the name of a file in this folder: text, and no path."""
+    if not isinstance(value, str) or value in ("", ".", "..") or "\0" in value:
+        return False
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        return False
+    return Path(value).name == value

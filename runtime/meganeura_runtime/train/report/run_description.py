@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from math import prod
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
@@ -20,6 +21,10 @@ from meganeura_runtime.train.session_inputs import NOT_DATA
 
 LARGEST = 16
 """MiB of a `run.json` that is read."""
+
+
+MOST_SECONDS = 1e12
+"""Of a run; 30,000 years."""
 
 
 class Status(StrEnum):
@@ -37,7 +42,7 @@ class Status(StrEnum):
 class Tensor(BaseModel):
     """An input, a parameter or a state."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     name: str
     type: str
@@ -54,7 +59,7 @@ class Tensor(BaseModel):
 class RunDescription(BaseModel):
     """What is known when a run begins, and what is added when it ends."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     version: int = 1
     train: str
@@ -64,7 +69,7 @@ class RunDescription(BaseModel):
     """Why it failed, in a line."""
     device: str = ""
     started: datetime
-    seconds: float = 0.0
+    seconds: Annotated[float, Field(ge=0, le=MOST_SECONDS)] = 0.0
     """What it took, over all processes that went on with it; 0 before the first of them ended."""
     batch: int
     epochs: int

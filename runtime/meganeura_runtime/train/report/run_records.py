@@ -110,8 +110,11 @@ class RunRecords:
         except (ValueError, RecursionError) as error:
             raise ProblemError(DamagedRun(self._path, self._lines, str(error))) from None
         match record:
-            case {"kind": str(), "step": int()}:
+            case {"kind": str(), "step": int(step)} if step >= 0:
                 return cast("dict[str, object]", record)
+            case {"kind": str(), "step": int()}:
+                reason = "its `step` is below 0"
+                raise ProblemError(DamagedRun(self._path, self._lines, reason))
             case _:
                 reason = "it has no `kind` and `step`"
                 raise ProblemError(DamagedRun(self._path, self._lines, reason))

@@ -72,7 +72,7 @@ def test_they_are_taken_wherever_arrays_are(program: meganeura.Program) -> None:
     np.testing.assert_array_equal(found, np.full((2, 2), 1.5))
     with program.trainer(device="cpu") as trainer:
         assert trainer.step({"x": Tensor()}).loss == 2.25
-        trainer.weights["w"] = jnp.full(2, 1.5, jnp.bfloat16)
+        trainer.weights["w"] = jnp.full((2,), 1.5, jnp.bfloat16)
         assert trainer.step({"x": Tensor()}).loss != 2.25
 
 
