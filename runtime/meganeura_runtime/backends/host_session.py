@@ -1,11 +1,9 @@
 """A session of a backend that computes on the host, in NumPy arrays."""
 
 from abc import abstractmethod
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.interpreter import Results
@@ -76,45 +74,25 @@ class HostSession(Session):
                 raise foreign()
             feeds = feeds.arrays
         results = self._computed({**self._values, **feeds})
-        lasting = [each for name, each in self._values.items() if name not in results.updates]
-        apart = Apart([*feeds.values(), *lasting])
-        self._values.update(apart.owned(results.updates))
-        return Computed(apart.owned(results.outputs))
+        lasting = (each for name, each in self._values.items() if name not in results.updates)
+        taken = {id(each) for each in (*feeds.values(), *lasting)}
+        self._values.update(owned(results.updates, taken))
+        return Computed(owned(results.outputs, taken))
 
 
-class Apart:
-    """Gives arrays that share no memory with each other, nor with those it begins with."""
+def owned(arrays: Mapping[str, Array], taken: set[int]) -> dict[str, Array]:
+    """Arrays with memory that nothing else has, which are copies where they are not.
 
-    def __init__(self, arrays: Iterable[Array]) -> None:
-        # What is taken as ranges of addresses that do not touch, in order.
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        for array in arrays:
-            self._take(array)
-
-    def owned(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """The arrays, copied where they share memory or are views of what may not be written."""
-        return {name: self._own(array) for name, array in arrays.items()}
-
-    def _own(self, array: Array) -> Array:
-        if array.flags.writeable and self._take(array):
-            return array
-        copy = np.array(array)
-        self._take(copy)
-        return copy
-
-    def _take(self, array: Array) -> bool:
-        """Take its memory from first to last byte; whether none of it was taken before."""
-        if not array.size:
-            return True
-        start, end = byte_bounds(array)
-        first, behind = bisect_right(self._ends, start), bisect_left(self._starts, end)
-        is_free = first == behind
-        if not is_free:
-            start, end = min(start, self._starts[first]), max(end, self._ends[behind - 1])
-        self._starts[first:behind] = [start]
-        self._ends[first:behind] = [end]
-        return is_free
+    `taken` has the ids of those that others have, to which these are added. A view is copied, and
+    so is a constant, which may not be written.
+    """
+    found: dict[str, Array] = {}
+    for name, array in arrays.items():
+        flags = array.flags
+        is_own = flags.owndata and flags.writeable and id(array) not in taken
+        found[name] = array if is_own else np.array(array)
+        taken.add(id(found[name]))
+    return found
 
 
 class _Copies(Uploaded):
