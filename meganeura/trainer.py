@@ -364,10 +364,13 @@ class Trainer(Closing):
     ) -> None:
         """Let schedules, the best weights and the records follow an evaluation."""
         settings = self._recipe.settings
-        self._reductions = settings.reduced(self._reductions, found)
-        value = found[settings.best_metric.name]
-        is_best = settings.best_metric.is_better(value, self._best)
-        self._stale = 0 if is_best else self._stale + 1
+        missing = self._trained.evaluator.without_value
+        known = {name: each for name, each in found.items() if name not in missing}
+        self._reductions = settings.reduced(self._reductions, known)
+        chosen = settings.best_metric
+        value = found[chosen.name]
+        is_best = chosen.is_better(value, self._best) and chosen.name not in missing
+        self._stale = 0 if is_best else self._stale + (chosen.name not in missing)
         if is_best:
             self._best = value
         if self._log is None:

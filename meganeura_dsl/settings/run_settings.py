@@ -189,9 +189,14 @@ class RunSettings(Strict):
     def reduced(
         self, before: Sequence[Reduction], measured: Mapping[str, float]
     ) -> tuple[Reduction, ...]:
-        """What an evaluation makes of the reductions of `all_schedules`."""
+        """What an evaluation makes of the reductions of `all_schedules`.
+
+        Nothing of those that follow what was not measured.
+        """
         return tuple(
-            reduction if each.follows is None else each.measured(reduction, measured[each.follows])
+            each.measured(reduction, measured[each.follows])
+            if each.follows in measured
+            else reduction
             for each, reduction in zip(self.all_schedules, before, strict=True)
         )
 

@@ -91,7 +91,11 @@ def held_out(event: Evaluated) -> str:
     rate = (
         f"\n  learning rate {event.learning_rate:.4g} from here on" if event.learning_rate else ""
     )
-    return f"held out after epoch {event.epoch + 1}: {measured(event)}{best}{rate}"
+    missing = ", ".join(sorted(event.without_value))
+    none = (
+        f"\n  {missing}: no value, as nothing is chosen; nothing follows from it" if missing else ""
+    )
+    return f"held out after epoch {event.epoch + 1}: {measured(event)}{best}{rate}{none}"
 
 
 def not_finite(event: NotFinite) -> str:

@@ -8,7 +8,6 @@ from functools import partial
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.training_blocks import SHOWN
-from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session
 from meganeura_runtime.backends.inference_session import open_inference
@@ -17,6 +16,7 @@ from meganeura_runtime.io.data.index_problems import IndexOutside
 from meganeura_runtime.io.data.splits import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.confusion import with_confusion
+from meganeura_runtime.train.joined_metrics import MeasuredGraph, Totals
 from meganeura_runtime.train.recipe import Recipe, rewriting_of
 from meganeura_runtime.train.session_inputs import feeds
 from meganeura_runtime.train.shown import Shown
@@ -58,7 +58,9 @@ class Evaluator:
     def __init__(self, recipe: Recipe, open_session: OpenSession) -> None:
         self.recipe = recipe
         self.open_session = open_session
-        self.opened: dict[Sizes, tuple[Graph, Session]] = {}
+        self.opened: dict[Sizes, tuple[MeasuredGraph, Session]] = {}
+        self.without_value: frozenset[str] = frozenset()
+        """The metrics of the last measurement that have no value, as of no chosen element."""
 
     def measure(
         self,
@@ -66,15 +68,16 @@ class Evaluator:
         persistent: Mapping[str, Array],
         shown: Shown | None = None,
     ) -> dict[str, float]:
-        """The mean loss and metrics over all examples, with these parameters and states.
+        """The loss and metrics of all examples, with these parameters and states.
 
-        Empty where there are no examples. `shown` takes what the program shows of them.
+        Those that are functions of sums over the examples are these functions of the sums over all
+        batches; others are the mean over the batches, weighted by their examples. Empty where there
+        are no examples. `shown` takes what the program shows of them.
         """
         shown = Shown() if shown is None else shown
-        totals: dict[str, float] = {}
-        unread: deque[tuple[int, Outputs]] = deque()
+        totals = Totals(self.recipe.joining)
+        unread: deque[_Unread] = deque()
         written: set[Sizes] = set()
-        examples = 0
         for batch in batches:
             key = tuple(sorted(batch.sizes.items()))
             if key not in self.opened and len(self.opened) >= MOST:
@@ -86,13 +89,13 @@ class Evaluator:
                 written.add(key)
             data = batch.take(session.own(batch.examples))
             with self._explained(batch):
-                outputs = session.step(feeds(graph, data, self.recipe.settings.seed, 0, 0.0))
+                outputs = session.step(feeds(graph.graph, data, self.recipe.settings.seed, 0, 0.0))
             outputs.request()
-            unread.append((batch.examples, outputs))
-            examples += batch.examples
+            unread.append((graph, batch.examples, outputs))
             _add_all(totals, shown, unread, session.ahead)
         _add_all(totals, shown, unread)
-        return {name: total / examples for name, total in totals.items()}
+        self.without_value = totals.without_value()
+        return totals.results()
 
     def close(self) -> None:
         """Give the memory of all sessions back."""
@@ -100,12 +103,16 @@ class Evaluator:
             session.close()
         self.opened.clear()
 
-    def _session(self, key: Sizes) -> tuple[Graph, Session]:
+    def _session(self, key: Sizes) -> tuple[MeasuredGraph, Session]:
         if key not in self.opened:
-            graph = with_confusion(self.recipe.evaluation(dict(key)))
+            joining, graph = self.recipe.joining, self.recipe.evaluation(dict(key))
+            measured = MeasuredGraph(graph, None) if joining is None else joining.with_parts(graph)
+            graph = with_confusion(measured.graph)
+            measured = replace(measured, graph=graph)
             rewriting = rewriting_of(self.recipe.settings, self.recipe.device)
             bounds = self.recipe.bounds_at(dict(key))
-            self.opened[key] = graph, open_inference(graph, self.open_session, rewriting, bounds)
+            session = open_inference(graph, self.open_session, rewriting, bounds)
+            self.opened[key] = measured, session
         return self.opened[key]
 
     @contextmanager
@@ -128,17 +135,16 @@ class Evaluator:
         return oldest
 
 
-def _add_all(
-    totals: dict[str, float],
-    shown: Shown,
-    unread: deque[tuple[int, Outputs]],
-    behind: int = 0,
-) -> None:
-    """Read all but the last few, and add their means as often as there are examples."""
+_Unread = tuple[MeasuredGraph, int, Outputs]
+"""What was measured of so many examples, and may still be under way."""
+
+
+def _add_all(totals: Totals, shown: Shown, unread: deque[_Unread], behind: int = 0) -> None:
+    """Read all but the last few, and add what was measured."""
     while len(unread) > behind:
-        examples, outputs = unread.popleft()
+        graph, examples, outputs = unread.popleft()
         for name, value in outputs.items():
             if name.startswith(SHOWN):
                 shown.add(name, examples, value)
-            else:
-                totals[name] = totals.get(name, 0.0) + float(value) * examples
+        measured = {name: each for name, each in outputs.items() if not name.startswith(SHOWN)}
+        totals.add(graph, examples, measured)

@@ -398,15 +398,16 @@ class Loop:
         with self.span("evaluation"):
             batches = held_batches(self.job, held_out)
             metrics = self.trained.measure(batches, persistent, shown)
-        rate = self._follow(metrics)
+        missing = self.trained.evaluator.without_value
+        rate = self._follow({name: each for name, each in metrics.items() if name not in missing})
         chosen = self.job.settings.best_metric
         value = metrics[chosen.name]
-        best = chosen.is_better(value, self.best)
-        self.stale = 0 if best else self.stale + 1
+        best = chosen.is_better(value, self.best) and chosen.name not in missing
+        self.stale = 0 if best else self.stale + (chosen.name not in missing)
         loss = metrics.pop(LOSS)
         self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
         self._write_shown(shown, epoch)
-        self.watch(Evaluated(self.step, epoch, loss, metrics, best, rate))
+        self.watch(Evaluated(self.step, epoch, loss, metrics, best, rate, missing))
         if best:
             self.best = value
             self._write_weights(self.folder.best, persistent)

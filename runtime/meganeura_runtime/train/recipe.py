@@ -46,6 +46,7 @@ from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
 from meganeura_runtime.io.weight_names import AS_STORED, Names
 from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
+from meganeura_runtime.train.joined_metrics import Joining
 from meganeura_runtime.train.session_inputs import NOT_DATA, leaves
 from meganeura_runtime.train.step_planning import StepPlanner, device_of_run
 from meganeura_runtime.train.training_problems import IndivisibleBatch, NoLength, NoSuchMetric
@@ -148,6 +149,8 @@ class Recipe:
     Raises `ProblemError`."""
     bounds_at: Callable[[Mapping[str, int]], Mapping[str, Bound]]
     """Of all inputs and parameters that are indices, for such sizes."""
+    symbolic_evaluation: Callable[[], Graph]
+    """That graph with sizes as symbols; raises `ProblemError` where there is none."""
     start: Comparison | None = None
     """The weights to start from, which replace initial values."""
     given: Mapping[str, Array] = field(default_factory=dict[str, Array])
@@ -162,6 +165,18 @@ class Recipe:
     """The names of the classes of its data by number, where that is folders of them."""
     is_divisible: bool = True
     """Whether a step can be made in two parts, the gradients and the update."""
+
+    @cached_property
+    def joining(self) -> Joining | None:
+        """How measurements of several batches are those of all; `None` where nothing counts."""
+        counter = self.demand.counter
+        if counter is None:
+            return None
+        sizes = {name: size for name, size in self.settings.sizes.items() if name != counter}
+        try:
+            return Joining(self.symbolic_evaluation(), counter, sizes)
+        except ProblemError:  # such as one of a size that these numbers are not of
+            return None
 
     @cached_property
     def step(self) -> Graph:
@@ -294,6 +309,9 @@ def recipe_of(
         parameters=forward.parameters,
         make_step=first.make_step,
         evaluation=lambda sizes: elaborated(sizes, training=False).graph,
+        symbolic_evaluation=lambda: (
+            pipeline.elaborate_train(program, train, sizes={}, training=False).graph
+        ),
         sized=sized,
         bounds_at=lambda sizes: signature.bounds({**settings.sizes, **sizes}),
         start=found,
