@@ -41,7 +41,6 @@ from meganeura_dsl.ir.ops import (
     Sum,
     Transpose,
 )
-from meganeura_dsl.ir.ops.primitive.windows import Windows
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.startup.deferred_dataclass import dataclass
@@ -101,6 +100,28 @@ def statistics(graph: Graph, counter: str, wanted: Iterable[Value]) -> Statistic
         else:
             return None
     return Statistics(joined, tuple(sorted(computed)))
+
+
+def matching(
+    parts: Statistics, symbolic: Graph, wanted: Value, value: Value
+) -> dict[int, Value] | None:
+    """The values of a graph without symbols that are those of `parts`, by their numbers.
+
+    `value` is what `wanted` is there; `None` where it is computed otherwise.
+    """
+    numbers = {each.id: number for number, each in enumerate(symbolic.values)}
+    found: dict[int, Value] = {}
+    waiting = [(wanted, value)]
+    while waiting:
+        general, value = waiting.pop()
+        number = numbers[general.id]
+        found[number] = value
+        if number in parts.joined:
+            continue
+        if type(general.op) is not type(value.op) or len(general.operands) != len(value.operands):
+            return None
+        waiting += zip(general.operands, value.operands, strict=True)
+    return found
 
 
 def is_plain_mean(found: Statistics, graph: Graph, counter: str, wanted: Value) -> bool:
@@ -177,6 +198,8 @@ def _kind(value: Value, before: list[Kind], counter: str) -> Kind:
             return axes[0] if is_own else _free(axes)
         case RandomBits():
             return axes[0] if axes else Meeting.NOT
+        case _:
+            pass
     rows = {kind for kind in before if isinstance(kind, int)}
     if not rows:
         if axes:  # a value for each example that is the same for all of them
@@ -219,7 +242,7 @@ def _of_rows(value: Value, before: list[Kind], axes: list[int]) -> Kind:
             return own if _is_whole(value, at) else None
         case MatMul():
             return _product(value, before, own)
-        case Conv() | MaxPool() | Windows():
+        case Conv() | MaxPool():
             return own if (at, *before[1:]) == (0, *[Meeting.NOT] * len(before[1:])) else None
         case Gather(axis=axis, batch=batch):
             if at is Meeting.NOT:

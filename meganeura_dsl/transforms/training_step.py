@@ -33,6 +33,8 @@ from meganeura_dsl.transforms.autodiff import gradients
 from meganeura_dsl.transforms.checkpoint_loops import checkpoint_loops
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
+from meganeura_dsl.transforms.joined_gradients import JoinedGradients, next_sum
+from meganeura_dsl.transforms.joined_loss import EARLIER, PART
 from meganeura_dsl.transforms.optimizers.norms import norm_of
 from meganeura_dsl.transforms.optimizers.optimizers import Optimizer
 from meganeura_dsl.transforms.optimizers.update import (
@@ -147,7 +149,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
         bounds=settings.clip_norm is not None or settings.clip_value is not None,
     )
     updates: dict[str, Value] = {}
-    reached: dict[str, Value] = {}
+    slopes: dict[str, Value] = {}
     for objective in objectives(forward) or (Objective(0, tuple(_trained(forward))),):
         loss = forward.outputs.get(objective.output, forward.outputs[LOSS])
         parameters = {
@@ -158,13 +160,18 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
         # What may be left out by itself counts its own steps.
         counts = settings.skip_not_finite and objective.number > 0
         counter = f"{STEP}.{objective.number}" if counts else STEP
-        reached |= _move(copy.build, copy.of(loss), parameters, settings, gate, counter, updates)
+        joined = JoinedGradients.of(forward, copy.of(loss), copy.of, copy.leaves, copy.build)
+        minimized = copy.of(loss) if joined is None else joined
+        slopes |= _move(copy.build, minimized, parameters, settings, gate, counter, updates)
         copy.go_on(objective, updates)
     outputs, states = copy.results(forward)
+    sums = [name for name in states if name.startswith(EARLIER)]
+    for name in sums:
+        updates[name] = next_sum(copy.build, states.pop(name), moves=settings.part.moves)
     shows = settings.gradients or settings.part is StepPart.GRADIENTS
-    shown = {f"{GRADIENT}{name}": each for name, each in reached.items() if shows}
+    shown = {f"{GRADIENT}{name}": each for name, each in slopes.items() if shows}
     if settings.gradient_norm:
-        shown[GRADIENT_NORM] = _norm(copy.build, tuple(reached.values()))
+        shown[GRADIENT_NORM] = _norm(copy.build, tuple(slopes.values()))
     if settings.skip_not_finite:
         finite, zero, one = gate.is_finite(), number(copy.build, 0.0), number(copy.build, 1.0)
         shown[SKIPPED] = copy.build.add(Where(), finite, zero, one)
@@ -199,7 +206,7 @@ def _fed_gradients_alone(graph: Graph) -> Graph:
 
 def _move(
     build: Builder,
-    loss: Value,
+    loss: Value | JoinedGradients,
     parameters: Mapping[str, Value],
     settings: TrainingSettings,
     gate: Gate,
@@ -210,14 +217,21 @@ def _move(
 
     The next values of these parameters, and of their optimizers' states, are put into `updates`.
     """
-    found = gradients(build, loss, tuple(parameters.values()))
-    reached = {name: each for name, each in zip(parameters, found, strict=True) if each is not None}
+    own = loss.own if isinstance(loss, JoinedGradients) else loss
+    found = gradients(build, own, tuple(parameters.values()))
+    own_gradients = {
+        name: each for name, each in zip(parameters, found, strict=True) if each is not None
+    }
     if settings.part is StepPart.UPDATE:
-        reached = {
+        own_gradients = {
             name: build.add(Input(f"{GRADIENT}{name}", each.type.dtype, each.type.shape))
-            for name, each in reached.items()
+            for name, each in own_gradients.items()
         }
-    means = gate.mean(reached, updates)
+    if isinstance(loss, JoinedGradients):
+        means = loss.means(parameters, settings.part, updates)
+        gate.decide(loss.decisive)
+    else:
+        means = gate.mean(own_gradients, updates)
     bounded = _bounded(build, tuple(means.values()), settings.clip_value)
     clipped = _clipped(build, bounded, settings.clip_norm)
     moved: dict[str, Value] = {}
@@ -241,7 +255,7 @@ def _move(
                     average, update.op(Add(), average, update.times(1 - settings.ema, way))
                 )
     updates |= gate.admitted(moved, parameters)
-    return reached
+    return own_gradients
 
 
 class _Copy:
@@ -267,7 +281,7 @@ class _Copy:
         outputs = {
             name: self.of(value)
             for name, value in forward.outputs.items()
-            if Objective.of(name) is None
+            if Objective.of(name) is None and not name.startswith(PART)
         }
         return outputs, {name: self.of(value) for name, value in forward.updates.items()}
 
@@ -374,7 +388,9 @@ def optimized_training_step(
 def _require_free_names(forward: Graph) -> None:
     for value in forward.values:
         op = value.op
-        if isinstance(op, Leaf) and (op.name == LEARNING_RATE or op.name.startswith(STATES)):
+        if not isinstance(op, Leaf) or op.name.startswith(EARLIER):
+            continue
+        if op.name == LEARNING_RATE or op.name.startswith(STATES):
             raise TrainingError(f"`{op.name}` is a name the optimizer needs")
 
 

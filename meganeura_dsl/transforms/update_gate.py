@@ -49,7 +49,7 @@ class Gate:
         The sums over those before the last of them are states of the optimizer.
         """
         if self._accumulate == 1:
-            self._decide(gradients)
+            self.decide(gradients)
             return dict(gradients)
         sums: dict[str, Value] = {}
         means: dict[str, Value] = {}
@@ -61,7 +61,7 @@ class Gate:
             updates[path] = full(self._build, g.type, 0.0) if self._part.moves else total
             part = full(self._build, g.type, 1 / self._accumulate)
             means[name] = self._build.add(Mul(), part, total)
-        self._decide(sums)
+        self.decide(sums)
         return means
 
     def admitted(self, new: Mapping[str, Value], old: Mapping[str, Value]) -> dict[str, Value]:
@@ -91,7 +91,8 @@ class Gate:
             return self._build.add(Constant(value=True, dtype=DType.BOOL))
         return reduce(self._both, self._finite)
 
-    def _decide(self, gradients: Mapping[str, Value]) -> None:
+    def decide(self, gradients: Mapping[str, Value]) -> None:
+        """Take in the gradients of an objective, or their sums, that it depends on."""
         if self._skips and gradients:
             self._finite.append(self._all_finite([*gradients.values()]))
 

@@ -211,6 +211,7 @@ def _announce(
     Where it goes on and looks for the best weights anew, what counted no longer does; where its
     learning rate goes on otherwise than it began, that is said too.
     """
+    from meganeura_dsl.transforms.joined_loss import Joins
     from meganeura_runtime.train.resume import compares_anew, other_rates
 
     announce(chosen)
@@ -222,6 +223,12 @@ def _announce(
         )
     if job.start is not None:
         say("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
+    if job.settings.accumulate > 1 and job.joins is Joins.NOT:
+        count, batch = job.settings.accumulate, job.batch
+        say(
+            f"accumulate: the loss is no function of sums over the examples, so that {count:,} "
+            f"batches of {batch:,} are not one of {count * batch:,}: their gradients are averaged"
+        )
     if resumed is not None and compares_anew(resumed.progress, job.settings, folder):
         say(f"best: {job.settings.best} from here on; no evaluation before counts")
     for each in () if resumed is None else other_rates(job, resumed.progress):

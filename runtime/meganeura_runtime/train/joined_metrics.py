@@ -12,7 +12,13 @@ from functools import cached_property
 import numpy as np
 
 from meganeura_dsl.elaborate.declarations.training_blocks import SHOWN
-from meganeura_dsl.ir.batch_statistics import Meeting, Statistics, is_plain_mean, statistics
+from meganeura_dsl.ir.batch_statistics import (
+    Meeting,
+    Statistics,
+    is_plain_mean,
+    matching,
+    statistics,
+)
 from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.ir.ops import Cast, Constant
 from meganeura_dsl.startup.deferred_dataclass import dataclass
@@ -54,20 +60,13 @@ class Joining:
 
     def with_parts(self, graph: Graph) -> "MeasuredGraph":
         """The graph of an evaluation of some size, whose outputs are the parts too."""
-        numbers = {value.id: number for number, value in enumerate(self.symbolic.values)}
         same: dict[int, Value] = {}
         for name, parts in self.metrics.items():
-            waiting = [(self.symbolic.outputs[name], graph.outputs[name])]
-            while waiting:
-                general, value = waiting.pop()
-                number = numbers[general.id]
-                same[number] = value
-                if number in parts.joined:
-                    continue
-                alike = type(general.op) is type(value.op)
-                if not alike or len(general.operands) != len(value.operands):
-                    return MeasuredGraph(graph, None)
-                waiting += zip(general.operands, value.operands, strict=True)
+            wanted, value = self.symbolic.outputs[name], graph.outputs[name]
+            found = matching(parts, self.symbolic, wanted, value)
+            if found is None:
+                return MeasuredGraph(graph, None)
+            same |= found
         outputs = {f"{PART}{number}": same[number] for number in self.kinds}
         return MeasuredGraph(Graph(graph.values, {**graph.outputs, **outputs}, graph.updates), same)
 
@@ -137,15 +136,11 @@ class Totals:
         assert self._joining is not None
         new = np.asarray(value)
         new = new.astype(np.float64) if new.dtype.kind == "f" else new
-        old = self._parts.get(number)
-        match self._joining.kinds[number]:
-            case Meeting.SUM if old is not None:
-                new = old + new
-            case Meeting.MAX if old is not None:
-                new = np.maximum(old, new)
-            case _:
-                pass
-        self._parts[number] = new
+        kind, old = self._joining.kinds[number], self._parts.get(number)
+        if old is None or kind is Meeting.NOT:
+            self._parts[number] = new
+        else:
+            self._parts[number] = (np.add if kind is Meeting.SUM else np.maximum)(old, new)
 
     def results(self) -> "dict[str, float]":
         """The metrics of all examples; empty where there are none."""

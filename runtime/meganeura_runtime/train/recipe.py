@@ -33,6 +33,7 @@ from meganeura_dsl.settings.settings_problems import MetricTaken, NothingToFollo
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms import training_step as training
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.joined_loss import Joins, joins_of, with_joined_loss
 from meganeura_dsl.transforms.optimizers.schedules import Reduction, RunLength
 from meganeura_dsl.transforms.optimizers.update import average_of
 from meganeura_dsl.transforms.step_part import StepPart
@@ -163,6 +164,8 @@ class Recipe:
     """Of inputs and parameters that are indices and have to be checked when they are given."""
     classes: tuple[str, ...] = ()
     """The names of the classes of its data by number, where that is folders of them."""
+    joins: Joins = Joins.MEAN
+    """How the loss of an update comes of those of its batches."""
     is_divisible: bool = True
     """Whether a step can be made in two parts, the gradients and the update."""
 
@@ -277,7 +280,11 @@ def recipe_of(
     wanted = training_settings(settings, options)
     named = replace(wanted, feed_learning_rate=True, gradients=False)
 
+    joins = joins_of(signature.symbolic.graph, signature.demand.counter)[0]
+
     def step_of_graph(forward: Graph, sizes: Mapping[str, int], part: StepPart) -> SizedStep:
+        if settings.accumulate > 1:
+            forward = _joined(forward, signature, {**settings.sizes, **sizes})
         checked = with_checks(forward)
         of_part = replace(wanted, part=part)
         rewriting = rewriting_of(settings, device)
@@ -317,10 +324,19 @@ def recipe_of(
         start=found,
         given={} if found is None else found.read(),
         optimized=first.optimized,
+        joins=joins,
         device=device,
         bounds=first.bounds,
         is_divisible=training.is_divisible(forward.graph),
     )
+
+
+def _joined(forward: Graph, signature: Signature, sizes: Mapping[str, int]) -> Graph:
+    """A forward graph of a step of several batches, of which the sums are those of all of them."""
+    symbolic, counter = signature.symbolic.graph, signature.demand.counter
+    if counter is None or joins_of(symbolic, counter)[0] is not Joins.SUMS:
+        return forward
+    return with_joined_loss(forward, symbolic, counter, sizes[counter])
 
 
 def _within_memory(
@@ -424,7 +440,10 @@ def step_of(
     """One training step of a `train` block, as it is written and as it runs."""
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
     require_trainable(settings, pipeline.train_settings(program, train), forward)
-    checked = with_checks(forward.graph)
+    whole = forward.graph
+    if settings.accumulate > 1:
+        whole = _joined(whole, Signature.of(program, train, settings), settings.sizes)
+    checked = with_checks(whole)
     wanted = training_settings(settings)
     graph = training.training_step(checked, wanted)
     optimized = training.optimized_training_step(checked, wanted, rewriting_of(settings, device))
