@@ -86,7 +86,7 @@ def assert_alike(found: Mapping[str, Array], right: Mapping[str, Array]) -> None
     assert found.keys() == right.keys()
     for name, each in found.items():
         near = np.allclose(each, right[name], rtol=2e-6, atol=1e-6)
-        assert near, f"{name}: {each - right[name]}"
+        assert near, f"{name}: {each}, and not {right[name]}"
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
 
 import meganeura
 from meganeura.cli.ui import narration
@@ -41,7 +43,7 @@ train fit(x: [batch, 5, 2], label: i32[batch, 5], truth: [batch], chosen: [batch
   metric decay = 0.1 * sum(score ** 2) / batch + 0.5
   metric rows = sum(rearrange(logits[:, :, 0], [batch, 5] -> [5, batch])[2]) / sum(truth)
   run:
-    data       = "data.npz"
+    data       = "data.safetensors"
     batch      = 2
     epochs     = {epochs}
     drop_last  = false
@@ -64,13 +66,14 @@ def examples() -> dict[str, Array]:
 
 
 def program(folder: Path, loss: str = "loss", epochs: int = 1, more: str = "") -> meganeura.Program:
-    np.savez(folder / "data.npz", **examples())
+    save_file(examples(), folder / "data.safetensors")
     (folder / "tagger.mgn").write_text(PROGRAM.format(loss=loss, epochs=epochs, more=more))
     return meganeura.load(str(folder / "tagger.mgn"))
 
 
-def expected(logits: Array, data: dict[str, Array]) -> dict[str, float]:
-    label, truth, chosen = (data[name] for name in ("label", "truth", "chosen"))
+def expected(logits: NDArray[np.float64], data: dict[str, Array]) -> dict[str, float]:
+    label = data["label"].astype(np.int64)
+    truth, chosen = (data[name].astype(np.float64) for name in ("truth", "chosen"))
     logarithms = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     kept = label != -100
     picked = np.take_along_axis(logarithms, np.where(kept, label, 0)[..., None], -1)[..., 0]
@@ -101,8 +104,10 @@ def expected(logits: Array, data: dict[str, Array]) -> dict[str, float]:
 def test_no_measurement_depends_on_the_batches(tmp_path: Path, device: str) -> None:
     data, made = examples(), program(tmp_path)
     with made.trainer(device=device) as trainer:
-        weight, bias = (np.float64(trainer.weights[f"fc.{name}"]) for name in ("weight", "bias"))
-        right = expected(data["x"] @ weight.T + bias, data)
+        weight, bias = (
+            trainer.weights[f"fc.{name}"].astype(np.float64) for name in ("weight", "bias")
+        )
+        right = expected(data["x"].astype(np.float64) @ weight.T + bias, data)
         for batch in (1, 2, 3, 4, 8, 11):
             parts = [
                 {name: each[at : at + batch] for name, each in data.items()}
@@ -156,7 +161,8 @@ def test_a_run_says_what_has_no_value_and_goes_on(tmp_path: Path) -> None:
     made = program(
         tmp_path, epochs=4, more='    best       = "highest share"\n    stop_after = 1\n'
     )
-    np.savez(tmp_path / "data.npz", **{f"train.{k}": v for k, v in data.items()}, **held_out)
+    trained_on = {f"train.{name}": each for name, each in data.items()}
+    save_file({**trained_on, **held_out}, tmp_path / "data.safetensors")
     events: list[Event] = []
     made.train(device="cpu", watch=events.append, out=tmp_path / "run")
     found = evaluations(events)
