@@ -122,6 +122,7 @@ FULL = (
     "runtime/train/test_folder_lock.py::test_exactly_one_of_several_processes_gets_a_named_folder",
     "runtime/train/test_folder_lock.py::test_numbered_folders_are_never_shared",
     "runtime/train/test_interrupted_runs.py",
+    "runtime/train/test_joined_metrics.py",
     "runtime/train/test_last_batch.py",
     "runtime/train/test_optimizers.py",
     "runtime/train/test_python_data.py",

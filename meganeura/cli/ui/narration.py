@@ -91,7 +91,7 @@ def held_out(event: Evaluated) -> str:
     rate = (
         f"\n  learning rate {event.learning_rate:.4g} from here on" if event.learning_rate else ""
     )
-    missing = ", ".join(sorted(event.without_value))
+    missing = ", ".join(event.without_value)
     none = (
         f"\n  {missing}: no value, as nothing is chosen; nothing follows from it" if missing else ""
     )

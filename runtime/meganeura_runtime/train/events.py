@@ -121,7 +121,7 @@ class Evaluated:
     """Whether it is the best so far, by the loss or what `best` names."""
     learning_rate: float | None = None
     """The rate from here on, where a schedule that follows evaluations changed it."""
-    without_value: frozenset[str] = frozenset()
+    without_value: tuple[str, ...] = ()
     """What has no value, as a mean over chosen examples of which there are none."""
 
 

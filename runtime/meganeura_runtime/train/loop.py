@@ -407,7 +407,7 @@ class Loop:
         loss = metrics.pop(LOSS)
         self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
         self._write_shown(shown, epoch)
-        self.watch(Evaluated(self.step, epoch, loss, metrics, best, rate, missing))
+        self.watch(Evaluated(self.step, epoch, loss, metrics, best, rate, tuple(sorted(missing))))
         if best:
             self.best = value
             self._write_weights(self.folder.best, persistent)

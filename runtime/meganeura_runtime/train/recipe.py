@@ -150,8 +150,8 @@ class Recipe:
     Raises `ProblemError`."""
     bounds_at: Callable[[Mapping[str, int]], Mapping[str, Bound]]
     """Of all inputs and parameters that are indices, for such sizes."""
-    symbolic_evaluation: Callable[[], Graph]
-    """That graph with sizes as symbols; raises `ProblemError` where there is none."""
+    symbolic_evaluation: Callable[[], Graph] | None = None
+    """That graph with sizes as symbols, if there is one; raises `ProblemError`."""
     start: Comparison | None = None
     """The weights to start from, which replace initial values."""
     given: Mapping[str, Array] = field(default_factory=dict[str, Array])
@@ -173,7 +173,7 @@ class Recipe:
     def joining(self) -> Joining | None:
         """How measurements of several batches are those of all; `None` where nothing counts."""
         counter = self.demand.counter
-        if counter is None:
+        if counter is None or self.symbolic_evaluation is None:
             return None
         sizes = {name: size for name, size in self.settings.sizes.items() if name != counter}
         try:

@@ -167,7 +167,7 @@ def test_a_run_says_what_has_no_value_and_goes_on(tmp_path: Path) -> None:
     made.train(device="cpu", watch=events.append, out=tmp_path / "run")
     found = evaluations(events)
     assert [each.epoch for each in found] == [0, 1, 2, 3]
-    assert all(each.without_value == {"share"} and not each.best for each in found)
+    assert all(each.without_value == ("share",) and not each.best for each in found)
     assert "share: no value, as nothing is chosen" in narration.held_out(found[0])
 
 

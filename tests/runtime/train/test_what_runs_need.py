@@ -118,7 +118,7 @@ def test_batches_before_an_update_compute_none(workspace: Workspace) -> None:
         assert isinstance(whole, WebGpuSession)
         assert isinstance(part, WebGpuSession)
         counts = [len(each.plan.dispatches) for each in (whole, part)]
-        assert counts == [22, 13]
+        assert counts == [26, 13]
         assert [each.steps for each in (whole, part)] == [0, 1]
         own = part.plan.bytes_for(Role.OUTPUTS) + part.plan.bytes_for(Role.INPUTS)  # a stage
         assert whole.device.allocated == sum(buffer.bytes for buffer in whole.plan.buffers) + own
