@@ -49,8 +49,8 @@ class Pattern:
     node: ast.Rearrangement
 
 
-FUNCTIONS = "functions.mgn"
-"""The file that built-in functions stand in where they are given as blocks."""
+FUNCTIONS = "<functions>"
+"""The text, and no file, that built-in functions stand in where they are given as blocks."""
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,23 @@ class UnreadName(UnknownName):
     """A name is used whose declaration was refused; that says enough."""
 
 
+class UnknownAxis(UnknownName):
+    """`expand` adds an axis of a size that nothing defines."""
+
+    kind: str = "size"
+    nearest: tuple[str, ...] = ()
+
+    def report(self) -> Report:
+        return self.words(
+            f"nothing here is called `{self.name}`",
+            "an axis that `expand` adds has a size that is known",
+            cure=Help(
+                "write a number, a size of the signature, or a parameter of the configuration;\n"
+                "1 adds an axis of size 1"
+            ),
+        )
+
+
 class EndedWithScan(UnknownName):
     """A name is used behind a scan that belonged to each of its rounds."""
 

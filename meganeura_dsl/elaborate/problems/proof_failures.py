@@ -1,5 +1,6 @@
 """From a failed proof or a refused operand to the problem a reader sees."""
 
+import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import combinations
@@ -107,27 +108,50 @@ def require_divisor(size: Size, location: Location, facts: Facts, rounds: Abstra
     raise ProblemError(ZeroDivisor(location, show_condition(needed), example, fact))
 
 
+NOTATION = {
+    "Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Neg": "-", "MatMul": "@",
+    "FloorDivide": "//", "Remainder": "%", "Broadcast": "expand", "Reshape": "rearrange",
+    "Transpose": "rearrange", "ReduceMax": "max", "ArgMax": "argmax", "Iota": "iota",
+    "Slice": "x[a:b]", "DynamicSlice": "x[p:p + k]", "DynamicUpdate": "update x[p:p + k]",
+    "RandomBits": "random_uniform", "Compare": "==", "Cumulative": "cumsum", "Cast": "f32",
+}  # fmt: skip
+"""How an op is written in a program, where its name in lower case is not that."""
+
+
+def in_notation(text: str, code: str) -> str:
+    """A message of a type rule, with the notation of programs for the names of ops.
+
+    A layer is called as in the code that applies it, such as `conv2d` for a convolution.
+    """
+
+    def written(found: re.Match[str]) -> str:
+        snake = re.sub(r"(?<!^)(?=[A-Z])", "_", found[1]).lower()
+        applied = re.search(rf"\b{snake}\w*", code)
+        return f"`{NOTATION.get(found[1]) or (applied[0] if applied else snake)}`"
+
+    return re.sub(r"`([A-Z]\w*)`", written, text)
+
+
 def refusal(
     location: Location, error: Unproved | TypeRuleError, facts: Facts, operands: Sequence[Tensor]
 ) -> Problem:
     """The problem of an op whose type rule refuses its operands."""
     found = "\n".join(str(operand.type) for operand in operands)
     if isinstance(error, TypeRuleError):
-        return TypeRuleBroken(location, str(error), found)
+        return TypeRuleBroken(location, in_notation(str(error), location.span.text), found)
+    reason = in_notation(error.reason, location.span.text)
     condition = error.condition
     if not isinstance(condition, Compare):
-        return TypeRuleBroken(location, error.reason, found)
+        return TypeRuleBroken(location, reason, found)
     if condition.operator in (">=", ">", "<=", "<"):
         shapes = [("an operand", operand.type.shape) for operand in operands[:1]]
         example = example_of(error.verdict, shapes)
         needed = show_condition(condition)
-        return TooSmall(
-            location, error.reason, needed, found, example, deciding_fact(facts, condition)
-        )
+        return TooSmall(location, reason, needed, found, example, deciding_fact(facts, condition))
     fact = helpful_fact(facts, condition)
     sides = (("found", show(condition.left)), ("against", show(condition.right)))
     example = example_of(error.verdict, [("", (condition.left,)), ("against", (condition.right,))])
     if fact is None:
-        advice = f"{error.reason}: {show(condition.left)} against {show(condition.right)}"
+        advice = f"{reason}: {show(condition.left)} against {show(condition.right)}"
         return TypeRuleBroken(location, advice, found)
-    return MissingFact(location, error.reason, *sides, example, show_condition(fact))
+    return MissingFact(location, reason, *sides, example, show_condition(fact))

@@ -31,6 +31,10 @@ def example_remarks(example: Example | None) -> tuple[Remark, ...]:
     return (example.remark(),)
 
 
+def _remark(title: str, text: str) -> tuple[Remark, ...]:
+    return (Remark(title, text),) if text else ()
+
+
 class ShapeMismatch(LocatedProblem, code="E0301", topic="refuted shape equality"):
     """Two tensors meet whose shapes differ for some sizes.
 
@@ -46,7 +50,9 @@ class ShapeMismatch(LocatedProblem, code="E0301", topic="refuted shape equality"
     right: tuple[str, str]
     example: Example | None
     changed: tuple[tuple[str, Location], ...]
-    cure: str = ""
+    axes: str = ""
+    """Which axis of which side is what, where they differ."""
+    cure: Help | None = None
 
     def report(self) -> Report:
         (left, left_shape), (right, right_shape) = self.left, self.right
@@ -57,8 +63,8 @@ class ShapeMismatch(LocatedProblem, code="E0301", topic="refuted shape equality"
         return self.words(
             f"the two sides of `{self.operator}` have different shapes",
             f"{left}: {left_shape}\n{right}: {right_shape}",
-            remarks=(*example_remarks(self.example), *origin),
-            cure=Help(self.cure) if self.cure else None,
+            remarks=(*_remark("these meet", self.axes), *example_remarks(self.example), *origin),
+            cure=self.cure,
         )
 
 
@@ -109,13 +115,15 @@ class RearrangeMismatch(LocatedProblem, code="E0304", topic="rearrangement"):
     found: str
     example: Example | None = None
     fact: str = ""
+    cure: Help | None = None
+    """What to write where no fact helps."""
 
     def report(self) -> Report:
         return self.words(
             self.fault,
             self.found,
             remarks=example_remarks(self.example),
-            cure=self.stated(self.fact),
+            cure=self.stated(self.fact) or self.cure,
         )
 
 
@@ -204,13 +212,15 @@ class ArgumentMismatch(LocatedProblem, code="E0308", topic="argument shape"):
     axis: int
     example: Example | None
     fact: str = ""
+    advice: str = ""
+    """What to do where no fact helps."""
 
     def report(self) -> Report:
         return self.words(
             f"`{self.block}` cannot take this tensor as `{self.input}`",
             f"found    {self.found}\ndeclared {self.declared}",
             remarks=(Remark("axis", str(self.axis)), *example_remarks(self.example)),
-            cure=self.stated(self.fact),
+            cure=self.stated(self.fact) or (Help(self.advice) if self.advice else None),
         )
 
 
@@ -298,9 +308,11 @@ class TypeRuleBroken(LocatedProblem, code="E0320", topic="operands"):
 
     what: str
     found: str
+    cure: Help | None = None
+    remarks: tuple[Remark, ...] = ()
 
     def report(self) -> Report:
-        return self.words(self.what, self.found)
+        return self.words(self.what, self.found, remarks=self.remarks, cure=self.cure)
 
 
 class UnsolvedSize(LocatedProblem, code="E0321", topic="size of an input"):

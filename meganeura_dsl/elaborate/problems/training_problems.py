@@ -167,14 +167,16 @@ class LabelsMismatch(LocatedProblem, code="E0503", topic="training"):
     labels: str
     logits: str
     axis: str
-    cure: str
+    cure: Help
+    names: tuple[str, str] = ("labels", "logits")
 
     def report(self) -> Report:
+        target, prediction = self.names
         return self.words(
-            f"labels {self.labels} cannot meet logits {self.logits}",
+            f"{target} {self.labels} cannot meet {prediction} {self.logits}",
             f"{self.axis}. Meganeura never stretches an axis of size 1:\n"
             "the loss would be finite and meaningless.",
-            cure=Help(self.cure),
+            cure=self.cure,
         )
 
 

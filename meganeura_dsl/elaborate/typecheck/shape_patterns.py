@@ -1,15 +1,17 @@
 """Shapes as patterns: matching a tensor against one, and moving its axes to another."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems.name_problems import UnknownName
+from meganeura_dsl.elaborate.problems.name_problems import UnknownAxis, UnknownName
 from meganeura_dsl.elaborate.problems.other_names import Answer, Form
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
+from meganeura_dsl.elaborate.problems.shape_cures import order_cure
 from meganeura_dsl.elaborate.problems.shape_problems import (
     AmbiguousRearrangement,
     RearrangeMismatch,
@@ -189,6 +191,12 @@ def size_names(entry: ast.Expression) -> list[str]:
             return []
 
 
+def size_names_of(pattern: ast.Pattern) -> list[str]:
+    """The names that the axes of a pattern read."""
+    entries = (each for each in pattern.entries if not isinstance(each, ast.Rest))
+    return [name for each in entries for name in size_names(each)]
+
+
 @lru_cache(maxsize=1024)
 def solved_names(block: ast.Block) -> tuple[str, ...]:
     """The sizes that a call of a block solves for, as in `c + k`; none of them is an axis."""
@@ -259,7 +267,7 @@ class Rearranger:
 
     def expand(self, value: Tensor) -> Tensor:
         """Repeat along the axes that only the target names."""
-        source, target = self._sides(value)
+        source, target = self._expanded(value)
         keys, flat = _keys(source), _flat(target)
         positions, others = first_fit(keys, _keys(flat)), last_fit(keys, _keys(flat))
         if positions is None or others is None:
@@ -298,6 +306,16 @@ class Rearranger:
         except Mismatch as mismatch:
             raise self._mismatch(value, mismatch) from mismatch
         return _flat(self._groups(self.node.source)), self._groups(self.node.target)
+
+    def _expanded(self, value: Tensor) -> tuple[list[Atom], list[list[Atom]]]:
+        """The sides of an expansion; a name that only the target has is told what it needs."""
+        try:
+            return self._sides(value)
+        except ProblemError as error:
+            problem = error.problem
+            if isinstance(problem, UnknownName) and problem.name in size_names_of(self.node.target):
+                raise ProblemError(UnknownAxis(problem.location, problem.name)) from error
+            raise
 
     def _groups(self, pattern: ast.Pattern) -> list[list[Atom]]:
         groups: list[list[Atom]] = []
@@ -423,7 +441,20 @@ class Rearranger:
         if mismatch.verdict is not None and isinstance(mismatch.verdict, Refuted):
             example = example_of(mismatch.verdict, [("this is", value.type.shape)])
         fact = deciding_fact(self.frame.facts, condition)
-        return ProblemError(RearrangeMismatch(location, fault, found, example, fact))
+        wanted = ["".join(each.span.text.split()) for each in self.node.source.entries]
+        axes = [show(size) for size in value.type.shape]
+        cure = None
+        if len(axes) == len(wanted):
+            cure = order_cure(axes, wanted, mismatch.axis)
+            cure = cure or self._named(wanted[mismatch.axis], axes[mismatch.axis])
+        return ProblemError(RearrangeMismatch(location, fault, found, example, fact, cure))
+
+    def _named(self, wanted: str, found: str) -> Help | None:
+        """Advice to write the axis that is there in place of a name with another meaning."""
+        if not wanted.isidentifier() or not found.isidentifier():
+            return None
+        new = re.sub(rf"\b{wanted}\b", found, self.node.span.text)
+        return Help(f"`{wanted}` is something else here, and this axis is `{found}`", new)
 
 
 def _keys(atoms: Sequence[Atom]) -> list[str]:

@@ -1,14 +1,16 @@
 """How arguments meet a signature: configuration, tensors, `where` and declared results."""
 
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.location import Location, counted
 from meganeura_dsl.elaborate.problems.name_problems import UnknownDType, WrongArguments, WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
+from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, side_of
 from meganeura_dsl.elaborate.problems.shape_problems import (
     ArgumentMismatch,
     ElementTypeMismatch,
@@ -288,8 +290,10 @@ def _argument_problem(
 ) -> ArgumentMismatch | LabelsMismatch | RankMismatch:
     location = caller_location(inner, span)
     first = inner.names[block.inputs[0].name]
-    if inner.module.source.name == "loss.mgn" and item is not block.inputs[0] and is_tensor(first):
-        return _labels_problem(location, value, first, mismatch)
+    is_loss = inner.module.is_library and block.inputs[0].name in PREDICTIONS
+    if is_loss and item is not block.inputs[0] and is_tensor(first):
+        of_classes = block.inputs[0].name == LOGITS and item.name != TARGET
+        return _labels_problem(location, value, first, mismatch, of_classes=of_classes)
     declared = pattern_text(item.type.shape)
     if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
         what = f"`{item.name}` of `{block.name.text}`"
@@ -311,24 +315,39 @@ def _argument_problem(
         mismatch.axis,
         example,
         fact,
+        f"axis {mismatch.axis} is {show(mismatch.found)} here, and {show(mismatch.wanted)} by what "
+        f"`{block.name.text}` is given besides: pass a tensor of that size",
     )
+
+
+LOGITS, TARGET = "logits", "target"
+PREDICTIONS = (LOGITS, "prediction")
+"""What the losses of the library call their first input."""
 
 
 def _labels_problem(
-    location: Location, labels: Tensor, logits: Tensor, mismatch: Mismatch
+    location: Location, labels: Tensor, logits: Tensor, mismatch: Mismatch, *, of_classes: bool
 ) -> LabelsMismatch:
+    """The refusal of what a loss compares with predictions: classes, or values of their shape."""
     if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
-        axis = f"{labels.type.rank} axes against {logits.type.rank}"
+        found, wanted = labels.type.rank, logits.type.rank
+        axis = f"{found} {'axis' if found == 1 else 'axes'} against {wanted}"
     else:
-        axis = (
-            f"axis {mismatch.axis}: {show(mismatch.wanted)} classes against {show(mismatch.found)}"
-        )
-    indices = show_shape(logits.type.shape[:-1])
-    one_hot = show_shape(logits.type.shape)
-    cure = f"class indices are  i32{indices}        one-hot targets are  {one_hot}"
-    return LabelsMismatch(
-        location, show_shape(labels.type.shape), show_shape(logits.type.shape), axis, cure
-    )
+        sizes = f"{show(mismatch.wanted)}{' classes' if of_classes else ''}"
+        axis = f"axis {mismatch.axis}: {sizes} against {show(mismatch.found)}"
+    shapes = show_shape(labels.type.shape), show_shape(logits.type.shape)
+    if of_classes:
+        indices = show_shape(logits.type.shape[:-1])
+        cure = Help(f"class indices are  i32{indices}        one-hot targets are  {shapes[1]}")
+        return LabelsMismatch(location, *shapes, axis, cure)
+    call = re.fullmatch(r"\w+\((?P<prediction>.+), (?P<target>\w+)\)", location.span.text)
+    names = (call["target"], call["prediction"]) if call else ("target", "prediction")
+    sides = side_of(names[0], labels.type.shape), side_of(names[1], logits.type.shape)
+    known = {axis for side in sides for axis in side.axes}
+    cure = elementwise_cure(*sides, known)
+    if labels.type.rank == logits.type.rank or cure is None or "rearrange(" not in str(cure.code):
+        cure = Help(f"give both one shape, such as {shapes[1]}: nothing is stretched or repeated")
+    return LabelsMismatch(location, *shapes, axis, cure, ("the target", "the prediction"))
 
 
 def _check_dtype(
@@ -441,7 +460,7 @@ def check_where(
             elif not isinstance(verdict, Proved):
                 problem = _unmet(inner, block, caller(), clause, part, verdict)
                 smallest = _smallest(given, block, clause, condition)
-                raise ProblemError(replace(problem, cure=smallest))
+                raise ProblemError(replace(problem, cure=smallest or problem.cure))
 
 
 def assume_where(inner: Frame, block: ast.Block, condition: Stated) -> None:
@@ -490,6 +509,10 @@ def _smallest(
         for entry in item.type.shape.entries
         if isinstance(entry, ast.Name)
     }
+    if isinstance(clause, ast.Binary) and clause.operator == "==":
+        sides = (clause.left, clause.right)
+        if not any(isinstance(each, ast.Binary) and each.operator == "%" for each in sides):
+            return ""  # that two sizes are equal is no reason to change one of them
     for name in size_names(clause):
         given = inner.names.get(name)
         if name not in axes or not isinstance(given, int):
@@ -545,6 +568,17 @@ def _where_problem(
         Location(clause.span),
         example_of(verdict, tensors),
         "" if _is_about_element(inner, part) else deciding_fact(inner.facts, part),
+        _advice(part),
+    )
+
+
+def _advice(part: Condition) -> str:
+    """What to do about two sizes that are to be equal, and are bound independently."""
+    if not isinstance(part, Compare) or part.operator != "==" or isinstance(part.right, int):
+        return ""
+    return (
+        f"nothing makes {show(part.left)} and {show(part.right)} equal: apply it to tensors for\n"
+        "which it holds; if both are one size, write it with one name where they come from"
     )
 
 

@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError, Remark
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
+from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, product_cure, side_of
 from meganeura_dsl.elaborate.problems.shape_problems import (
     ElementTypeMismatch,
     MissingFact,
     RankMismatch,
     ResultMismatch,
     ShapeMismatch,
+    TypeRuleBroken,
 )
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.index_ranges import check_chosen
@@ -106,7 +108,7 @@ def elementwise(
 ) -> Tensor:
     """`left operator right` where at least one side is a tensor."""
     if operator == "@":
-        return matmul(frame, span, left, right)
+        return matmul(frame, span, left, right, names)
     if operator == "**":
         return power(frame, span, left, right)
     if operator in ("and", "or"):
@@ -269,6 +271,7 @@ def _mismatch(
         (large_axis, small_axis) if left.type.rank >= right.type.rank else (small_axis, large_axis)
     )
     shapes = [(names[0], left.type.shape), (names[1], right.type.shape)]
+    written = (side_of(names[0], left.type.shape), side_of(names[1], right.type.shape))
     example = example_of(verdict, shapes)
     sizes = left.type.shape[left_axis], right.type.shape[right_axis]
     fact = helpful_fact(frame.facts, Compare("==", *sizes))
@@ -283,9 +286,46 @@ def _mismatch(
     changed = _changes(
         frame, ((names[0], left, left_axis, sizes[1]), (names[1], right, right_axis, sizes[0]))
     )
-    sides = [(name, show_shape(shape)) for name, shape in shapes]
-    cure = "an axis of size 1 is never stretched: repeat it with expand" if 1 in sizes else ""
-    return ShapeMismatch(location, operator, sides[0], sides[1], example, changed, cure)
+    axes = tuple(
+        f"axis {axis} of {name} is {show(size)}"
+        for axis, name, size in zip((left_axis, right_axis), names, sizes, strict=True)
+    )
+    shown = [(name, show_shape(shape)) for name, shape in shapes]
+    cure = elementwise_cure(*written, frame.names) or _general_cure(
+        shown, changed, sizes, on_a_path=bool(frame.choices.words)
+    )
+    return ShapeMismatch(
+        location, operator, shown[0], shown[1], example, changed, ", ".join(axes), cure
+    )
+
+
+def _general_cure(
+    sides: Sequence[tuple[str, str]],
+    changed: Sequence[tuple[str, Location]],
+    sizes: tuple[Size, Size],
+    *,
+    on_a_path: bool,
+) -> Help:
+    """Advice where no axes of one side are those of the other."""
+    if changed:
+        (name, _), *_ = changed
+        other = next((each for each, _ in sides if each != name), name)
+        return Help(
+            f"`{name}` had this size before: keep it there, or bring `{other}` to the new one\n"
+            "as well, as a projection on a shortcut does"
+        )
+    first, second = map(show, sizes)
+    if 1 in sizes:
+        return Help("an axis of size 1 is never stretched: repeat it with expand")
+    if on_a_path:
+        return Help(
+            f"nothing makes {first} and {second} equal on this path: bring one side to the shape\n"
+            "of the other here as well, or change the condition that leads here"
+        )
+    text = f"nothing makes {first} and {second} equal: move, repeat or project the axes of one side"
+    if first.isidentifier() and second.isidentifier():
+        text += ";\nif both are one size, write it with one name where they come from"
+    return Help(text)
 
 
 def _changes(
@@ -308,7 +348,9 @@ def _changes(
     return tuple(found)
 
 
-def matmul(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tensor:
+def matmul(
+    frame: Frame, span: Span, left: Evaluated, right: Evaluated, names: tuple[str, str]
+) -> Tensor:
     """`left @ right`: the last axis of the left meets the last but one of the right."""
     for side in (left, right):
         if not is_tensor(side) or side.type.rank < 1:
@@ -317,7 +359,38 @@ def matmul(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tenso
             )
     assert is_tensor(left)
     assert is_tensor(right)
-    return frame.add(span, ops.MatMul(), *promoted(frame, span, left, right))
+    try:
+        return frame.add(span, ops.MatMul(), *promoted(frame, span, left, right))
+    except ProblemError as error:
+        if not isinstance(error.problem, TypeRuleBroken | MissingFact):
+            raise
+        raise ProblemError(_product_problem(frame, span, (left, right), names)) from error
+
+
+def _product_problem(
+    frame: Frame, span: Span, pair: tuple[Tensor, Tensor], names: tuple[str, str]
+) -> TypeRuleBroken:
+    """What is wrong with a product of matrices, in the notation of the program."""
+    left, right = (value.type for value in pair)
+    found = "\n".join(f"{name}: {value.type}" for name, value in zip(names, pair, strict=True))
+    location = frame.location(span)
+    if left.dtype is not right.dtype or not left.dtype.is_float:
+        what = "`@` multiplies floats of one type"
+        return TypeRuleBroken(location, what, found, Help("convert with f32(...)"))
+    cure = product_cure(side_of(names[0], left.shape), side_of(names[1], right.shape), frame.names)
+    if right.rank < 2 or right.rank not in (left.rank, 2):
+        what = "`@` has the same leading axes on both sides, or one matrix on its right"
+        return TypeRuleBroken(location, what, found, cure)
+    inner, depth = left.shape[-1], right.shape[-2]
+    if isinstance(equal(frame, inner, depth), Proved):
+        what = "the two sides of `@` have other leading axes"
+        return TypeRuleBroken(location, what, found, cure)
+    axes = (
+        f"axis {left.rank - 1} of {names[0]} is {show(inner)}, "
+        f"axis {right.rank - 2} of {names[1]} is {show(depth)}"
+    )
+    what = "the two sides of `@` do not meet"
+    return TypeRuleBroken(location, what, found, cure, (Remark("summed over", axes),))
 
 
 def power(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tensor:

@@ -1,0 +1,150 @@
+"""What to write where two shapes do not meet: code in the names of the program, if it is exact.
+
+A cure moves, adds or drops axes of one side. It never says that two sizes are equal.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.ir.types import Shape
+from meganeura_dsl.startup.deferred_dataclass import dataclass
+from meganeura_dsl.symbolic.size import show
+
+LONGEST = 60
+"""Characters of an operand that is written out in a cure."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """An operand: how it is written, and its axes as they are shown."""
+
+    name: str
+    axes: tuple[str, ...]
+
+    @property
+    def written(self) -> str:
+        """The operand in a call, or dots if it is too long."""
+        return self.name if len(self.name) <= LONGEST and "\n" not in self.name else "..."
+
+    def moved(self, function: str, axes: Sequence[str]) -> str | None:
+        """`expand(s, [n, c] -> [n, c, h, w])`, if all axes can be written in a pattern."""
+        if not all(map(_is_written, (*self.axes, *axes))):
+            return None
+        return f"{function}({self.written}, {_pattern(self.axes)} -> {_pattern(axes)})"
+
+
+def side_of(name: str, shape: Shape) -> Side:
+    """An operand of some shape."""
+    return Side(name, tuple(map(show, shape)))
+
+
+def elementwise_cure(left: Side, right: Side, known: Collection[str]) -> Help | None:
+    """How two sides of an elementwise operator come to one shape, by the names in scope.
+
+    None if no axes of one are those of the other.
+    """
+    larger, smaller = (left, right) if len(left.axes) >= len(right.axes) else (right, left)
+    if len(larger.axes) == len(smaller.axes):
+        return _of_one_rank(left, right)
+    if tuple(axis for axis in larger.axes if axis != "1") == smaller.axes:
+        code = larger.moved("rearrange", smaller.axes)
+        return (
+            None if code is None else Help(f"drop the axis of size 1 of `{larger.written}`", code)
+        )
+    added = _added(larger.axes, smaller.axes)
+    if added is None or not _can_add(added, smaller.axes, known):
+        return None
+    code = smaller.moved("expand", larger.axes)
+    along = " and ".join(f"`{axis}`" for axis in added)
+    return None if code is None else Help(f"repeat `{smaller.written}` along {along}", code)
+
+
+def _of_one_rank(left: Side, right: Side) -> Help | None:
+    for small, large in ((left, right), (right, left)):
+        pairs = list(zip(small.axes, large.axes, strict=True))
+        if all(first in (second, "1") for first, second in pairs):
+            code = small.moved("expand", large.axes)
+            return (
+                None
+                if code is None
+                else Help(f"an axis of size 1 is never stretched: repeat `{small.written}`", code)
+            )
+    if Counter(left.axes) == Counter(right.axes) and len(set(left.axes)) == len(left.axes):
+        code = right.moved("rearrange", left.axes)
+        return (
+            None
+            if code is None
+            else Help(f"the axes of `{right.written}` are in another order", code)
+        )
+    return None
+
+
+def product_cure(left: Side, right: Side, known: Collection[str]) -> Help | None:
+    """How the operands of `left @ right` come to fit."""
+    *batch, columns = left.axes
+    if len(right.axes) == 1:
+        is_same = columns == right.axes[0]
+        code = f"sum({left.written} * {right.written}, {len(batch)})"
+        return (
+            Help("a matrix stands on the right of `@`; with a vector, sum", code)
+            if is_same
+            else None
+        )
+    *others, rows, last = right.axes
+    is_one = not others or (len(left.axes) == len(right.axes) and batch[:-1] == others)
+    if is_one and columns == last != rows:
+        transposed = right.moved("rearrange", (*others, last, rows))
+        code = None if transposed is None else f"{left.written} @ {transposed}"
+        return (
+            None
+            if code is None
+            else Help(f"transpose the last two axes of `{right.written}`", code)
+        )
+    if len(left.axes) == 2 and columns == rows and _can_add(others, left.axes, known):
+        repeated = left.moved("expand", (*others, *left.axes))
+        code = None if repeated is None else f"{repeated} @ {right.written}"
+        return (
+            None if code is None else Help(f"repeat `{left.written}` along the leading axes", code)
+        )
+    return None
+
+
+def order_cure(axes: Sequence[str], pattern: Sequence[str], axis: int) -> Help | None:
+    """What to do with a tensor whose axes are those of a pattern in another order.
+
+    `axis` is the first that differs; the other's is elsewhere on each side.
+    """
+    if axes[axis] not in pattern or pattern[axis] not in axes:
+        return None
+    return Help(
+        f"its axes are {_pattern(axes)}, in another order than {_pattern(pattern)}:\n"
+        "move them where they were laid out, as what was computed since depends on their order"
+    )
+
+
+def _added(large: Sequence[str], small: Sequence[str]) -> list[str] | None:
+    """The axes that `large` has more, if the others are `small` in its order."""
+    rest, added = list(small), list[str]()
+    for axis in large:
+        if rest and rest[0] == axis:
+            rest.pop(0)
+        else:
+            added.append(axis)
+    return None if rest else added
+
+
+def _can_add(added: Sequence[str], kept: Sequence[str], known: Collection[str]) -> bool:
+    """Whether a pattern can add axes: their names are in scope, and none is kept as well."""
+    names = {name for axis in added for name in re.findall(r"[A-Za-z_]\w*", axis)}
+    return not set(added) & set(kept) and len(set(added)) == len(added) and names <= set(known)
+
+
+def _pattern(axes: Sequence[str]) -> str:
+    return f"[{', '.join(axes)}]"
+
+
+def _is_written(axis: str) -> bool:
+    """Whether a size stands in a pattern as it is shown: no `ceil(...)` or `max(...)`."""
+    return re.fullmatch(r"[\w\s+*/%()-]+", axis) is not None and re.search(r"\w\(", axis) is None
