@@ -231,7 +231,7 @@ FITS = [
     ("f=fourth", "x |> f", "third", ""),
     ("f=third", "x |> f", "fourth", "`fourth` needs `k >= 4`"),
     (ONE, "x |> h: f", "few(2)", "takes [m, 3], and is given [i, j]"),
-    (ONE, "x |> f", "max_pool(2)", "`MaxPool` takes [n, c, *spatial], not f32[i, j]"),
+    (ONE, "x |> f", "max_pool(2)", "`max_pool` takes [n, c, *spatial], not f32[i, j]"),
     (
         "f: block()(a: [...s, j], b: [...t, j]) -> [...s, j]",
         "x",
