@@ -101,6 +101,7 @@ FULL = (
     "runtime/backends/test_inference.py",
     "runtime/backends/test_session_use.py",
     "runtime/backends/test_shared_memory.py",
+    "runtime/backends/test_special_points.py",
     "runtime/backends/webgpu/passes/test_rematerialize.py",
     "runtime/backends/webgpu/schedule/test_horizontal_fusion.py::test_a_layer_decodes_in_ten_dispatches",
     "runtime/backends/webgpu/schedule/test_kernel_cache.py",
