@@ -136,9 +136,10 @@ CASES: Sequence[Case] = (
     # Products with what is flushed to zero.
     *_of_one("silu", "mish", absolute=1e-36),
     Case("gelu", "gelu(x)", {"x": EVERYWHERE}, 4e-7),
+    # XLA's tanh is off by 3 units of the last digit of 1, which |x| / 2 multiplies.
     # Its slope is not a number from 1e19 on in single precision, where x^2 overflows.
     Case(
-        "gelu_tanh", "gelu_tanh(x)", {"x": EVERYWHERE[np.abs(EVERYWHERE) != 1e30]}, 4e-7, slope=1e-5
+        "gelu_tanh", "gelu_tanh(x)", {"x": EVERYWHERE[np.abs(EVERYWHERE) != 1e30]}, 2e-6, slope=1e-5
     ),
     Case("elu-0.5", "elu(alpha=0.5)(x)", {"x": EVERYWHERE}),
     Case("Neg", "-x", {"x": EVERYWHERE}),
