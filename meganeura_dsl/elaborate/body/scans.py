@@ -23,6 +23,12 @@ from meganeura_dsl.elaborate.scope.found import Found
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan, Written
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.elaborate.typecheck.positions import (
+    Invariants,
+    assume_bounds,
+    bounds_of,
+    has_bound,
+)
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import broadcast, equal, scalar
 from meganeura_dsl.elaborate.values import Evaluated, Tensor, describe, is_tensor, show_shape
@@ -33,6 +39,9 @@ from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Compare, Facts, Proved, Unproved, Verdict
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
+
+MOST_BOUNDS = 12
+"""Bounds of whole numbers that are tried of each of those that rounds carry."""
 
 
 class Runs(Protocol):
@@ -70,18 +79,42 @@ def run_scan(statement: ast.Scan, frame: Frame, elaborator: Runs, index: Dim) ->
     )
     found = Found.by(frame)
     round_ = _Round(statement, frame, elaborator, (index, start, stop), inside)
-    scan = round_.run({})
-    updated = found.updated(frame)
-    if updated:
-        # The round updates states, so that it finds what the round before it left of them.
+    known = _known(statement, frame)
+    updated: dict[str, TensorType] = {}
+    while True:
+        scan = round_.run(updated, known)
+        updates, kept = found.updated(frame), round_.kept(scan, known)
+        if kept == known and (updated or not updates):
+            break
+        # The round updates states, so that it finds what the round before it left of them, or what
+        # was known before the first round is not so before the others.
         found.restore(frame)
-        scan = round_.run(updated)
+        updated, known = updated or updates, kept
     rounds, states = dict(frame.names), dict(frame.state.updates)
     frame.names, frame.state.updates = dict(found.names), dict(found.declared.updates)
     _close(statement, frame, scan, rounds, states)
+    for name, bounds in known.items():
+        after = frame.names.get(name, 0)
+        if bounds and name in scan.read and name not in scan.written and is_tensor(after):
+            assume_bounds(frame, after, bounds)
     for chosen in frame.facts.stated[len(inside.stated) :]:
         facts = facts.assume(chosen)
     frame.build.facts = facts
+
+
+def _known(statement: ast.Scan, frame: Frame) -> dict[str, Invariants]:
+    """What carried whole numbers are between before the first round, of the bounds of them all."""
+    values = {
+        name: value
+        for name in _bound(statement)
+        if is_tensor(value := frame.names.get(name, 0)) and value.type.dtype is DType.I32
+    }
+    bounds = dict.fromkeys(each for value in values.values() for each in bounds_of(frame, value))
+    tried = [*bounds][:MOST_BOUNDS]
+    return {
+        name: tuple(each for each in tried if has_bound(frame, value, *each))
+        for name, value in values.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -94,8 +127,11 @@ class _Round:
     symbols: tuple[Dim, Size, Size]
     facts: Facts
 
-    def run(self, updated: Mapping[str, TensorType]) -> OpenScan:
-        """What a round does that updates these states, known by their full names."""
+    def run(self, updated: Mapping[str, TensorType], known: Mapping[str, Invariants]) -> OpenScan:
+        """What a round does that updates these states, known by their full names.
+
+        The carried whole numbers are taken to be between what is `known`.
+        """
         frame, state, (index, _, _) = self.frame, self.frame.state, self.symbols
         names = dict(frame.names)
         scan = _opened(self.statement, frame, self.symbols)
@@ -105,6 +141,9 @@ class _Round:
         frame.names[self.statement.variable.text] = index
         state.updates.update(scan.states)
         frame.build.facts = self.facts
+        for name, bounds in known.items():
+            if name in scan.carried and bounds:
+                assume_bounds(frame, scan.carried[name], bounds)
         state.scans[str(index)] = scan
         try:
             self._begin(scan)
@@ -113,6 +152,24 @@ class _Round:
         finally:
             del state.scans[str(index)]
         return scan
+
+    def kept(self, scan: OpenScan, known: Mapping[str, Invariants]) -> dict[str, Invariants]:
+        """Of what was taken to be known, what a round leaves so: by induction it always is."""
+        frame = self.frame
+        frame.state.scans[str(scan.index)] = scan
+        try:
+            return {
+                name: tuple(
+                    (operator, bound)
+                    for operator, bound in bounds
+                    if name not in scan.read
+                    or not is_tensor(after := frame.names.get(name, scan.carried[name]))
+                    or has_bound(frame, after, operator, bound)
+                )
+                for name, bounds in known.items()
+            }
+        finally:
+            del frame.state.scans[str(scan.index)]
 
     def _begin(self, scan: OpenScan) -> None:
         """Read the condition of `while`; a round that it leaves out finds what the first one did.

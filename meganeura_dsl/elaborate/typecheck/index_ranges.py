@@ -327,6 +327,12 @@ class _Reaches:
                     _within((0,), (scan.rounds - 1,)), top=(last,), bottom=(0,),
                     varies=frozenset({name}),
                 )  # fmt: skip
+            read = scan.region.slices.get(value.id)
+            if read is not None:
+                reach = self.of(read.source)
+                if scan.going is not None:
+                    return _within(reach.low, reach.high)
+                return replace(reach, varies=frozenset({name, *range(value.type.rank)}))
         symbol = self._frame.state.positions.get(value.id)
         if symbol is None:
             return Reach()

@@ -31,6 +31,8 @@ from meganeura_dsl.syntax import ast
 
 POSITION = TensorType(DType.I32, ())
 Bounds = tuple[Size, ...]
+Invariants = tuple[tuple[Literal["<=", ">="], Size], ...]
+"""What all elements of a value are between."""
 
 
 def is_position(item: ast.Input) -> bool:
@@ -234,9 +236,10 @@ def _is_free(frame: Frame, value: Tensor) -> bool:
     while True:
         if value.id in frame.state.positions and value.id not in frame.state.handed_on:
             return False
-        if not _is_moved(value):
+        source = _moved_from(frame, value)
+        if source is None:
             break
-        value = value.operands[0]
+        value = source
     is_input = isinstance(value.op, ops.Input) and not value.op.name.startswith("#")
     return several and is_input and value.type.dtype is DType.I32
 
@@ -258,20 +261,51 @@ def facts_about(frame: Frame, condition: Condition) -> Facts:
     return facts
 
 
-def stated_bounds(frame: Frame, symbol: Size) -> tuple[Bounds, Bounds]:
+def stated_bounds(frame: Frame, size: Size) -> tuple[Bounds, Bounds]:
     """What facts say that a stated whole number is not below, and not above, in sizes alone."""
     whole_numbers = symbols(frame)
-    known = (*frame.facts.stated, *frame.state.ranges.get(str(symbol), ()))
+    own = _variables(size) & whole_numbers
+    ranges = (frame.state.ranges.get(name, ()) for name in sorted(own))
+    known = [*frame.facts.stated, *chain.from_iterable(ranges)]
     bounds = [
         (operator, bound)
         for fact in known
-        if not _variables(symbol).isdisjoint(sizes_in(fact))
-        for operator, bound in _bounds(fact, symbol)
+        if not own.isdisjoint(sizes_in(fact))
+        for operator, bound in _bounds(fact, size)
         if _variables(bound).isdisjoint(whole_numbers)
     ]
-    least = [0] if frame.facts.proves(Compare(">=", symbol, 0)) else []
+    least = substitute(size, dict.fromkeys(own, 0))
     low = [bound for operator, bound in bounds if operator == ">="]
-    return (*least, *low), tuple(bound for operator, bound in bounds if operator == "<=")
+    if frame.facts.proves(Compare(">=", size, least)):
+        low.insert(0, least)
+    return tuple(low), tuple(bound for operator, bound in bounds if operator == "<=")
+
+
+def bounds_of(frame: Frame, value: Tensor) -> Invariants:
+    """What every element of a value is known to be between, in sizes alone."""
+    found = _element_of(frame, value)
+    known = symbols(frame) | frame.state.ranges.keys()
+    bounds: list[tuple[Literal["<=", ">="], Size]] = [
+        *((">=", bound) for bound in found.low),
+        *(("<=", bound) for bound in found.high),
+    ]
+    return tuple(each for each in dict.fromkeys(bounds) if _variables(each[1]).isdisjoint(known))
+
+
+def assume_bounds(frame: Frame, value: Tensor, bounds: Invariants) -> None:
+    """Take every element of a value to be between bounds, if none of it is below 0 then."""
+    low, high = (tuple(size for each, size in bounds if each == sign) for sign in (">=", "<="))
+    found = _within(frame, low, high).size
+    if found is not None:
+        frame.state.positions[value.id] = found
+
+
+def has_bound(frame: Frame, value: Tensor, operator: Literal["<=", ">="], bound: Size) -> bool:
+    """Whether every element of a value is known to be on this side of a bound."""
+    found = _element_of(frame, value)
+    known = found.narrowest(found.low if operator == ">=" else found.high)
+    facts = (Compare(operator, each, bound) for each in known)
+    return any(facts_about(frame, fact).proves(fact) for fact in facts)
 
 
 def symbols(frame: Frame) -> frozenset[str]:
@@ -309,12 +343,12 @@ def _element_of(frame: Frame, value: Tensor) -> _Element:
     known = _known(frame, value)
     if known is not None:
         return _sized(frame, known if value.type == POSITION else _another(frame, known))
-    is_moved = _is_moved(value)
-    found = _element_of(frame, value.operands[0]) if is_moved else _computed(frame, value)
+    source = _moved_from(frame, value)
+    found = _computed(frame, value) if source is None else _element_of(frame, source)
     if found.size is not None and value.type == POSITION:
         if not _variables(found.size).isdisjoint(frame.state.ranges):
             frame.state.computed[value.id] = frame.facts.stated, found.size
-        elif is_moved:
+        elif source is not None:
             frame.state.positions[value.id] = found.size
     return found
 
@@ -458,6 +492,9 @@ def _another(frame: Frame, size: Size) -> Size:
     return size
 
 
-def _is_moved(value: Tensor) -> bool:
-    """Whether every element is one of those of the first operand."""
-    return Trait.VIEW in value.op.traits or isinstance(value.op, ops.Gather | ops.DynamicSlice)
+def _moved_from(frame: Frame, value: Tensor) -> Tensor | None:
+    """The value whose elements all of another are, if there is one: also of a slice of a round."""
+    if Trait.VIEW in value.op.traits or isinstance(value.op, ops.Gather | ops.DynamicSlice):
+        return value.operands[0]
+    slices = (scan.region.slices.get(value.id) for scan in frame.state.scans.values())
+    return next((each.source for each in slices if each is not None), None)

@@ -31,6 +31,7 @@ from meganeura_dsl.elaborate.values import (
 )
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Op
+from meganeura_dsl.ir.interval_analysis import EXACT
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, Verdict, show_condition
 from meganeura_dsl.symbolic.size import Dim, Size, product, show
@@ -80,8 +81,30 @@ def broadcast(
 
 
 def cast(frame: Frame, span: Span, value: Tensor, dtype: DType) -> Tensor:
-    """The value converted to an element type, unless it has it already."""
-    return value if value.type.dtype is dtype else frame.add(span, ops.Cast(dtype), value)
+    """The value converted to an element type, unless it has it already.
+
+    A whole number that was written as a float, as `full` writes it, is the number that it was.
+    """
+    if value.type.dtype is dtype:
+        return value
+    number = _whole_number(value) if dtype is DType.I32 else None
+    if number is not None:
+        return scalar(frame, span, number, dtype, value.type.shape)
+    return frame.add(span, ops.Cast(dtype), value)
+
+
+def _whole_number(value: Tensor) -> Size | None:
+    """The whole number that each element of a constant tensor is, if it is one."""
+    source = value.operands[0] if isinstance(value.op, ops.Broadcast) else value
+    match source.op:
+        case ops.Constant(value=Dim() as number, dtype=DType.F32):
+            return number
+        case ops.Constant(value=float() as number, dtype=DType.F32) if abs(
+            number
+        ) < EXACT and number == int(number):
+            return int(number)
+        case _:
+            return None
 
 
 def promoted(frame: Frame, span: Span, *values: Tensor) -> tuple[Tensor, ...]:

@@ -130,6 +130,10 @@ PROGRAMS: dict[str, tuple[str, list[Found]]] = {
         a_block("iota(s) + p").replace("4])", "4], p: i32[])"),
         [],
     ),
+    "from a position that may be -1": (
+        a_block("iota(s) + p", header="\n    where -1 <= p").replace("4])", "4], p: i32[])"),
+        [("note", "s - 2", "p + 1 + s <= rows + 1")],
+    ),
     "on a grid": (
         (
             "block P(rows)(x: [h, w]) -> [h, w, 4]:\n"

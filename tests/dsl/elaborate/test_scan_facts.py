@@ -1,0 +1,212 @@
+"""What is known of whole numbers in the rounds of a scan: of slices, and by induction."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.pipeline import check
+from tests.effort import effort
+
+WORD = """\
+block Word()(token: i32[n]) -> [n, 6]
+    where 0 <= token, token < 6:
+  return token |> table: embedding(6, 6)
+
+"""
+
+PROVED = {
+    "a slice of a round": """\
+block Use()(ids: i32[n, s]) -> [n, 6]
+    where 0 <= ids, ids < 6:
+  layer w: Word()
+  h = zeros([n, 6])
+  scan t in 0..s:
+    h = h + (ids[:, t] |> w)
+  return h
+""",
+    "a slice of what came": """\
+block Use()(ids: i32[n, s]) -> [n, 6]:
+  layer w: Word()
+  h = zeros([n, 6])
+  scan t in 0..s:
+    h = h + (ids[:, t] |> w)
+  return h
+""",
+    "what a round chooses": """\
+block Use(steps)(first: i32[n]) -> [n, 6]
+    where 0 <= first, first < 6:
+  layer w: Word()
+  token = first
+  scan _t in 0..steps:
+    token = argmax(token |> w, 1)
+  return token |> w
+""",
+    "a number of the configuration": """\
+block Use(k)(x: [n, 6]) -> [n, 6]
+    where k < 6:
+  return x + (i32(full([n], k)) |> w: Word)
+""",
+    "a number": """\
+block Use()(x: [n, 6]) -> [n, 6]:
+  return x + (i32(full([n], 5)) |> w: Word)
+""",
+    "one of two carried": """\
+block Use(steps)(first: i32[n]) -> [n, 6]
+    where 0 <= first, first < 6:
+  layer w: Word()
+  token = first
+  other = 5 - first
+  scan _t in 0..steps:
+    old = token
+    token = other
+    other = old
+  return (token |> w) + (other |> w)
+""",
+    "of a scan that may end": """\
+block Use(steps)(first: i32[n], x: [n, 6]) -> [n, 6]
+    where 0 <= first, first < 6:
+  layer w: Word()
+  token = first
+  total = 0.0 * sum(x)
+  scan _t in 0..steps while total < 1:
+    y = token |> w
+    total = total + sum(y)
+    token = argmax(y, 1)
+  return token |> w
+""",
+}
+
+REFUSED = {
+    "one more in each round": """\
+block Use(steps)(first: i32[n]) -> [n, 6]
+    where 0 <= first, first < 6:
+  layer w: Word()
+  token = first
+  h = zeros([n, 6])
+  scan _t in 0..steps:
+    h = h + (token |> w)
+    token = token + 1
+  return h
+""",
+    "one that is lost later": """\
+block Use(steps)(first: i32[n]) -> [n, 6]
+    where 0 <= first, first < 6:
+  layer w: Word()
+  token = first
+  other = first
+  h = zeros([n, 6])
+  scan _t in 0..steps:
+    h = h + (token |> w)
+    token = other
+    other = other + 1
+  return h
+""",
+    "behind the last round": """\
+block Use(steps)(first: i32[n]) -> [n, 6]
+    where 0 <= first, first < 6:
+  layer w: Word()
+  token = first
+  scan _t in 0..steps:
+    token = token + 1
+  return token |> w
+""",
+    "a fraction": """\
+block Use()(x: [n, 6]) -> [n, 6]:
+  return x + (i32(full([n], 5.5)) |> w: Word)
+""",
+    "a number that is too large": """\
+block Use()(x: [n, 6]) -> [n, 6]:
+  return x + (i32(full([n], 6)) |> w: Word)
+""",
+    "a slice of what is too wide": """\
+block Use()(ids: i32[n, s]) -> [n, 6]
+    where 0 <= ids, ids < 7:
+  layer w: Word()
+  h = zeros([n, 6])
+  scan t in 0..s:
+    h = h + (ids[:, t] |> w)
+  return h
+""",
+}
+
+
+def codes(text: str) -> list[str]:
+    return [problem.code for problem in check(Source("net.mgn", text), lambda _: None).problems]
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_facts_hold_in_all_rounds(name: str) -> None:
+    assert codes(WORD + PROVED[name]) == []
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_lost_in_a_round_is_not_known(name: str) -> None:
+    assert codes(WORD + REFUSED[name]) == ["E0311"]
+
+
+Values = dict[str, int]
+Step = tuple[str, Callable[[Values], int]]
+"""What a round makes of two whole numbers, as a text, and what that is."""
+
+
+def a_step(draw: np.random.Generator, depth: int) -> Step:
+    if depth == 0:
+        c = int(draw.integers(0, 4))
+        atoms: tuple[Step, ...] = (
+            ("old", lambda of: of["a"]),
+            ("b", lambda of: of["b"]),
+            (f"(0 * b + {c})", lambda _: c),
+        )
+        return atoms[int(draw.integers(3))]
+    (one, first), (two, second) = a_step(draw, depth - 1), a_step(draw, depth - 1)
+    c = int(draw.integers(1, 4))
+    steps: tuple[Step, ...] = (
+        (f"minimum({one}, limit - 1)", lambda of: min(first(of), of["limit"] - 1)),
+        (f"minimum({one}, {two})", lambda of: min(first(of), second(of))),
+        (f"maximum({one}, {two})", lambda of: max(first(of), second(of))),
+        (f"maximum({one} - {c}, 0)", lambda of: max(first(of) - c, 0)),
+        (f"({one} + {c})", lambda of: first(of) + c),
+        (f"({one} // {c})", lambda of: first(of) // c),
+        (f"({one} % {c})", lambda of: first(of) % c),
+        (f"({one} + {two})", lambda of: first(of) + second(of)),
+        (f"({one} - {two})", lambda of: first(of) - second(of)),
+    )
+    return steps[int(draw.integers(9))]
+
+
+HEADER = """\
+block Row(limit)(row: i32[n]) -> [n, 2]
+    where 0 <= row, row < limit:
+  return row |> table: embedding(limit, 2)
+
+block Use(limit)(p: i32[n], q: i32[n], x: [s, n]) -> [n, 2]
+    where 0 <= p, p < limit, 0 <= q, q < limit:
+  layer w: Row(limit)
+  a = minimum(p, limit - 1)
+  b = minimum(q, limit - 1)
+  h = zeros([n, 2])
+  scan t in 0..s:
+    h = h + (a |> w) + (b |> w) + 0 * sum(x[t])
+"""
+
+
+@pytest.mark.parametrize("seed", range(effort(40, 2000)))
+def test_what_is_proved_of_all_rounds_is_so_in_each(seed: int) -> None:
+    """Of two numbers that are carried, against all starts below small limits."""
+    draw = np.random.default_rng(seed)
+    (one, first), (two, second) = a_step(draw, 2), a_step(draw, 2)
+    text = f"{HEADER}    old = a\n    a = {one}\n    b = {two}\n"
+    found = codes(text + "  return h + f32(sum(0 * (a + b)))\n")
+    assert set(found) <= {"E0207", "E0311"}, (text, found)
+    if "E0311" in found:
+        return
+    for limit in range(1, 6):
+        for a in range(limit):
+            for b in range(limit):
+                now = {"a": a, "b": b, "limit": limit}
+                for _ in range(6):
+                    assert 0 <= now["a"] < limit, text
+                    assert 0 <= now["b"] < limit, text
+                    now = {"a": first(now), "b": second(now), "limit": limit}
