@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from meganeura_dsl.diagnostics.problem import (
+    Label,
     Problem,
     ProblemError,
     Report,
@@ -18,9 +20,16 @@ from meganeura_dsl.elaborate.declarations.block_proofs import Prover
 from meganeura_dsl.elaborate.declarations.example_expectation import example_expectation
 from meganeura_dsl.elaborate.declarations.expectations import Expectations
 from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.problems.layer_problems import UnappliedLayer
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, UnreadName
+from meganeura_dsl.elaborate.problems.name_problems import (
+    CheckedPerModel,
+    NoResult,
+    UnknownName,
+    UnreadName,
+    UnusedValue,
+)
 from meganeura_dsl.elaborate.problems.training_problems import NoModelHolds, NothingChecks
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, Loader, library
@@ -34,6 +43,7 @@ from meganeura_dsl.program import Program
 from meganeura_dsl.startup.collector import few_collections
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.parser.parser import outline
 from meganeura_dsl.target_problems import UnknownTarget
 
 
@@ -90,6 +100,8 @@ class Checker:
         self._summaries = Summaries()
         self._elaborated: dict[tuple[str, str], Elaboration] = {}
         self._undecided: list[tuple[Problem, ast.Block]] = []
+        self._refused: set[ast.Block] = set()
+        """The blocks that do not hold, of which all that is wrong is told."""
         self._used: set[ast.Block] = set()
         """The blocks that a model, an expectation, a training or another block's proof ran."""
         self._failed = bool(self.module.unread)
@@ -111,9 +123,26 @@ class Checker:
             self.sink.add(self.unknown(self.chosen))
         self._blocks()
         self._declarations()
-        problems = tuple(map(self._judged, self.sink))
+        explained = self._explained()
+        found = [self._judged(each) for each in self.sink if each not in explained]
+        problems = tuple(sorted(found, key=lambda each: each.severity is not Severity.ERROR))
         program = Program(self.module, self.chosen, self.prefix)
         return CheckResult(program, problems, self.types, tuple(self.proved), self.holds)
+
+    def _explained(self) -> set[Problem]:
+        """What is unused because of another problem of its declaration, which is the root.
+
+        Without a `return` nothing is used, nor is a value whose name is misspelt where it is read.
+        """
+        roots = [each for each in self.sink if isinstance(each, NoResult | UnknownName)]
+        return {
+            each
+            for each in self.sink
+            if isinstance(each, UnusedValue | UnappliedLayer)
+            for declaration in (*self.module.own.values(), *self.module.trains.values())
+            if _is_within(each, declaration)
+            if any(_is_within(root, declaration) and _explains(root, each) for root in roots)
+        }
 
     def _declarations(self) -> None:
         for name, model in self.module.models.items():
@@ -130,7 +159,11 @@ class Checker:
                 )
         for name, train in self.module.trains.items():
             if self._is_asked(name):
-                self._attempt(train.name.span, lambda t=train: self._train(t))
+                is_set = self._attempt(train.name.span, lambda t=train: self._settings(t))
+                if not self._attempt(
+                    train.name.span, lambda t=train, s=is_set: self._train(t, is_set=s)
+                ):
+                    self._attempt(train.name.span, lambda t=train: self._rest_of(t))
 
     def _is_asked(self, name: str) -> bool:
         return self.only in (None, name)
@@ -189,7 +222,13 @@ class Checker:
             if problem is None:
                 self.proved.append(name)
                 continue
-            self._add(problem)
+            if not self._is_of_refused(problem):
+                self._add(problem)
+            if problem.severity is Severity.ERROR and not isinstance(problem, TooMuchWork):
+                self._refused.add(block)
+                with within(self._budget):
+                    further = prover.further(self.module, block)
+                self._add_further(further)
             if isinstance(problem, CheckedPerModel):
                 self._undecided.append((problem, block))
         for note in prover.notes:
@@ -228,25 +267,32 @@ class Checker:
         ]
 
     def _cut_short(self) -> set[ast.Node]:
-        """The declarations that stand right before text that could not be read."""
-        nodes = (*self.module.own.values(), *self.module.trains.values())
-        ends = {node.span.end: node for node in nodes}
-        broken = [report.label.span.start for report in self.sink.reports if report.label]
-        return {
-            ends[max(end for end in ends if end <= start)]
-            for start in broken
-            if any(end <= start for end in ends)
+        """The declarations right behind which text of theirs could not be read."""
+        source = self.module.source
+        starts = [each.span.start for each in outline(source)]
+        broken = {
+            bisect_right(starts, label.span.start)
+            for label in self._labels()
+            if label.span.source is source
         }
+        nodes = (*self.module.own.values(), *self.module.trains.values())
+        return {node for node in nodes if bisect_right(starts, node.span.start) in broken}
 
-    def _train(self, train: ast.Train) -> None:
+    def _settings(self, train: ast.Train) -> None:
         training_blocks.train_settings(self.module, train)
+
+    def _rest_of(self, train: ast.Train) -> None:
+        """Keep what else is wrong with a `train` block that was refused."""
+        self._add_further(training_blocks.all_problems(self.module, train))
+
+    def _train(self, train: ast.Train, *, is_set: bool) -> None:
         elaboration = self._elaborate_train(train, training=True)
         self._keep(elaboration)
         if any(isinstance(each, ast.Show) for each in train.body):
             self._elaborate_train(train, training=False)
         trained = {info.name for info in elaboration.parameters if info.kind == "param"}
         own = tuple(name for name in elaboration.own if name in trained)
-        if own:
+        if own and is_set:
             self._compare_with_models(train, own)
 
     def _elaborate_train(self, train: ast.Train, *, training: bool) -> Elaboration:
@@ -289,7 +335,8 @@ class Checker:
             with within(self._budget):
                 action()
         except ProblemError as error:
-            self._add(error.problem)
+            if not self._is_of_refused(error.problem):
+                self._add(error.problem)
             self._failed = True
             return False
         except OutOfWorkError as error:
@@ -297,6 +344,22 @@ class Checker:
             self._failed = True
             return False
         return True
+
+    def _add_further(self, further: Iterable[Problem]) -> None:
+        """Keep what else is wrong with a declaration, where nothing is told so far."""
+        told = {(id(each.span.source), each.span.start) for each in self._labels()}
+        for problem in further:
+            label = problem.report().label
+            if label is None or (id(label.span.source), label.span.start) not in told:
+                self._add(problem)
+
+    def _is_of_refused(self, problem: Problem) -> bool:
+        """Whether a problem is one of a refused block, of which all that is wrong is told."""
+        return any(_is_within(problem, block) for block in self._refused)
+
+    def _labels(self) -> Iterator[Label]:
+        """Where something is told already."""
+        yield from (each.label for each in self.sink.reports if each.label is not None)
 
     def _add(self, problem: Problem) -> None:
         """Keep a problem unless its cause is told already, or one of its kind at its place."""
@@ -309,3 +372,19 @@ class Checker:
                 return
             self._locations.add(location)
         self.sink.add(problem)
+
+
+def _is_within(problem: Problem, node: ast.Node) -> bool:
+    """Whether a problem is one of a declaration."""
+    label, span = problem.report().label, node.span
+    if label is None or label.span.source is not span.source:
+        return False
+    return span.start <= label.span.start < span.end
+
+
+def _explains(root: Problem, unused: UnusedValue | UnappliedLayer) -> bool:
+    """Whether a problem is why something is unused."""
+    if isinstance(root, UnknownName) and root.kind == "layer or function":
+        name = unused.name if isinstance(unused, UnusedValue) else unused.layer
+        return name in root.nearest
+    return True

@@ -36,6 +36,7 @@ FULL = (
     "dsl/diagnostics/test_sarif.py::test_every_message_of_the_specification_is_valid",
     "dsl/diagnostics/test_terminal.py::test_nothing_raw_reaches_the_terminal",
     "dsl/elaborate/test_advised_mistakes.py",
+    "dsl/elaborate/test_all_problems.py::test_of_one_mistake_nothing_but_itself_is_told",
     "dsl/elaborate/test_fixes.py::test_a_name_of_another_system_is_never_respelled",
     "dsl/elaborate/test_header_questions.py",
     "dsl/elaborate/test_limits.py::test_the_largest_standard_models_are_far_from_the_limit",

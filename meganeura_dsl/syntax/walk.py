@@ -24,6 +24,14 @@ def walk(node: ast.Node) -> Iterator[ast.Node]:
                 stack += [part for part in parts if isinstance(part, ast.Node)]
 
 
+def children(node: ast.Node) -> Iterator[ast.Node]:
+    """The nodes that a node is made of, in the order of its fields."""
+    for name in _parts_of(type(node)):
+        value = getattr(node, name)
+        parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+        yield from (part for part in parts if isinstance(part, ast.Node))
+
+
 @cache
 def _parts_of(form: type[ast.Node]) -> tuple[str, ...]:
     """The fields of a form that may hold nodes."""

@@ -34,7 +34,7 @@ def check_target(target: str) -> Checked:
 
     try:
         found = pipeline.check_file(target)
-        settings = () if not found.fine else _settings_reports(found.program)
+        settings = _settings_reports(found.program)
     except ProblemError as error:
         return Checked(target, None, (error.problem.report(),))
     reports = (*found.reports, *settings)
@@ -50,7 +50,10 @@ def _settings_reports(program: "Program") -> tuple[Report, ...]:
 
     reports: list[Report] = []
     for train in program.trains if program.chosen is None else {program.chosen} & {*program.trains}:
-        raw = pipeline.train_settings(program, train)
+        try:
+            raw = pipeline.train_settings(program, train)
+        except ProblemError:
+            continue  # a setting that has no value is told of the program
         if not raw:
             continue
         from meganeura_dsl.settings.resolve_settings import resolve_settings

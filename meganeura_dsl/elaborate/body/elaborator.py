@@ -45,7 +45,14 @@ from meganeura_dsl.elaborate.scope.own_paths import (
     sure_paths,
     with_texts,
 )
-from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame, ProofPath, UndecidableError
+from meganeura_dsl.elaborate.scope.recovery import EndOfPathError, is_plain
+from meganeura_dsl.elaborate.scope.scope import (
+    BoundBlock,
+    Frame,
+    NeedsInliningError,
+    ProofPath,
+    UndecidableError,
+)
 from meganeura_dsl.elaborate.typecheck.library_numbers import require_whole_numbers
 from meganeura_dsl.elaborate.typecheck.signatures import (
     Arguments,
@@ -68,7 +75,7 @@ from meganeura_dsl.elaborate.values import (
     is_tensor,
 )
 from meganeura_dsl.ir.ops import Input
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.limits.language_limits import APPLICATION, DEEPEST
 from meganeura_dsl.limits.work_budget import spend
 from meganeura_dsl.startup.deferred_dataclass import dataclass
@@ -179,6 +186,61 @@ class Elaborator(Layers):
             if call.callee_span.start not in _characters(frame.module.own.get(name))
         )
         return ProblemError(kind(location, call.callee, "layer or function", close, foreign))
+
+    def is_known(self, name: str, frame: Frame) -> bool:
+        """Whether anything has a name."""
+        is_named = name in frame.names or name in frame.layers or name in BUILTINS
+        return is_named or frame.module.find(name) is not None
+
+    def check_alone(
+        self, call: ast.Call, frame: Frame, *, is_piped: bool, is_reached: bool
+    ) -> None:
+        """Raise what is wrong with a call whatever it is applied to.
+
+        Unless it is surely reached, that is its name alone.
+        """
+        recovery = frame.state.recovery
+        assert recovery is not None
+        if call.path is not None or call.callee in recovery.unknown:
+            return
+        if call.callee in frame.names or call.callee in frame.layers:
+            return
+        found = frame.module.find(call.callee)
+        if found is None and call.callee not in BUILTINS:
+            raise self.unknown(call, frame)
+        if not is_reached:
+            return
+        block = found[1] if found is not None and isinstance(found[1], ast.Block) else None
+        path = "" if call.label is None else self.path_text(call.label, frame)
+        if found is not None and block is not None:
+            self._claim_alone(call, found[0], block, path, frame)
+        plain = [each for each in call.arguments if not isinstance(each.value, ast.Rearrangement)]
+        is_open = any(recovery.speaks(each) or not is_plain(each) for each in plain)
+        given = None if is_open else self.arguments(replace(call, inputs=()), None, frame)
+        if found is None or block is None or given is None or call.inputs or not is_piped:
+            return
+        inner = self.child(frame, found[0], block, call.span, frame.join(path))
+        count = frame.build.count
+        stand_ins = tuple(
+            frame.build.add(Input(f"#{count}.{each.name}", DType.F32, ()))
+            for each in block.inputs
+            if each.default is None
+        )
+        config = replace(given, positional=(*stand_ins, *given.positional))
+        left = bind_inputs(inner, block, config, call.span)
+        left = take_initials(inner, block, left, call.span)
+        bind_config(inner, block.name.text, block.parameters, left, call.span, self.evaluate)
+
+    def _claim_alone(
+        self, call: ast.Call, module: LinkedModule, block: ast.Block, path: str, frame: Frame
+    ) -> None:
+        """Reserve the paths of a layer that is not applied; refuse one without a label."""
+        location = frame.location(call.span)
+        owned = own_parameters(module, block) if call.label is None else ()
+        if owned:
+            raise ProblemError(MissingLabel(location, block.name.text, owned))
+        for name in sure_paths(module, block) if path else ():
+            frame.state.claim(f"{path}.{name}", location, path)
 
     def _apply_builtin(
         self, call: ast.Call, builtin: Builtin, arguments: Arguments, frame: Frame
@@ -325,7 +387,11 @@ class Elaborator(Layers):
         if not inner.may_own:
             owned = own_parameters(inner.module, block)
             if owned:
-                raise ProblemError(MissingLabel(frame.location(span), block.name.text, owned))
+                problem = MissingLabel(frame.location(span), block.name.text, owned)
+                if frame.state.recovery is None:
+                    raise ProblemError(problem)
+                frame.state.recovery.add(problem)
+                inner.may_own, inner.path = True, frame.join(f"#{inner.build.count}")
         config = bind_inputs(inner, block, application.arguments, span)
         config = take_initials(inner, block, config, span)
         bind_config(inner, block.name.text, block.parameters, config, span, self.evaluate)
@@ -418,11 +484,30 @@ class Elaborator(Layers):
             path.begin()
             state.build.facts = facts
             state.restore(declared)
-            found.append(self._path(inner, block, signature))
+            if state.recovery is None or inner.parent is not None:
+                found.append(self._path(inner, block, signature))
+            else:
+                self._recovered_path(inner, block, signature)
             if not path.advance():
                 break
         state.build.facts, inner.choices = facts, around
+        if not found:
+            return ()
         return found[0] if len(found) == 1 else self._join(inner, block, signature, found)
+
+    def _recovered_path(
+        self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]
+    ) -> None:
+        """One path through a block that was refused, for all that is wrong with it."""
+        recovery = inner.state.recovery
+        assert recovery is not None
+        recovery.unknown.clear()
+        try:
+            self._path(inner, block, signature)
+        except ProblemError as error:
+            recovery.add(error.problem)
+        except (EndOfPathError, UndecidableError, NeedsInliningError):
+            pass
 
     def _join(
         self,

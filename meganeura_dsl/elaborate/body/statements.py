@@ -13,7 +13,9 @@ from meganeura_dsl.elaborate.body.tensor_parts import replace_part
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol
-from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.recovery import EndOfPathError, calls_of
+from meganeura_dsl.elaborate.scope.scope import Frame, NeedsInliningError, UndecidableError
+from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
 from meganeura_dsl.elaborate.values import (
     BlockValue,
@@ -39,11 +41,56 @@ class Statements(Expressions, ABC):
 
     def execute(self, statements: tuple[ast.Statement, ...], frame: Frame) -> Results | None:
         """Run statements in order; the results of a `return`, or None if there was none."""
+        is_recovered = frame.state.recovery is not None and frame.parent is None
+        run = self._recovered if is_recovered else self._statement
         for statement in statements:
-            results = self._statement(statement, frame)
+            results = run(statement, frame)
             if results is not None:
                 return results
         return None
+
+    def _recovered(self, statement: ast.Statement, frame: Frame) -> Results | None:
+        """Run a statement; behind one that fails or is left out, what it binds is unknown."""
+        recovery = frame.state.recovery
+        assert recovery is not None
+        if not recovery.is_affected(statement):
+            declared = frame.state.snapshot()
+            try:
+                results = self._statement(statement, frame)
+            except ProblemError as error:
+                recovery.add_failure(statement, error.problem)
+            except (UndecidableError, NeedsInliningError):
+                pass
+            else:
+                recovery.learn(statement)
+                return results
+            frame.state.restore(declared)
+        recovery.forget(statement, frame.layers)
+        is_one = not isinstance(statement, ast.If | ast.For | ast.Scan)
+        for call, is_piped in calls_of(statement):
+            try:
+                self.check_alone(call, frame, is_piped=is_piped, is_reached=is_one)
+            except ProblemError as error:
+                recovery.add(error.problem)
+            except (UndecidableError, NeedsInliningError):
+                pass
+        recovery.forget_new(statement, lambda name: self.is_known(name, frame))
+        if any(isinstance(node, ast.Return) for node in walk(statement)):
+            raise EndOfPathError
+        return None
+
+    @abstractmethod
+    def check_alone(
+        self, call: ast.Call, frame: Frame, *, is_piped: bool, is_reached: bool
+    ) -> None:
+        """Raise what is wrong with a call whatever it is applied to.
+
+        Unless it is surely reached, that is its name alone.
+        """
+
+    @abstractmethod
+    def is_known(self, name: str, frame: Frame) -> bool:
+        """Whether anything has a name."""
 
     def _statement(self, statement: ast.Statement, frame: Frame) -> Results | None:
         match statement:
@@ -62,7 +109,8 @@ class Statements(Expressions, ABC):
             case ast.Scan() if frame.state.generalized:
                 raise UndecidableError("how many rounds there are may depend on a number")
             case ast.Scan(variable=variable):
-                run_scan(statement, frame, self, dim(new_symbol(variable.text, frame)))
+                with frame.state.without_recovery():
+                    run_scan(statement, frame, self, dim(new_symbol(variable.text, frame)))
             case ast.Declare():
                 declare_parameter(statement, frame, self)
             case ast.Layer():
@@ -183,4 +231,5 @@ class Statements(Expressions, ABC):
         if frame.state.is_general(start) or frame.state.is_general(stop):
             raise UndecidableError("how many rounds there are depends on a number")
         body = partial(self.execute, statement.body, frame)
-        return run_by_induction(Loop(statement, frame, start, stop, body))
+        with frame.state.without_recovery():
+            return run_by_induction(Loop(statement, frame, start, stop, body))

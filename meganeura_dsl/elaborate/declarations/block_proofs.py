@@ -1,9 +1,10 @@
 """A block proved once, for all sizes and configurations."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import product as every
 
-from meganeura_dsl.diagnostics.problem import Problem, ProblemError
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError, Severity
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.declarations.stated_facts import (
     condition_of,
@@ -16,6 +17,7 @@ from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Sources
+from meganeura_dsl.elaborate.scope.recovery import Recovery
 from meganeura_dsl.elaborate.scope.scope import (
     MODES,
     Binding,
@@ -51,6 +53,8 @@ FlagsIfProved = Callable[[LinkedModule, ast.Block], frozenset[str] | None]
 """Of a block whose signature may be assumed, the parameters that are conditions; else None."""
 
 
+MOST_RECOVERED = 8
+"""Paths through the signature of a refused block on which more problems are looked for."""
 MOST_IMPORTED = 1024
 """Proofs of imported blocks that a process remembers."""
 
@@ -73,6 +77,8 @@ class Prover:
         One is left out that hands an input on to a block which states facts about it: its own
         signature does not say them, so whoever applies it has to look into it.
         """
+        self.refused: set[ast.Block] = set()
+        """The blocks that do not hold."""
         self.blocks: set[ast.Block] = set()
         """The blocks whose bodies were run in a proof that succeeded."""
         self.bindings: list[Binding] = []
@@ -87,6 +93,8 @@ class Prover:
         """
         problem, flags = self._attempt(module, block)
         self._remember(block, flags)
+        if problem is not None and problem.severity is Severity.ERROR:
+            self.refused.add(block)
         return problem
 
     def _remember(self, block: ast.Block, flags: frozenset[str] | None) -> None:
@@ -117,6 +125,31 @@ class Prover:
         if module.is_library and module.own:
             return None if _is_of_several_types(block) else frozenset()
         return self.proved.get(block)
+
+    def further(self, module: LinkedModule, block: ast.Block) -> tuple[Problem, ...]:
+        """All that is wrong with a block that was refused.
+
+        Of its layers, those that were refused are taken at their signatures.
+        """
+        recovery = Recovery(block)
+
+        def flags(_: LinkedModule, other: ast.Block) -> frozenset[str] | None:
+            return frozenset() if other in self.refused else None
+
+        def run(ranks: Mapping[str, int], case: Alternative, path: ProofPath) -> None:
+            start = _Start(ranks, case, path)
+            _prove_case(module, block, start, flags, self._facts, recovery=recovery)
+
+        with suppress(ProblemError, UndecidableError, OutOfWorkError):
+            for ranks, case in every(_rest_ranks(block), alternatives(block)):
+                path = ProofPath(case=case.words)
+                for _ in range(MOST_RECOVERED):
+                    with suppress(ImpossibleCaseError, NeedsInliningError):
+                        run(ranks, case, path)
+                    is_left = path.advance()
+                    if not is_left:
+                        break
+        return tuple(with_clause(problem, block) for problem in recovery.problems)
 
     def _attempt(
         self, module: LinkedModule, block: ast.Block
@@ -234,6 +267,7 @@ def _prove_case(
     flags_if_proved: FlagsIfProved | None,
     facts: Facts,
     opened: frozenset[str] = frozenset(),
+    recovery: Recovery | None = None,
 ) -> ElaborationState:
     if _is_of_several_types(block):
         raise UndecidableError("its inputs may have several element types")
@@ -267,6 +301,7 @@ def _prove_case(
             default_tensor(frame, item, item.default, elaborator.evaluate)
     state.neutral.clear()
     _require_fitting_defaults(elaborator, frame, block)
+    state.recovery = recovery
     elaborator.run_body(frame, block)
     require_one_use(block, frame)
     settle(state)

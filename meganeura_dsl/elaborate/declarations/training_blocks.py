@@ -1,8 +1,9 @@
 """`train` blocks as graphs, and the settings of their runs."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.declarations.example_axis import USUAL, counting_size, unclear_inputs
@@ -26,7 +27,13 @@ from meganeura_dsl.elaborate.problems.training_problems import (
     UnclearExamples,
 )
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import ElaboratedObjective, ElaborationState, Frame
+from meganeura_dsl.elaborate.scope.recovery import EndOfPathError, Recovery
+from meganeura_dsl.elaborate.scope.scope import (
+    ElaboratedObjective,
+    ElaborationState,
+    Frame,
+    UndecidableError,
+)
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
@@ -220,9 +227,38 @@ def elaborate_train(
         ) from error
 
 
+def all_problems(module: LinkedModule, train: ast.Train) -> tuple[Problem, ...]:
+    """All that is wrong with the statements of a `train` block that was refused."""
+    state, recovery = opened(training=True), Recovery(train)
+    stop = (ProblemError, UndecidableError, OutOfWorkError, EndOfPathError)
+    with suppress(*stop), at_most(CHECK):
+        elaborator, frame = _begun(module, train, {}, state)
+        state.recovery = recovery
+        elaborator.execute(train.body, frame)
+    return recovery.problems
+
+
 def _elaborate_train(
     module: LinkedModule, train: ast.Train, sizes: Mapping[str, int], state: ElaborationState
 ) -> Elaboration:
+    elaborator, frame = _begun(module, train, sizes, state)
+    elaborator.execute(train.body, frame)
+    if LOSS not in state.outputs:
+        raise ProblemError(NoLoss(frame.location(train.name.span), train.name.text))
+    found = finish(state, {**state.outputs, **_objectives(state)})
+    for cache in found.caches:
+        raise ProblemError(CacheInTraining(cache.location, cache.name, train.name.text))
+    for each in found.parameters:
+        if each.name in FED or each.name.startswith(STATES):
+            reason = "is the training's own: it needs another name"
+            raise ProblemError(NotAllowedHere(each.location, f"`{each.name}`", reason))
+    return found
+
+
+def _begun(
+    module: LinkedModule, train: ast.Train, sizes: Mapping[str, int], state: ElaborationState
+) -> tuple["TrainElaborator", Frame]:
+    """What runs the body of a `train` block, its inputs bound and its `where` assumed."""
     elaborator = TrainElaborator()
     frame = Frame(state, module, train.name.text, {}, declaration=train)
     frame.names.update((name, sizes.get(name, dim(name))) for name in free_sizes(train))
@@ -239,17 +275,7 @@ def _elaborate_train(
     any_inputs(train.inputs, frame, elaborator.evaluate)
     with_symbols(frame, train)
     elaborator.counter = _require_counted(train, module)
-    elaborator.execute(train.body, frame)
-    if LOSS not in state.outputs:
-        raise ProblemError(NoLoss(frame.location(train.name.span), train.name.text))
-    found = finish(state, {**state.outputs, **_objectives(state)})
-    for cache in found.caches:
-        raise ProblemError(CacheInTraining(cache.location, cache.name, train.name.text))
-    for each in found.parameters:
-        if each.name in FED or each.name.startswith(STATES):
-            reason = "is the training's own: it needs another name"
-            raise ProblemError(NotAllowedHere(each.location, f"`{each.name}`", reason))
-    return found
+    return elaborator, frame
 
 
 def _state(

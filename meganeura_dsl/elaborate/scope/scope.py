@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
     from meganeura_dsl.elaborate.scope.open_scan import OpenScan
     from meganeura_dsl.elaborate.scope.postponed import Postponed
+    from meganeura_dsl.elaborate.scope.recovery import Recovery
     from meganeura_dsl.elaborate.scope.summary import Summaries
     from meganeura_dsl.elaborate.scope.template import Template
     from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
@@ -267,6 +268,8 @@ class ElaborationState:
     """In a proof, the paths of layers of which only a header is known."""
     fitting: set[Hashable] = field(default_factory=set["Hashable"])
     """The block arguments that were found to fit."""
+    recovery: Recovery | None = None
+    """Where a block is run again for all that is wrong with it, what is known so far."""
 
     def snapshot(self) -> DeclaredPath:
         """What has been declared so far."""
@@ -315,6 +318,15 @@ class ElaborationState:
         self.repeated += tuple(found)
 
     @contextmanager
+    def without_recovery(self) -> Generator[None]:
+        """Here, attempts are made that may fail for other reasons than a mistake."""
+        before, self.recovery = self.recovery, None
+        try:
+            yield
+        finally:
+            self.recovery = before
+
+    @contextmanager
     def shared_later(self) -> Generator[None]:
         """Here, what is declared is what a further round would share."""
         before, self.loops = self.loops, ()
@@ -333,7 +345,7 @@ class ElaborationState:
         if first is location:
             first = self._unknown_around(name) or location
         if first is not location and not self.shared:
-            raise ProblemError(DuplicatePath(location, name, first, label))
+            self._refuse_again(DuplicatePath(location, name, first, label))
         if is_sure and self.loops and not self.shared:
             self.note_repeated(name, DuplicatePath(location, name, location, label))
 
@@ -355,6 +367,12 @@ class ElaborationState:
             (self.claimed[each] for path in paths if (each := f"{path}.*") in self.claimed), None
         )
 
+    def _refuse_again(self, problem: Problem) -> None:
+        """Refuse a path that is taken; a recovery goes on, as the type of the layer is known."""
+        if self.recovery is None:
+            raise ProblemError(problem)
+        self.recovery.add(problem)
+
     def _is_same(self, first: TensorType, again: TensorType) -> bool:
         """Whether two types are equal for all sizes the facts admit."""
         if first == again:
@@ -370,13 +388,14 @@ class ElaborationState:
         if known is not None:
             types = (str(known.type), str(info.type)) if self.shared else None
             if types is None or not self._is_same(known.type, info.type):
-                raise ProblemError(
+                self._refuse_again(
                     DuplicatePath(info.location, info.name, known.location, label, types)
                 )
+                return self.declare(info.named(f"{info.name}#"), label)
             return self.current(info.name)
         first = self.claimed.get(info.name) or self._unknown_around(info.name)
         if first is not None and not self.shared:
-            raise ProblemError(DuplicatePath(info.location, info.name, first, label))
+            self._refuse_again(DuplicatePath(info.location, info.name, first, label))
         if not self.generic and info.kind != "cache":
             symbolic = {
                 name

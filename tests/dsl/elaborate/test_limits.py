@@ -108,7 +108,7 @@ LIMITS = {
 def test_what_is_as_large_as_may_be_is_not_refused(most: str, more: str) -> None:
     block = "block A()(x: [n, d]):\n  return x * ({0} - {0} + 1)\n"
     assert codes(block.format(most)) == []
-    assert codes(block.format(more)) == ["E0203"]
+    assert set(codes(block.format(more))) == {"E0203"}  # it stands there twice
 
 
 @pytest.mark.parametrize(

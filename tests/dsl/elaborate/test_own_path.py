@@ -132,7 +132,7 @@ block B(d)(x: [n, d]) -> [n, d]:
 
 """)
     assert all(message.startswith("error[E0208]") for message in messages)
-    assert len(messages) == 2
+    assert len(messages) == 1  # it is one circle, whichever of them one begins with
 
 
 def test_what_is_declared_stands_where_its_layer_was_declared_and_names_may_begin_alike() -> None:
