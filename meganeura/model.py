@@ -1,10 +1,10 @@
 """A model in Python's hands: its weights, what it computes and writes, and its exports."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from operator import index
 from pathlib import Path
-from typing import SupportsIndex, TypedDict, Unpack
+from typing import SupportsIndex, TypedDict, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,14 +33,26 @@ from meganeura_runtime.infer.generator import (
     Sampling,
     streamed,
 )
+from meganeura_runtime.infer.input_files import Given, Reader
 from meganeura_runtime.infer.size_binding import bind_sizes
 from meganeura_runtime.infer.text_task import TextTask
 from meganeura_runtime.infer.transcription import Speech, SpeechTask, Transcriber
+from meganeura_runtime.io.preprocess import preprocessor_config
+from meganeura_runtime.io.preprocess.input_transforms import Choices
+from meganeura_runtime.io.preprocess.preparation import NOTHING, Preparation, preparation_of
 from meganeura_runtime.io.preprocess.speech_tokens import speech_tokens
 from meganeura_runtime.io.preprocess.tokens import Tokenizer, require_vocabulary, tokenizer_of
 from meganeura_runtime.io.tensors.host_array import host_array
+from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 from meganeura_runtime.io.weights import initial_values, write_weights
 from meganeura_runtime.train.recipe import Start
+
+
+def _paths(given: object) -> list[Path]:
+    """The files that are given in place of an array: paths, or texts that name them."""
+    several = cast("list[object]", given) if isinstance(given, list | tuple) else [given]
+    named = [Path(each) for each in several if isinstance(each, str | Path)]
+    return named if len(named) == len(several) else []
 
 
 class WritingOptions(TypedDict, total=False):
@@ -83,6 +95,9 @@ class Model:
         """The tensors it takes."""
         self._symbolic = symbolic
         self._files: tuple[Path, ...] = ()
+        self.preparation: Preparation = NOTHING
+        """What the weights say of their training: the names of the classes, and how images, sounds
+        and texts were prepared."""
         self.values: dict[str, Array] = {}
         """The value of every parameter and state, by name; empty until there are some."""
 
@@ -95,6 +110,7 @@ class Model:
         anew = [each for each in self.parameters if each.name in found.anew]
         self.values = {**initial_values(anew, seed), **found.read()}
         self._files = start.files
+        self.preparation = preparation_of(start.files)
 
     def session(
         self,
@@ -125,13 +141,17 @@ class Model:
 
     def run(
         self,
-        inputs: Mapping[str, ArrayLike] | None = None,
+        inputs: Mapping[str, ArrayLike | Path | Sequence[Path]] | None = None,
         *,
         seed: int = 0,
         device: str = "auto",
         precision: str = "f32",
     ) -> dict[str, Array]:
         """The outputs, by name, for one array for each of `self.inputs`, by name.
+
+        In place of an array, the path of an image, a sound or a file of tensors, or a list of paths
+        for a batch, is read as `meganeura run` reads it: prepared as in training where the weights
+        say how.
 
         A model that draws random numbers draws them from `seed`, unless `counter` is among the
         inputs.
@@ -142,10 +162,14 @@ class Model:
         an element type that no tensor has, or if the model has no weights.
         """
         self._require_values()
-        given = {name: host_array(array) for name, array in (inputs or {}).items()}
+        paths = {name: _paths(each) for name, each in (inputs or {}).items()}
+        given = {
+            name: host_array(array) for name, array in (inputs or {}).items() if not paths[name]
+        }
         if COUNTER in self.inputs:
             given.setdefault(COUNTER, first_counter(seed))
-        tensors = as_tensors(given)
+        tensors = {**self._read({name: each for name, each in paths.items() if each})}
+        tensors |= as_tensors(given)
         sizes = bind_sizes(self.inputs, {name: each.shape for name, each in tensors.items()})
         bounds = all_of(
             leaf_bounds(self._symbolic.graph, sizes), self._symbolic.stated_bounds(sizes)
@@ -265,7 +289,7 @@ class Model:
         model has no weights.
         """
         self._require_values()
-        options = OnnxOptions(opset, fold_batch_norm)
+        options = OnnxOptions(opset, fold_batch_norm, self.preparation.entries)
 
         name = self._program.model(self._name)
         export_onnx(name, self._elaborated, self.values, Path(path), options)
@@ -276,7 +300,18 @@ class Model:
         Raises `ProblemError` if the file cannot be written, `ValueError` if there are no weights.
         """
         self._require_values()
-        write_weights(Path(path), self.parameters, self.values, {"format": "pt"})
+        entries = {"format": "pt", **self.preparation.entries}
+        write_weights(Path(path), self.parameters, self.values, entries)
+
+    def _read(self, files: Mapping[str, Sequence[Path]]) -> Mapping[str, StoredTensor]:
+        """The tensors of files, by the names of inputs; raises `ProblemError`."""
+        if not files:
+            return {}
+        config = preprocessor_config.find(self._files[0]) if self._files else None
+        choices = Choices(config=config, prepared=self.preparation)
+        inputs = {name: of for name, of in self.inputs.items() if name != COUNTER}
+        reader = Reader(inputs, choices, lambda _: None)
+        return reader.read([Given(name, path) for name, each in files.items() for path in each])
 
     def _elaborated(self, sizes: Mapping[str, int] | None = None) -> Elaboration:
         """The graph; sizes that are not given stay symbols."""

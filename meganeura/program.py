@@ -5,6 +5,7 @@ from contextlib import ExitStack, closing
 from dataclasses import field
 from pathlib import Path
 from typing import Self, cast
+from warnings import warn
 
 import numpy as np
 
@@ -20,10 +21,10 @@ from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.byte_sizes import parsed_bytes
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.registry import choose_device, meet_hosts
+from meganeura_runtime.io.preprocess.preparation import preparation_of
 from meganeura_runtime.io.weight_names import Names
 from meganeura_runtime.io.weights import (
     Allowed,
-    classes_of_weights,
     initial_values,
     of_values,
 )
@@ -318,8 +319,11 @@ class Program:
             overrides += [f"data={data}"]
             data = None
         start = _start(weights, Allowed())
-        given = Given(data, is_trained_on=False, classes=classes_of_weights(start.files))
+        trained = preparation_of(start.files)
+        given = Given(data, is_trained_on=False, classes=trained.classes)
         job = prepare(self._program, name, folder, overrides, start, data=given)
+        for difference in trained.differences(job.preparation):
+            warn(f"the weights were trained on other inputs: {difference}", stacklevel=2)
         held_out = job.dataset.test or job.dataset.train
         with explained_failures((job.demand.counter or "batch", job.batch)):
             chosen = choose_device(job.settings.device, precision=job.settings.precision)

@@ -98,7 +98,11 @@ from meganeura_runtime.io.data.source_problems import (
 )
 from meganeura_runtime.io.files import file_problems
 from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
-from meganeura_runtime.io.preprocess.token_problems import EmptyPrompt, OtherVocabulary
+from meganeura_runtime.io.preprocess.token_problems import (
+    EmptyPrompt,
+    OtherTokenizer,
+    OtherVocabulary,
+)
 from meganeura_runtime.io.weight_names import MalformedRename, NothingToRename, SameName
 from meganeura_runtime.io.weights import Difference, NothingToAllow, WeightsMismatch
 from meganeura_runtime.support.optional_imports import MissingExtra
@@ -252,6 +256,7 @@ EXAMPLES: Mapping[str, Problem] = {
         file_problems.OutOfRange(FILE, "label", (7,), "4294967296", "i64", "i32"),
         file_problems.NoSuchFile(FILE),
         file_problems.CannotWrite(Path("runs/1/weights.safetensors"), "no space is left"),
+        file_problems.WouldReplace(Path("best.safetensors"), "the command reads it"),
         file_problems.DamagedFile(
             Path("runs/fit-1/checkpoint.safetensors"),
             "`fc.weight`",
@@ -295,6 +300,7 @@ EXAMPLES: Mapping[str, Problem] = {
         TooLong(16, 100, 64),
         WrongSampling("temperature", "-1.0", "a number from 0 to 1,000"),
         OtherVocabulary("the tokenizer", 50257, 256),
+        OtherTokenizer("bytes for tokens", "tokenizer.json, SHA-256 5d2f1c9ab04e"),
         TooFewTokens(300, 256),
         EmptyPrompt(),
         NoOnnxForm(

@@ -1,6 +1,7 @@
 """`meganeura build`: what each stage makes of a program, printed."""
 
 import json
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, assert_never
@@ -9,6 +10,7 @@ import typer
 
 from meganeura.cli.driver.browser_page import SUFFIX as PAGE
 from meganeura.cli.driver.browser_page import PageOptions, write_page
+from meganeura.cli.driver.compiled_model import SUFFIX as MODEL
 from meganeura.cli.driver.stages import Emission, Mode, Stages, emitted, require_numbers, stages_of
 from meganeura.cli.options.device_options import NotTuned, Precision, listed, require_device
 from meganeura.cli.options.model_options import (
@@ -20,6 +22,7 @@ from meganeura.cli.options.model_options import (
     allowed,
     rewriting,
 )
+from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.reports.optimizer_report import report_data, report_text
 from meganeura.cli.ui.console import say
 from meganeura_dsl.diagnostics.problem import Sink
@@ -86,6 +89,7 @@ def build(
             "--output", "-o", metavar="FILE", help="Compile it: into model.mgb, or a page.html."
         ),
     ] = None,
+    force: Force = False,
     weights: WeightFiles = None,
     allow_unexpected: AllowUnexpected = None,
     split: Annotated[
@@ -120,6 +124,10 @@ def build(
     options = PageOptions(split, with_data, names, white, tokenizer)
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device or "cpu")
     wanted = mode or (Mode.TRAIN if output is None else Mode.INFER)
+    if output is not None:
+        beside = [output.with_suffix(MODEL)] if split else []
+        read = [Path(target), labels, tokenizer, *(weights or ())]
+        require_writable(output, (Kind.COMPILED, Kind.PAGE), force=force, reads=read, beside=beside)
     options.require_page(output, wanted)
     if tokenizer is not None and output is None:
         text = "it is about a model that reads or writes texts: -o page.html"
@@ -208,13 +216,15 @@ def _inference(stages: Stages, files: Files) -> "Artefact":
     """The inference form of a model with its weights and kernels."""
     from meganeura.cli.commands.deploy import deployment
     from meganeura_runtime.export.mgb.compile import compiled_model
+    from meganeura_runtime.io.preprocess.preparation import preparation_of
 
     if not files.weights:
         raise typer.BadParameter(NO_WEIGHTS, param_hint="--weights")
     require_numbers(stages.graph)
     deployed = deployment(stages.elaboration, files.weights, files.excused, stages.rules)
     stated = stages.elaboration.stated_bounds({})
-    return compiled_model(stages.program.model(), deployed.graph, deployed.values, stated=stated)
+    found = compiled_model(stages.program.model(), deployed.graph, deployed.values, stated=stated)
+    return replace(found, preparation=preparation_of(files.weights))
 
 
 def _text(stages: Stages, emit: str, device: str | None, *, no_tuned: bool) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.ui.console import say
 
 
@@ -20,6 +21,7 @@ def compare(
             help="The page; compare.html beside the first run without it.",
         ),
     ] = None,
+    force: Force = False,
 ) -> None:  # fmt: skip
     """Compare runs: their metrics, what they took, the settings that differ, and their curves."""
     from meganeura.cli.reports.run_report import comparison_text
@@ -31,6 +33,7 @@ def compare(
         raise typer.BadParameter("it takes two runs or more", param_hint="RUN...")
     summaries = [summary_of(each) for each in runs]
     path = runs[0].resolve().parent / "compare.html" if out is None else out
+    require_writable(path, (Kind.PAGE,), force=force)
     write_text(path, comparison_page(summaries))
     say(comparison_text(summaries, labels(summaries)))
     say(f"\n{path}")

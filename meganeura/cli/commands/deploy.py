@@ -14,6 +14,7 @@ from meganeura.cli.options.model_options import (
     configured,
     rewriting,
 )
+from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.ui.console import count, say
 
 if TYPE_CHECKING:
@@ -36,16 +37,20 @@ def deploy(
     allow_unexpected: AllowUnexpected = None,
     changes: Changes = None,
     disabled: DisabledRules = None,
+    force: Force = False,
 ) -> None:
     """Fold a trained model into its inference form and write the weights of that.
 
     Both forms are run on random inputs first; where they differ, nothing is written.
     """
+    require_writable(output, (Kind.WEIGHTS,), force=force, reads=weights)
+    from meganeura_runtime.io.preprocess.preparation import preparation_of
+
     chosen = configured(model, changes)
     elaborated = elaborate_example(chosen)
     rules = rewriting(no_opt=False, disabled=disabled)
     deployed = deployment(elaborated, weights, allowed(None, allow_unexpected), rules)
-    deployed.write(output, elaborated.parameters)
+    deployed.write(output, elaborated.parameters, preparation_of(weights).entries)
     before = count(len(elaborated.parameters), "tensor")
     say(f"{chosen.name}: {before} become {len(deployed.names):,}")
     say(f"largest difference of an output: {deployed.difference:.2g}")

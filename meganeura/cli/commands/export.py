@@ -12,10 +12,9 @@ from meganeura.cli.options.model_options import (
     allowed,
     configured,
 )
+from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.ui.console import count, say
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OLDEST_OPSET, OnnxOptions
-
-SUFFIX = ".onnx"
 
 
 def export(
@@ -37,20 +36,22 @@ def export(
         bool, typer.Option("--fold-batch-norm", help="Make batch norms part of convolutions.")
     ] = False,
     changes: Changes = None,
+    force: Force = False,
 ) -> None:
     """Write a model as ONNX. Open sizes stay symbols; parameters keep their names.
 
     ONNX Runtime runs the file on random inputs first; where it does not give what the model gives,
     nothing is written.
     """
-    if output.suffix != SUFFIX:
-        raise typer.BadParameter(f"the name ends in {SUFFIX}", param_hint="--output")
+    beside = [output.with_name(output.name + ".data")]
+    require_writable(output, (Kind.ONNX,), force=force, reads=weights or (), beside=beside)
     if (weights is None) == (random_weights is None):
         text = "give the one or the other: an ONNX file holds weights"
         raise typer.BadParameter(text, param_hint="--weights or --random-weights")
     if allow_unexpected and not weights:
         raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
     from meganeura_runtime.export.onnx.export import export_onnx
+    from meganeura_runtime.io.preprocess.preparation import preparation_of
     from meganeura_runtime.io.weights import compare, initial_values
 
     chosen = configured(model, changes)
@@ -60,7 +61,7 @@ def export(
         if random_weights is not None
         else compare(weights or (), parameters, allowed(None, allow_unexpected)).read()
     )
-    options = OnnxOptions(opset, fold_batch_norm)
+    options = OnnxOptions(opset, fold_batch_norm, preparation_of(weights or ()).entries)
     exported = export_onnx(chosen.name, chosen.elaborate, values, output, options)
     shown = " and ".join(
         ", ".join(f"{name}={size}" for name, size in sizes.items()) for sizes in exported.sizes

@@ -26,6 +26,7 @@ from meganeura.cli.options.model_options import (
     require_weights,
     rewriting,
 )
+from meganeura.cli.options.output_file import Force
 from meganeura.cli.ui.console import count, say, write
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 
@@ -70,6 +71,7 @@ def generate(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Draw: write pictures as .png."),
     ] = None,
+    force: Force = False,
     no_opt: NoOptimizer = False,
     disable_rule: DisabledRules = None,
     device: Device = "auto",
@@ -89,7 +91,7 @@ def generate(
             random_weights=random_weights, allow_missing=allow_missing,
             allow_unexpected=allow_unexpected, rename=rename, prefix=prefix, changes=changes,
             no_opt=no_opt, disable_rule=disable_rule, device=device, precision=precision,
-            no_tuned=no_tuned, output=output,
+            no_tuned=no_tuned, output=output, force=force,
         )  # fmt: skip
         return
     if (sound is None) == (prompt is None):

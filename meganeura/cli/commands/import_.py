@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
+from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.ui.console import count, say
-
-SUFFIX = ".mgn"
 
 
 def import_(
@@ -20,14 +19,15 @@ def import_(
         list[str] | None,
         typer.Option("--set", metavar="NAME=NUMBER", help="A size that the model leaves open."),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Write an ONNX model as a program, and its weights as safetensors beside it.
 
     The program is proved, and ONNX Runtime runs the file on random inputs; where it does not give
     what the program gives, nothing is written.
     """
-    if output.suffix != SUFFIX:
-        raise typer.BadParameter(f"the name ends in {SUFFIX}", param_hint="--output")
+    beside = [output.with_suffix(".safetensors")]
+    require_writable(output, (Kind.PROGRAM,), force=force, reads=[model], beside=beside)
     from meganeura_runtime.importing.onnx.importing import import_onnx
 
     imported = import_onnx(model, output, dict(map(_size, sizes or [])))

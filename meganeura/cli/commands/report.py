@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.ui.console import say
 
 
@@ -20,6 +21,7 @@ def report(
     terminal: Annotated[
         bool, typer.Option("--terminal", help="Draw the curves here, and write no page.")
     ] = False,
+    force: Force = False,
 ) -> None:
     """Write the page of a run, or draw its curves in the terminal.
 
@@ -34,6 +36,8 @@ def report(
 
     if terminal and out is not None:
         raise typer.BadParameter("no page is written", param_hint="--terminal")
+    if out is not None:
+        require_writable(out, (Kind.PAGE,), force=force)
     summary = summary_of(run)
     if out is not None and _is_of_run(out, run):
         raise typer.BadParameter("that file is the run's own", param_hint="--out")

@@ -27,6 +27,7 @@ from meganeura.cli.options.model_options import (
     require_weights,
     rewriting,
 )
+from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.options.trace_option import TraceFile, tracing
 from meganeura.cli.ui.console import say
 from meganeura_dsl.settings.compute_precision import ComputePrecision
@@ -76,6 +77,7 @@ def run(
             "--output", "-o", metavar="FILE", help="Write outputs: .npy, .safetensors or .png."
         ),
     ] = None,
+    force: Force = False,
     top: Annotated[int, typer.Option(min=1, help="How many classes to show.")] = 5,
     labels: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Names of classes: lines, or JSON.")
@@ -108,6 +110,7 @@ def run(
     )
     from meganeura_runtime.io.preprocess import preprocessor_config
     from meganeura_runtime.io.preprocess.input_transforms import Choices
+    from meganeura_runtime.io.preprocess.preparation import preparation_of
 
     fixed = {
         "--weights": weights,
@@ -121,7 +124,12 @@ def run(
         "--disable-rule": disable_rule,
         "--no-tuned": no_tuned,
     }
+    if output is not None:
+        read = [Path(model), labels, *(weights or ()), *map(_file, inputs or ())]
+        kinds = (Kind.ARRAY, Kind.PICTURE, Kind.OUTPUTS)
+        require_writable(output, kinds, force=force, reads=read)
     compiled = read_compiled(model, fixed)
+    prepared = preparation_of(weights or ()) if compiled is None else compiled.artefact.preparation
     names = None if labels is None else read_labels(labels)
     choices = Choices(
         image_size,
@@ -131,6 +139,7 @@ def run(
         _filter(resample),
         seconds,
         preprocessor_config.find(weights[0]) if weights else None,
+        prepared,
     )
     if compiled is not None:
         if profile is not None:
@@ -150,10 +159,17 @@ def run(
         rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
         options = _RunOptions(device, precision, rules, no_tuned, profile)
         found = _computed(chosen, symbolic, tensors, values, options)
-    say(show_outputs(found, top, names))
+    say(show_outputs(found, top, names, prepared.classes))
     if output is not None:
         write_outputs(output, found)
         say(f"written: {output}")
+
+
+def _file(given: str) -> Path:
+    """The file of an `--input`."""
+    from meganeura_runtime.infer.input_files import Given
+
+    return Given.parse(given).path
 
 
 # --- the steps -----------------------------------------------------------------------------------

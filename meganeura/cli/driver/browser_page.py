@@ -82,7 +82,7 @@ def write_page(
     forms = input_forms(
         inputs,
         artefact.bounds,
-        Choices(config=config),
+        Choices(config=config, prepared=artefact.preparation),
         options.white,
         tokens=tokenizer.size if tokenizer else 0,
         batches=training is not None,
@@ -94,7 +94,7 @@ def write_page(
         artefact,
         title,
         forms,
-        options.labels or (),
+        options.labels or artefact.preparation.classes,
         _data(job) if job is not None and options.with_data else None,
         tokenizer.text if tokenizer and reads else None,
         options.split,

@@ -16,7 +16,7 @@ from meganeura_dsl.support.limited_read import read_bytes
 from meganeura_runtime.io.files.atomic_write import replacing
 from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
 from meganeura_runtime.io.preprocess.picture_grid import SUFFIX, is_pictures, write_pictures
-from meganeura_runtime.io.tensors.safetensors_file import write_tensors
+from meganeura_runtime.io.tensors.safetensors_file import HOLDS, OUTPUTS, write_tensors
 
 FEW = 8
 """How many values of a small output, and how many examples of a batch, are shown."""
@@ -28,13 +28,31 @@ NAMES_OF_CONFIG = "id2label"
 """Where Hugging Face's `config.json` has the names of classes."""
 
 
-def show_outputs(outputs: Mapping[str, Array], top: int, names: Sequence[str] | None) -> str:
-    """Each output with its type, shape and values, and the classes of those that have some."""
+def show_outputs(
+    outputs: Mapping[str, Array],
+    top: int,
+    names: Sequence[str] | None,
+    known: Sequence[str] = (),
+) -> str:
+    """Each output with its type, shape and values, and the classes of those that have some.
+
+    `names` are those that the user gives, which have to fit; `known` those that the weights say,
+    for outputs with as many classes.
+    """
     return "\n".join(
         part
         for name, values in outputs.items()
-        for part in (_summary(name, values), *_classes(values, top, names))
+        for part in (_summary(name, values), *_classes(values, top, _fitting(values, names, known)))
     )
+
+
+def _fitting(
+    values: Array, names: Sequence[str] | None, known: Sequence[str]
+) -> Sequence[str] | None:
+    """The names of the classes of an output."""
+    if names is None and known and values.ndim == 2 and values.shape[1] == len(known):
+        return known
+    return names
 
 
 def _summary(name: str, values: Array) -> str:
@@ -116,9 +134,6 @@ def check_output(path: Path | None, names: Sequence[str]) -> None:
     """Refuse a file that could not hold the outputs, before they are computed."""
     if path is None or path.suffix == ".safetensors":
         return
-    if path.suffix not in (".npy", SUFFIX):
-        text = f"`{path}` is no .npy, .png or .safetensors file"
-        raise typer.BadParameter(text, param_hint="--output")
     if len(names) != 1:
         kind = path.suffix
         text = f"a {kind} file holds one tensor, and there are {', '.join(names)}: use .safetensors"
@@ -131,7 +146,7 @@ def write_outputs(path: Path, outputs: Mapping[str, Array]) -> None:
     A picture is of floats in 0 ... 1, of which others are cut off.
     """
     if path.suffix == ".safetensors":
-        write_tensors(path, outputs, {})
+        write_tensors(path, outputs, {HOLDS: OUTPUTS})
         return
     (values,) = outputs.values()
     if path.suffix == SUFFIX:

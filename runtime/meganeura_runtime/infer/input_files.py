@@ -129,7 +129,9 @@ class Reader:
         return arrays
 
     def _report_config(self) -> None:
-        if self.choices.config is not None:
+        if self.choices.prepared.image is not None or self.choices.prepared.sound is not None:
+            self.report("prepared as in training, which the weights say")
+        elif self.choices.config is not None:
             self.report(f"as told by {self.choices.config}")
 
     def _sounds(self, name: str, paths: Sequence[Path]) -> list[Array]:

@@ -16,16 +16,13 @@ from pathlib import Path
 from shlex import quote
 from typing import Protocol
 
-from pydantic import TypeAdapter, ValidationError
-
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Remark, Report
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.initializers import sample
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.startup.deferred_dataclass import dataclass
-from meganeura_runtime.io.files.file_problems import UnreadableFile
-from meganeura_runtime.io.tensors.safetensors_file import open_tensors, write_tensors
+from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 from meganeura_runtime.io.tensors.shape_mismatch import transposed
 from meganeura_runtime.io.tensors.sharded_weights import open_all
 from meganeura_runtime.io.tensors.stored_tensor import (
@@ -39,8 +36,6 @@ from meganeura_runtime.io.tensors.stored_tensor import (
 )
 from meganeura_runtime.io.weight_names import AS_STORED, Names
 
-CLASSES = "meganeura.classes"
-"""The entry of the metadata of weights that lists the names of the classes they tell apart."""
 LISTED = 12
 """How many names of one kind a message shows, where not all of them were asked for."""
 
@@ -397,25 +392,3 @@ def write_weights(
     """Save all parameters under their own names and in their stored types, atomically."""
     stored = {each.name: values[each.name].astype(BITS[each.stored]) for each in parameters}
     write_tensors(path, stored, metadata)
-
-
-def classes_of_weights(files: Iterable[Path]) -> tuple[str, ...]:
-    """The names of the classes that weights were trained on, by number, where they say them.
-
-    Raises `ProblemError` for files that cannot be read.
-    """
-    for file in files:
-        if file.suffix == ".safetensors":
-            found = open_tensors(file, piecewise=True)[1].get(CLASSES)
-            if found is not None:
-                return _names(file, found)
-    return ()
-
-
-def _names(file: Path, text: str) -> tuple[str, ...]:
-    """A list of names in JSON; raises `ProblemError`."""
-    try:
-        return TypeAdapter(tuple[str, ...]).validate_json(text)
-    except ValidationError:
-        reason = f"`{CLASSES}` of its metadata is no list of names"
-        raise ProblemError(UnreadableFile(file, reason)) from None

@@ -67,7 +67,7 @@ class Job(Recipe):
         adds_up = settings.accumulate > 1
         sums = tuple(recipe.sized(each, StepPart.SUM) for each in sizes if adds_up)
         given = {each.name: getattr(recipe, each.name) for each in fields(Recipe)}
-        given["classes"] = dataset.classes
+        given["preparation"] = dataset.preparation
         return Job(**given, dataset=dataset, last=last, sums=sums)
 
     @property

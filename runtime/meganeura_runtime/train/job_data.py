@@ -34,6 +34,7 @@ from meganeura_runtime.io.data.source_problems import (
 )
 from meganeura_runtime.io.data.splits import Split, StoredSplit
 from meganeura_runtime.io.data.streams import stream
+from meganeura_runtime.io.preprocess.preparation import Preparation
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 
 
@@ -85,7 +86,12 @@ def dataset_of(
     else:
         dataset = _with_held_out(match_data(found, demand, path, span), settings, sources)
         drawn = _drawn(dataset.train, found, written, settings)
-        dataset = replace(dataset, train=drawn, classes=sources.classes())
+        dataset = replace(
+            dataset,
+            train=drawn,
+            preparation=sources.preparation(path, found),
+            tokenizer=sources.tokenizer,
+        )
     require_batch(dataset, demand.batch, span, drop_last=settings.drop_last)
     return dataset
 
@@ -177,18 +183,32 @@ class _Sources:
         if given is not None:
             return FROM_PYTHON, python_data(given, self.demand)
         path = self.path(setting, value)
+        return path, self._reader(setting).tensors(path)
+
+    def preparation(self, path: Path, tensors: Mapping[str, StoredTensor]) -> Preparation:
+        """How the tensors to train on were made of files; nothing of those that Python gives."""
+        if self.given.train is not None:
+            return Preparation(self.given.classes)
+        found = self._reader("data").preparation(path, tensors)
+        return replace(found, classes=self.given.classes or found.classes)
+
+    @property
+    def tokenizer(self) -> Path | None:
+        """The tokenizer.json that texts are read by, if the settings name one."""
+        name = self.settings.reading.tokenizer
+        return None if name is None else self.path("data", name)
+
+    def _reader(self, setting: str) -> Reader:
         reading = self.settings.reading
-        preprocess, tokenizer = (
-            None if name is None else self.path("data", name)
-            for name in (reading.preprocess, reading.tokenizer)
-        )
+        preprocess = None if reading.preprocess is None else self.path("data", reading.preprocess)
         span = self.written[setting].span if setting in self.written else None
         workers = self.settings.workers
         classes = self.given.classes if setting == "data" else self.classes()
         drawn = (self.settings.sampling_weights, self.settings.balance)
         more = tuple(name for name in drawn if name is not None and setting == "data")
-        reader = Reader(self.demand, reading, workers, preprocess, tokenizer, span, classes, more)
-        return path, reader.tensors(path)
+        return Reader(
+            self.demand, reading, workers, preprocess, self.tokenizer, span, classes, more
+        )
 
     def classes(self) -> tuple[str, ...]:
         """The names of the classes that are trained on, where the data is folders of them."""

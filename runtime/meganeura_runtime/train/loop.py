@@ -82,6 +82,8 @@ def train(
     first = None if options.resumption else begin("values", job.initial_values)
     with logged(LogStart(folder, job.settings, options.step), watch) as logging:
         folder.write_settings(job.settings, weights)  # a log that refuses leaves no run behind
+        if job.dataset.tokenizer is not None:
+            folder.keep_tokenizer(job.dataset.tokenizer)
         with (
             reported(job, folder, options.device, logging) as watched,
             TrainingSession(job, open_session, job.others) as trained,

@@ -44,6 +44,7 @@ from meganeura_runtime.backends.device_problems import TooLittleMemory
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.registry import DEVICE_NAMES, choose_device, model_of
 from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.preprocess.preparation import NOTHING, Preparation
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
 from meganeura_runtime.io.weight_names import AS_STORED, Names
 from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
@@ -162,8 +163,8 @@ class Recipe:
     """What it is rewritten for."""
     bounds: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
     """Of inputs and parameters that are indices and have to be checked when they are given."""
-    classes: tuple[str, ...] = ()
-    """The names of the classes of its data by number, where that is folders of them."""
+    preparation: Preparation = NOTHING
+    """How files become its inputs, and the names of its classes by number."""
     joins: Joins = Joins.MEAN
     """How the loss of an update comes of those of its batches."""
     is_divisible: bool = True

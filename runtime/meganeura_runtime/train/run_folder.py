@@ -12,8 +12,10 @@ from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.io.checkpoint import Origin
-from meganeura_runtime.io.files.atomic_write import write_text
+from meganeura_runtime.io.files.atomic_write import replacing, write_text
 from meganeura_runtime.io.files.file_problems import CannotWrite, NoSuchFile, UnreadableFile
+from meganeura_runtime.io.preprocess.tokens import NAME as TOKENIZER
+from meganeura_runtime.io.preprocess.tokens import read_tokenizer
 from meganeura_runtime.train.folder_lock import LOCK, locked
 from meganeura_runtime.train.training_problems import FolderInUse, UnnamedFolder
 
@@ -92,6 +94,13 @@ class RunFolder:
             return
         content = {**settings.model_dump(mode="json"), "weights": [dict(each) for each in weights]}
         write_text(self.settings, json.dumps(content, indent=2) + "\n")
+
+    def keep_tokenizer(self, file: Path) -> None:
+        """Copy the tokenizer.json that texts are read by, so that it lies beside the weights."""
+        if self.writes and file.resolve() != (self.path / TOKENIZER).resolve():
+            content = read_tokenizer(file)
+            with replacing(self.path / TOKENIZER) as partial:
+                partial.write_bytes(content)
 
     def add_metrics(self, record: Mapping[str, str | float]) -> None:
         """Add one line to `metrics.jsonl`. A number that is not finite becomes null."""

@@ -1,6 +1,5 @@
 """What is trained, on a device: the one place where steps are made, measured and saved."""
 
-import json
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,7 +23,7 @@ from meganeura_runtime.backends.sized_session import SizedSession
 from meganeura_runtime.infer.size_binding import bind_sizes
 from meganeura_runtime.io.checkpoint import Origin
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.io.weights import CLASSES, write_weights
+from meganeura_runtime.io.weights import write_weights
 from meganeura_runtime.train.evaluation import Evaluator, HeldBatch
 from meganeura_runtime.train.recipe import Recipe, SizedStep, require_shares
 from meganeura_runtime.train.shown import Shown
@@ -98,8 +97,7 @@ class TrainingSession(Closing):
         """
         ema = self.recipe.settings.ema
         which = {} if ema is None else {"weights": f"exponential moving average, decay {ema}"}
-        classes = self.recipe.classes
-        which |= {CLASSES: json.dumps(classes)} if classes else {}
+        which |= self.recipe.preparation.entries
         metadata = {"format": "pt", "train": self.recipe.name, "step": str(self.steps), **which}
         write_weights(path, self.recipe.parameters, self.averaged(persistent), metadata)
 

@@ -15,9 +15,9 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends.base import Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.data.data_problems import OutsideFolder
+from meganeura_runtime.io.preprocess.preparation import CLASSES, preparation_of
 from meganeura_runtime.io.tensors.safetensors_file import read_tensors, write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.io.weights import CLASSES, classes_of_weights
 from meganeura_runtime.train.events import Event, Started
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.prefetcher import Prefetcher
@@ -200,11 +200,11 @@ def test_weights_are_measured_by_the_classes_that_they_were_trained_on(
 @pytest.mark.parametrize("text", ['["a"', "[1]", '{"a": 1}'])
 def test_what_are_no_names_of_classes_is_refused(workspace: Workspace, text: str) -> None:
     run = workspace.start("run", "workers=0", "epochs=0")
-    assert classes_of_weights([run.weights]) == ("aster", "lily", "rose")
+    assert preparation_of([run.weights]).classes == ("aster", "lily", "rose")
     values = {name: each.bits for name, each in read_tensors(run.weights).items()}
     write_tensors(run.weights, values, {CLASSES: text})
     with pytest.raises(ProblemError, match="E0530"):
-        classes_of_weights([run.weights])
+        preparation_of([run.weights])
 
 
 def test_texts_shorter_than_a_sequence_are_told(tmp_path: Path) -> None:

@@ -36,14 +36,16 @@ class Deployment:
     """What the parameters of `graph` are called in a file."""
     difference: float
 
-    def write(self, path: Path, parameters: Iterable[ParameterInfo]) -> None:
+    def write(
+        self, path: Path, parameters: Iterable[ParameterInfo], metadata: Mapping[str, str]
+    ) -> None:
         """Save the parameters atomically; those of the program in their declared types."""
         stored = {each.name: BITS[each.stored] for each in parameters}
         tensors = {
             name: self.values[key].astype(stored.get(key, self.values[key].dtype))
             for key, name in self.names.items()
         }
-        write_tensors(path, tensors, {"format": "pt"})
+        write_tensors(path, tensors, {"format": "pt", **metadata})
 
 
 def deploy(

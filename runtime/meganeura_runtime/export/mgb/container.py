@@ -39,6 +39,7 @@ from meganeura_runtime.export.mgb.container_problems import NotAnArtefact
 from meganeura_runtime.export.mgb.generation_form import GenerationForm
 from meganeura_runtime.export.mgb.seal import is_sealed, seal
 from meganeura_runtime.export.mgb.training_form import TrainingForm
+from meganeura_runtime.io.preprocess.preparation import NOTHING, Preparation
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors, write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import read
 
@@ -94,6 +95,8 @@ class Artefact:
     """What the graph is a step of, if it writes texts."""
     stated: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
     """What the program states of its inputs, as numbers that its graph does not say."""
+    preparation: Preparation = NOTHING
+    """How its inputs were prepared in training, and its classes."""
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:
@@ -161,7 +164,8 @@ class Artefact:
         )
         sealed = seal(header) if self.trusted else None
         origin = {} if sealed is None else {SEAL: sealed}
-        write_tensors(path, self.values, {KEY: header.decode(), **origin})
+        entries = self.preparation.entries
+        write_tensors(path, self.values, {KEY: header.decode(), **origin, **entries})
 
     @staticmethod
     def read(path: Path) -> "Artefact":
@@ -196,6 +200,7 @@ class Artefact:
             {},
             training=header.training,
             generation=header.generation,
+            preparation=Preparation.of(path, metadata),
         )
         stated = {
             name: Bound(each.count, frozenset(each.exempt), str(each.count))

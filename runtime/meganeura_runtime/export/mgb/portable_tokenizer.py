@@ -12,11 +12,13 @@ from typing import Any, cast
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.files.file_problems import UnreadableFile
+from meganeura_runtime.io.preprocess.preparation import preparation_of
 from meganeura_runtime.io.preprocess.token_problems import OtherVocabulary
 from meganeura_runtime.io.preprocess.tokens import (
     BYTES,
     numbers_beside,
     read_tokenizer,
+    require_same_tokenizer,
     tokenizer_file,
 )
 
@@ -50,6 +52,7 @@ def portable_tokenizer(weights: Sequence[Path], chosen: Path | None = None) -> P
     Raises `ProblemError` for a kind that pages do not know.
     """
     file = tokenizer_file(weights, chosen)
+    require_same_tokenizer(preparation_of(weights), file)
     if file is None:
         return PortableTokenizer()
     content = read_tokenizer(file)

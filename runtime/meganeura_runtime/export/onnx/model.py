@@ -58,7 +58,7 @@ def onnx_model(
     opsets = [helper.make_opsetid("", options.opset)]
     if emitter.called:
         opsets.append(helper.make_opsetid(DOMAIN, VERSION))
-    return helper.make_model(
+    model = helper.make_model(
         built,
         producer_name="meganeura",
         producer_version=__version__,
@@ -66,3 +66,6 @@ def onnx_model(
         opset_imports=opsets,
         functions=[function(each, options.opset) for each in emitter.called],
     )
+    for key, text in options.metadata.items():
+        model.metadata_props.add(key=key, value=text)
+    return model

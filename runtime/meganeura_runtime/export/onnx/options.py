@@ -1,5 +1,8 @@
 """How a model is written as ONNX."""
 
+from collections.abc import Mapping
+from dataclasses import field
+
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 OLDEST_OPSET = 17
@@ -12,6 +15,8 @@ class OnnxOptions:
 
     opset: int = NEWEST_OPSET
     fold_batch_norm: bool = False
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the file says beside its graph, as `metadata_props`."""
 
     def __post_init__(self) -> None:
         if not OLDEST_OPSET <= self.opset <= NEWEST_OPSET:

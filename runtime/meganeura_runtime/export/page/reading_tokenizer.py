@@ -12,7 +12,12 @@ from typing import Any, cast
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.files.file_problems import UnreadableFile
-from meganeura_runtime.io.preprocess.tokens import read_tokenizer, tokenizer_file
+from meganeura_runtime.io.preprocess.preparation import preparation_of
+from meganeura_runtime.io.preprocess.tokens import (
+    read_tokenizer,
+    require_same_tokenizer,
+    tokenizer_file,
+)
 
 TOKEN = ("single_word", "lstrip", "rstrip")
 """What an added token may not have."""
@@ -44,6 +49,7 @@ def reading_tokenizer(
     Raises `ProblemError` for one that is chosen, or is of WordPiece, and that pages do not know.
     """
     file = tokenizer_file(weights, chosen)
+    require_same_tokenizer(preparation_of(weights), file)
     if file is None:
         return None
     content = read_tokenizer(file)

@@ -28,6 +28,7 @@ from meganeura_runtime.io.data.data_problems import (
     UnequalExamples,
 )
 from meganeura_runtime.io.data.splits import Feed, Split, StoredSplit
+from meganeura_runtime.io.preprocess.preparation import NOTHING, Preparation
 from meganeura_runtime.io.tensors.joined_array import Joined
 from meganeura_runtime.io.tensors.shape_mismatch import transposed
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, verify
@@ -79,8 +80,10 @@ class Dataset:
     path: Path
     train: Split
     test: Split | None
-    classes: tuple[str, ...] = ()
-    """The names of the classes by number, where examples lie in folders of them."""
+    preparation: Preparation = NOTHING
+    """How files become inputs, and the names of the classes by number, where they are folders."""
+    tokenizer: Path | None = None
+    """The tokenizer.json that texts are read by."""
 
     @property
     def empty_files(self) -> frozenset[Path]:

@@ -10,6 +10,11 @@ from pydantic import BaseModel, ConfigDict
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.preprocess.audio import read_sound
 from meganeura_runtime.io.preprocess.images import Cover, ImageSteps, Stretch, read_image
+from meganeura_runtime.io.preprocess.preparation import (
+    ImagePreparation,
+    Preparation,
+    SoundPreparation,
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,12 @@ class ImageDecoder:
         """The image of a file; raises `ProblemError`."""
         return read_image(path, self.colors, self.steps).values
 
+    @property
+    def preparation(self) -> Preparation:
+        """What weights say that are trained on them."""
+        entry = ImagePreparation.of(self.colors, self.height, self.width, self.steps)
+        return Preparation(image=entry)
+
     def __str__(self) -> str:
         return f"{self.shape}, {self.steps}"
 
@@ -49,6 +60,11 @@ class SoundDecoder:
     def decode(self, path: Path) -> NDArray[np.float32]:
         """The spectrogram of a file; raises `ProblemError`."""
         return read_sound(path, self.mels, self.frames).values
+
+    @property
+    def preparation(self) -> Preparation:
+        """What weights say that are trained on them."""
+        return Preparation(sound=SoundPreparation(mels=self.mels, frames=self.frames))
 
     def __str__(self) -> str:
         return f"log-mel {self.shape}"

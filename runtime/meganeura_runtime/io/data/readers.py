@@ -1,6 +1,7 @@
 """What a `data` setting names as tensors: files of tensors, folders of classes, tables, texts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -11,6 +12,7 @@ from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import evaluate
 from meganeura_runtime.io.data.class_folders import (
     ClassFolder,
+    DecodedFiles,
     class_folder,
     class_names,
     is_class_folder,
@@ -25,7 +27,14 @@ from meganeura_runtime.io.data.texts import SUFFIXES as TEXTS
 from meganeura_runtime.io.data.texts import read_text, require_sequences
 from meganeura_runtime.io.preprocess.images import Filter
 from meganeura_runtime.io.preprocess.input_transforms import Choices, shown_size
+from meganeura_runtime.io.preprocess.preparation import (
+    BYTES,
+    NOTHING,
+    Preparation,
+    tokenizer_digest,
+)
 from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
+from meganeura_runtime.io.preprocess.tokens import read_tokenizer
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 
 
@@ -66,6 +75,19 @@ class Reader:
         if any(self._is_text(each) for each in files):
             require_sequences(path, found, self.span)
         return found
+
+    def preparation(self, path: Path, tensors: Mapping[str, StoredTensor]) -> Preparation:
+        """How the files of a path became these tensors, for whoever uses the trained weights."""
+        contents = (each.content for each in tensors.values())
+        decoded = next((each for each in contents if isinstance(each, DecodedFiles)), None)
+        if decoded is not None:
+            return replace(decoded.decoder.preparation, classes=classes_of(path))
+        if any(self._is_text(each) for each in files_of(path)):
+            found = BYTES
+            if self.tokenizer is not None:
+                found = tokenizer_digest(read_tokenizer(self.tokenizer))
+            return Preparation(tokenizer=found)
+        return NOTHING
 
     def _read(self, path: Path, files: Sequence[Path]) -> dict[str, StoredTensor]:
         """One file, or folders of classes that a path means."""

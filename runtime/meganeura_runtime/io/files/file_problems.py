@@ -94,6 +94,25 @@ class CannotWrite(Problem, code="E0534", topic="files"):
         )
 
 
+class WouldReplace(Problem, code="E0539", topic="files"):
+    """`-o` names a file that the command would destroy.
+
+    A command replaces what it wrote before: a page by a page, a compiled model by a compiled model.
+    A program, a file of another kind, a file that the command reads, and a file that nobody named
+    stay as they are. `--force` replaces them.
+    """
+
+    file: Path
+    reason: str
+
+    def report(self) -> Report:
+        return self.message(
+            f"`{self.file}` would be replaced",
+            Remark("because", self.reason),
+            cure=Help("write to another file, or add `--force` to replace it"),
+        )
+
+
 class DamagedFile(Problem, code="E0542", topic="files"):
     """A file is not as it was written: some of its bits have changed.
 

@@ -1,7 +1,8 @@
 """The transforms of images and sounds, from all sources of settings.
 
-The command line comes first, then `preprocessor_config.json` beside the weights, then the sizes the
-model itself demands, then the habits of ImageNet and of Whisper.
+The command line comes first, then what the weights say of their training, then
+`preprocessor_config.json` beside them, then the sizes that the model demands, then what is usual
+for ImageNet and Whisper.
 """
 
 from dataclasses import replace
@@ -20,6 +21,7 @@ from meganeura_runtime.io.preprocess.images import (
     Middle,
 )
 from meganeura_runtime.io.preprocess.mel import HOP, RATE
+from meganeura_runtime.io.preprocess.preparation import NOTHING, Preparation
 
 IMAGE_SIZE = 224
 CROP = 0.875
@@ -56,6 +58,8 @@ class Choices:
     filter: Filter | None = None
     seconds: float | None = None
     config: Path | None = None
+    prepared: Preparation = NOTHING
+    """What the weights say, which comes before `config`."""
 
     @property
     def for_images(self) -> tuple[str, ...]:
@@ -83,7 +87,10 @@ class Choices:
         if colors not in (1, 3):
             return None
         steps = usual_steps(height, width, colors)
-        if self.config is not None:
+        prepared = self.prepared.image
+        if prepared is not None and prepared.colors == colors:
+            steps = prepared.steps
+        elif self.config is not None:
             steps = preprocessor_config.image_steps(self.config)
         if self.size is not None:
             steps = resized(steps, self.size, self.size, self.crop or CROP)
@@ -103,12 +110,16 @@ class Choices:
             return None
         config = None if self.config is None else preprocessor_config.sound_config(self.config)
         _, mels, frames = wanted.shape
+        prepared = self.prepared.sound
         if not isinstance(mels, int):
-            mels = MELS if config is None else config.feature_size
+            usual = MELS if config is None else config.feature_size
+            mels = usual if prepared is None else prepared.mels
         if isinstance(frames, int):
             return Sounds(mels, frames)
-        usual = CHUNK_SECONDS if config is None else config.chunk_length
-        seconds = usual if self.seconds is None else self.seconds
+        if prepared is not None and prepared.mels == mels and self.seconds is None:
+            return Sounds(mels, prepared.frames)
+        length = CHUNK_SECONDS if config is None else config.chunk_length
+        seconds = length if self.seconds is None else self.seconds
         return Sounds(mels, max(1, round(seconds * RATE) // HOP))
 
 

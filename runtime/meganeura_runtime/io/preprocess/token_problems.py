@@ -21,6 +21,24 @@ class OtherVocabulary(Problem, code="E0663", topic="tokenizer"):
         )
 
 
+class OtherTokenizer(Problem, code="E0666", topic="tokenizer"):
+    """Weights were trained on the tokens of another tokenizer.
+
+    Training writes the SHA-256 of its tokenizer.json into the metadata of its weights, or that each
+    byte was a token, and puts a copy of the file beside them. The tokens of another one stand for
+    other texts, so what the model writes would mean nothing.
+    """
+
+    used: str
+    trained: str
+
+    def report(self) -> Report:
+        return self.message(
+            f"the weights were trained with {self.trained}, and here is {self.used}",
+            cure=Help("give the tokenizer of their training with", "--tokenizer FILE"),
+        )
+
+
 class EmptyPrompt(Problem, code="E0665", topic="generation"):
     """A prompt has no tokens.
 

@@ -10,7 +10,13 @@ from typing import Protocol, cast
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 from meganeura_runtime.io.files.file_problems import UnreadableFile
-from meganeura_runtime.io.preprocess.token_problems import OtherVocabulary
+from meganeura_runtime.io.preprocess.preparation import BYTES as BYTE_TOKENS
+from meganeura_runtime.io.preprocess.preparation import (
+    Preparation,
+    preparation_of,
+    tokenizer_digest,
+)
+from meganeura_runtime.io.preprocess.token_problems import OtherTokenizer, OtherVocabulary
 from meganeura_runtime.support.optional_imports import load
 
 NAME = "tokenizer.json"
@@ -161,7 +167,26 @@ class _FileStream(TextStream):
 def tokenizer_of(weights: Sequence[Path], chosen: Path | None = None) -> Tokenizer:
     """The tokenizer that is chosen, or else the one beside some weights, or else bytes."""
     file = tokenizer_file(weights, chosen)
+    require_same_tokenizer(preparation_of(weights), file)
     return ByteTokenizer() if file is None else FileTokenizer(file)
+
+
+def require_same_tokenizer(trained: Preparation, file: Path | None) -> None:
+    """Raise `ProblemError` for a tokenizer that weights were not trained with, if they say so.
+
+    `file` is a tokenizer.json, or `None` for bytes.
+    """
+    if trained.tokenizer is None:
+        return
+    used = BYTE_TOKENS if file is None else tokenizer_digest(read_tokenizer(file))
+    if used != trained.tokenizer:
+        raise ProblemError(OtherTokenizer(_described(used, file), _described(trained.tokenizer)))
+
+
+def _described(digest: str, file: Path | None = None) -> str:
+    if digest == BYTE_TOKENS:
+        return "bytes for tokens"
+    return f"{NAME if file is None else f'`{file}`'}, SHA-256 {digest[:12]}"
 
 
 def tokenizer_file(weights: Sequence[Path], chosen: Path | None = None) -> Path | None:

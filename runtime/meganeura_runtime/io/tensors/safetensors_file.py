@@ -41,6 +41,10 @@ DENSEST = 8
 """Bytes of a longer header for each bracket or brace; a tensor takes fifty for three of them."""
 
 METADATA = "__metadata__"
+
+HOLDS = "meganeura.holds"
+"""The entry of the metadata that says what a file holds if that is no weights."""
+OUTPUTS = "outputs"
 ENTRY = {"dtype", "shape", "data_offsets"}
 
 
@@ -51,6 +55,22 @@ class InvalidTensorFileError(Exception):
 def read_tensors(path: Path) -> dict[str, StoredTensor]:
     """All tensors of a file, by name, not read yet; raises `ProblemError`."""
     return open_tensors(path)[0]
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The metadata of a file; no tensor is read or compared with checksums.
+
+    Raises `ProblemError`.
+    """
+    try:
+        header, _ = _header(OpenFile(path))
+        return _metadata(header.get(METADATA, {}))
+    except FileNotFoundError:
+        raise ProblemError(NoSuchFile(path)) from None
+    except OSError as error:
+        raise ProblemError(UnreadableFile(path, error.strerror or str(error))) from None
+    except InvalidTensorFileError as distrust:
+        raise ProblemError(UnreadableFile(path, str(distrust))) from None
 
 
 def open_tensors(

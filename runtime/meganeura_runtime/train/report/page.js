@@ -466,16 +466,22 @@ function counts(frame) {
     && Math.abs(sum(all) - frame.examples) < 0.01 * all.length;
 }
 
-function matrix(frame, name) {
+function matrix(frame, name, classes) {
   const { rows, by, examples } = frame, isCount = counts(frame), size = rows[0].length;
-  const side = Math.max(8, Math.min(34, Math.floor(560 / size))), edge = 34;
+  const isNamed = isCount && classes.length === size;
+  const label = (i) => (isNamed ? classes[i] : String(i * by));
+  const longest = isNamed ? Math.min(16, Math.max(...classes.map((each) => each.length))) : 0;
+  const side = Math.max(8, Math.min(34, Math.floor(560 / size))), edge = Math.max(34, 10 + 7 * longest);
+  const short = (text) => (text.length > 16 ? `${text.slice(0, 15)}…` : text);
   const [low, high] = extent(rows.map((row) => row.filter((each) => each !== null)));
   const text = html("p", { class: "quiet", "aria-live": "polite" },
     isCount ? "rows: labels; columns: predictions" : "rows down, columns across");
   const shown = (value) => (isCount ? whole(Math.round(value * examples)) : number(value));
   const cells = rows.flatMap((row, i) => row.map((value, j) => {
     const share = value === null ? 0 : (value - Math.min(low, 0)) / (high - Math.min(low, 0) || 1);
-    const words = `row ${i * by}, column ${j * by}: ${shown(value)}`;
+    const words = isNamed
+      ? `${label(i)} taken for ${label(j)}: ${shown(value)}`
+      : `row ${i * by}, column ${j * by}: ${shown(value)}`;
     const box = svg("rect", {
       class: isCount && i !== j ? "cell wrong" : "cell", x: edge + j * side, y: i * side,
       width: side - 1, height: side - 1, "fill-opacity": value ? 0.08 + 0.92 * Math.sqrt(share) : 0.03,
@@ -490,17 +496,21 @@ function matrix(frame, name) {
   }));
   const every = Math.ceil(20 / side);
   const marks = rows.map((_, i) => i % every ? null
-    : svg("text", { class: "tick end", x: edge - 6, y: (i + 0.5) * side + 4 }, i * by));
+    : svg("text", { class: "tick end", x: edge - 6, y: (i + 0.5) * side + 4 },
+      short(label(i))));
   const under = rows[0].map((_, j) => j % every ? null : svg("text", {
-    class: "tick middle", x: edge + (j + 0.5) * side, y: rows.length * side + 14,
-  }, j * by));
+    class: isNamed ? "tick end" : "tick middle", x: edge + (j + 0.5) * side,
+    y: rows.length * side + (isNamed ? 8 : 14),
+    ...(isNamed
+      ? { transform: `rotate(-60 ${edge + (j + 0.5) * side} ${rows.length * side + 8})` } : {}),
+  }, short(label(j))));
   return [svg("svg", {
-    width: edge + size * side, height: rows.length * side + 20, role: "img",
+    width: edge + size * side, height: rows.length * side + (isNamed ? 16 + 6.5 * longest : 20), role: "img",
     "aria-label": `${name}, ${rows.length} by ${size}`,
   }, cells, marks, under), text];
 }
 
-function shownValue({ name, frames }) {
+function shownValue({ name, frames }, classes) {
   if (!frames.length) return null;
   const box = html("div", { class: "shown" }), step = html("output", {});
   const last = frames.length - 1;
@@ -509,7 +519,7 @@ function shownValue({ name, frames }) {
     step.textContent = `step ${whole(frame.step)}`;
     box.replaceChildren(...(frame.picture
       ? [html("img", { src: frame.picture, alt: `${name} after step ${frame.step}` })]
-      : matrix(frame, name)));
+      : matrix(frame, name, classes)));
   };
   const slider = html("input", {
     type: "range", min: 0, max: last, step: 1, value: Math.min(state.frames[name] ?? last, last),
@@ -530,7 +540,7 @@ function oneRun(run) {
   const about = run.about;
   return [
     run.shown.length ? section("What the program shows", true,
-      html("div", { class: "charts" }, run.shown.map(shownValue))) : null,
+      html("div", { class: "charts" }, run.shown.map((each) => shownValue(each, about?.classes ?? [])))) : null,
     section("Metrics", true, metrics(run)),
     about?.memory ? section("Memory of a step", true, memory(run)) : null,
     about ? section("Inputs", true, table(["input", "type", "declared"], about.inputs.map((each) =>

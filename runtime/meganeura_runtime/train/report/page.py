@@ -23,6 +23,7 @@ PAGE = """\
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="generator" content="Meganeura">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; \

@@ -78,6 +78,8 @@ class RunDescription(BaseModel):
     held_out: int
     inputs: tuple[Tensor, ...]
     parameters: tuple[Tensor, ...]
+    classes: tuple[str, ...] = ()
+    """The names of the classes by number, where the data says them."""
     memory: dict[str, int] | None = None
     """Bytes of a step by role; `None` where the backend does not say."""
 
@@ -120,6 +122,7 @@ def describe(job: Recipe, device: OpenDevice | None, before: float) -> RunDescri
             )
             for each in job.parameters
         ),
+        classes=job.preparation.classes,
     )
 
 

@@ -1,0 +1,120 @@
+"""`-o FILE`: what a command may replace.
+
+A command replaces what it wrote before. It never replaces a program, a file of another kind, a file
+that it reads, or a file that nobody named, unless `--force` says so.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, assert_never
+
+import typer
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.io.files.file_problems import WouldReplace
+
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Replace a program, a file of another kind, or one that is read."),
+]
+
+
+class Kind(Enum):
+    """What a command writes, in the words of a message."""
+
+    PROGRAM = "a program"
+    WEIGHTS = "weights"
+    OUTPUTS = "the outputs of a model"
+    COMPILED = "a compiled model"
+    ONNX = "an ONNX model"
+    PAGE = "a page of Meganeura"
+    ARRAY = "an array"
+    PICTURE = "a picture"
+
+
+SUFFIXES = {
+    Kind.PROGRAM: ".mgn",
+    Kind.WEIGHTS: ".safetensors",
+    Kind.OUTPUTS: ".safetensors",
+    Kind.COMPILED: ".mgb",
+    Kind.ONNX: ".onnx",
+    Kind.PAGE: ".html",
+    Kind.ARRAY: ".npy",
+    Kind.PICTURE: ".png",
+}
+GENERATOR = b'<meta name="generator" content="Meganeura">'
+HEAD = 4096
+"""Bytes of a page within which the tag of its generator stands."""
+
+
+def require_writable(
+    output: Path,
+    kinds: Sequence[Kind],
+    *,
+    force: bool,
+    reads: Iterable[Path | None] = (),
+    beside: Sequence[Path] = (),
+) -> None:
+    """Refuse an output file before anything is computed.
+
+    `kinds` are what the command can write, told apart by suffix. `reads` are the files and folders
+    that it was given, `beside` the files that it writes with `output`. Raises `typer.BadParameter`
+    for another suffix, and `ProblemError` for a file that is to stay as it is.
+    """
+    kind = next((each for each in kinds if SUFFIXES[each] == output.suffix), None)
+    if kind is None:
+        *others, last = (SUFFIXES[each] for each in kinds)
+        listed = f"{', '.join(others)} or {last}" if others else last
+        raise typer.BadParameter(f"the name ends in {listed}", param_hint="--output")
+    if force:
+        return
+    read = {each.resolve() for path in reads if path is not None for each in _files(path)}
+    for path in (output, *beside):
+        if path.exists() and path.resolve() in read:
+            raise ProblemError(WouldReplace(path, "the command reads it"))
+    if output.is_file():
+        if kind is Kind.PROGRAM:
+            raise ProblemError(WouldReplace(output, "it is a program, which may have been edited"))
+        if not _is(output, kind):
+            raise ProblemError(WouldReplace(output, f"it is not {kind.value}"))
+        return
+    for path in beside:
+        if path.exists():
+            reason = f"it is written beside `{output}`, and is there although that is not"
+            raise ProblemError(WouldReplace(path, reason))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """The path itself and, if it is a folder, the files in it."""
+    yield path
+    if path.is_dir():
+        yield from (each for each in path.iterdir() if each.is_file())
+
+
+def _is(path: Path, kind: Kind) -> bool:
+    """Whether the content of a file is of a kind, as far as the file itself says it."""
+    match kind:
+        case Kind.PAGE:
+            with path.open("rb") as file:
+                return GENERATOR in file.read(HEAD)
+        case Kind.COMPILED | Kind.OUTPUTS | Kind.WEIGHTS:
+            return _kind_of_tensors(path) is kind
+        case Kind.PROGRAM | Kind.ONNX | Kind.ARRAY | Kind.PICTURE:
+            return True
+        case _:
+            assert_never(kind)
+
+
+def _kind_of_tensors(path: Path) -> Kind | None:
+    """What a file of tensors holds by its metadata; `None` if it is no such file."""
+    from meganeura_runtime.export.mgb.container import KEY as ARTEFACT
+    from meganeura_runtime.io.tensors.safetensors_file import HOLDS, OUTPUTS, read_metadata
+
+    try:
+        metadata = read_metadata(path)
+    except ProblemError:
+        return None
+    if ARTEFACT in metadata:
+        return Kind.COMPILED
+    return Kind.OUTPUTS if metadata.get(HOLDS) == OUTPUTS else Kind.WEIGHTS
