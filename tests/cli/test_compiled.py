@@ -103,8 +103,10 @@ def test_one_of_the_models_of_a_run_is_taken(meganeura: Command, tmp_path: Path)
     ):
         assert meganeura("run", *model, *run).code == 0
         np.testing.assert_allclose(np.load(out), expected, rtol=1e-5)
-    for command, random in (("build", ()), ("export", ("--random-weights", "0"))):
-        shown = meganeura(command, f"{source}:actor", *random, *excused, "-o", f"{tmp_path}/b.onnx")
+    commands = (("build", (), "b.mgb"), ("export", ("--random-weights", "0"), "b.onnx"))
+    for command, random, name in commands:
+        file = str(tmp_path / name)
+        shown = meganeura(command, f"{source}:actor", *random, *excused, "-o", file)
         assert "there are no weights to compare with" in shown.err
 
 

@@ -51,7 +51,7 @@ def test_a_resnet_has_no_norms_left(name: str) -> None:
 def test_a_file_has_the_names_and_types_of_the_program(tmp_path: Path) -> None:
     model = NARROW["repvgg_a0"].elaborate()
     found = deployed(model)
-    found.write(tmp_path / "out.safetensors", model.parameters)
+    found.write(tmp_path / "out.safetensors", model.parameters, {})
     tensors = load_file(tmp_path / "out.safetensors")
     assert set(tensors) == set(found.names.values())
     np.testing.assert_array_equal(tensors["head.fc.weight"], trained(model)["head.fc.weight"])
