@@ -61,7 +61,7 @@ def test_a_file_of_the_run_is_no_place_for_its_page(
     out = tmp_path / name if name == "link.jsonl" else first / name
     shown = meganeura("report", str(first), "-o", str(out))
     assert shown.code == 2
-    assert "that file is the run's own" in shown.err
+    assert "the name ends in .html" in shown.err
     assert (first / "metrics.jsonl").read_text() == before
 
 

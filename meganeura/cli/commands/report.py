@@ -39,18 +39,9 @@ def report(
     if out is not None:
         require_writable(out, (Kind.PAGE,), force=force)
     summary = summary_of(run)
-    if out is not None and _is_of_run(out, run):
-        raise typer.BadParameter("that file is the run's own", param_hint="--out")
     if terminal:
         say(run_text(summary, get_terminal_size().columns, sys.stdout.encoding))
         return
     path = RunFolder(run).report if out is None else out
     write_text(path, run_page(summary))
     say(str(path))
-
-
-def _is_of_run(out: Path, run: Path) -> bool:
-    """Whether a file is one that a run wrote, and no page."""
-    if out.suffix == ".html" or not out.exists():
-        return False
-    return any(out.samefile(each) for each in run.iterdir())

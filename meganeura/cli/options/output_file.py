@@ -66,7 +66,7 @@ def require_writable(
     if kind is None:
         *others, last = (SUFFIXES[each] for each in kinds)
         listed = f"{', '.join(others)} or {last}" if others else last
-        raise typer.BadParameter(f"the name ends in {listed}", param_hint="--output")
+        raise typer.BadParameter(f"the name ends in {listed}", param_hint="-o")
     if force:
         return
     read = {each.resolve() for path in reads if path is not None for each in _files(path)}
