@@ -76,7 +76,7 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--set", "n=0"), ("--set", "n=-1"), ("--set", "n=1.5"), ("--weights", "w.safetensors")),
         *(("--labels", "labels.txt"), ("--tokenizer", "x.json"), ("--no-tuned",)),
         *(("-o", "net.txt"), ("--device", "none"), ("--device", "webgpu")),
-        *(("--allow-unexpected", "more*"),),
+        *(("--allow-unexpected", "more*"), ("--force",)),
     ),
     ("build", "p.mgn:fit"): (
         *(("--mode", "infer"), ("--size", "batch=3"), ("--emit", "graph"), ("--json",)),
@@ -107,12 +107,12 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--rename", r"t\.(.*)=\1"), ("--rename", "t"), ("--disable-rule", "relu")),
         *(("--precision", "bf16"), ("--no-tuned",), ("--profile", "t.json"), ("--seconds", "2")),
         *(("--image-size", "8"), ("--crop", "0.5"), ("--mean", "1,2"), ("--std", "0")),
-        *(("--resample", "cubic"), ("--top", "0")),
+        *(("--resample", "cubic"), ("--top", "0"), ("--force",)),
     ),
     ("export", "p.mgn:net", "-o", "net.onnx"): (
         *(("--weights", "w.safetensors"), ("--random-weights", "1"), ("--fold-batch-norm",)),
         *(("--opset", "18"), ("--opset", "3"), ("--set", "hidden=5")),
-        *(("--allow-unexpected", "more*"),),
+        *(("--allow-unexpected", "more*"), ("--force",)),
     ),
     ("train", "p.mgn:fit", "--device", "cpu", "--out", "run"): (
         *(("--set", "epochs=1"), ("--set", "batch=0"), ("--seed", "0"), ("--no-opt",)),
@@ -129,10 +129,21 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ),
     ("docs",): (("training",), ("e0301",), ("relu",), ("batch",), ("convolve",)),
     ("explain",): (("E0301",), ("e0301",), ("E9999",), ("norm",)),
-    ("import", "net.onnx"): (("-o", "imported.mgn"), ("--set", "hidden=2")),
+    ("import", "net.onnx"): (("-o", "imported.mgn"), ("--set", "hidden=2"), ("--force",)),
     ("cache",): (("--clear",),),
-    ("report",): (("run0",), ("run0", "--terminal"), ("run0", "-o", "r.html"), ("nowhere",)),
-    ("compare",): (("run0",), ("run0", "run1"), ("run0", "run1", "-o", "c.html")),
+    ("report",): (
+        ("run0",),
+        ("run0", "--terminal"),
+        ("run0", "-o", "r.html"),
+        ("nowhere",),
+        ("run0", "--force"),
+    ),
+    ("compare",): (
+        ("run0",),
+        ("run0", "run1"),
+        ("run0", "run1", "-o", "c.html"),
+        ("run0", "run1", "--force"),
+    ),
 }
 """The words a command begins with, and what may follow them."""
 WITH = {

@@ -111,6 +111,14 @@ def test_a_report_does_not_replace_the_records_of_its_run(meganeura: Command, fo
 
 
 @pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("words", [("run", "net.mgn"), ("build", "net.mgn"), ("report", "run")])
+def test_force_without_a_file_is_refused(meganeura: Command, words: tuple[str, ...]) -> None:
+    shown = meganeura(*words, "--force")
+    assert shown.code == 2
+    assert "nothing is written: give -o FILE" in shown.err
+
+
+@pytest.mark.usefixtures("folder")
 def test_outputs_say_what_they_are(meganeura: Command) -> None:
     assert meganeura(*RUN, "-o", "out.safetensors").code == 0
     with safe_open("out.safetensors", "numpy") as file:

@@ -124,10 +124,10 @@ def build(
     options = PageOptions(split, with_data, names, white, tokenizer)
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device or "cpu")
     wanted = mode or (Mode.TRAIN if output is None else Mode.INFER)
-    if output is not None:
-        beside = [output.with_suffix(MODEL)] if split else []
-        read = [Path(target), labels, tokenizer, *(weights or ())]
-        require_writable(output, (Kind.COMPILED, Kind.PAGE), force=force, reads=read, beside=beside)
+    beside = [output.with_suffix(MODEL)] if split and output is not None else []
+    read = [Path(target), labels, tokenizer, *(weights or ())]
+    kinds = (Kind.COMPILED, Kind.PAGE)
+    require_writable(output, kinds, force=force, reads=read, beside=beside)
     options.require_page(output, wanted)
     if tokenizer is not None and output is None:
         text = "it is about a model that reads or writes texts: -o page.html"

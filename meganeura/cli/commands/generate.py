@@ -26,7 +26,7 @@ from meganeura.cli.options.model_options import (
     require_weights,
     rewriting,
 )
-from meganeura.cli.options.output_file import Force
+from meganeura.cli.options.output_file import Force, require_writable
 from meganeura.cli.ui.console import count, say, write
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 
@@ -94,6 +94,7 @@ def generate(
             no_tuned=no_tuned, output=output, force=force,
         )  # fmt: skip
         return
+    require_writable(None, (), force=force)
     if (sound is None) == (prompt is None):
         raise typer.BadParameter("give a --prompt, or a file with a sound", param_hint="--prompt")
     require_weights(

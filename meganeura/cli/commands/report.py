@@ -36,8 +36,7 @@ def report(
 
     if terminal and out is not None:
         raise typer.BadParameter("no page is written", param_hint="--terminal")
-    if out is not None:
-        require_writable(out, (Kind.PAGE,), force=force)
+    require_writable(out, (Kind.PAGE,), force=force)
     summary = summary_of(run)
     if terminal:
         say(run_text(summary, get_terminal_size().columns, sys.stdout.encoding))

@@ -124,10 +124,9 @@ def run(
         "--disable-rule": disable_rule,
         "--no-tuned": no_tuned,
     }
-    if output is not None:
-        read = [Path(model), labels, *(weights or ()), *map(_file, inputs or ())]
-        kinds = (Kind.ARRAY, Kind.PICTURE, Kind.OUTPUTS)
-        require_writable(output, kinds, force=force, reads=read)
+    read = [Path(model), labels, *(weights or ()), *map(_file, inputs or ())]
+    kinds = (Kind.ARRAY, Kind.PICTURE, Kind.OUTPUTS)
+    require_writable(output, kinds, force=force, reads=read)
     compiled = read_compiled(model, fixed)
     prepared = preparation_of(weights or ()) if compiled is None else compiled.artefact.preparation
     names = None if labels is None else read_labels(labels)

@@ -49,7 +49,7 @@ HEAD = 4096
 
 
 def require_writable(
-    output: Path,
+    output: Path | None,
     kinds: Sequence[Kind],
     *,
     force: bool,
@@ -60,8 +60,13 @@ def require_writable(
 
     `kinds` are what the command can write, told apart by suffix. `reads` are the files and folders
     that it was given, `beside` the files that it writes with `output`. Raises `typer.BadParameter`
-    for another suffix, and `ProblemError` for a file that is to stay as it is.
+    for another suffix and for `force` without a file, and `ProblemError` for a file that is to stay
+    as it is.
     """
+    if output is None:
+        if force:
+            raise typer.BadParameter("nothing is written: give -o FILE", param_hint="--force")
+        return
     kind = next((each for each in kinds if SUFFIXES[each] == output.suffix), None)
     if kind is None:
         *others, last = (SUFFIXES[each] for each in kinds)
