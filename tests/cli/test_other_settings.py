@@ -40,7 +40,7 @@ def test_what_is_answered_is_accepted(name: str, code: str) -> None:
     advice = with_the_command(OTHER_SETTINGS[name])
     assert advice.code is not None
     override = advice.code.removeprefix("--set ").strip("'")
-    given = raw(data="digits", batch=64)
+    given = dict(raw(data="digits", batch=64))
     given.pop(override.partition("=")[0], None)
     overrides = [override]
     if override.startswith("optimizer.momentum"):
