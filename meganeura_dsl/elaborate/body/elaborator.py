@@ -54,6 +54,7 @@ from meganeura_dsl.elaborate.scope.scope import (
     UndecidableError,
 )
 from meganeura_dsl.elaborate.typecheck.library_numbers import require_whole_numbers
+from meganeura_dsl.elaborate.typecheck.outside_proofs import is_of_numbers, outside_proof
 from meganeura_dsl.elaborate.typecheck.signatures import (
     Arguments,
     assume_where,
@@ -415,7 +416,20 @@ class Elaborator(Layers):
                 lambda: self.run_body(inner, block),
                 call,
             )
-        return apply_template(inner, block, span, lambda: self.run_body(inner, block))
+        return apply_template(inner, block, span, lambda: self._run_given(inner, block, span))
+
+    def _run_given(self, inner: Frame, block: ast.Block, span: Span) -> Results:
+        """Run a body; what fails in one that is proved for other numbers is said of the number."""
+        try:
+            return self.run_body(inner, block)
+        except ProblemError as error:
+            is_proved = inner.state.is_proved
+            if is_proved is None or not is_of_numbers(error.problem):
+                raise
+            problem = outside_proof(inner, block, caller_location(inner, span))
+            if problem is None or not is_proved(inner.module, block):
+                raise
+            raise ProblemError(problem) from error
 
     def _match(self, inner: Frame, block: ast.Block, span: Span) -> None:
         """Match inputs and configuration that are bound with the signature, and prove `where`."""

@@ -8,6 +8,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator, Results
 from meganeura_dsl.elaborate.body.layer_copies import copied
 from meganeura_dsl.elaborate.builtins.initial_values import take_initials
+from meganeura_dsl.elaborate.declarations.block_proofs import prove_block
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import Location, counted
 from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere
@@ -175,7 +176,14 @@ def opened(
     """An elaboration that has not begun; those of one check start from the same facts."""
     if facts is None and summaries is not None:
         facts = summaries.facts
-    return ElaborationState(Builder(facts), training, summaries=summaries)
+    state = ElaborationState(Builder(facts), training, summaries=summaries)
+    if summaries is None:  # what fails with summaries is elaborated once more without them
+        state.is_proved = _is_proved
+    return state
+
+
+def _is_proved(module: LinkedModule, block: ast.Block) -> bool:
+    return prove_block(module, block) is None
 
 
 def _elaborate(

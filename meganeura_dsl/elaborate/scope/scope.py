@@ -178,6 +178,8 @@ class ElaborationState:
     notes: list[ProblemError] = field(default_factory=list[ProblemError])
     flags_if_proved: Callable[[LinkedModule, ast.Block], frozenset[str] | None] | None = None
     """In a proof, of a block whose signature may be assumed the parameters that are conditions."""
+    is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
+    """Outside of proofs, whether a block holds for all sizes, where that is asked at all."""
     opened: frozenset[str] = frozenset()
     """In a proof, the paths of layers that are looked into, as some weight of them is read."""
     results: dict[tuple[object, ...], Evaluated] = field(

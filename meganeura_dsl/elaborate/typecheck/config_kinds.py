@@ -347,7 +347,7 @@ def _root_parameter(frame: Frame, value: Dim) -> ast.Parameter | None:
 def require_one_use(block: ast.Block, frame: Frame) -> None:
     """Refuse a parameter without a kind that is a condition here and a size there."""
     for name, asked in frame.state.inferred_flags.items():
-        span = next(_size_uses(block, name), None)
+        span = next(size_uses(block, name), None)
         if span is not None:
             declared = next(each.span for each in block.parameters if each.name == name)
             headline = f"`{name}` is used as a condition, and this needs a size"
@@ -384,7 +384,7 @@ def require_known_texts(block: ast.Block, frame: Frame) -> None:
                 pass
 
 
-def _size_uses(block: ast.Block, name: str) -> Iterator[Span]:
+def size_uses(block: ast.Block, name: str) -> Iterator[Span]:
     """Where a block uses a name as a number, as far as its text tells."""
     parts = (part for node in walk(block) for part in _numbers(node))
     yield from (part.span for part in parts if isinstance(part, ast.Name) and part.text == name)

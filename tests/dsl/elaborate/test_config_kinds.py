@@ -377,3 +377,106 @@ def test_a_rate_that_is_a_size_of_an_axis_is_no_open_number(
         body += "  y = concat(y, zeros([size(x, 0), c]), axis=1)\n"
     result = _check(f"block Net{header}:\n{body}  return y\n")
     assert [each.code for each in result.problems] == ([] if is_proved else ["E0311"])
+
+
+DROPS_ONE = """\
+block U(k)(x: [n, d]) -> [n, d - 1]
+    where d >= 2:
+  for i in 0..k:
+    x = x[:, 1:] if i == 0 else x
+  return x
+"""
+PROVED_FROM_ONE = {
+    "rounds": (f"{DROPS_ONE}model m = U(k=0)\n", "k", "m = U"),
+    "rounds below 0": (f"{DROPS_ONE}model m = U(k=-2)\n", "k", "m = U"),
+    "in an expectation": (f"{DROPS_ONE}expect U(k=0) maps [n, 5] -> [n, 4]\n", "k", "expect U"),
+    "in a training": (
+        f"{DROPS_ONE}train t(x: [b, 5]):\n  y = x |> fc: linear(5)\n  minimize mean(U(k=0)(y))\n",
+        "k",
+        "minimize",
+    ),
+    "through another block": (
+        f"{DROPS_ONE}block O(j)(x: [n, d]) -> [n, d - 1] where d > 1 = x |> U(j)\nmodel m = O(0)\n",
+        "k",
+        "block O",
+    ),
+    "the size of an axis": (
+        "block Q(k)(_x: [n]) -> [n, k] = full([n, k], 1)\nmodel m = Q(k=0)\n",
+        "k",
+        "m = Q",
+    ),
+    "a divisor": (
+        "block W(k)(x: [n, d]) -> [n, d // k] where d >= k = x[:, :d // k]\nmodel m = W(k=0)\n",
+        "k",
+        "m = W",
+    ),
+    "a weight, beside a rate": (
+        (
+            "block W(p, k)(x: [n, 4]) -> [n, k]:\n"
+            "  param w: [4, k] = zeros\n"
+            "  return x @ w |> dropout(p)\n"
+            "model m = W(p=0, k=0)\n"
+        ),
+        "k",
+        "m = W",
+    ),
+    "less than a default": (
+        "block Q(k = 3)(_x: [n]) -> [n, k] = full([n, k], 1)\nmodel m = Q(k=0)\n",
+        "k",
+        "m = Q",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROVED_FROM_ONE)
+def test_a_number_that_no_proof_takes_is_refused_where_it_is_given(name: str) -> None:
+    """The block is proved, so what fails is what it was given; the message blamed the block."""
+    text, parameter, line = PROVED_FROM_ONE[name]
+    (report,) = _check(text).reports
+    assert (report.code, report.label is not None) == ("E0220", True)
+    assert report.label is not None
+    assert f"`{parameter}` of" in report.headline
+    assert "takes a whole number from 1" in report.headline
+    span = report.label.span
+    assert line in span.source.line(span.line)
+
+
+HOLD_AT_ZERO = [
+    "block P(p)(x: [n, d]) -> [n, d] = x |> dropout(p)\nmodel m = P(p=0)\n",
+    (
+        "block P(p)(x: [n, d]) -> [n, d + p]:\n"
+        "  return full([n, d + p], 0) if p > d else concat(x, x, axis=1)[:, :d + p]\n"
+        "model m = P(p=0)\n"
+    ),
+    (
+        "block T(depth)(x: [n, d]) -> [n, d]:\n"
+        "  for i in 0..depth:\n"
+        "    x = x |> l[i]: linear(d)\n"
+        "  return x\n"
+        "model m = T(depth=0)\n"
+    ),
+    "block S(s)(x: [n, d]) -> [n, d] = x * s\nmodel m = S(s=0)\nmodel o = S(s=-2)\n",
+]
+
+
+@pytest.mark.parametrize("text", HOLD_AT_ZERO)
+def test_what_holds_for_less_than_was_proved_is_fine(text: str) -> None:
+    assert _check(text).reports == ()
+
+
+def test_what_fails_for_another_reason_is_no_matter_of_the_number() -> None:
+    """No proof covers the block, or it fails as its weights or its caller have it."""
+    undecided = _check(
+        "block B(k)(x: any[n, d]) -> any[n, d + 1] = x * k if k == 0 else x\nmodel m = B(k=0)\n"
+    )
+    assert "E0220" not in [each.code for each in undecided.reports]
+    initial = _check(
+        "block B(k)(x: [n, d]) -> [n, d]:\n"
+        "  for i in 0..k:\n"
+        "    x = x |> l[i]: linear(d)\n"
+        "  return x\n"
+        "model m = B(k=0, l.0.weight=zeros)\n"
+    )
+    assert "E0220" not in [each.code for each in initial.reports]
+    assert not undecided.fine
+    assert not initial.fine
