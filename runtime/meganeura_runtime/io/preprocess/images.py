@@ -5,7 +5,7 @@ takes more memory than its own pixels and `MOST_RESIZED` of a resized one.
 """
 
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from math import ceil, floor
@@ -22,6 +22,10 @@ from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
 from meganeura_runtime.support.optional_imports import load
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
+"""Pillow's names of their formats, whichever of the suffixes a file has. Pillow has others, and
+starts Ghostscript to read one of them."""
+NO_FORMAT = f"it is no {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
 
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
 """Pillow's kinds of images whose colours are bytes; the others would be cut off at 255."""
@@ -187,12 +191,12 @@ def _open(path: Path, mode: str) -> PilImage:
     """The image, decoded, turned by its EXIF orientation, converted to `mode`."""
     pil = load("PIL.Image", "images", "read images")
     turned = load("PIL.ImageOps", "images", "read images").exif_transpose
-    decode = cast("Callable[[BinaryIO], PilImage]", pil.open)
+    decode = cast("Callable[[BinaryIO, str, Sequence[str]], PilImage]", pil.open)
     upright = cast("Callable[[PilImage], PilImage]", turned)
     if not path.exists():
         raise ProblemError(NoSuchFile(path))
     with _explained(path), opened(path) as file, _refusing_bombs():
-        image = decode(file)
+        image = decode(file, "r", FORMATS)
         if image.mode not in MODES:
             reason = f"its colours are of Pillow's mode {image.mode}, not bytes"
             raise ProblemError(UnreadableFile(path, reason))
@@ -217,7 +221,7 @@ def _explained(path: Path) -> Generator[None]:
     try:
         yield
     except (OSError, ValueError, SyntaxError, EOFError, Warning) as error:
-        reason = "Pillow knows no such format" if "cannot identify" in str(error) else str(error)
+        reason = NO_FORMAT if "cannot identify" in str(error) else str(error)
         raise ProblemError(UnreadableFile(path, reason)) from None
     except Exception as error:
         if type(error).__name__ != "DecompressionBombError":

@@ -269,6 +269,31 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
         read_image(tmp_path / "no.png", 3, WHOLE)
 
 
+@pytest.mark.parametrize("suffix", images.SUFFIXES)
+def test_nothing_but_the_formats_of_the_suffixes_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """PostScript, which Pillow gives to Ghostscript, and formats that nobody asked for."""
+    monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("it starts a process"))
+    monkeypatch.setattr("os.system", lambda *_: pytest.fail("it starts a process"))
+    monkeypatch.setattr("shutil.which", lambda *_, **__: "/bin/gs")
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)
+    script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n(x) (w) file\nshowpage\n"
+    (tmp_path / f"eps{suffix}").write_bytes(script)
+    others = [tmp_path / f"eps{suffix}"]
+    for kind in ("PPM", "TGA", "ICO", "PCX", "SGI"):
+        others.append(tmp_path / f"{kind}{suffix}")
+        image(8, 8).save(others[-1], kind)
+    for path in others:
+        with pytest.raises(ProblemError, match="E0530") as caught:
+            read_image(path, 3, WHOLE)
+        assert isinstance(caught.value.problem, UnreadableFile)
+        assert caught.value.problem.reason == "it is no PNG, JPEG, WEBP, BMP, GIF or TIFF"
+    for kind in images.FORMATS:  # whatever they are called: JPEGs are often named .png
+        image(8, 8).save(tmp_path / f"fine{suffix}", kind)
+        assert read_image(tmp_path / f"fine{suffix}", 3, WHOLE).values.shape == (3, 8, 8)
+
+
 @pytest.mark.parametrize("limit", [100, 1000])
 def test_a_picture_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch
