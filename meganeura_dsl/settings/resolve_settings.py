@@ -102,11 +102,12 @@ def _lengths(written: RawSettings, free_dims: Sequence[str]) -> list[str]:
 def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Problem]:
     """Names that are unknown, missing or taken."""
     known = (*free_dims, *MEANINGS)
+    given = tuple(name for name in known if name in written)
     span = next(iter(written.values())).span if written else None
     keys = [(*paths_of(key), setting.span) for key, setting in written.items()]
     return [
         *(
-            UnknownSetting(span, name, "", known, tuple(written))
+            UnknownSetting(span, name, "", known, given)
             for name, glob, span in keys
             if name not in known and (glob is None or name not in BY_PATH)
         ),

@@ -36,6 +36,10 @@ _FEW_TRIALS = 8
 """Sizes that may refute a condition before its proof is tried, which takes longer."""
 _SOME_TRIALS = 2_000
 """Sizes among which a suggested fact must have an example: one that none satisfies is no cure."""
+_FEW_FACTS = 64
+"""Facts and bounds that new ones copy for nothing."""
+_COPIED = 4
+"""Steps of each further one: the copies are kept, and memory grows with the square of a header."""
 _Answer = TypeVar("_Answer")
 
 
@@ -59,6 +63,12 @@ class Unknown:
 
 
 Verdict = Proved | Refuted | Unknown
+
+
+def _spend_on_copies(count: int) -> None:
+    """Take the steps of copying so many facts; raises `OutOfWorkError`."""
+    if count > _FEW_FACTS:
+        spend(_COPIED * count)
 
 
 class Unproved(Exception):
@@ -113,6 +123,7 @@ class Facts:
         if least < 0:
             raise ValueError(f"a size is never negative: {name} >= {least}")
         if (name, least) not in self._bounded:
+            _spend_on_copies(len(self.least) + len(self.stated))
             self._bounded[name, least] = self._with_lower_bound(name, least)
         return self._bounded[name, least]
 
@@ -127,6 +138,7 @@ class Facts:
         """The facts with one more; the same object for the same one, so that it is learned once."""
         further = self._further.get(condition)
         if further is None:
+            _spend_on_copies(len(self.stated))
             further = self._further[condition] = replace(
                 self, stated=(*self.stated, condition), _known=assume(self._known, condition)
             )

@@ -61,7 +61,12 @@ CLAUSES = [
     for i, (a, b, c) in enumerate(zip(NAMES, NAMES[7:] + NAMES, NAMES[3:] + NAMES, strict=False))
 ]
 
+MANY = ", ".join(f"a{index}={index}" for index in range(3_000))
+FACTS = ", ".join(f"n >= {index}" for index in range(3_000))
+
 TOLD = {
+    "many parameters": (f"block A({MANY})(x: [n]) -> [n]:\n  return x\n", "E0330"),
+    "many facts": (WHERE.format("n", FACTS), "E0330"),
     "a square of squares": (SQUARES + WHERE.format("n, d", "f30(d) > 5"), "E0203"),
     "a number of 10**9 digits": (SQUARES + WHERE.format("n, d", "f30(2) > d"), "E0203"),
     "floors in floors": (FLOORS + WHERE.format("n, d", "f30(d) > 5"), "E0203"),

@@ -17,6 +17,7 @@ from meganeura_dsl.settings.parameter_groups import parameter_groups, scheduled_
 from meganeura_dsl.settings.resolve_settings import resolve_settings
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings
+from meganeura_dsl.settings.settings_problems import UnknownSetting
 from meganeura_dsl.transforms.optimizers.optimizer import Optimizer
 from meganeura_dsl.transforms.optimizers.optimizers import OPTIMIZERS, Adam, Sgd
 from meganeura_dsl.transforms.optimizers.schedules import Constant, Cosine, Linear, Schedule
@@ -298,6 +299,16 @@ def test_the_nearest_name_is_offered() -> None:
     [report] = refused(raw(data="digits", batch=64, epoch=3))
     assert report.help is not None
     assert report.help.text == "did you mean `epochs`?"
+
+
+def test_an_unknown_name_does_not_hold_all_others() -> None:
+    """Ten thousand of them would hold each other, and be compared with each other."""
+    unknown: dict[str, Static] = {f"q{index}": index for index in range(100)}
+    with pytest.raises(ProblemsError) as caught:
+        resolved(raw(data="digits", batch=4, **unknown))
+    found = [each for each in caught.value.problems if isinstance(each, UnknownSetting)]
+    assert len(found) == 100
+    assert {each.given for each in found} == {("batch", "data")}
 
 
 def test_all_mistakes_are_told_at_once() -> None:

@@ -1,6 +1,6 @@
 """What a program gives, beside what ONNX Runtime makes of the file."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from math import prod
 
@@ -12,10 +12,12 @@ from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.ops.primitive.gather_scatter import OutsideError
 from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import DType, example_sizes
+from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.conditions import Compare
 from meganeura_dsl.symbolic.size import dim, evaluate
 from meganeura_runtime.export.onnx.differences import ALLOWED, allowed, distance, first_line
 from meganeura_runtime.export.reference_run import exact_run, random_inputs, reference_run
+from meganeura_runtime.importing.onnx.code import Scanned, Statement
 from meganeura_runtime.importing.onnx.import_problems import ImportDiffers
 from meganeura_runtime.importing.onnx.onnx_file import NUMBERS, OnnxFile
 from meganeura_runtime.importing.onnx.onnx_process import ONNX_PROCESS, OnnxFailedError
@@ -24,6 +26,12 @@ from meganeura_runtime.importing.onnx.translation import Translation
 
 LARGEST_VALUE = 1 << 28
 """Elements of a value that is computed to compare."""
+MOST_NUMBERS = 1 << 34
+"""Elements of all values, those of each round of a loop included."""
+MOST_STEPS = 1 << 20
+"""Statements that are run, those of each round of a loop included."""
+MOST_ARITHMETIC = 1 << 40
+"""Additions and multiplications."""
 ALLOWED_HALF = 2e-2
 """The largest difference of an output of f16, in units of its largest element or of 1."""
 
@@ -100,15 +108,51 @@ def _require_bounded(
 
     ONNX Runtime computes those too that no output needs, which the program has not.
     """
-    read = (value for each in translation.build.statements for value in each.results)
-    shapes = [
-        *([size for size in value.type.shape if isinstance(size, int)] for value in graph.values),
-        *([evaluate(size, sizes) for size in value.shape] for value in read),
-    ]
-    largest = max(map(prod, shapes), default=0)
-    if largest > LARGEST_VALUE:
-        reason = f"it was not compared: it computes {largest:,} numbers at once, at most"
-        raise ProblemError(ImportDiffers(file.path, f"{reason} {LARGEST_VALUE:,} are tried"))
+    work = _work(translation.build.statements, sizes)
+    shapes = (
+        [size for size in value.type.shape if isinstance(size, int)] for value in graph.values
+    )
+    arithmetic = sum(
+        value.op.flops([each.type for each in value.operands], value.type)
+        for value in graph.values
+        if value.operands and not value.index
+    )
+    for found, most, what in (
+        (max(map(prod, shapes), default=0), LARGEST_VALUE, "computes {:,} numbers at once"),
+        (work.largest, LARGEST_VALUE, "computes {:,} numbers at once"),
+        (work.steps, MOST_STEPS, "takes {:,} steps with all rounds of its loops"),
+        (work.numbers, MOST_NUMBERS, "computes {:,} numbers with all rounds of its loops"),
+        (arithmetic, MOST_ARITHMETIC, "takes {:,} additions and multiplications"),
+    ):
+        if found > most:
+            reason = f"it was not compared: it {what.format(found)}, at most {most:,} are tried"
+            raise ProblemError(ImportDiffers(file.path, reason))
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What it takes to run statements once."""
+
+    steps: int = 0
+    """Statements, as often as they are run."""
+    numbers: int = 0
+    """Elements of all results."""
+    largest: int = 0
+    """Elements of the largest result."""
+
+
+def _work(statements: Iterable[Statement], sizes: Mapping[str, int]) -> _Work:
+    """The work of statements, of which a loop is done as often as it has rounds."""
+    steps = numbers = largest = 0
+    for each in statements:
+        counts = [prod(evaluate(size, sizes) for size in one.shape) for one in each.results]
+        steps, numbers, largest = steps + 1, numbers + sum(counts), max(largest, *counts)
+        if isinstance(each.code, Scanned):
+            rounds, inner = evaluate(each.code.rounds, sizes), _work(each.code.body, sizes)
+            steps += rounds * (1 + inner.steps)
+            numbers += rounds * inner.numbers
+            largest = max(largest, inner.largest)
+    return _Work(steps, numbers, largest)
 
 
 def _tried_sizes(translation: Translation) -> Iterator[Mapping[str, int]]:

@@ -7,13 +7,16 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock, Timer
 from typing import BinaryIO, cast
 from weakref import finalize
 
 from meganeura_dsl.ir.graph import Array
 from meganeura_runtime.importing.onnx.onnx_worker import unpacked, write_request
 from meganeura_runtime.support.messages import messages
+
+LONGEST = 600.0
+"""Seconds of one run: what a file may ask of ONNX Runtime is not all counted beforehand."""
 
 
 class OnnxFailedError(Exception):
@@ -23,7 +26,9 @@ class OnnxFailedError(Exception):
 class OnnxProcess:
     """A process that is started when it is first needed, and anew where it ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: float = LONGEST) -> None:
+        self.longest = longest
+        """Seconds after which a run is ended."""
         self._lock = Lock()
         self.running: tuple[int, subprocess.Popen[bytes]] | None = None
         """The process, and whose it is."""
@@ -33,14 +38,23 @@ class OnnxProcess:
         with self._lock:
             process = self._process()
             given, answers = _pipes(process)
+            late = Event()
+            timer = Timer(self.longest, lambda: (late.set(), process.kill()))
+            timer.daemon = True
+            timer.start()
             try:
                 write_request(given, str(path.resolve()), inputs, outputs)
                 found = messages(answers)
                 error, content = json.loads(next(found))["error"], next(found)
             except (OSError, StopIteration):
                 self.running = None
-                reason = f"its process ended with {_ended(process)}"
+                ended = _ended(process)
+                reason = f"its process ended with {ended}"
+                if late.is_set():
+                    reason = f"it takes more than {self.longest:g} seconds"
                 raise OnnxFailedError(reason) from None
+            finally:
+                timer.cancel()
         if error:
             raise OnnxFailedError(error)
         return unpacked(content)

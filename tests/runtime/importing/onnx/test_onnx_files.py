@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from fuzz.onnx_models import convolutional, drawn, model, random, reshaped, value
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -308,6 +308,83 @@ def test_what_ends_onnx_runtime_is_a_message(tmp_path: Path) -> None:
     assert process.run(path, feeds, ["y"])[0].tolist() == [1, 2]
     with pytest.raises(OnnxFailedError, match=r"(?i)input"):
         process.run(path, {}, ["y"])
+
+
+def repeated(rounds: Sequence[int], nodes: Sequence[NodeProto], *, is_read: bool) -> ModelProto:
+    """A loop in a loop in a loop around some nodes from `a` to `b`, of so many rounds each."""
+    kinds = [("i", TensorProto.INT64, []), ("go", TensorProto.BOOL, []), ("a", 1, [2])]
+    inner = list(nodes)
+    for depth, count in enumerate(reversed(rounds)):
+        body = helper.make_graph(
+            [*inner, helper.make_node("Identity", ["go"], ["on"])], f"body{depth}",
+            [value(name, shape, kind) for name, kind, shape in kinds],
+            [value("on", [], TensorProto.BOOL), value("b", [2])],
+        )  # fmt: skip
+        number = numpy_helper.from_array(np.array(count), f"rounds{depth}")
+        inner = [
+            helper.make_node("Constant", [], [f"rounds{depth}"], value=number),
+            helper.make_node("Loop", [f"rounds{depth}", "", "a"], ["b"], body=body),
+        ]
+    start = [helper.make_node("Abs", ["x"], ["a"])]
+    end = helper.make_node("Neg", ["b" if is_read else "x"], ["y"])
+    return model([*start, *inner, end], [value("x", [2])], [value("y", [2])])
+
+
+DOUBLE = (helper.make_node("Add", ["a", "a"], ["b"]),)
+MUCH = (
+    helper.make_node("Constant", [], ["to"], value=numpy_helper.from_array(np.array([1 << 20, 2]))),
+    helper.make_node("Expand", ["a", "to"], ["wide"]),
+    helper.make_node("Constant", [], ["rows"], value=numpy_helper.from_array(np.array([0]))),
+    helper.make_node("ReduceMax", ["wide", "rows"], ["b"], keepdims=0),
+)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "nodes", "reason"),
+    [
+        ([10**12], DOUBLE, "it takes 2,000,000,000,00"),
+        ([1 << 10, 1 << 10, 4], DOUBLE, "steps with all rounds of its loops, at most 1,048,576"),
+        ([1 << 15], MUCH, "numbers with all rounds of its loops, at most 17,179,869,184"),
+    ],
+)
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_loop_of_many_rounds_is_not_run(
+    tmp_path: Path, rounds: list[int], nodes: Sequence[NodeProto], reason: str, *, is_read: bool
+) -> None:
+    """A few bytes of a file are hours of work, also of what no output needs."""
+    with pytest.raises(ProblemError) as caught:
+        import_onnx(
+            written(repeated(rounds, nodes, is_read=is_read), tmp_path), tmp_path / "net.mgn"
+        )
+    assert reason in str(caught.value.problem.report())
+    assert [each.name for each in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_a_loop_of_some_rounds_is_run(tmp_path: Path) -> None:
+    path = written(repeated([10, 10], DOUBLE, is_read=True), tmp_path)
+    assert import_onnx(path, tmp_path / "net.mgn").difference == 0
+
+
+def test_products_that_take_hours_are_not_computed(tmp_path: Path) -> None:
+    side = 1 << 14
+    made = model(
+        [helper.make_node("MatMul", ["x", "x"], ["y"])],
+        [value("x", [side, side])],
+        [value("y", [side, side])],
+    )
+    with pytest.raises(ProblemError) as caught:
+        import_onnx(written(made, tmp_path), tmp_path / "net.mgn")
+    assert "additions and multiplications, at most" in str(caught.value.problem.report())
+
+
+def test_a_run_of_onnx_runtime_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    process, path = OnnxProcess(1.0), written(repeated([10**12], DOUBLE, is_read=True), tmp_path)
+    feeds = {"x": np.array([-1, 2], np.float32)}
+    with pytest.raises(OnnxFailedError, match="it takes more than 1 seconds"):
+        process.run(path, feeds, ["y"])
+    process.longest = 60.0
+    path = written(absolute([2]), tmp_path)
+    assert process.run(path, feeds, ["y"])[0].tolist() == [1, 2]
 
 
 def test_values_that_are_too_large_are_not_computed(tmp_path: Path) -> None:
