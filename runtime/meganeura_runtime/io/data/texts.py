@@ -85,7 +85,7 @@ def _tokens(path: Path, tokenizer: LibraryTokenizer) -> Array:
                 text = piece.decode()
             except UnicodeDecodeError as error:
                 raise ProblemError(UnreadableFile(path, f"it is not UTF-8: {error}")) from None
-            found.append(np.array(tokenizer.encode(text, add_special_tokens=False).ids, np.int32))
+            found.append(np.array(tokenizer.encode(text, add_special_tokens=False), np.int32))
     return np.concatenate([np.zeros(0, np.int32), *found])
 
 

@@ -3,9 +3,10 @@
 import codecs
 import json
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
@@ -17,7 +18,18 @@ from meganeura_runtime.io.preprocess.preparation import (
     tokenizer_digest,
 )
 from meganeura_runtime.io.preprocess.token_problems import OtherTokenizer, OtherVocabulary
+from meganeura_runtime.io.preprocess.tokenizer_worker import (
+    DECODE,
+    ENCODE,
+    IDS,
+    LOAD,
+)
 from meganeura_runtime.support.optional_imports import load
+from meganeura_runtime.support.worker_process import (
+    WorkerEndedError,
+    WorkerFailedError,
+    WorkerProcess,
+)
 
 NAME = "tokenizer.json"
 CONFIGS = ("generation_config.json", "config.json")
@@ -25,6 +37,11 @@ CONFIGS = ("generation_config.json", "config.json")
 BYTES = 256
 LONGEST = 64
 """Mebibytes of a tokenizer."""
+WORKER = "meganeura_runtime.io.preprocess.tokenizer_worker"
+MEMORY = 4 << 30
+"""Bytes of memory that the process of the library may address."""
+LONGEST_QUESTION = 120.0
+"""Seconds in which the library loads a tokenizer, or gives the tokens or the text of a piece."""
 
 
 class Tokenizer(ABC):
@@ -94,26 +111,46 @@ class _ByteStream(TextStream):
         return self._decoder.decode(b"", final=True)
 
 
-class Encoding(Protocol):
-    """The part of `tokenizers.Encoding` that is used here."""
+class LibraryTokenizer:
+    """A tokenizer.json in the library `tokenizers`, which runs in a process of its own."""
 
-    ids: Sequence[int]
+    def __init__(self, path: Path, content: bytes) -> None:
+        """Raises `ProblemError` for a file that is none."""
+        self._path = path
+        self._content = content
+        self._worker = WorkerProcess(WORKER, LONGEST_QUESTION)
+        self._loaded: object = None
+        """The process that has loaded it."""
+        self.size = self._load()
+        """How many tokens there are, with those added to the vocabulary."""
 
-
-class LibraryTokenizer(Protocol):
-    """The part of `tokenizers.Tokenizer` that is used here."""
-
-    def encode(self, sequence: str, *, add_special_tokens: bool = True) -> Encoding:
-        """The tokens of a text."""
-        ...
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """The tokens of a text; raises `ProblemError` where the file lets the library fail."""
+        asked = {"do": ENCODE, "special": add_special_tokens}
+        return array(IDS, self._answer(asked, text.encode(errors="replace"))).tolist()
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of tokens, special ones left out."""
-        ...
+        """The text of tokens, special ones left out; raises `ProblemError` likewise."""
+        return self._answer({"do": DECODE}, array(IDS, ids).tobytes()).decode()
 
-    def get_vocab_size(self) -> int:
-        """How many tokens there are, with those added to the vocabulary."""
-        ...
+    def _load(self) -> int:
+        size = self._ask({"do": LOAD, "memory": MEMORY}, self._content, "it is no tokenizer")
+        self._loaded = self._worker.running
+        return int(size)
+
+    def _answer(self, asked: Mapping[str, object], content: bytes) -> bytes:
+        if not self._worker.is_running or self._worker.running is not self._loaded:
+            self._load()  # in a fork, or behind a text that ended the process
+        return self._ask(asked, content, "the library `tokenizers` fails with it")
+
+    def _ask(self, asked: Mapping[str, object], content: bytes, what: str) -> bytes:
+        try:
+            return self._worker.ask(asked, content)
+        except WorkerFailedError as error:
+            raise ProblemError(UnreadableFile(self._path, f"{what}: {error}")) from None
+        except WorkerEndedError as error:
+            bound = f"it may take {MEMORY >> 30} GiB of memory and {LONGEST_QUESTION:g} s"
+            raise ProblemError(UnreadableFile(self._path, f"{what}: {error}; {bound}")) from None
 
 
 class FileTokenizer(Tokenizer):
@@ -128,11 +165,11 @@ class FileTokenizer(Tokenizer):
     @property
     def size(self) -> int:
         """Those of its vocabulary and those added to it."""
-        return self._tokenizer.get_vocab_size()
+        return self._tokenizer.size
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, with those that the tokenizer puts around it."""
-        return list(self._tokenizer.encode(text).ids)
+        return self._tokenizer.encode(text)
 
     def stream(self) -> TextStream:
         """Text of tokens, special ones left out."""
@@ -202,12 +239,8 @@ def load_tokenizer(path: Path) -> LibraryTokenizer:
 
     Raises `ProblemError` for a file that is none, and where the library is not installed.
     """
-    library = load("tokenizers", "text", "read a tokenizer.json")
-    content = read_tokenizer(path)
-    try:
-        return cast("LibraryTokenizer", library.Tokenizer.from_buffer(content))
-    except ValueError as error:
-        raise ProblemError(UnreadableFile(path, f"it is no tokenizer: {error}")) from None
+    load("tokenizers", "text", "read a tokenizer.json")
+    return LibraryTokenizer(path, read_tokenizer(path))
 
 
 def require_vocabulary(tokenizer: Tokenizer, vocabulary: int) -> None:

@@ -300,9 +300,9 @@ def test_what_ends_onnx_runtime_is_a_message(tmp_path: Path) -> None:
     process, path = OnnxProcess(), written(absolute([2]), tmp_path)
     feeds = {"x": np.array([-1, 2], np.float32)}
     assert process.run(path, feeds, ["y"])[0].tolist() == [1, 2]
-    assert process.running is not None
-    process.running[1].kill()
-    process.running[1].wait()
+    assert process.worker.running is not None
+    process.worker.running[1].kill()
+    process.worker.running[1].wait()
     with pytest.raises(OnnxFailedError, match="its process ended with"):
         process.run(path, feeds, ["y"])
     assert process.run(path, feeds, ["y"])[0].tolist() == [1, 2]
@@ -382,7 +382,7 @@ def test_a_run_of_onnx_runtime_that_does_not_end_is_ended(tmp_path: Path) -> Non
     feeds = {"x": np.array([-1, 2], np.float32)}
     with pytest.raises(OnnxFailedError, match="it takes more than 1 seconds"):
         process.run(path, feeds, ["y"])
-    process.longest = 60.0
+    process.worker.longest = 60.0
     path = written(absolute([2]), tmp_path)
     assert process.run(path, feeds, ["y"])[0].tolist() == [1, 2]
 

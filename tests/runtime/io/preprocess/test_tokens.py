@@ -1,6 +1,7 @@
 """Tokenizers: bytes, and files of the library `tokenizers`."""
 
 import json
+import os
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.io.preprocess import tokens
 from meganeura_runtime.io.preprocess.token_problems import OtherVocabulary
 from meganeura_runtime.io.preprocess.tokens import (
     ByteTokenizer,
@@ -161,6 +163,98 @@ def test_what_is_no_tokenizer_is_refused(content: bytes, tmp_path: Path) -> None
         tokenizer_of([tmp_path])
     with pytest.raises(ProblemError, match=r"none\.json"):
         tokenizer_of([], tmp_path / "none.json")
+
+
+# --- what a file asks of its library --------------------------------------------------------------
+
+
+def changed(folder: Path, **parts: object) -> Path:
+    """A tokenizer whose file says something else of some parts."""
+    path = written(folder)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **parts}))
+    return path
+
+
+def replacing(text: str, count: int) -> dict[str, object]:
+    """Each `a` becomes a text, again and again."""
+    one = {"type": "Replace", "pattern": {"String": "a"}, "content": text}
+    return {"type": "Sequence", "normalizers": [one] * count, "decoders": [one] * count}
+
+
+PADDING = {
+    "strategy": {"Fixed": 10**9}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
+    "pad_type_id": 0, "pad_token": "a",
+}  # fmt: skip
+TRUNCATION = {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0}
+SELF = {"Sequence": {"id": "A", "type_id": 0}}
+OTHER = {"Sequence": {"id": "B", "type_id": 0}}
+TEMPLATE = {"type": "TemplateProcessing", "special_tokens": {}, "pair": [SELF, OTHER]}
+
+
+def test_padding_and_truncation_of_a_file_are_left_out(tmp_path: Path) -> None:
+    tokens = FileTokenizer(written(tmp_path)).encode(TEXT)
+    for parts in ({"padding": PADDING}, {"truncation": TRUNCATION}):
+        assert FileTokenizer(changed(tmp_path, **parts)).encode(TEXT) == tokens
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ({"normalizer": replacing("a" * 10_000, 3)}, "of memory"),
+        ({"normalizer": replacing("b" * 10_000, 1)}, "it makes 400,001 tokens of 41 bytes"),
+        ({"post_processor": {**TEMPLATE, "single": [SELF] * 10_000}}, "tokens of 41 bytes"),
+        (
+            {
+                "pre_tokenizer": {
+                    "type": "Split", "behavior": "Isolated", "invert": False,
+                    "pattern": {"Regex": "(a+)+$"},
+                }
+            },
+            "retry-limit-in-match over",
+        ),
+    ],
+    ids=["memory", "growth", "template", "panic"],
+)  # fmt: skip
+def test_a_text_that_a_file_makes_hard_is_a_message(
+    parts: dict[str, object], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "MEMORY", 1 << 29)
+    tokenizer = FileTokenizer(changed(tmp_path, **parts))
+    for _ in range(2):  # it is refused the same where its process is started anew
+        with pytest.raises(ProblemError, match=r"tokenizer\.json") as caught:
+            tokenizer.encode("a" * 40 + "c")
+        assert reason in str(caught.value.problem.report())
+    if "post_processor" not in parts:
+        assert tokenizer.encode("b") == FileTokenizer(written(tmp_path)).encode("b")
+
+
+def test_tokens_whose_text_a_file_makes_long_are_a_message(tmp_path: Path) -> None:
+    tokenizer = FileTokenizer(changed(tmp_path, decoder=replacing("a" * 10_000, 2)))
+    with pytest.raises(ProblemError, match=r"tokenizer\.json") as caught:
+        tokenizer.stream().add(tokenizer.encode("a")[0])
+    assert "characters of 1 tokens" in str(caught.value.problem.report())
+
+
+def test_a_text_takes_a_bounded_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What backtracks a little at each of many places reaches no bound of the library."""
+    monkeypatch.setattr(tokens, "LONGEST_QUESTION", 1.0)
+    split = {"type": "Split", "behavior": "Isolated", "invert": False}
+    slow = {**split, "pattern": {"Regex": "(?:a?){20}(?:a+)*c"}}
+    tokenizer = FileTokenizer(changed(tmp_path, pre_tokenizer=slow))
+    with pytest.raises(ProblemError, match=r"tokenizer\.json") as caught:
+        tokenizer.encode(("a" * 17 + "b") * 100_000)
+    assert "it takes more than 1 seconds" in str(caught.value.problem.report())
+    assert tokenizer.encode("b")
+
+
+def test_a_fork_has_a_process_of_its_own(tmp_path: Path) -> None:
+    tokenizer = FileTokenizer(written(tmp_path))
+    wanted = tokenizer.encode(TEXT)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if tokenizer.encode(TEXT) == wanted else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert tokenizer.encode(TEXT) == wanted
 
 
 def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path) -> None:
