@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 
 from meganeura_dsl.diagnostics.problem import (
     Label,
@@ -35,7 +36,9 @@ from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, Loader, library
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.scope.unused_values import unused_values, walk
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import Invocation, Static
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.objectives import objectives, reached
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.limits.language_limits import CHECK, CHECK_CHARACTER
 from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, within
@@ -290,10 +293,11 @@ class Checker:
         self._keep(elaboration)
         if any(isinstance(each, ast.Show) for each in train.body):
             self._elaborate_train(train, training=False)
-        trained = {info.name for info in elaboration.parameters if info.kind == "param"}
-        own = tuple(name for name in elaboration.own if name in trained)
-        if own and is_set:
-            self._compare_with_models(train, own)
+        if is_set and elaboration.own:
+            moved = _moved(elaboration.graph, train, self.module)
+            self._compare_with_models(
+                train, tuple(each for each in elaboration.own if each in moved)
+            )
 
     def _elaborate_train(self, train: ast.Train, *, training: bool) -> Elaboration:
         return with_summaries(
@@ -388,3 +392,31 @@ def _explains(root: Problem, unused: UnusedValue | UnappliedLayer) -> bool:
         name = unused.name if isinstance(unused, UnusedValue) else unused.layer
         return name in root.nearest
     return True
+
+
+def _moved(graph: Graph, train: ast.Train, module: LinkedModule) -> frozenset[str]:
+    """The parameters that a `train` block moves: a gradient reaches them, and they are not frozen.
+
+    So the teacher of a distillation is none, whose output alone a loss reads.
+    """
+    losses = [(each, graph.outputs.get(each.output)) for each in objectives(graph)]
+    found = frozenset[str]().union(
+        *(reached(loss) & set(each.moves) for each, loss in losses if loss is not None)
+    )
+    if not losses:
+        found = reached(graph.outputs[training_blocks.LOSS])
+    settings = training_blocks.train_settings(module, train)
+    optimizers = [
+        (each.glob, settings[training_blocks.setting_key("optimizer", each.glob)].value)
+        for run in train.body
+        if isinstance(run, ast.Run)
+        for each in run.settings
+        if each.name.text == "optimizer"
+    ]
+    frozen = Invocation(training_blocks.FROZEN, {})
+
+    def is_moved(name: str) -> bool:
+        own = [value for glob, value in optimizers if glob is not None and fnmatchcase(name, glob)]
+        return not own or own[-1] != frozen
+
+    return frozenset(filter(is_moved, found))

@@ -14,7 +14,7 @@ AdamW adamw adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive
 adaptive_max_pool1d_with_indices adaptive_max_pool2d adaptive_max_pool2d_with_indices
 adaptive_max_pool3d adaptive_max_pool3d_with_indices AdaptiveAvgPool1d AdaptiveAvgPool2d
 AdaptiveAvgPool3d AdaptiveLogSoftmaxWithLoss AdaptiveMaxPool1d AdaptiveMaxPool2d
-AdaptiveMaxPool3d Add add add_ addbmm addbmm_ addcdiv addcdiv_ addcmul addcmul_
+AdaptiveMaxPool3d Add add add_ add_weight addbmm addbmm_ addcdiv addcdiv_ addcmul addcmul_
 AdditiveAttention addmm addmm_ addmv addmv_ addr addr_ adjoint adopt affine_grid
 affine_grid_generator after_all airy_ai aiter alias_copy alibi all all_gather all_to_all
 allclose alpha_dropout alpha_dropout_ AlphaDropout amax amin aminmax amsgrad anext angle any
@@ -22,39 +22,41 @@ append apply_ apply_along_axis apply_over_axes approx_max_k approx_min_k arange 
 arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh
 arctanh_ are_deterministic_algorithms_enabled argmax argmin argpartition argsort argwhere around
 array array2string array_equal array_equiv array_repr array_split array_str as_strided
-as_strided_ as_strided_copy as_strided_scatter as_subclass as_tensor asanyarray asarray
+as_strided_ as_strided_copy as_strided_scatter as_subclass as_tensor as_type asanyarray asarray
 asarray_chkfinite ascii ascontiguousarray asec asfortranarray ASGD asgd asin asin_ asinh asinh_
-asmatrix assert_int_or_pair associative_scan astype atan atan2 atan2_ atan_ atanh atanh_
+asmatrix assert_ assert_int_or_pair associative_scan astype atan atan2 atan2_ atan_ atanh atanh_
 atleast_1d atleast_2d atleast_3d Attention auc autocast_decrement_nesting
-autocast_increment_nesting Average average AveragePooling1D AveragePooling2D AveragePooling3D
-avg_pool1d avg_pool2d avg_pool3d AvgPool1d AvgPool2d AvgPool3d axis_index axis_size backward
-baddbmm baddbmm_ bartlett bartlett_window base_repr batch_matmul batch_norm
-batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats
-batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats batched_nms
-BatchNorm1d BatchNorm2d BatchNorm3d BatchNormalization bce bcel BCELoss BCEWithLogitsLoss
-bernoulli bernoulli_ bessel_i0e bessel_i1e bessel_j0 bessel_j1 bessel_y0 bessel_y1 beta betainc
-betaln bfloat16 Bidirectional Bilinear bilinear bin binary_cross_entropy
-binary_cross_entropy_with_logits binary_crossentropy binary_repr BinaryCrossentropy
-BinaryFocalCrossentropy bincount binomial bisect_right bitcast_convert_type BitGenerator
-bitwise_and bitwise_and_ bitwise_count bitwise_invert bitwise_left_shift bitwise_left_shift_
-bitwise_not bitwise_not_ bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_
-bitwise_xor bitwise_xor_ blackman blackman_window bleu block block_diag bmat bmm bool
-boolean_dispatch box_iou breakpoint broadcast broadcast_arrays broadcast_in_dim broadcast_like
-broadcast_tensors broadcast_to broadcast_to_rank broadcasted_iota bucketize Buffer busday_count
-busday_offset byte bytearray bytes calculate_gain callable can_cast cartesian_prod cast cat
+autocast_increment_nesting autograd Average average AveragePooling1D AveragePooling2D
+AveragePooling3D avg_pool1d avg_pool2d avg_pool3d AvgPool1d AvgPool2d AvgPool3d axis_index
+axis_size backward baddbmm baddbmm_ bartlett bartlett_window base_repr batch_matmul batch_norm
+batch_norm2d batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt
+batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_stats
+batch_norm_update_stats batched_nms BatchNorm BatchNorm1d BatchNorm2d BatchNorm3d
+BatchNormalization bce bcel BCELoss BCEWithLogitsLoss bernoulli bernoulli_ bessel_i0e bessel_i1e
+bessel_j0 bessel_j1 bessel_y0 bessel_y1 beta betainc betaln bf16 bfloat16 Bidirectional Bilinear
+bilinear bin binary_cross_entropy binary_cross_entropy_with_logits binary_crossentropy
+binary_repr BinaryCrossentropy BinaryFocalCrossentropy bincount binomial bisect_right
+bitcast_convert_type BitGenerator bitwise_and bitwise_and_ bitwise_count bitwise_invert
+bitwise_left_shift bitwise_left_shift_ bitwise_not bitwise_not_ bitwise_or bitwise_or_
+bitwise_right_shift bitwise_right_shift_ bitwise_xor bitwise_xor_ blackman blackman_window bleu
+block block_diag bmat bmm bool boolean_dispatch boolean_mask box_iou breakpoint broadcast
+broadcast_arrays broadcast_in_dim broadcast_like broadcast_tensors broadcast_to
+broadcast_to_rank broadcasted_iota bucketize Buffer busday_count busday_offset byte bytearray
+bytes calculate_gain callable can_cast cartesian_prod cast cat categorical
 categorical_crossentropy categorical_hinge CategoricalCrossentropy CategoricalHinge
 CategoryEncoding cauchy_ cbrt ccol_indices ccol_indices_copy cdist cdouble ceil ceil_ CELU celu
-celu_ CenterCrop cfloat chain_matmul ChainedScheduler chalf channel_shuffle ChannelShuffle char
-chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w
-checkpoint chisquare choice cholesky cholesky_ex cholesky_inverse cholesky_solve choose
-choose_qparams_optimized chr chunk ciou CircularPad1d CircularPad2d CircularPad3d clamp clamp_
-clamp_max clamp_max_ clamp_min clamp_min_ classmethod classproperty clear_autocast_cache clip
-clip_ clone clz coalesce col2im col_indices col_indices_copy collapse column_stack comb
-combinations common_type compile compiled_with_cxx11_abi complex composite compress concat
-Concatenate concatenate cond conj conj_physical conj_physical_ conjugate const_data_ptr constant
-constant_ constant_pad_nd ConstantLR ConstantPad1d ConstantPad2d ConstantPad3d Container
-contiguous contrastive conv Conv1D Conv1d conv1d Conv1DTranspose Conv2D Conv2d conv2d
-Conv2DTranspose Conv3D Conv3d conv3d Conv3DTranspose conv_dimension_numbers conv_general_dilated
+celu_ CenterCrop cfloat chain_matmul ChainedScheduler chalf channel_shuffle channels_last
+ChannelShuffle char chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v
+chebyshev_polynomial_w check_shape checkpoint chisquare choice cholesky cholesky_ex
+cholesky_inverse cholesky_solve choose choose_qparams_optimized chr chunk ciou CircularPad1d
+CircularPad2d CircularPad3d clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ classmethod
+classproperty clear_autocast_cache clip clip_ clone clz coalesce col2im col_indices
+col_indices_copy collapse column_stack comb combinations common_type compile
+compiled_with_cxx11_abi complex composite compress concat Concatenate concatenate cond conj
+conj_physical conj_physical_ conjugate const_data_ptr constant constant_ constant_pad_nd
+ConstantLR ConstantPad1d ConstantPad2d ConstantPad3d Container contiguous contrastive conv
+Conv1D Conv1d conv1d Conv1DTranspose Conv2D Conv2d conv2d conv2d_transpose Conv2DTranspose
+Conv3D Conv3d conv3d Conv3DTranspose conv_dimension_numbers conv_general_dilated
 conv_general_dilated_local conv_general_dilated_patches conv_general_permutations
 conv_general_shape_tuple conv_shape_tuple conv_tbc conv_transpose conv_transpose1d
 conv_transpose2d conv_transpose3d conv_transpose_shape_tuple conv_with_general_padding
@@ -79,46 +81,47 @@ element_size ELU elu elu_ Embedding embedding embedding_bag embedding_renorm_ Em
 empty_like empty_permuted empty_quantized empty_strided entmax entr enumerate eq eq_ equal erf
 erf_ erf_inv erfc erfc_ erfcinv erfcx erfi erfinv erfinv_ eval exec exit exp exp10 exp2 exp2_
 exp_ expand expand_as expand_copy expand_dims expit expm expm1 expm1_ exponential exponential_
-exponential_decay ExponentialLR extract eye eye_ f1 f1_score fabs factorial factory_kwargs
+exponential_decay ExponentialLR extract eye eye_ f1 f1_score f64 fabs factorial factory_kwargs
 fake_quantize_per_channel_affine fake_quantize_per_tensor_affine fbgemm_linear_fp16_weight
 fbgemm_linear_fp16_weight_fp32_activation fbgemm_linear_int8_weight
 fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight
 fbgemm_pack_gemm_matrix_fp16 fbgemm_pack_quantized_matrix feature_alpha_dropout
 feature_alpha_dropout_ feature_dropout feature_dropout_ FeatureAlphaDropout ffn fft fft2 fftfreq
 fftn fftshift fill fill_ fill_diagonal fill_diagonal_ filter fix fix_ flash_attention
-flatnonzero Flatten flatten flip fliplr flipud float float_power float_power_ floor floor_
-floor_divide floor_divide_ fma fmax fmin fmod fmod_ focal Fold fold foldl foldr fori_loop fork
-format format_float_positional format_float_scientific frac frac_ fractional_max_pool2d
+flatnonzero Flatten flatten flip fliplr flipud float float64 float_power float_power_ floor
+floor_ floor_divide floor_divide_ fma fmax fmin fmod fmod_ focal Fold fold foldl foldr fori_loop
+fork format format_float_positional format_float_scientific frac frac_ fractional_max_pool2d
 fractional_max_pool2d_with_indices fractional_max_pool3d fractional_max_pool3d_with_indices
 FractionalMaxPool2d FractionalMaxPool3d frexp frobenius_norm from_dlpack from_file from_numpy
 frombuffer fromfile fromfunction fromiter frompyfunc fromregex fromstring frozenset Ftrl ftrl
 full full_like fused_moving_avg_obs_fake_quant gamma gammainc gammaincc gammaln gather
 gaussian_nll_loss GaussianDropout GaussianNLLLoss GaussianNoise gcd gcd_ ge ge_ geglu GELU gelu
 gelu_new generalized_box_iou Generator genfromtxt geometric geometric_ geomspace geqrf ger
-getattr getbufsize geterr geterrcall giou GlobalAveragePooling1D GlobalAveragePooling2D
-GlobalMaxPooling1D GlobalMaxPooling2D globals glorot_normal glorot_uniform GLU glu gqa grad
-gradient greater greater_ greater_equal greater_equal_ grid_sample grid_sampler grid_sampler_2d
-grid_sampler_3d group_norm grouped_mm GroupNorm GroupNormalization GroupQueryAttention GRU gru
-gru_cell GRUCell gt gt_ gumbel gumbel_softmax half hamming hamming_window handle_torch_function
-hann_window hanning hard_sigmoid hard_silu hard_swish hard_tanh Hardshrink hardshrink
-Hardsigmoid hardsigmoid Hardswish hardswish Hardtanh hardtanh hardtanh_ has_torch_function
-has_torch_function_unary has_torch_function_variadic hasattr hash hash_tensor Hashing he_normal
-he_uniform heaviside heaviside_ help hermite_polynomial_h hermite_polynomial_he hessian hex hfft
-hfft2 hfftn Hinge hinge hinge_embedding_loss HingeEmbeddingLoss histc histogram histogram2d
-histogram_bin_edges histogramdd householder_product hsmm hsplit hspmm hstack Huber huber
-huber_loss HuberLoss hypergeometric hypot hypot_ i0 i0_ i0e i1 i1e id Identity identity ifft
-ifft2 ifftn ifftshift igamma igamma_ igamma_grad_a igammac igammac_ ihfft ihfft2 ihfftn im2col
-import_ir_module import_ir_module_from_buffer index index_add index_add_ index_copy index_copy_
-index_fill index_fill_ index_in_dim index_put index_put_ index_reduce index_reduce_ index_select
-index_take indices indices_copy info infonce init_num_threads initial_seed inner Input input
-InputLayer insert instance_norm InstanceNorm1d InstanceNorm2d InstanceNorm3d int int_repr
-integer_pow IntegerLookup interp interpolate intersect1d inv inv_ex inverse invert iota iou ipu
-irfft irfft2 irfftn isclose iscomplex iscomplexobj isdtype isfinite isfortran isin isinf
-isinstance isnan isnat isneginf isposinf isreal isrealobj isscalar issubclass issubdtype istft
-item iter iterable ix_ jaccard jacfwd jacobian jacrev jit js jsd jvp kaiming_normal
-kaiming_normal_ kaiming_uniform kaiming_uniform_ kaiser kaiser_window kl kl_div kl_divergence
-kld KLDivergence KLDivLoss kron kthvalue l1_loss L1Loss laguerre_polynomial_l Lamb lamb Lambda
-LambdaLR laplace lars layer_norm LayerNorm LayerNormalization LazyBatchNorm1d LazyBatchNorm2d
+getattr getbufsize geterr geterrcall giou global_avg_pool GlobalAveragePooling1D
+GlobalAveragePooling2D GlobalMaxPooling1D GlobalMaxPooling2D globals glorot_normal
+glorot_uniform GLU glu gqa grad gradient greater greater_ greater_equal greater_equal_
+grid_sample grid_sampler grid_sampler_2d grid_sampler_3d group_norm grouped_mm GroupNorm
+GroupNormalization GroupQueryAttention GRU gru gru_cell GRUCell gt gt_ gumbel gumbel_softmax
+half hamming hamming_window handle_torch_function hann_window hanning hard_sigmoid hard_silu
+hard_swish hard_tanh Hardshrink hardshrink Hardsigmoid hardsigmoid Hardswish hardswish Hardtanh
+hardtanh hardtanh_ has_torch_function has_torch_function_unary has_torch_function_variadic
+hasattr hash hash_tensor Hashing he_normal he_uniform heaviside heaviside_ help
+hermite_polynomial_h hermite_polynomial_he hessian hex hfft hfft2 hfftn Hinge hinge
+hinge_embedding_loss HingeEmbeddingLoss histc histogram histogram2d histogram_bin_edges
+histogramdd householder_product hsmm hsplit hspmm hstack Huber huber huber_loss HuberLoss
+hypergeometric hypot hypot_ i0 i0_ i0e i1 i1e id Identity identity ifft ifft2 ifftn ifftshift
+igamma igamma_ igamma_grad_a igammac igammac_ ihfft ihfft2 ihfftn im2col import_ir_module
+import_ir_module_from_buffer index index_add index_add_ index_copy index_copy_ index_fill
+index_fill_ index_in_dim index_put index_put_ index_reduce index_reduce_ index_select index_take
+indices indices_copy info infonce init_num_threads initial_seed inner Input input InputLayer
+insert instance_norm InstanceNorm1d InstanceNorm2d InstanceNorm3d int int_repr integer_pow
+IntegerLookup interp interpolate intersect1d inv inv_ex inverse invert iota iou ipu irfft irfft2
+irfftn isclose iscomplex iscomplexobj isdtype isfinite isfortran isin isinf isinstance isnan
+isnat isneginf isposinf isreal isrealobj isscalar issubclass issubdtype istft item iter iterable
+ix_ jaccard jacfwd jacobian jacrev jit js jsd jvp kaiming_normal kaiming_normal_ kaiming_uniform
+kaiming_uniform_ kaiser kaiser_window kl kl_div kl_divergence kld KLDivergence KLDivLoss kron
+kthvalue l1_loss L1Loss laguerre_polynomial_l Lamb lamb Lambda LambdaLR laplace lars Layer
+layer_norm LayerNorm layernorm LayerNormalization LazyBatchNorm1d LazyBatchNorm2d
 LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d
 LazyConvTranspose3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d LazyLinear lb LBFGS
 lbfgs lcm lcm_ ldexp ldexp_ ldl_factor ldl_factor_ex ldl_solve le le_ leaky_relu leaky_relu_
@@ -126,99 +129,102 @@ LeakyReLU lecun_normal lecun_normal_ lecun_uniform left_shift legendre_polynomia
 lerp lerp_ less less_ less_equal less_equal_ lexsort lg lgamma lgamma_ license Linear linear
 linear_cross_entropy LinearCrossEntropyLoss LinearLR linspace Lion lion list ln load loadtxt
 lobpcg local_response_norm LocalResponseNorm locals log log10 log10_ log1mexp log1p log1p_ log2
-log2_ log_ log_cosh log_ndtr log_normal_ log_sigmoid log_softmax logaddexp logaddexp2 logb
-LogCosh logcumsumexp logdet loggamma logical_and logical_and_ logical_not logical_not_
-logical_or logical_or_ logical_xor logical_xor_ logistic logit logit_ logloss logm logmeanexp
-lognormal logseries LogSigmoid logsigmoid LogSoftmax logsoftmax logspace logsumexp long
-lookahead LossScaleOptimizer lp_pool1d lp_pool2d lp_pool3d LPPool1d LPPool2d LPPool3d lr
+log2_ log_ log_cosh log_dict log_ndtr log_normal_ log_sigmoid log_softmax log_sum_exp logaddexp
+logaddexp2 logb LogCosh logcumsumexp logdet loggamma logical_and logical_and_ logical_not
+logical_not_ logical_or logical_or_ logical_xor logical_xor_ logistic logit logit_ logloss logm
+logmeanexp lognormal logseries LogSigmoid logsigmoid LogSoftmax logsoftmax logspace logsumexp
+long lookahead LossScaleOptimizer lp_pool1d lp_pool2d lp_pool3d LPPool1d LPPool2d LPPool3d lr
 lr_scheduler LRScheduler LSTM lstm lstm_cell LSTMCell lstsq lt lt_ lu lu_factor lu_factor_ex
 lu_solve lu_unpack mad mae manual_seed map map2_ map_ mape margin_ranking_loss MarginRankingLoss
 mask_indices masked_fill masked_fill_ masked_scatter masked_scatter_ masked_select Masking
 matmul matrix_exp matrix_norm matrix_power matrix_rank matrix_transpose matvec max max_pool1d
 max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d max_pool3d_with_indices
-max_unpool1d max_unpool2d max_unpool3d Maximum maximum maxout MaxPool1d MaxPool2d MaxPool3d
-MaxPooling1D MaxPooling2D MaxPooling3D MaxUnpool1d MaxUnpool2d MaxUnpool3d may_share_memory mbe
-mcc mean mean_absolute_error mean_squared_error mean_squared_logarithmic_error MeanAbsoluteError
-MeanAbsolutePercentageError MeanSquaredError MeanSquaredLogarithmicError median mel memoryview
-merge_type_from_type_comment meshgrid mfcc mha min min_scalar_type Minimum minimum mintypecode
-Mish mish mix Mlp mlp mm mod mode modf modified_bessel_i0 modified_bessel_i1 modified_bessel_k0
-modified_bessel_k1 Module module_load ModuleDict ModuleList moe momentum moveaxis movedim mqa
-mre mse mse_loss MSELoss msle msort MT19937 mtia mul mul_ mulhi multi_dot
-multi_head_attention_forward multi_margin_loss multigammaln MultiHeadAttention
-MultiheadAttention multilabel_margin_loss multilabel_soft_margin_loss MultiLabelMarginLoss
-MultiLabelSoftMarginLoss MultiMarginLoss multinomial MultiplicativeLR Multiply multiply
-multiply_ MultiStepLR multivariate_normal Muon muon mv mvlgamma mvlgamma_ NAdam Nadam nadam
-nan_to_num nan_to_num_ nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmedian nanmin
-nanpercentile nanprod nanquantile nanstd nansum nanvar narrow narrow_copy native_batch_norm
-native_channel_shuffle native_dropout native_group_norm native_layer_norm native_norm ndim
-ndimension ndims ndtr ndtri ne ne_ neg neg_ negative negative_ negative_binomial nelement
-nested_iters nesterov new new_empty new_empty_strided new_full new_ones new_tensor new_zeros
-next nextafter nextafter_ nll nll_loss NLLLoss NLLLoss2d nms no_grad noncentral_chisquare
-noncentral_f nonzero nonzero_static norm norm_except_dim normal normal_ Normalization normalize
-not_equal not_equal_ novograd nuclear_norm numel numpy object oct one_hot onecycle OneCycleLR
-ones ones_ ones_like open optimization_barrier Optimizer ord orgqr ormqr orthogonal orthogonal_
-outer override pack packbits pad padtype_to_pads pairwise_distance PairwiseDistance Parameter
-ParameterDict ParameterList pareto parse_ir parse_schema parse_shape parse_type_comment partial
-partition PatchEmbed pbroadcast pca_lowrank pcast PCG64 PCG64DXSM pdist pe percentile perm
-permutation Permute permute permute_copy permute_dims perplexity Philox piecewise pin_memory
-pinv pinverse pixel_shuffle pixel_unshuffle PixelShuffle PixelUnshuffle place platform_dependent
-pmap pmax pmean pmin Poisson poisson poisson_nll_loss PoissonNLLLoss polar poly polyadd polyder
-polydiv polyfit polygamma polygamma_ polyint polymul polynomial_decay PolynomialLR polysub
-polyval population_count positional_encoding positive pow pow_ power ppermute Precision
-precision precv PReLU prelu prepare_multiprocessing_environment print printf println
-printoptions prod prodigy profiler_allow_cudagraph_cupti_lazy_reinit_cuda12 promote_types
-property ps_roi_align psend pshuffle psi psnr psum psum_scatter pswapaxes ptp put put_
-put_along_axis putmask q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
-q_zero_point qr qscheme quantile quantize_per_channel quantize_per_tensor
-quantize_per_tensor_dynamic quantized_batch_norm quantized_gru quantized_gru_cell quantized_lstm
-quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d
-quantized_rnn_relu_cell quantized_rnn_tanh_cell quick_gelu quit rad2deg rad2deg_ RAdam radam
-radians ragged_all_to_all ragged_dot ragged_dot_general rand rand_like randint randint_like
-randn randn_like random random_ random_gamma_grad random_integers random_sample RandomBrightness
+max_unpool1d max_unpool2d max_unpool3d Maximum maximum maxout MaxPool1d MaxPool2D MaxPool2d
+MaxPool3d MaxPooling1D MaxPooling2D MaxPooling3D MaxUnpool1d MaxUnpool2d MaxUnpool3d
+may_share_memory mbe mcc mean mean_absolute_error mean_squared_error
+mean_squared_logarithmic_error MeanAbsoluteError MeanAbsolutePercentageError MeanSquaredError
+MeanSquaredLogarithmicError median mel memoryview merge_type_from_type_comment meshgrid mfcc mha
+min min_scalar_type Minimum minimum mintypecode Mish mish mix Mlp mlp mm mod mode Model modf
+modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 modified_bessel_k1 Module module_load
+ModuleDict ModuleList moe momentum moveaxis movedim mqa mre mse mse_loss MSELoss msle msort mT
+MT19937 mtia mul mul_ mulhi multi_dot multi_head_attention_forward multi_margin_loss
+multigammaln MultiHeadAttention MultiheadAttention multilabel_margin_loss
+multilabel_soft_margin_loss MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss
+multinomial MultiplicativeLR Multiply multiply multiply_ MultiStepLR multivariate_normal Muon
+muon mv mvlgamma mvlgamma_ NAdam Nadam nadam nan_to_num nan_to_num_ nanargmax nanargmin
+nancumprod nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd
+nansum nanvar narrow narrow_copy native_batch_norm native_channel_shuffle native_dropout
+native_group_norm native_layer_norm native_norm ndim ndimension ndims ndtr ndtri ne ne_ neg neg_
+negative negative_ negative_binomial nelement nested_iters nesterov new new_empty
+new_empty_strided new_full new_ones new_tensor new_zeros newaxis next nextafter nextafter_ nll
+nll_loss NLLLoss NLLLoss2d nms no_grad noncentral_chisquare noncentral_f nonzero nonzero_static
+norm norm_except_dim normal normal_ Normalization normalize not_equal not_equal_ novograd
+nuclear_norm numel numpy object oct one_hot onecycle OneCycleLR ones ones_ ones_like open
+optimization_barrier Optimizer ord orgqr ormqr orthogonal orthogonal_ outer override pack
+pack_padded_sequence packbits pad pad_packed_sequence pad_sequence padtype_to_pads
+pairwise_distance PairwiseDistance Parameter ParameterDict ParameterList pareto parse_ir
+parse_schema parse_shape parse_type_comment partial partition PatchEmbed pbroadcast pca_lowrank
+pcast PCG64 PCG64DXSM pdb pdist pe percentile perm permutation Permute permute permute_copy
+permute_dims perplexity Philox piecewise pin_memory pinv pinverse pixel_shuffle pixel_unshuffle
+PixelShuffle PixelUnshuffle place placeholder platform_dependent pmap pmax pmean pmin Poisson
+poisson poisson_nll_loss PoissonNLLLoss polar poly polyadd polyder polydiv polyfit polygamma
+polygamma_ polyint polymul polynomial_decay PolynomialLR polysub polyval population_count
+positional_encoding positive pow pow_ power ppermute Precision precision precv PReLU prelu
+prepare_multiprocessing_environment print printf println printoptions prod prodigy
+profiler_allow_cudagraph_cupti_lazy_reinit_cuda12 promote_types property ps_roi_align psend
+pshuffle psi psnr psum psum_scatter pswapaxes ptp put put_ put_along_axis putmask
+q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qr
+qscheme quantile quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic
+quantized_batch_norm quantized_gru quantized_gru_cell quantized_lstm quantized_lstm_cell
+quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell
+quantized_rnn_tanh_cell quick_gelu quit rad2deg rad2deg_ RAdam radam radians ragged
+ragged_all_to_all ragged_dot ragged_dot_general rand rand_like randint randint_like randn
+randn_like random random_ random_gamma_grad random_integers random_sample RandomBrightness
 RandomContrast RandomCrop RandomFlip RandomRotation RandomState RandomTranslation RandomZoom
 randperm ranf range ravel ravel_multi_index rayleigh rcp real real_if_close Rearrange recall
-reciprocal reciprocal_ record_stream Reduce reduce reduce_and reduce_max reduce_min reduce_or
-reduce_precision reduce_prod reduce_sum reduce_window reduce_window_shape_tuple reduce_xor
-ReduceLROnPlateau ref ReflectionPad1d ReflectionPad2d ReflectionPad3d register_hook
-register_post_accumulate_grad_hook reglu reinforce rel_entr ReLU relu ReLU6 relu6 relu_ rem
-remainder remainder_ renorm renorm_ repeat repeat_interleave RepeatVector ReplicationPad1d
-ReplicationPad2d ReplicationPad3d repr require requires_grad requires_grad_ Rescaling Reshape
-reshape reshape_as resize resize_ resize_as resize_as_ resize_as_sparse_ Resizing resolve_conj
-resolve_neg result_type retain_grad rev reversed rfft rfft2 rfftfreq rfftn right_shift rint
-rms_norm rmsd rmse rmsle RMSNorm RMSNormalization RMSprop rmsprop rng_bit_generator rng_uniform
-RNN rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell RNNCell roc roi_align roi_pool roll rollaxis
-roots rope rot90 rotary rouge round round_ RoundingMethod row_indices row_indices_copy row_stack
-Rprop rprop RReLU rrelu rrelu_ rsqrt rsqrt_ rsub saddmm sam sample saturate save savetxt savez
-savez_compressed scalar_tensor scaled_dot scaled_dot_general scaled_dot_product_attention
-scaled_grouped_mm scaled_matmul scaled_mm scaled_modified_bessel_k0 scaled_modified_bessel_k1
-scan scatter scatter_ scatter_add scatter_add_ scatter_apply scatter_max scatter_min scatter_mul
-scatter_reduce scatter_reduce_ scatter_sub schedulefree sdpa searchsorted sec sech seed
-SeedSequence segment_reduce select select_copy select_n select_scatter Self SELU selu selu_
-SeparableConv1D SeparableConv2D Sequential SequentialLR set setattr setbufsize setdiff1d seterr
-seterrcall setxor1d SFC64 SGD sgd sgn sgn_ shampoo shape shape_as_value share_memory_
-shares_memory shift_left shift_right_arithmetic shift_right_logical
-shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
-shifted_chebyshev_polynomial_w short show_config show_runtime shuffle Sigmoid sigmoid sigmoid_
-sign sign_ signbit signum SiLU silu SimpleRNN sin sin_ sinc sinc_ sindg sinh sinh_ sinusoidal
-size sizeof slice slice_copy slice_in_dim slice_inverse slice_scatter slogdet smape smm
-smooth_l1_loss smootherstep SmoothL1Loss smoothstep snake soap soft_margin_loss soft_shrink
-soft_sign SoftMarginLoss Softmax softmax Softmax2d Softmin softmin Softplus softplus Softshrink
-softshrink Softsign softsign solve solve_ex solve_triangular sophia sort sort_complex
-sort_key_val sorted space_to_depth spacing sparse sparse_ sparse_bsc_tensor sparse_bsr_tensor
-sparse_categorical_crossentropy sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor
-sparse_csr_tensor sparse_dim sparse_mask sparse_plus sparse_resize_ sparse_resize_and_clear_
-sparse_sigmoid SparseAdam SparseCategoricalCrossentropy sparsemax SpatialDropout1D
-SpatialDropout2D SpectralNormalization spherical_bessel_j0 split split_copy split_with_sizes
+reciprocal reciprocal_ record_stream Reduce reduce reduce_and reduce_max reduce_mean reduce_min
+reduce_or reduce_precision reduce_prod reduce_sum reduce_window reduce_window_shape_tuple
+reduce_xor ReduceLROnPlateau ref ReflectionPad1d ReflectionPad2d ReflectionPad3d register_buffer
+register_hook register_parameter register_post_accumulate_grad_hook reglu reinforce rel_entr
+ReLU relu ReLU6 relu6 relu_ rem remainder remainder_ renorm renorm_ repeat repeat_interleave
+RepeatVector ReplicationPad1d ReplicationPad2d ReplicationPad3d repr require requires_grad
+requires_grad_ Rescaling Reshape reshape reshape_as Resize resize resize_ resize_as resize_as_
+resize_as_sparse_ Resizing resolve_conj resolve_neg result_type retain_grad rev reversed rfft
+rfft2 rfftfreq rfftn right_shift rint rms_norm rmsd rmse rmsle RMSNorm RMSNormalization RMSprop
+rmsprop rng_bit_generator rng_uniform RNN rnn rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell
+RNNCell roc roi_align roi_pool RoIAlign roll rollaxis roots rope rot90 rotary rouge round round_
+RoundingMethod row_indices row_indices_copy row_stack Rprop rprop RReLU rrelu rrelu_ rsqrt
+rsqrt_ rsub saddmm sam sample saturate save savetxt savez savez_compressed scalar_tensor
+scaled_dot scaled_dot_general scaled_dot_product_attention scaled_grouped_mm scaled_matmul
+scaled_mm scaled_modified_bessel_k0 scaled_modified_bessel_k1 scan scatter scatter_ scatter_add
+scatter_add_ scatter_apply scatter_max scatter_min scatter_mul scatter_reduce scatter_reduce_
+scatter_sub schedulefree sdpa searchsorted sec sech seed SeedSequence segment_reduce segment_sum
+select select_copy select_n select_scatter Self SELU selu selu_ SeparableConv1D SeparableConv2D
+Sequential SequentialLR set setattr setbufsize setdiff1d seterr seterrcall setxor1d SFC64 SGD
+sgd sgn sgn_ shampoo shape shape_as_value share_memory_ shares_memory shift_left
+shift_right_arithmetic shift_right_logical shifted_chebyshev_polynomial_t
+shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w
+short show show_config show_runtime shuffle Sigmoid sigmoid sigmoid_ sign sign_ signbit signum
+SiLU silu SimpleRNN sin sin_ sinc sinc_ sindg sinh sinh_ sinusoidal size sizeof slice slice_copy
+slice_in_dim slice_inverse slice_scatter slogdet smape smm smooth_l1_loss smootherstep
+SmoothL1Loss smoothstep snake soap soft_margin_loss soft_shrink soft_sign SoftMarginLoss Softmax
+softmax Softmax2d Softmin softmin Softplus softplus Softshrink softshrink Softsign softsign
+solve solve_ex solve_triangular sophia sort sort_complex sort_key_val sorted space_to_depth
+spacing sparse sparse_ sparse_bsc_tensor sparse_bsr_tensor sparse_categorical_crossentropy
+sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor sparse_dim
+sparse_mask sparse_plus sparse_resize_ sparse_resize_and_clear_ sparse_sigmoid SparseAdam
+SparseCategoricalCrossentropy sparsemax SpatialDropout1D SpatialDropout2D SpatialDropout3D
+SpectralNormalization spherical_bessel_j0 split split_copy split_with_sizes
 split_with_sizes_copy spmm sqr sqrt sqrt_ sqrtm square square_ squared_hinge SquaredHinge
 squareplus squeeze squeeze_ squeeze_copy SqueezeExcite ssim sspaddmm stack StackedRNNCells stage
 standard_cauchy standard_exponential standard_gamma standard_normal standard_t standardize
 staticmethod std std_mean step StepLR stft StochasticDepth stop_gradient storage storage_offset
 storage_type str stride string StringLookup sub sub_ Subtract subtract subtract_ sum sum_to_size
 super SupportsFloat svd svd_lowrank svdvals swap_in_optimizer_params_and_state swapaxes
-swapaxes_ swapdims swapdims_ swiglu swish switch symeig SyncBatchNorm t_ t_copy take
+swapaxes_ swapdims swapdims_ swiglu Swish swish switch symeig SyncBatchNorm T t t_ t_copy take
 take_along_axis take_along_dim tan tan_ Tanh tanh tanh_ tanh_shrink Tanhshrink tanhshrink Tensor
 tensor tensor_split tensordot tensorinv tensorsolve test TextVectorization thread_safe_generator
-Threshold threshold threshold_ tile TimeDistributed to to_dense to_dlpack to_mkldnn
+Threshold threshold threshold_ tile TimeDistributed to to_dense to_device to_dlpack to_mkldnn
 to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr
 Tolerance tolist top_k topk trace Transformer TransformerDecoder TransformerDecoderLayer
 TransformerEncoder TransformerEncoderLayer transpose transpose_ transpose_copy trapezoid trapz
@@ -233,7 +239,7 @@ unpackbits unravel_index unsafe_chunk unsafe_split unsafe_split_with_sizes unsqu
 unsqueeze_copy unstack untyped_storage unwrap Upsample upsample upsample_bilinear
 upsample_nearest UpSampling1D UpSampling2D UpsamplingBilinear2d UpsamplingNearest2d
 use_deterministic_algorithms value_and_grad values values_copy vander var var_mean Variable
-variance_scaling vars vdot vecdot vecmat vector_norm vectorize versin view view_as
+variance_scaling vars vdot vecdot vecmat vector_norm vectorize verify versin view view_as
 view_as_complex view_as_complex_copy view_as_real view_as_real_copy view_copy vjp vmap vonmises
 vsplit vstack wait wald wape warmup wasserstein weibull where while_loop
 with_sharding_constraint wraps xavier_normal xavier_normal_ xavier_uniform xavier_uniform_

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar, TypeVar
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.open_numbers import postpone
 from meganeura_dsl.elaborate.body.round_parts import (
@@ -126,7 +126,7 @@ class Expressions(ABC):
         return self.apply(node, None, frame)
 
     def _conditional(self, node: ast.Conditional, frame: Frame) -> Evaluated:
-        branch = node.then if self.choose(node.condition, frame) else node.otherwise
+        branch = node.then if self.choose(node, frame) else node.otherwise
         return self.evaluate(branch, frame)
 
     def path_text(self, path: ast.Path, frame: Frame) -> str:
@@ -189,15 +189,23 @@ class Expressions(ABC):
             raise ProblemError(WrongKind(frame.location(node.span), "a tensor", describe(value)))
         return value
 
-    def condition(self, node: ast.Expression, frame: Frame) -> Condition:
-        """The value of an expression that must be true, false or a condition on sizes."""
+    def condition(
+        self, node: ast.Expression, frame: Frame, cure: Callable[[Tensor], Help] | None = None
+    ) -> Condition:
+        """The value of an expression that must be true, false or a condition on sizes.
+
+        `cure` says what to write where it is a tensor that is true or false by its data.
+        """
         value = self.evaluate(node, frame)
         if isinstance(value, Dim):
             value = as_flag(frame, value, node.span) or value
         if is_initializer(value):
             return True  # a flag that also says how the parameter begins
         if not is_condition(value):
-            raise _wrong_kind(frame, node.span, "a condition", value)
+            advice = ""
+            if cure is not None and is_tensor(value) and value.type.dtype is DType.BOOL:
+                advice = cure(value)
+            raise _wrong_kind(frame, node.span, "a condition", value, advice)
         return value
 
     def fact(self, clause: ast.Expression, frame: Frame) -> Condition:
@@ -227,9 +235,18 @@ class Expressions(ABC):
                 raise
             return True
 
-    def choose(self, node: ast.Expression, frame: Frame) -> bool:
-        """Which way a condition goes; where it depends on configuration, one path at a time."""
-        condition = self.condition(node, frame)
+    def choose(
+        self,
+        choice: ast.If | ast.Conditional,
+        frame: Frame,
+        rest: tuple[ast.Statement, ...] = (),
+    ) -> bool:
+        """Which way a condition goes; where it depends on configuration, one path at a time.
+
+        `rest` are the statements behind a choice, for what is said where it may not stand.
+        """
+        node = choice.condition
+        condition = self.condition(node, frame, partial(_without_choice, choice, rest, frame))
         if frame.state.numbers:
             condition = with_differing(condition, frame.state.numbers)
         truth = frame.facts.truth(condition)
@@ -532,19 +549,22 @@ class Expressions(ABC):
                 stop = size if entry.stop is None else self._bound(entry.stop, size, frame)
                 part = part.between(frame, entry.span, axis, start, stop)
             else:
-                part = part.entry(frame, entry.span, axis, self._bound(entry, size, frame, axis))
+                part = part.entry(
+                    frame, entry.span, axis, self._bound(entry, size, frame, (span, base))
+                )
         return part
 
     def _bound(
-        self, node: ast.Expression, size: Size, frame: Frame, axis: int = 0
+        self, node: ast.Expression, size: Size, frame: Frame, of: tuple[Span, Tensor] | None = None
     ) -> Size | Tensor:
+        """Where a part begins or ends; `of` is the part and its tensor, for what is said."""
         bound = self.evaluate(node, frame)
         if is_tensor(bound) and bound.type == POSITION:
             return bound
         if not is_size(bound):
             found = describe(bound)
-            cure = habits.of_subscript(node.span.text, found, axis)
-            raise ProblemError(WrongKind(frame.location(node.span), "a size", found, cure))
+            cure = habits.of_subscript(of[0], node.span.text, bound, of[1]) if of else None
+            raise ProblemError(WrongKind(frame.location(node.span), "a size", found, cure or ""))
         return size + bound if _is_negative(bound, frame) else bound
 
     _forms: ClassVar[Mapping[type[ast.Node], Callable[..., Evaluated]]] = {
@@ -658,10 +678,17 @@ def _require_value(right: float | Dim | Unknown, frame: Frame) -> None:
         _require_positive(right, frame)
 
 
-def _wrong_kind(frame: Frame, span: Span, wanted: str, value: Evaluated) -> ProblemError:
+def _without_choice(
+    choice: ast.If | ast.Conditional, rest: tuple[ast.Statement, ...], frame: Frame, found: Tensor
+) -> Help:
+    tensors = {name: each.type.shape for name, each in frame.names.items() if is_tensor(each)}
+    return habits.of_choice(choice, rest, found.type.shape, tensors)
+
+
+def _wrong_kind(
+    frame: Frame, span: Span, wanted: str, value: Evaluated, cure: str | Help = ""
+) -> ProblemError:
     problem = size_as_condition(frame, span, value) if wanted == "a condition" else None
-    is_data = wanted == "a condition" and is_tensor(value) and value.type.dtype is DType.BOOL
-    cure = habits.of_condition(span.text) if is_data else ""
     return problem or ProblemError(WrongKind(frame.location(span), wanted, describe(value), cure))
 
 

@@ -43,20 +43,22 @@ class Statements(Expressions, ABC):
         """Run statements in order; the results of a `return`, or None if there was none."""
         is_recovered = frame.state.recovery is not None and frame.parent is None
         run = self._recovered if is_recovered else self._statement
-        for statement in statements:
-            results = run(statement, frame)
+        for place, statement in enumerate(statements):
+            results = run(statement, frame, statements[place + 1 :])
             if results is not None:
                 return results
         return None
 
-    def _recovered(self, statement: ast.Statement, frame: Frame) -> Results | None:
+    def _recovered(
+        self, statement: ast.Statement, frame: Frame, rest: tuple[ast.Statement, ...]
+    ) -> Results | None:
         """Run a statement; behind one that fails or is left out, what it binds is unknown."""
         recovery = frame.state.recovery
         assert recovery is not None
         if not recovery.is_affected(statement):
             declared = frame.state.snapshot()
             try:
-                results = self._statement(statement, frame)
+                results = self._statement(statement, frame, rest)
             except ProblemError as error:
                 recovery.add_failure(statement, error.problem)
             except (UndecidableError, NeedsInliningError):
@@ -92,7 +94,9 @@ class Statements(Expressions, ABC):
     def is_known(self, name: str, frame: Frame) -> bool:
         """Whether anything has a name."""
 
-    def _statement(self, statement: ast.Statement, frame: Frame) -> Results | None:
+    def _statement(
+        self, statement: ast.Statement, frame: Frame, rest: tuple[ast.Statement, ...]
+    ) -> Results | None:
         match statement:
             case ast.Bind():
                 self._bind(statement, frame)
@@ -102,8 +106,10 @@ class Statements(Expressions, ABC):
                 self._replace_part(statement, frame)
             case ast.Return(values=values):
                 return self._return(values, frame)
-            case ast.If(condition=condition, then=then, otherwise=otherwise):
-                return self.execute(then if self.choose(condition, frame) else otherwise, frame)
+            case ast.If(then=then, otherwise=otherwise):
+                return self.execute(
+                    then if self.choose(statement, frame, rest) else otherwise, frame
+                )
             case ast.For():
                 return self._for(statement, frame)
             case ast.Scan() if frame.state.generalized:

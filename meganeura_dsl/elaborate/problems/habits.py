@@ -1,29 +1,32 @@
 """Cures of what is written by the habits of PyTorch and NumPy, from the text of the problem."""
 
 import re
+from collections.abc import Mapping, Sequence
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.values import Evaluated
+from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_tensor, show_shape
+from meganeura_dsl.ir.types import DType, Shape
+from meganeura_dsl.syntax import ast
 
-_AXES = re.compile(r"\b(?:dim|dims|axis|axes)\s*=\s*")
-_KEPT = re.compile(r"\s*,?\s*\b(?:keepdims?)\s*=\s*\w+")
-_PARTS = "sizes may not depend on data: keep all, and choose element by element"
+_NAMED_AXES = ("dim", "dims", "axis", "axes")
+_KEEPS = ("keepdim", "keepdims")
+_LISTED = re.compile(r"\b(?:dim|dims|axis|axes)\s*=\s*(?:\[([^\]]*)\]|([^,)]*))")
+_KEPT = re.compile(r"\s*,?\s*\bkeepdims?\s*=\s*\w+")
+_INTEGER = re.compile(r"-?\d+")
+_QUOTIENT = re.compile(r"\s*(?<!/)/(?!/)\s*")
+_OPERAND = r"(?:[\w.]+(?:\([^()]*\)|\[[^\[\]]*\])?|\([^()]*\))"
+_SET = re.compile(r"(update )?([^=]+\]) =(?!=) ?(.+)")
 
 
-def of_arguments(callee: str, unknown: str, written: str) -> Help | None:
+def of_arguments(callee: str, unknown: str, span: Span) -> Help | None:
     """The call that an argument of another system stands for; None if this is none of those."""
-    call = " ".join(written.split())
-    if unknown in ("keepdim", "keepdims"):
-        shorter = _AXES.sub("", _KEPT.sub("", call)).replace("(, ", "(")
-        inside = re.fullmatch(r"\w+\((?:\w+, *)?(-?\d+)\)", shorter)
-        axis = inside.group(1) if inside else "1"
-        text = "the axis is gone; to have it back as often as it was, its size is `size(x, axis)`"
-        return Help(text, f"insert_axis({shorter}, {axis}, size(x, {axis}))")
-    if unknown in ("dim", "dims", "axis", "axes"):
-        return Help(
-            "axes are given by their place", _AXES.sub("", call).replace("[", "").replace("]", "")
-        )
+    call = " ".join(span.text.split())
+    kept = _KEPT.search(call)
+    if kept and unknown in (*_KEEPS, *_NAMED_AXES):
+        return _kept_axes(_plain_axes(_KEPT.sub("", call)), _piped_into(span))
+    if unknown in _NAMED_AXES:
+        return Help("axes are given by their place", _plain_axes(call))
     if callee in ("rearrange", "expand", "repeat", "reduce"):
         given = re.search(rf"\b{unknown}\s*=\s*([\w.]+)", call)
         text = "a pattern reads names in scope: name the size before"
@@ -31,32 +34,153 @@ def of_arguments(callee: str, unknown: str, written: str) -> Help | None:
     return None
 
 
-def of_subscript(written: str, found: str, axis: int) -> str:
-    """How entries are taken that a bool tensor, indices or a list name; "" if it is none."""
-    if "bool[" in found:
-        return f"{_PARTS}: `where({written}, x, 0)`,\nor `x = where({written}, 0, x)`"
-    if found.startswith("a list"):
-        return f"entries are gathered along an axis: `gather(x, constant({written}), axis={axis})`"
-    if "i32[" in found or "u32[" in found:
-        return f"entries are gathered along an axis: `gather(x, {written}, axis={axis})`"
-    return ""
+def _plain_axes(call: str) -> str:
+    """A call whose axes are given by their place: `mean(x, dim=[1, 2])` is `mean(x, 1, 2)`."""
+    return _LISTED.sub(lambda found: found[1] or found[2], call).replace("(, ", "(")
 
 
-def of_condition(written: str) -> str:
-    """What is written in place of a choice that data decides."""
-    return (
-        "what a program does is settled before there is data; values are chosen by\n"
-        f"`where({' '.join(written.split())}, y, z)`"
-    )
+def _kept_axes(call: str, piped: str) -> Help:
+    """A reduction whose axes are inserted again, as often as they were; `piped` goes into it."""
+    name, _, inside = call.removesuffix(")").partition("(")
+    given = [each for each in (piped, *top_level(inside)) if each]
+    axes = [int(each) for each in given if _INTEGER.fullmatch(each)]
+    values = [each for each in given if not _INTEGER.fullmatch(each)]
+    reduced = f"{name}({', '.join([*values, *map(str, axes)])})"
+    if not axes:
+        return Help("a single number meets any shape: leave it out", reduced)
+    base = values[0] if values else "x"
+    behind = sorted(axis for axis in axes if axis < 0)
+    for axis in (*sorted(axis for axis in axes if axis >= 0), *behind):
+        at = axis + sum(other > axis for other in behind) if axis < 0 else axis
+        reduced = f"insert_axis({reduced}, {at}, size({base}, {axis}))"
+    gone = "the axis is gone: it is" if len(axes) == 1 else "the axes are gone: each is"
+    whole = f", in place of `{piped} |> ...`" if piped else ""
+    return Help(f"{gone} inserted again, as often as it was{whole}", reduced)
+
+
+def _piped_into(span: Span) -> str:
+    """The name that a pipe gives to a call; empty if it is called without one."""
+    found = re.search(r"([\w.]+)\s*\|>\s*$", span.source.text[: span.start])
+    return found[1] if found else ""
+
+
+def top_level(text: str) -> list[str]:
+    """What stands between the commas of a text that are in no brackets."""
+    found, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += character
+    return [each.strip() for each in found]
+
+
+def of_subscript(span: Span, entry: str, given: Evaluated, base: Tensor) -> Help | None:
+    """How entries are taken or set that a bool tensor, indices or a list name; None otherwise."""
+    found = _SET.fullmatch(" ".join(span.text.split()))
+    part, value = (found[2], found[3]) if found else (" ".join(span.text.split()), None)
+    name, _, inside = part.partition("[")
+    written = top_level(inside.removesuffix("]"))
+    axis = written.index(entry) if entry in written else 0
+    if is_tensor(given) and given.type.dtype is DType.BOOL:
+        mask = spread(entry, given.type.shape, base.type.shape, axis)
+        text = "sizes may not depend on data: keep all, and choose element by element"
+        if found and value:
+            changed = f"where({mask}, {value.replace(part, name)}, {name})"
+            return Help(text, f"{found[1] or ''}{name} = {changed}")
+        return Help(text, f"where({mask}, {name}, 0)")
+    if isinstance(given, list):
+        entry = f"constant({entry})"
+    elif not is_tensor(given) or given.type.dtype not in (DType.I32, DType.U32):
+        return None
+    return Help("entries are gathered along an axis", f"gather({name}, {entry}, axis={axis})")
+
+
+def spread(written: str, shape: Shape, of: Shape, axis: int = 0) -> str:
+    """What repeats a tensor over the axes before and behind its own in a larger shape."""
+    if len(shape) in (0, len(of)):
+        return written
+    if len(set(of)) == len(of) and shape == of[axis : axis + len(shape)]:
+        return f"expand({written}, {show_shape(shape)} -> {show_shape(of)})"
+    for at in (*range(axis), *range(axis + len(shape), len(of))):
+        written = f"insert_axis({written}, {at}, {of[at]})"
+    return written
+
+
+def of_power(span: Span) -> str:
+    """A power as a product with a logarithm, from the place of its sign."""
+    text = span.source.text
+    base = re.search(rf"({_OPERAND})\s*$", text[: span.start])
+    by = re.match(rf"\s*(-?{_OPERAND})", text[span.end :])
+    of, exponent = (base[1], by[1]) if base and by else ("x", "y")
+    of = of[1:-1] if of[0] == "(" else of
+    return f"a power of what is above 0 by any other exponent is `exp({exponent} * log({of}))`"
+
+
+def of_choice(
+    choice: ast.If | ast.Conditional,
+    rest: tuple[ast.Statement, ...],
+    condition: Shape,
+    shapes: Mapping[str, Shape],
+) -> Help:
+    """What is written in place of a choice that data decides, of names whose shapes are given."""
+    text = "what a program does is settled before there is data; values are chosen"
+    asked = " ".join(choice.condition.span.text.split())
+    if isinstance(choice, ast.Conditional):
+        ways = (_short(choice.then), _short(choice.otherwise))
+        largest = shapes.get(ways[0], shapes.get(ways[1], condition))
+        return Help(text, f"where({spread(asked, condition, largest)}, {ways[0]}, {ways[1]})")
+    then, otherwise = _bound(choice.then), _bound(choice.otherwise or rest[:1])
+    if then and otherwise and {*then, *otherwise} == {""}:
+        return Help(text, f"return where({asked}, {then['']}, {otherwise['']})")
+    last = rest[-1] if rest else None
+    if {*then} == {""} and not choice.otherwise and isinstance(last, ast.Return) and last.values:
+        early = f"stops = {asked}\nearly = {then['']}"
+        value = _short(last.values[0])
+        text = f"{text}:\nthe last line stands in place of `{last.span.text}`"
+        return Help(text, f"{early}\nreturn where(stops, early, {value})")
+    then, otherwise = _bound(choice.then), _bound(choice.otherwise)
+    names = [name for name in {**then, **otherwise} if name]
+    if not names:
+        return Help(f"{text} by\n`where({asked}, y, z)`")
+    lines = [f"chosen = {asked}"] if len(names) > 1 else []
+    short = "chosen" if lines else asked
+    for name in names:
+        wide = spread(short, condition, shapes.get(name, condition))
+        lines.append(f"{name} = where({wide}, {then.get(name, name)}, {otherwise.get(name, name)})")
+    return Help(text, "\n".join(lines))
+
+
+def _bound(statements: Sequence[ast.Statement]) -> dict[str, str]:
+    """What each name is bound to, and "" to what is returned; empty if there is anything else."""
+    found: dict[str, str] = {}
+    for each in statements:
+        match each:
+            case ast.Bind(targets=(target,), value=value) if target.text not in found:
+                found[target.text] = _short(value)
+            case ast.Return(values=(value,)):
+                found[""] = _short(value)
+            case _:
+                return {}
+    return found
+
+
+def _short(node: ast.Expression) -> str:
+    written = " ".join(node.span.text.split())
+    return f"({written})" if isinstance(node, ast.Pipe) else written
 
 
 def of_whole_number(
-    name: str, given: Evaluated, written: str, callee: str, window: str
+    name: str, given: Evaluated, span: Span, callee: str, window: str
 ) -> Help | None:
     """The cure where a layer of the library takes a whole number, and something else is given."""
-    if "/" in written and "//" not in written:
-        whole = re.sub(r"\s*/\s*", " // ", written)
-        return Help("a quotient of whole numbers, rounded down, is `//`", f"{name}={whole}")
+    written = span.text
+    bound = bound_before(span)
+    if is_quotient(written) or is_quotient(bound):
+        text = "a quotient of whole numbers, rounded down, is `//`"
+        whole = _QUOTIENT.sub(" // ", bound or written)
+        return Help(text, f"{written} = {whole}" if bound else f"{name}={whole}")
     if name == "pad" and given == "same":
         half = f"{int(window) // 2}" if window.isdecimal() else f"{window or 'k'} // 2"
         return Help("for an odd window and a stride of 1, this keeps the size", f"{name}={half}")
@@ -71,6 +195,20 @@ def of_whole_number(
             "y = conv(x, weight)",
         )
     return None
+
+
+def is_quotient(written: str) -> bool:
+    """Whether there is a division in a text that is not rounded."""
+    return _QUOTIENT.search(written) is not None
+
+
+def bound_before(span: Span) -> str:
+    """What a name was bound to last in its block; empty for what is no name, or a parameter."""
+    if not re.fullmatch(r"[^\W\d]\w*", span.text):
+        return ""
+    block = re.split(r"^(?=\S)", span.source.text[: span.start], flags=re.MULTILINE)[-1]
+    found = re.findall(rf"^\s+{span.text}\s*=\s*([^\n#]+)", block, re.MULTILINE)
+    return found[-1].strip() if found else ""
 
 
 def loop_around(span: Span) -> str:

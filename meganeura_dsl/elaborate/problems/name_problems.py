@@ -86,7 +86,7 @@ class WrongArguments(LocatedProblem, code="E0202", topic="arguments"):
     def report(self) -> Report:
         advice = f"its form is     {self.signature}"
         fix = corrected(self.location.span, self.unknown, self.known, advice)
-        habit = habits.of_arguments(self.callee, self.unknown, self.location.span.text)
+        habit = habits.of_arguments(self.callee, self.unknown, self.location.span)
         cure = fix if fix.edits else habit or Help("its form is", self.signature)
         return self.words(f"`{self.callee}` {self.fault}", cure=cure)
 
@@ -99,10 +99,10 @@ class WrongKind(LocatedProblem, code="E0203", topic="kind of value"):
 
     wanted: str
     found: str
-    cure: str = ""
+    cure: str | Help = ""
 
     def report(self) -> Report:
-        cure = Help(self.cure) if self.cure else None
+        cure = Help(self.cure) if isinstance(self.cure, str) and self.cure else self.cure or None
         return self.words(f"this needs {self.wanted}", f"this is {self.found}", cure=cure)
 
 

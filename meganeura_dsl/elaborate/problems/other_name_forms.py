@@ -81,6 +81,8 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     "reverse(x, 0)": {"flipud": "x.flipud()"},
     "pad(pad(image, 2, 1, 1), 3, 1, 1)": {
         "ZeroPad2d": "nn.ZeroPad2d(1)(image)",
+        "ConstantPad2d": "nn.ConstantPad2d(1, 0.0)(image)",
+        "ZeroPadding2D": "nn.ZeroPad2d(1)(image)",
         "constant_pad_nd": "torch.constant_pad_nd(image, (1, 1, 1, 1))",
     },
     "rearrange(image, [n, 3, h, u] -> [n, h, u, 3])": {
@@ -104,12 +106,17 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     "minimum(maximum(x, 0), 6)": {"clamp": "x.clamp(0, 6)", "clip": "np.clip(x, 0, 6)"},
     "maximum(x, 0)": {"clamp_min": "x.clamp_min(0)"},
     "minimum(x, 6)": {"clamp_max": "x.clamp_max(6)"},
-    "x ** 2": {"square": "x.square()", "pow": "x.pow(2)", "power": "np.power(x, 2)"},
+    "x ** 2": {
+        "square": "x.square()",
+        "sqr": "x.square()",
+        "pow": "x.pow(2)",
+        "power": "np.power(x, 2)",
+    },
     "exp(1.5 * log(x))": {"pow": "x.pow(1.5)", "power": "np.power(x, 1.5)"},
     "x ** -0.5": {"rsqrt": "x.rsqrt()"},
     "1 / x": {"reciprocal": "x.reciprocal()"},
     "x + y": {"add": "x.add(y)", "Add": "keras.layers.Add()([x, y])"},
-    "x - y": {"sub": "x.sub(y)", "subtract": "np.subtract(x, y)"},
+    "x - y": {"sub": "x.sub(y)", "subtract": "np.subtract(x, y)", "Subtract": "x - y"},
     "x * y": {
         "mul": "x.mul(y)",
         "multiply": "np.multiply(x, y)",
@@ -140,8 +147,8 @@ FORMS: Mapping[str, Mapping[str, str]] = {
         "copy": "np.copy(x)",
         "Identity": "nn.Identity()(x)",
     },
-    "maximum(x, y)": {"fmax": "x.maximum(y)"},
-    "minimum(x, y)": {"fmin": "x.minimum(y)"},
+    "maximum(x, y)": {"fmax": "x.maximum(y)", "Maximum": "x.maximum(y)"},
+    "minimum(x, y)": {"fmin": "x.minimum(y)", "Minimum": "x.minimum(y)"},
     "x * 0.017453292519943295": {"deg2rad": "x.deg2rad()", "radians": "np.radians(x)"},
     "x * 57.29577951308232": {"rad2deg": "x.rad2deg()", "degrees": "np.degrees(x)"},
     "abs(x)": {"absolute": "x.absolute()", "fabs": "np.fabs(x)"},
@@ -192,7 +199,10 @@ FORMS: Mapping[str, Mapping[str, str]] = {
         "cosine_similarity": "F.cosine_similarity(x, y)",
         "CosineSimilarity": "nn.CosineSimilarity()(x, y)",
     },
-    "sqrt(sum((x - y + 1e-6) ** 2, 1))": {"pairwise_distance": "F.pairwise_distance(x, y)"},
+    "sqrt(sum((x - y + 1e-6) ** 2, 1))": {
+        "pairwise_distance": "F.pairwise_distance(x, y)",
+        "PairwiseDistance": "nn.PairwiseDistance()(x, y)",
+    },
     "mean(z, [n, c, d] -> [n, d])": {"reduce": "z.mean(1)"},
     "cumprod(x, 1)[:, -1]": {"prod": "x.prod(1)"},
     "argmax(-x, 1)": {"argmin": "x.argmin(1)"},
@@ -247,7 +257,10 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     "x |> fc1: linear(16) |> relu |> fc2: linear(10)": {
         "Sequential": "nn.Sequential(nn.Linear(d, 16), nn.ReLU(), nn.Linear(16, 10))(x)"
     },
-    "z |> conv1: conv1d(64, 3, pad=1)": {"Conv1d": "nn.Conv1d(c, 64, 3, padding=1)(z)"},
+    "z |> conv1: conv1d(64, 3, pad=1)": {
+        "Conv1d": "nn.Conv1d(c, 64, 3, padding=1)(z)",
+        "Conv1D": "nn.Conv1d(c, 64, 3, padding=1)(z)",
+    },
     "image |> conv1: conv2d(64, 3, pad=1)": {
         "Conv2d": "nn.Conv2d(3, 64, 3, padding=1)(image)",
         "Conv2D": "keras.layers.Conv2D(64, 3, padding='same')(image)",
@@ -267,13 +280,34 @@ FORMS: Mapping[str, Mapping[str, str]] = {
         "max_pool2d": "F.max_pool2d(image, 3, 2, padding=1)",
         "MaxPool2d": "nn.MaxPool2d(3, 2, padding=1)(image)",
     },
-    "z |> max_pool(2)": {"max_pool1d": "F.max_pool1d(z, 2)", "MaxPool1d": "nn.MaxPool1d(2)(z)"},
+    "z |> max_pool(2)": {
+        "max_pool1d": "F.max_pool1d(z, 2)",
+        "MaxPool1d": "nn.MaxPool1d(2)(z)",
+        "MaxPooling1D": "nn.MaxPool1d(2)(z)",
+    },
+    "insert_axis(image, 2, 4) |> max_pool(2)": {
+        "max_pool3d": "F.max_pool3d(image[:, :, None].expand(n, 3, 4, h, u), 2)",
+        "MaxPool3d": "nn.MaxPool3d(2)(image[:, :, None].expand(n, 3, 4, h, u))",
+        "MaxPooling3D": "nn.MaxPool3d(2)(image[:, :, None].expand(n, 3, 4, h, u))",
+    },
+    "insert_axis(image, 2, 4) |> avg_pool(2)": {
+        "avg_pool3d": "F.avg_pool3d(image[:, :, None].expand(n, 3, 4, h, u), 2)",
+        "AvgPool3d": "nn.AvgPool3d(2)(image[:, :, None].expand(n, 3, 4, h, u))",
+        "AveragePooling3D": "nn.AvgPool3d(2)(image[:, :, None].expand(n, 3, 4, h, u))",
+    },
+    "insert_axis(image, 2, 4) |> bn1: batch_norm": {
+        "BatchNorm3d": "nn.BatchNorm3d(3)(image[:, :, None].expand(n, 3, 4, h, u))"
+    },
     "image |> avg_pool(2)": {
         "avg_pool2d": "F.avg_pool2d(image, 2)",
         "AvgPool2d": "nn.AvgPool2d(2)(image)",
         "AveragePooling2D": "keras.layers.AveragePooling2D()(image)",
     },
-    "z |> avg_pool(2)": {"avg_pool1d": "F.avg_pool1d(z, 2)", "AvgPool1d": "nn.AvgPool1d(2)(z)"},
+    "z |> avg_pool(2)": {
+        "avg_pool1d": "F.avg_pool1d(z, 2)",
+        "AvgPool1d": "nn.AvgPool1d(2)(z)",
+        "AveragePooling1D": "nn.AvgPool1d(2)(z)",
+    },
     "mean(image, 2, 3)": {
         "adaptive_avg_pool2d": "F.adaptive_avg_pool2d(image, 1).flatten(1)",
         "AdaptiveAvgPool2d": "nn.AdaptiveAvgPool2d(1)(image).flatten(1)",
@@ -335,14 +369,22 @@ FORMS: Mapping[str, Mapping[str, str]] = {
         "gru": "nn.GRU(d, 16, batch_first=True)(z)[0]",
     },
     "rearrange(image, [n, 3, h, u] -> [n, 3, 1, h, u]) |> conv1: conv3d(8, 3, pad=1)": {
-        "Conv3d": "nn.Conv3d(3, 8, 3, padding=1)(image[:, :, None])"
+        "Conv3d": "nn.Conv3d(3, 8, 3, padding=1)(image[:, :, None])",
+        "Conv3D": "nn.Conv3d(3, 8, 3, padding=1)(image[:, :, None])",
     },
     "z |> up: conv_transpose1d(32, 2, 2)": {
-        "ConvTranspose1d": "nn.ConvTranspose1d(c, 32, 2, 2)(z)"
+        "ConvTranspose1d": "nn.ConvTranspose1d(c, 32, 2, 2)(z)",
+        "Conv1DTranspose": "nn.ConvTranspose1d(c, 32, 2, 2)(z)",
     },
     "mean(z, 2)": {
         "adaptive_avg_pool1d": "F.adaptive_avg_pool1d(z, 1).flatten(1)",
         "AdaptiveAvgPool1d": "nn.AdaptiveAvgPool1d(1)(z).flatten(1)",
+        "GlobalAveragePooling1D": "z.mean(2)",
+    },
+    "max(z, 2)": {
+        "adaptive_max_pool1d": "F.adaptive_max_pool1d(z, 1).flatten(1)",
+        "AdaptiveMaxPool1d": "nn.AdaptiveMaxPool1d(1)(z).flatten(1)",
+        "GlobalMaxPooling1D": "z.amax(2)",
     },
     "z |> instance_norm": {"InstanceNorm1d": "nn.InstanceNorm1d(c)(z)"},
     # --- activations ---
@@ -364,7 +406,19 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     "hard_swish(x)": {"hardswish": "F.hardswish(x)", "Hardswish": "nn.Hardswish()(x)"},
     "minimum(maximum(x, -1), 1)": {"hardtanh": "F.hardtanh(x)", "Hardtanh": "nn.Hardtanh()(x)"},
     "tanh(x)": {"Tanh": "nn.Tanh()(x)"},
-    "x - tanh(x)": {"tanhshrink": "F.tanhshrink(x)"},
+    "x - tanh(x)": {"tanhshrink": "F.tanhshrink(x)", "Tanhshrink": "nn.Tanhshrink()(x)"},
+    "where(abs(x) <= 0.5, 0, x)": {
+        "hardshrink": "F.hardshrink(x)",
+        "Hardshrink": "nn.Hardshrink()(x)",
+    },
+    "sign(x) * maximum(abs(x) - 0.5, 0)": {
+        "softshrink": "F.softshrink(x)",
+        "Softshrink": "nn.Softshrink()(x)",
+    },
+    "where(x <= 0.1, 20, x)": {
+        "threshold": "F.threshold(x, 0.1, 20)",
+        "Threshold": "nn.Threshold(0.1, 20)(x)",
+    },
     "x / (1 + abs(x))": {"softsign": "F.softsign(x)", "Softsign": "nn.Softsign()(x)"},
     "log_sigmoid(x)": {"logsigmoid": "F.logsigmoid(x)", "LogSigmoid": "nn.LogSigmoid()(x)"},
     "softplus(x)": {"Softplus": "nn.Softplus()(x)"},

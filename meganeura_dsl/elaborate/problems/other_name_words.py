@@ -80,6 +80,37 @@ WORDS: Mapping[str, str] = {
         " TransformerDecoderLayer"
     ),
     "two results are two functions: `variance(x, 1)`, `mean(x, 1)`": "var_mean std_mean aminmax",
+    "nothing drops to the value at which SELU saturates: `dropout` drops to 0": (
+        "AlphaDropout alpha_dropout FeatureAlphaDropout feature_alpha_dropout"
+    ),
+    "volumes are dropped by nothing here: `dropout` drops elements, `dropout2d` images": (
+        "Dropout3d dropout3d SpatialDropout3D"
+    ),
+    "channels of sequences are dropped by `dropout` of one element for each,"
+    " `x * insert_axis(ones([n, c]) |> dropout(0.1), 2, s)`": (
+        "Dropout1d dropout1d SpatialDropout1D"
+    ),
+    "sizes follow from what a layer is given: `linear(10)`, `conv2d(64, 3)`, `batch_norm`": (
+        "LazyLinear LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d"
+        " LazyConvTranspose3d LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyInstanceNorm1d"
+        " LazyInstanceNorm2d LazyInstanceNorm3d"
+    ),
+    "it pads with 0; another border is a part that `concat` puts beside the tensor": (
+        "ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d"
+        " ReplicationPad3d CircularPad1d CircularPad2d CircularPad3d"
+    ),
+    "transposed convolutions are of one or two axes": (
+        "ConvTranspose3d conv_transpose3d Conv3DTranspose"
+    ),
+    "where a maximum stood is not kept: `upsample` repeats each element": (
+        "MaxUnpool1d MaxUnpool2d MaxUnpool3d max_unpool1d max_unpool2d max_unpool3d"
+    ),
+    "a mask is an input, `mask: bool[n, s]`, and `attention` and the losses take it": "Masking",
+    "a layer is applied to an axis behind others as it stands: `x |> fc: linear(8)`": (
+        "TimeDistributed"
+    ),
+    "a formula is a `def f(x) = ...`, or stands where it is needed": "Lambda Activation",
+    "noise is added by `x + 0.1 * random_normal([n, d])`, if `training`": "GaussianNoise",
     "a class for each row is drawn of logits by `sample`": "multinomial categorical",
     "nothing is quantised": "quantize_per_tensor quantize_per_channel dequantize",
     "there is no in-place form: `x = relu(x)`": (

@@ -4,7 +4,6 @@ Their parameters have no kinds: a window, a width or a padding is what its uses 
 this, what is no whole number would be refused inside of the library.
 """
 
-import re
 from collections.abc import Iterator
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -14,9 +13,6 @@ from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.signatures import Arguments
 from meganeura_dsl.elaborate.values import Evaluated, OpenText, Unknown, describe, is_tensor
 from meganeura_dsl.syntax import ast
-
-_QUOTIENT = re.compile(r"(?<!/)/(?!/)")
-"""A division that is not rounded; `2 ** i` may be no number in a proof, and be whole in models."""
 
 
 def is_whole(parameter: ast.Parameter) -> bool:
@@ -32,14 +28,16 @@ def require_whole_numbers(
     """Raise `ProblemError` for a fraction, a text or a list where a layer takes a whole number."""
     for parameter, node, value in _given(call, block, arguments):
         is_text = isinstance(value, str | OpenText | list)
-        is_quotient = value is Unknown.NUMBER and _QUOTIENT.search(node.span.text) is not None
+        written = habits.bound_before(node.span) or node.span.text
+        # `2 ** i` may be no number in a proof, and be whole in models
+        is_quotient = value is Unknown.NUMBER and habits.is_quotient(written)
         is_fraction = isinstance(value, float) or is_quotient
         if not is_whole(parameter) or not (is_text or is_fraction):
             continue
         windows = [each for each in _given(call, block, arguments) if each[0].name == "k"]
         window = windows[0][1].span.text if windows else ""
         name, callee = parameter.name, block.name.text
-        cure = habits.of_whole_number(name, value, node.span.text, callee, window)
+        cure = habits.of_whole_number(name, value, node.span, callee, window)
         raise ProblemError(
             NoWholeNumber(frame.location(node.span), name, callee, describe(value), cure)
         )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError, Remark
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
 from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, product_cure, side_of
@@ -420,17 +421,16 @@ def power(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tensor
     """`x ** k` for a whole number k of either sign, 0.5 or -0.5."""
     exponents = f"a whole number from -{LARGEST_POWER} to {LARGEST_POWER}, 0.5 or -0.5"
     if not is_tensor(left) or not left.type.dtype.is_float:
-        raise ProblemError(
-            RankMismatch(frame.location(span), "`**`", "a float tensor on its left", describe(left))
-        )
+        cure = habits.of_power(span) if is_tensor(right) and right.type.dtype.is_float else ""
+        wanted, found = "a float tensor on its left", describe(left)
+        raise ProblemError(RankMismatch(frame.location(span), "`**`", wanted, found, cure))
     if isinstance(right, float) and abs(right) == 0.5:
         root = frame.add(span, ops.Sqrt(), left)
         return root if right > 0 else _reciprocal(frame, span, root)
     if isinstance(right, float) and right.is_integer():
         right = int(right)
     if not isinstance(right, int) or isinstance(right, bool) or abs(right) > LARGEST_POWER:
-        by = f"{right:g}" if isinstance(right, float) else "y"
-        cure = f"a power of x > 0 by any other exponent is `exp({by} * log(x))`"
+        cure = habits.of_power(span)
         location = frame.location(span)
         raise ProblemError(RankMismatch(location, "an exponent", exponents, describe(right), cure))
     if right == 0:

@@ -43,8 +43,9 @@ _FOREIGN = {
     "let": "a name is given by `name = value` alone",
     "pass": "leave it out: every body does something",
     "var": "a name is given by `name = value` alone",
-    "print": "a program does not print: return the value as well, and `meganeura run` shows it",
-    "while": "write `for i in 0..n:`, or `scan t in 0..n while ...:` if data says how often",
+    "print": "a program does not print: return the value as well, and its type behind a\n"
+    "comma in the header; `meganeura run` shows it",
+    "while": "a loop has a largest number of rounds, after which it ends, whatever data says",
 }
 
 _MODULES = ("F", "jax", "jnp", "keras", "math", "nn", "np", "numpy", "ops", "tf", "torch")
@@ -258,10 +259,25 @@ def _reserved(failure: Failure) -> Problem | None:
     return None
 
 
+def _translated(span: Span) -> str:
+    """The line that a `print` or a `while` becomes; empty where there is none."""
+    line, _, later = span.source.text[span.end :].partition("\n")
+    if span.text == "while":
+        return f"scan t in 0..8 while {line.partition('#')[0].strip()}"
+    value = re.fullmatch(r"\(([^\"',]+)\)\s*", line)
+    indent = span.source.text[: span.start].rpartition("\n")[2]
+    returned = re.search(r"^( *)return (.+)$", later, re.MULTILINE)
+    is_last = returned and indent == returned[1] and "block" not in later[: returned.start()]
+    if value is None or returned is None or ".shape" in value[1] or not is_last:
+        return ""
+    return f"return {returned[2]}, {value[1]}"
+
+
 def _foreign(failure: Failure) -> Problem | None:
     head, token, following = failure.head, failure.token, failure.following
     if head.text in _FOREIGN and head in (token, failure.previous):
-        return token_problems.ForeignSpelling(failure.span(head), _FOREIGN[head.text])
+        span = failure.span(head)
+        return token_problems.ForeignSpelling(span, _FOREIGN[head.text], _translated(span))
     is_update = token.kind in _OPERATORS and following.kind == "EQUAL"
     if is_update and token.end == following.start and failure.follows_targets:
         name = failure.previous.text

@@ -120,10 +120,13 @@ class ForeignSpelling(SyntaxProblem, code="E0121"):
     """
 
     advice: str
+    line: str = ""
+    """The line that the one with the word becomes, where there is such a line."""
 
     def report(self) -> Report:
         headline = f"there is no `{self.span.text}` in this language"
-        cure = safe_fix(self.advice, *certainty.translated(self.span))
+        fixes = certainty.translated(self.span)
+        cure = safe_fix(self.advice, *fixes, code=self.line or None)
         return self.say(headline, "from another language", cure)
 
 

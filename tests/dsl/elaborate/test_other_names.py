@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from meganeura_dsl.diagnostics.foreign_names import foreign_names
 from meganeura_dsl.diagnostics.problem import Report
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
@@ -76,3 +77,7 @@ def test_no_formula_of_the_library_is_suggested(name: str, tmp_path: Path) -> No
     (found,) = reports(tmp_path, f"block Net()(x: [n, d]) -> [n, d]:\n  return {name}(x)\n")
     said = found.help.text if found.help is not None else ""
     assert not re.search("`(spread|windows|fits)`", said)
+
+
+def test_what_is_answered_is_never_respelled() -> None:
+    assert other_names().keys() <= foreign_names()
