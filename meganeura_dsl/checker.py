@@ -295,9 +295,9 @@ class Checker:
             self._elaborate_train(train, training=False)
         if is_set and elaboration.own:
             moved = _moved(elaboration.graph, train, self.module)
-            self._compare_with_models(
-                train, tuple(each for each in elaboration.own if each in moved)
-            )
+            own = tuple(name for name in elaboration.own if name in moved)
+            if own:
+                self._compare_with_models(train, own)
 
     def _elaborate_train(self, train: ast.Train, *, training: bool) -> Elaboration:
         return with_summaries(
@@ -399,12 +399,12 @@ def _moved(graph: Graph, train: ast.Train, module: LinkedModule) -> frozenset[st
 
     So the teacher of a distillation is none, whose output alone a loss reads.
     """
-    losses = [(each, graph.outputs.get(each.output)) for each in objectives(graph)]
+    loss, players = graph.outputs[training_blocks.LOSS], objectives(graph)
     found = frozenset[str]().union(
-        *(reached(loss) & set(each.moves) for each, loss in losses if loss is not None)
+        *(reached(graph.outputs.get(each.output, loss)) & set(each.moves) for each in players)
     )
-    if not losses:
-        found = reached(graph.outputs[training_blocks.LOSS])
+    if not players:
+        found = reached(loss)
     settings = training_blocks.train_settings(module, train)
     optimizers = [
         (each.glob, settings[training_blocks.setting_key("optimizer", each.glob)].value)
