@@ -41,25 +41,66 @@ class LossNotFinite(Problem, code="E0550", topic="training"):
 
     def _cure(self) -> Help:
         """What fits the operation that gave it; an update that spoils it can be left out, too."""
-        text = "" if self.span is None else self.span.text
-        for (op, pattern), words in _CURES.items():
-            if re.search(pattern, text) and (not self.first or f"`{op}`" in self.first):
-                skipped = f"{words};\nor leave such updates out"
-                return Help(skipped, "--set not_finite=skip")
+        for ops, pattern, words in _CURES:
+            found = re.search(pattern, self._written())
+            if found and (not self.first or any(f"`{op}`" in self.first for op in ops)):
+                operand = found.groupdict().get("x") or "x"
+                return Help(
+                    f"{words.format(x=operand)};\nor leave such updates out",
+                    "--set not_finite=skip",
+                )
         words = "try a smaller learning rate, clip the gradients, or leave such updates out"
         return Help(words, "--set clip_norm=1.0   --set not_finite=skip")
 
+    def _written(self) -> str:
+        """The text of the place; of an operator, what is on its right as well."""
+        if self.span is None:
+            return ""
+        text, line = self.span.text, self.span.source.text[self.span.start :].partition("\n")[0]
+        return text if re.search(r"\w", text) else line
 
-_CURES = {
-    ("Log", r"\blog\b"): "a logarithm is of what is above 0: `log(maximum(x, 1e-6))`",
-    ("Sqrt", r"\bsqrt\b|\*\* -?0?\.5"): "at 0 the slope of a root is infinite: `sqrt(x + 1e-6)`",
+
+_ARGUMENT = r"(?:\((?P<x>[^()]+)\))?"
+_CURES = (
     (
-        "Div",
+        ("Log",),
+        rf"\blog\b{_ARGUMENT}",
+        "a logarithm is of what is above 0: `log(maximum({x}, 1e-6))`",
+    ),
+    (
+        ("Log1p",),
+        rf"\blog1p\b{_ARGUMENT}",
+        "it is of what is above -1: `log1p(maximum({x}, -0.999999))`",
+    ),
+    (
+        ("Sqrt", "Div"),
+        rf"\bsqrt\b{_ARGUMENT}",
+        "a root is of what is above 0, and its slope at 0 is infinite:\n`sqrt(maximum({x}, 1e-6))`",
+    ),
+    (
+        ("Sqrt", "Div"),
+        r"^\*\* *-?0?\.5",
+        "a root is of what is above 0, and its slope at 0 is infinite:\n`maximum(x, 1e-6)` there",
+    ),
+    (("Div",), r"^\*\* *-", "what is raised may be 0: keep it away from there, `maximum(x, 1e-6)`"),
+    (
+        ("Div",),
         r"/ *(?![\d./ ])",
-    ): "a divisor may be 0: keep it away from there, `x / (y + 1e-6)`",
-    ("Exp", r"\bexp\b"): "a power overflows: keep its exponent small, `exp(minimum(x, 20))`",
-}
-"""What to write, by the operation that gave it and how the line has it."""
+        "a divisor may be 0: keep it away from there, `x / (y + 1e-6)`",
+    ),
+    (
+        ("Exp",),
+        rf"\bexp\b{_ARGUMENT}",
+        "a power overflows: keep its exponent small, `exp(minimum({x}, 20))`",
+    ),
+    (
+        ("Expm1",),
+        rf"\bexpm1\b{_ARGUMENT}",
+        "a power overflows: keep its exponent small, `expm1(minimum({x}, 20))`",
+    ),
+    (("Cast",), r"\bf16\b", "f16 has no numbers above 65,504: compute this in f32"),
+)
+"""What to write, by the operations that gave it and how the line has it."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.training_problems import LossNotFinite
 from tests.runtime.runs import FAILING, PROGRAM, Workspace
 
+LOG = "mean(log(0.5 - small))"
+
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
@@ -160,11 +162,43 @@ def test_data_that_is_not_finite_is_named(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
+    ("spoils", "op", "said"),
+    [
+        ("log(0 * h)", "Log", "`log(maximum(0 * h, 1e-6))`"),
+        ("log1p(0 * h - 1)", "Log1p", "`log1p(maximum(0 * h - 1, -0.999999))`"),
+        ("sqrt(0 * h - 1)", "Sqrt", "`sqrt(maximum(0 * h - 1, 1e-6))`"),
+        ("sqrt(0 * h)", "Div", "`sqrt(maximum(0 * h, 1e-6))`"),
+        ("(0 * h) ** 0.5", "Div", "`maximum(x, 1e-6)`"),
+        ("(0 * h) ** -0.5", "Div", "`maximum(x, 1e-6)`"),
+        ("(0 * h) ** -2", "Div", "`maximum(x, 1e-6)`"),
+        ("1 / (0 * h)", "Div", "`x / (y + 1e-6)`"),
+        ("exp(0 * h + 200)", "Exp", "`exp(minimum(0 * h + 200, 20))`"),
+        ("expm1(0 * h + 200)", "Expm1", "`expm1(minimum(0 * h + 200, 20))`"),
+        ("f32(f16(0 * h + 1e6))", "Cast", "f16 has no numbers above 65,504"),
+        ("(0 * h + 1e30) ** 2", "Mul", "a smaller learning rate"),
+    ],
+)
+def test_the_advice_is_that_of_the_operation_that_a_run_finds(
+    spoils: str, op: str, said: str, workspace: Workspace
+) -> None:
+    workspace.write(FAILING.replace(LOG, f"small + mean({spoils})"))
+    problem = stopped(workspace, detect=True)
+    assert problem.first.startswith(f"`{op}`, ")
+    report = problem.report()
+    assert report.help is not None
+    assert said in report.help.text
+    cure = report.help.text.partition("`")[2].partition("`")[0]
+    if cure.startswith(spoils.partition("(")[0] + "("):
+        workspace.write(FAILING.replace(LOG, f"small + mean({cure})"))
+        workspace.start("cured")
+
+
+@pytest.mark.parametrize(
     ("line", "first", "said"),
     [
         ("mean(log(x))", "`Log`, f32[n], of step 3", "`log(maximum(x, 1e-6))`"),
         ("mean(x |> log)", "", "`log(maximum(x, 1e-6))`"),
-        ("sum(sqrt(x))", "`Sqrt`, f32[n], of step 3", "`sqrt(x + 1e-6)`"),
+        ("sum(sqrt(x))", "`Sqrt`, f32[n], of step 3", "`sqrt(maximum(x, 1e-6))`"),
         ("mean(x / y)", "`Div`, f32[n], of step 3", "`x / (y + 1e-6)`"),
         ("mean(exp(x))", "`Exp`, f32[n], of step 3", "`exp(minimum(x, 20))`"),
         ("cross_entropy(image / 16 |> net, y)", "`Log`, f32[], of step 3", "learning rate"),
