@@ -107,9 +107,8 @@ class Statements(Expressions, ABC):
             case ast.Return(values=values):
                 return self._return(values, frame)
             case ast.If(then=then, otherwise=otherwise):
-                return self.execute(
-                    then if self.choose(statement, frame, rest) else otherwise, frame
-                )
+                way = then if self.choose(statement, frame, rest) else otherwise
+                return self.execute(way, frame)
             case ast.For():
                 return self._for(statement, frame)
             case ast.Scan() if frame.state.generalized:
