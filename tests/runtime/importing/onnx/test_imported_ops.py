@@ -164,6 +164,7 @@ CASES = [
     Case("LSTM", [["s", "n", 3], *cells(4, 2)], BOTH, outputs=3, opset=14),
     Case("GRU", [["s", "n", 3], *cells(3), None, [1, "m", 5]], {"hidden_size": 5}, opset=14),
     Case("GRU", [["s", "n", 3], *cells(3)], {"hidden_size": 5}, outputs=2, opset=14),
+    Case("GRU", [[4, 2, 3], *cells(3), np.full(2, 4, np.int32)], {"hidden_size": 5}, opset=14),
     Case("GRU", [["s", "n", 3], *cells(3, 2)], {**BOTH, "linear_before_reset": 1}, opset=14),
     Case("RNN", [["s", "n", 3], *cells(1)], {"hidden_size": 5, "direction": "reverse"}, opset=14),
     Case("Range", [ints(1), ints(7), ints(2)]),
