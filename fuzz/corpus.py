@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from PIL import Image
 from safetensors.numpy import save
 
 from fuzz.onnx_models import onnx_models
@@ -28,6 +29,7 @@ from meganeura_dsl.transforms.optimizers.schedules import Constant
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.io.checkpoint import KEY, Progress
+from meganeura_runtime.io.preprocess import images
 
 FOUND = Path(__file__).resolve().parents[1] / "tests" / "fuzz" / "found"
 
@@ -86,8 +88,47 @@ def _valid(reader: str) -> tuple[bytes, ...]:
             return (_idx(),)
         case "idx-gz":
             return (gzip.compress(_idx(), mtime=0),)
+        case "picture":
+            return _pictures()
+        case "preprocessor":
+            config = {"do_resize": True, "size": {"shortest_edge": 8}, "image_mean": [0.5] * 3}
+            return (json.dumps(config).encode(),)
+        case "tokenizer":
+            return _tokenizers()
         case _:
             raise KeyError(reader)
+
+
+def _pictures() -> tuple[bytes, ...]:
+    """One of each format, and PostScript, which is none of them."""
+    found = [b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n(x) (w) file\nshowpage\n"]
+    colours = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(8, 8, 3)
+    for kind in images.FORMATS:
+        file = io.BytesIO()
+        Image.fromarray(colours).save(file, kind)
+        found.append(file.getvalue())
+    return tuple(found)
+
+
+def _tokenizers() -> tuple[bytes, ...]:
+    """One of three letters; that pads, makes much of little, or backtracks."""
+    plain: dict[str, object] = {
+        "version": "1.0", "added_tokens": [],
+        "model": {"type": "BPE", "vocab": {"a": 0, "c": 1, "aa": 2}, "merges": [["a", "a"]]},
+    }  # fmt: skip
+    padding = {
+        "strategy": {"Fixed": 10**9}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
+        "pad_type_id": 0, "pad_token": "a",
+    }  # fmt: skip
+    growth = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1_000}
+    split = {"type": "Split", "behavior": "Isolated", "invert": False}
+    changes: tuple[dict[str, object], ...] = (
+        {},
+        {"padding": padding},
+        {"normalizer": growth, "decoder": growth},
+        {"pre_tokenizer": {**split, "pattern": {"Regex": "(a+)+$"}}},
+    )
+    return tuple(json.dumps({**plain, **each}).encode() for each in changes)
 
 
 def _programs() -> tuple[bytes, ...]:

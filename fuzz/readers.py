@@ -31,6 +31,9 @@ from meganeura_runtime.importing.onnx.onnx_file import read_onnx
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.io.data.idx_files import read_idx
 from meganeura_runtime.io.data.numpy_files import read_npy, read_npz
+from meganeura_runtime.io.preprocess.images import Filter, ImageSteps, read_image
+from meganeura_runtime.io.preprocess.preprocessor_config import image_steps
+from meganeura_runtime.io.preprocess.tokens import FileTokenizer
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors
 from meganeura_runtime.io.tensors.sharded_weights import open_weights
 
@@ -142,6 +145,18 @@ def read_onnx_model(data: bytes) -> str:
     return READ
 
 
+def _picture(path: Path) -> None:
+    read_image(path, 3, ImageSteps(None, None, Filter.BILINEAR, 1 / 255, (0.0,), (1.0,)))
+
+
+def _tokenizer(path: Path) -> None:
+    """A tokenizer: loaded, given a text, and asked for the text of its tokens."""
+    tokenizer = FileTokenizer(path)
+    stream = tokenizer.stream()
+    for token in tokenizer.encode("a" * 40 + "c")[:4]:
+        stream.add(token)
+
+
 def _is_graph(path: Path) -> bool:
     """Whether a file is a model whose graph can be looked at."""
     try:
@@ -165,5 +180,8 @@ READERS: Mapping[str, Reader] = {
     "entry": read_entry,
     "idx-gz": _file("train-images-idx3-ubyte.gz", read_idx),
     "onnx": read_onnx_model,
+    "picture": _file("fuzz.png", _picture),
+    "preprocessor": _file("preprocessor_config.json", image_steps),
+    "tokenizer": _file("tokenizer.json", _tokenizer),
 }
 """Every reader, by name."""

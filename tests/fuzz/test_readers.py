@@ -39,7 +39,11 @@ from meganeura_runtime.io.tensors.safetensors_file import open_tensors
 from meganeura_runtime.io.tensors.sharded_weights import open_weights
 from tests.effort import effort
 
-MUTANTS = {"program": effort(50, 20_000), "onnx": effort(150, 1_000_000)}
+MUTANTS = {
+    "program": effort(50, 20_000),
+    "onnx": effort(150, 1_000_000),
+    "tokenizer": effort(12, 10_000),
+}
 """Mutants of readers that are slow."""
 MEBIBYTE = 1 << 20
 
@@ -173,6 +177,11 @@ PROGRAMS = {
     "a list of 10**9 ones": b"block g()(x: [n]) -> [n]:\n  return x * len([1] * 1000000000)\n"
     b"model m = g()\n",
     "doubling": b"block g()(x: [n]) -> [n]:\n" + b"  x = x + x\n" * 2_000 + b"  return x\n",
+    "many parameters": b"block f("
+    + b", ".join(b"a%d=1" % number for number in range(effort(1_500, 5_000)))
+    + b")(x: [n]) -> [n]:\n  return x\n",
+    "many settings": b"train f(x: [n]):\n  minimize mean(x)\n  run:\n"
+    + b"".join(b"    a%d = 1\n" % number for number in range(effort(1_500, 5_000))),
     "models in a row": b"".join(
         b"model m%d = m%d()\n" % (i, i + 1) for i in range(effort(110, 150))
     ),
