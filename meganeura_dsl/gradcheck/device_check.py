@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from meganeura_dsl.gradcheck.probe import DECISION, Probe, fitting
-from meganeura_dsl.gradcheck.verdicts import WrongOnDevice
+from meganeura_dsl.gradcheck.verdicts import Deviation, WrongOnDevice
 from meganeura_dsl.ir.graph import Array, Graph, Leaf
 from meganeura_dsl.ir.interpreter import Precision, evaluate, storage_type
 
@@ -18,10 +18,13 @@ ROUNDINGS = 16
 """How many times as far off as the reference in single precision a device may be."""
 
 
-def compare(probe: Probe, feeds: Mapping[str, Array], run: RunGraph) -> WrongOnDevice | None:
-    """The first output or gradient that a device gives wrongly, None if there is none.
+def compare(
+    probe: Probe, feeds: Mapping[str, Array], run: RunGraph
+) -> WrongOnDevice | Deviation | None:
+    """The first output or gradient that a device gives wrongly, or where it is farthest off.
 
-    Also None where single and double precision fall on different sides of a kink.
+    None where single and double precision fall on different sides of a kink, and where a number is
+    too large or too small for single precision: the program is as wrong there on any device.
     """
     graph = probe.graph
     single = _single(graph, fitting(graph, feeds))
@@ -30,14 +33,28 @@ def compare(probe: Probe, feeds: Mapping[str, Array], run: RunGraph) -> WrongOnD
     rounded = evaluate(graph, single).outputs
     if not _same_side(probe, double):
         return None
+    if any(not np.all(np.isfinite(each)) for each in rounded.values()):
+        return None
+    worst: Deviation | None = None
     for name, found in run(graph, single).items():
-        difference = _largest(_apart(found, exact[name]))
-        allowed = RELATIVE * _largest(exact[name]) + ROUNDINGS * _largest(
-            _apart(rounded[name], exact[name])
-        )
-        if not difference <= allowed + np.finfo(np.float32).tiny:
-            return WrongOnDevice(name, difference, allowed)
-    return None
+        apart = np.abs(_apart(found, exact[name]))
+        largest = _largest(exact[name])
+        difference = _largest(apart)
+        allowed = RELATIVE * largest + ROUNDINGS * _largest(_apart(rounded[name], exact[name]))
+        allowed += float(np.finfo(np.float32).tiny)
+        place = f"{name}{_place(apart)}"
+        if not difference <= allowed:
+            return WrongOnDevice(place, difference, allowed)
+        if worst is None or difference / allowed > worst.difference / worst.allowed:
+            worst = Deviation(place, difference, allowed, largest)
+    return worst
+
+
+def _place(apart: Array) -> str:
+    """Where the largest number of an array is, NaN before all others."""
+    if not apart.ndim or not apart.size:
+        return ""
+    return f"[{', '.join(map(str, np.unravel_index(int(np.argmax(apart)), apart.shape)))}]"
 
 
 def _single(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:

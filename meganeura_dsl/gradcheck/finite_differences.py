@@ -5,6 +5,13 @@ whose error falls with the fourth power of h (L. Richardson, 1911). |D(h) - D(2h
 slope itself may be off; f's rounding, divided by h, says how much of it is noise. Reverse mode is
 rounded as well: a norm of equal numbers magnifies that 300 times, eight norms 300 times each. Where
 the two disagree, the numbers are rounded otherwise, and what that changes is noise.
+
+At a special point, such as 0, each side has a slope of its own, from q(h) = (f(x + h d) - f(x)) / h
+for h, 2h and 4h on that side. Where the two sides agree the function is smooth, and reverse mode
+has to give their slope, although ops inside may have kinks there. Where they differ there is a
+kink, and reverse mode has to give a number between them (a subgradient) if one element of each
+op crosses it. Where several cross at once, as the examples of a batch do, each op chooses for
+itself, and the sum of their choices need not lie between.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +44,10 @@ TOGETHER = 2
 """Directions in which all tensors of a larger model are moved."""
 SOME = 3
 """Tensors of a larger model that are moved alone as well."""
+SPECIAL = ((24, 24), (2000, 8))
+"""Numbers in all tensors together, and how many of so many are moved at a special point."""
+SPECIAL_OF_MANY = 3
+"""How many are moved where there are more."""
 
 Direction = Mapping[str, Array]
 
@@ -59,10 +70,57 @@ class Slope:
         return abs(self.reverse - self.differences) / self.scale if is_known else 0.0
 
     @property
+    def is_decided(self) -> bool:
+        """Whether a gradient that is off by a thousandth of the terms would have been seen.
+
+        A slope that is 0 in both ways decides nothing.
+        """
+        return not self.allowed > WORTHLESS * max(self.scale, abs(self.differences))
+
+    @property
     def agrees(self) -> bool:
         """Whether the two are as near as the differences are exact; what is infinite is not."""
         is_near = abs(self.reverse - self.differences) <= self.allowed
         return is_near and isfinite(self.reverse)
+
+
+@dataclass(frozen=True)
+class SidedSlope:
+    """The slopes on both sides of a special point, and what reverse mode says there."""
+
+    where: str
+    reverse: float
+    left: float
+    right: float
+    allowed: float
+    is_alone: bool
+    """Whether no op crosses a kink of its own in more than one element."""
+
+    @property
+    def is_kink(self) -> bool:
+        """Whether the two sides differ."""
+        return abs(self.right - self.left) > self.allowed
+
+    @property
+    def agrees(self) -> bool:
+        """Whether reverse mode gives the slope, or at a kink a number between the two."""
+        if not isfinite(self.reverse):
+            return False
+        if self.is_kink and not self.is_alone:
+            return True
+        low, high = sorted((self.left, self.right))
+        return low - self.allowed <= self.reverse <= high + self.allowed
+
+
+def sided_slopes(point: Point, seed: int) -> Iterator[SidedSlope]:
+    """The slopes on both sides of a point along single elements, where both have one."""
+    for where, direction in _elements(point, np.random.default_rng(seed)):
+        slope = _sided(point, where, direction, STEPS)
+        if slope is not None and not slope.agrees and not slope.is_kink:
+            wider = _sided(point, where, direction, WIDER_STEPS)
+            slope = wider if wider is not None and wider.agrees else slope
+        if slope is not None:
+            yield slope
 
 
 def slopes(point: Point, seed: int) -> Iterator[Slope]:
@@ -99,6 +157,79 @@ def _directions(
         yield f"{name}, all elements", {name: _any(generator, gradients[name])}
 
 
+def _elements(point: Point, generator: np.random.Generator) -> Iterator[tuple[str, Direction]]:
+    """Directions along single elements: all of a few, some of many."""
+    sizes = {name: gradient.size for name, gradient in point.gradients.items()}
+    total = sum(sizes.values())
+    count = next((some for most, some in SPECIAL if total <= most), SPECIAL_OF_MANY)
+    places = [(name, place) for name, size in sizes.items() for place in range(min(size, count))]
+    if total > count:
+        names = generator.choice(list(sizes), count).tolist()
+        places = [(name, int(generator.integers(sizes[name]))) for name in names]
+    for name, place in dict.fromkeys(places):
+        shape = point.gradients[name].shape
+        index = np.unravel_index(place, shape)
+        unit = np.zeros(shape)
+        unit[index] = 1.0
+        element = f"{name}[{', '.join(map(str, index))}]" if index else name
+        yield f"{element} at {float(point.feeds[name][index]):g}", {name: unit}
+
+
+def _sided(
+    point: Point, where: str, direction: Direction, steps: Sequence[float]
+) -> SidedSlope | None:
+    """The slopes on both sides; None where one has none, or none that is exact enough."""
+    reverse = _along(point.gradients, direction)
+    here = point.moved({}, 0)
+    for step in steps:
+        sides = [_side(point, direction, here, sign * step) for sign in (-1, 1)]
+        found = [side for side in sides if side is not None]
+        if len(found) < len(sides):
+            continue
+        (left, far_left, below), (right, far_right, above) = found
+        scale = max(abs(left), abs(right), abs(reverse) if isfinite(reverse) else 0.0)
+        noise = 4 * ROUNDING * (float(here[MAGNITUDE]) + LEAST) / step
+        allowed = TOLERANCE * scale + 10 * max(far_left, far_right) + noise
+        crossed = _crossed(below, above)
+        if not crossed and isfinite(reverse):
+            allowed += 10 * _noise_of_reverse(point, direction, reverse)
+        if allowed <= WORTHLESS * scale:
+            return SidedSlope(where, reverse, left, right, allowed, max(crossed, default=1) == 1)
+    return None
+
+
+def _along(gradients: Mapping[str, Array], direction: Direction) -> float:
+    """The slope that gradients give along a direction, of what it moves alone."""
+    moved = ((gradients[name], each, each != 0) for name, each in direction.items())
+    return float(sum((gradient[which] * each[which]).sum() for gradient, each, which in moved))
+
+
+def _side(
+    point: Point, direction: Direction, here: Mapping[str, Array], step: float
+) -> tuple[float, float, Mapping[str, Array]] | None:
+    """The slope on one side, how far it may be off, and the decisions there; None at a kink."""
+    values = [point.moved(direction, times * step) for times in (1, 2, 4)]
+    if not all(_decides_as(values[0], each) for each in values[1:]):
+        return None
+    first, second, fourth = (
+        _quotient(here, each, times * step) for each, times in zip(values, (1, 2, 4), strict=True)
+    )
+    near, far = 2 * first - second, 2 * second - fourth
+    if not isfinite(near) or not isfinite(far):
+        return None
+    return near + (near - far) / 3, abs(near - far), values[0]
+
+
+def _crossed(left: Mapping[str, Array], right: Mapping[str, Array]) -> list[int]:
+    """For each kink that decides differently on the two sides, in how many elements it does."""
+    counts = [
+        int(np.count_nonzero(left[name] != right[name]))
+        for name in left
+        if name.startswith(DECISION) and left[name] is not right[name]
+    ]
+    return [count for count in counts if count]
+
+
 def _any(generator: np.random.Generator, like: Array) -> Array:
     signs = np.asarray(generator.choice((-1.0, 1.0), like.shape))
     return signs * generator.uniform(0.5, 1, like.shape)
@@ -119,8 +250,10 @@ def _slope(
         near = _quotient(values[2], values[3], 2 * step)
         noise = ROUNDING * (float(values[0][MAGNITUDE]) + LEAST) / step
         allowed = TOLERANCE * scale + 10 * abs(far - near) + noise
-        if not isfinite(reverse) or allowed <= WORTHLESS * max(scale, noise / WORTHLESS):
-            return Slope(where, reverse, (4 * near - far) / 3, scale, allowed)
+        slope = (4 * near - far) / 3
+        known = max(scale, abs(slope), noise / WORTHLESS)
+        if not isfinite(reverse) or allowed <= WORTHLESS * known:
+            return Slope(where, reverse, slope, scale, allowed)
     return None
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from meganeura_dsl.gradcheck.finite_differences import Slope, slopes
-from meganeura_dsl.gradcheck.probe import COEFFICIENT, NoGradientError, fitting, probe
-from meganeura_dsl.gradcheck.random_inputs import RandomInputs
+from meganeura_dsl.gradcheck.finite_differences import SidedSlope, Slope, sided_slopes, slopes
+from meganeura_dsl.gradcheck.probe import NoGradientError, fitting, probe
+from meganeura_dsl.gradcheck.random_inputs import COEFFICIENT, RandomInputs
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, NotDifferentiableError, Value
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.ops import Input
@@ -16,25 +16,30 @@ class FaultyValue:
     """A value of the graph and how its pullback is wrong."""
 
     value: Value
-    slope: Slope
+    slope: Slope | SidedSlope
 
 
-def first_wrong(graph: Graph, feeds: Mapping[str, Array], seed: int) -> FaultyValue | None:
+def first_wrong(
+    graph: Graph, feeds: Mapping[str, Array], seed: int, *, sided: bool = False
+) -> FaultyValue | None:
     """The first value, from the inputs on, whose pullback disagrees with differences.
 
+    With `sided` the feeds are a special point, and each side has its differences.
     None if every op is right by itself: then the fault lies in how their gradients are added up.
     """
     everything = Graph(graph.values, {str(value.id): value for value in graph.values})
     known = Interpreter(everything, Precision.DOUBLE).run(fitting(graph, feeds)).outputs
     for value in graph.values:
         if value.operands and value.type.dtype.is_float:
-            slope = _first_slope(value, known, seed)
+            slope = _first_slope(value, known, seed, sided=sided)
             if slope is not None:
                 return FaultyValue(value, slope)
     return None
 
 
-def _first_slope(value: Value, known: Mapping[str, Array], seed: int) -> Slope | None:
+def _first_slope(
+    value: Value, known: Mapping[str, Array], seed: int, *, sided: bool
+) -> Slope | SidedSlope | None:
     """How the op of one value, alone in a graph, disagrees; None if it does not."""
     build = Builder()
     operands = [
@@ -49,7 +54,8 @@ def _first_slope(value: Value, known: Mapping[str, Array], seed: int) -> Slope |
     feeds = {
         f"operand {index}": known[str(operand.id)] for index, operand in enumerate(value.operands)
     }
-    found = slopes(probed.at({**feeds, **coefficients(probed.graph, seed)}), seed)
+    point = probed.at({**feeds, **coefficients(probed.graph, seed)})
+    found = sided_slopes(point, seed) if sided else slopes(point, seed)
     return next((slope for slope in found if not slope.agrees), None)
 
 

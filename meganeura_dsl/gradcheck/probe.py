@@ -10,7 +10,7 @@ from functools import cached_property, reduce
 import numpy as np
 
 from meganeura_dsl.gradcheck.kinks import kink_values
-from meganeura_dsl.gradcheck.random_inputs import Indices, indices_of
+from meganeura_dsl.gradcheck.random_inputs import COEFFICIENT, Indices, Stated, indices_of
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Value, continued
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.ops import Abs, Add, Input, Mul, Parameter, StopGradient, Sum
@@ -21,7 +21,6 @@ from meganeura_dsl.transforms.unroll_loops import unroll_loops
 LOSS = "loss"
 MAGNITUDE = "magnitude"
 GRADIENT = "gradient."
-COEFFICIENT = "coefficient."
 DECISION = "decision."
 
 
@@ -39,6 +38,8 @@ class Probe:
     """Outputs the loss, the sum of the magnitudes of its terms, and which kinks lie where."""
     moved: tuple[str, ...]
     """The float inputs and the parameters that are trained."""
+    stated: Stated
+    """Which whole numbers it may be fed."""
 
     @cached_property
     def reverse(self) -> Interpreter:
@@ -47,8 +48,10 @@ class Probe:
 
     @cached_property
     def indices(self) -> Indices:
-        """What the whole numbers it reads may be."""
-        return indices_of(self.graph)
+        """What the whole numbers it reads may be; rounds of loops are seen one by one."""
+        has_loops = any(value.op.bodies for value in self.graph.values)
+        graphs = (self.graph, self.forward) if has_loops else (self.graph,)
+        return indices_of(*graphs, stated=self.stated)
 
     @cached_property
     def differences(self) -> Interpreter:
@@ -91,8 +94,11 @@ class Point:
         return self.probe.differences.perturbed(self._values, changed)
 
 
-def probe(graph: Graph) -> Probe:
-    """A graph ready to be checked. Raises `NoGradientError`, `NotDifferentiableError`."""
+def probe(graph: Graph, stated: Stated | None = None) -> Probe:
+    """A graph ready to be checked, `stated` being the whole numbers that it may be fed.
+
+    Raises `NoGradientError`, `NotDifferentiableError`.
+    """
     build, kept = continued(graph)
     loss, magnitude = _weighted(build, kept)
     leaves = {leaf.name: value for value in kept.values if (leaf := _movable(value)) is not None}
@@ -102,7 +108,8 @@ def probe(graph: Graph) -> Probe:
     named = {GRADIENT + name: built for name, built in zip(leaves, gradients, strict=True)}
     outputs = {LOSS: loss, **{f"output.{name}": each for name, each in kept.outputs.items()}}
     both = build.graph({**outputs, **named})
-    return Probe(both, _forward(build.graph({LOSS: loss, MAGNITUDE: magnitude})), tuple(leaves))
+    forward = _forward(build.graph({LOSS: loss, MAGNITUDE: magnitude}))
+    return Probe(both, forward, tuple(leaves), stated or {})
 
 
 def fitting(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:

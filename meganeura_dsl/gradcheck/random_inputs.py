@@ -3,8 +3,9 @@
 A tensor is determined by a seed, its name and its shape: the seed in a report reproduces it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import cached_property
 from math import prod
 from zlib import crc32
 
@@ -13,14 +14,21 @@ import numpy as np
 from meganeura_dsl.ir.graph import Array, Graph, Leaf, Value, dependencies
 from meganeura_dsl.ir.interpreter import storage_type
 from meganeura_dsl.ir.interval_analysis import Range, ranges_of
-from meganeura_dsl.ir.ops import Input, Parameter
+from meganeura_dsl.ir.ops import Constant, Input, Parameter
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 KINKS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 """Numbers that repeat, so that maxima are tied and rectifiers are at zero."""
-POSITION = TensorType(DType.I32, ())
+SPECIAL = (0.0, 0.0, 0.0, 1.0, -1.0, 3.0, -3.0, 6.0, 0.5, -0.5, 20.0, -20.0)
+"""Where functions have knots, are even or odd, or are nearly constant."""
+HIGHEST_KNOT = 64
+"""The largest constant of a program at which it may have a kink of its own, as `x > 0.7` has."""
+FARTHEST = 64
+"""How far below 0, or above the size of a table, numbers are looked for that are allowed."""
+COEFFICIENT = "coefficient."
+"""How the names of the inputs begin that a probe multiplies outputs by."""
 HIGHEST_LABEL = 4
 """Whole numbers that index nothing are below this."""
 
@@ -34,6 +42,12 @@ class InputDistribution(Enum):
     """The same, all positive: for roots and logarithms of inputs."""
     KINKS = "kinks"
     """From a handful of numbers, zero among them."""
+    SPECIAL = "special"
+    """Inputs at 0, at knots, or far out; parameters as usual."""
+    SPECIAL_POSITIVE = "special positive"
+    """The same, without 0 and what is below."""
+    ZEROS = "zeros"
+    """Parameters at 0, as a head may begin; inputs as usual."""
 
 
 @dataclass(frozen=True)
@@ -61,29 +75,48 @@ class RandomInputs:
         `indices` is `indices_of(graph)`, for who draws many feeds of one graph.
         """
         indices = indices_of(graph) if indices is None else indices
+        knots = knots_of(graph) if self.distribution in SPECIAL_INPUTS else ()
         fed = {
-            leaf.name: self._leaf(leaf, value.type, indices.bounds.get(leaf.name, HIGHEST_LABEL))
+            leaf.name: self._leaf(
+                leaf, value.type, len(indices.allowed.get(leaf.name, range(HIGHEST_LABEL))), knots
+            )
             for value in graph.values
             if isinstance(leaf := value.op, Leaf)
         }
-        for name, allowed in indices.positions.items():
-            fed[name] = np.asarray(allowed[int(fed[name]) % len(allowed)], np.int32)
+        for name, allowed in indices.allowed.items():
+            fed[name] = np.asarray(allowed, fed[name].dtype)[fed[name]]
         return fed
 
-    def _leaf(self, leaf: Leaf, of: TensorType, below: int) -> Array:
+    def _leaf(self, leaf: Leaf, of: TensorType, below: int, knots: Sequence[float] = ()) -> Array:
         numbers = self.tensor(leaf.name, of, below)
-        if not isinstance(leaf, Parameter) or not of.dtype.is_float:
+        if not of.dtype.is_float:
             return numbers
+        if not isinstance(leaf, Parameter):
+            is_moved = not leaf.name.startswith(COEFFICIENT)
+            return self._special(leaf.name, numbers.shape, knots) if knots and is_moved else numbers
         if leaf.kind in ("state", "cache"):
             return np.abs(numbers) + (numbers == 0)  # a running variance is positive
+        if self.distribution is InputDistribution.ZEROS:
+            return np.zeros_like(numbers)
         fan_in = prod(numbers.shape[1:])
         return (
             numbers / fan_in**0.5 if self.distribution is not InputDistribution.KINKS else numbers
         )
 
+    def _special(self, name: str, shape: tuple[int, ...], knots: Sequence[float]) -> Array:
+        if self.distribution is InputDistribution.SPECIAL_POSITIVE:
+            knots = [each for each in knots if each > 0]
+        generator = np.random.default_rng((self.seed, crc32(name.encode()), 1))
+        return np.asarray(generator.choice(knots, shape))
+
     def _floats(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
         match self.distribution:
-            case InputDistribution.SMOOTH:
+            case (
+                InputDistribution.SMOOTH
+                | InputDistribution.SPECIAL
+                | InputDistribution.SPECIAL_POSITIVE
+                | InputDistribution.ZEROS
+            ):
                 signs = generator.choice((-1.0, 1.0), shape)
                 return np.asarray(signs * generator.uniform(0.5, 2, shape))
             case InputDistribution.POSITIVE:
@@ -92,57 +125,125 @@ class RandomInputs:
                 return np.asarray(generator.choice(KINKS, shape))
 
 
+SPECIAL_INPUTS = (InputDistribution.SPECIAL, InputDistribution.SPECIAL_POSITIVE)
+
+
+def knots_of(graph: Graph) -> tuple[float, ...]:
+    """Numbers at which functions often have kinks, and the constants of a graph."""
+    numbers = [
+        float(value.op.evaluate())
+        for value in graph.values
+        if isinstance(value.op, Constant) and value.type.dtype.is_float
+    ]
+    constants = {
+        sign * each for each in numbers if abs(each) <= HIGHEST_KNOT for sign in (1.0, -1.0)
+    }
+    return (*SPECIAL, *sorted(constants - {*SPECIAL}))
+
+
+@dataclass(frozen=True)
+class Use:
+    """An index of an op, and how many things it chooses from; `graph` computes it."""
+
+    graph: Graph
+    ids: Value
+    count: int
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The inputs of whole numbers that the index depends on."""
+        names = (_whole_input(each) for each in self.graph.values)
+        return tuple(name for name in names if name is not None)
+
+    def holds(self, known: Mapping[str, Range]) -> bool:
+        """Whether the index is in range for such inputs; what is not known of it is taken so."""
+        range_ = ranges_of(self.graph, known).get(self.ids.id)
+        return range_ is None or range_.within(0, self.count - 1)
+
+
+Stated = Mapping[str, Callable[[int], bool]]
+"""For inputs of whole numbers that a `where` speaks of, whether a number is one of theirs."""
+
+
 @dataclass(frozen=True)
 class Indices:
     """What the whole numbers that a graph reads may be."""
 
-    bounds: Mapping[str, int]
-    """`index_bounds` of its values."""
-    positions: Mapping[str, Sequence[int]]
-    """`positions_allowed`, for each input `i32[]` that has any."""
+    allowed: Mapping[str, Sequence[int]]
+    """Of each input of whole numbers that is an index, or that facts are about."""
 
 
-def indices_of(graph: Graph) -> Indices:
-    """What the whole numbers that a graph reads may be."""
-    positions = {
-        value.op.name: positions_allowed(graph, value)
-        for value in graph.values
-        if isinstance(value.op, Input) and value.type == POSITION
-    }
-    return Indices(
-        index_bounds(graph.values), {name: each for name, each in positions.items() if each}
+def indices_of(*graphs: Graph, stated: Stated | None = None) -> Indices:
+    """What the whole numbers that graphs read may be: what is stated, and keeps indices in range.
+
+    What reaches an index is drawn so that the index is in range, by interval analysis of all that
+    is computed on the way.
+    """
+    stated = stated or {}
+    uses = [use for graph in graphs for use in _uses_of(graph)]
+    names = dict.fromkeys(
+        name for graph in graphs for value in graph.values if (name := _whole_input(value))
     )
+    allowed: dict[str, list[int]] = {}
+    for name in names:
+        counts = [use.count for use in uses if name in use.inputs]
+        if not counts and name not in stated:
+            continue
+        below = max((*counts, HIGHEST_LABEL)) if name in stated else min(counts)
+        permitted = stated.get(name, lambda number: number >= 0)
+        numbers = [each for each in range(-min(below, FARTHEST), below) if permitted(each)]
+        allowed[name] = numbers or [
+            each for each in range(below, below + FARTHEST) if permitted(each)
+        ]
+        alone = [use for use in uses if use.inputs == (name,)]
+        allowed[name] = _in_range(name, allowed[name], alone)
+        if not allowed[name] and name not in stated:
+            allowed[name] = _in_range(name, list(range(-min(below, FARTHEST), 0)), alone)
+    _narrow(allowed, [use for use in uses if len(use.inputs) > 1])
+    return Indices({name: numbers for name, numbers in allowed.items() if numbers})
 
 
-def index_bounds(values: Iterable[Value]) -> Mapping[str, int]:
-    """For each input that reaches an index of an op, how many things it chooses from."""
-    bounds: dict[str, int] = {}
-    for value in values:
-        for operand_index, count in value.op.picks(*(operand.type for operand in value.operands)):
-            for source in dependencies((value.operands[operand_index],)):
-                if isinstance(source.op, Input) and source.type.dtype.is_integer:
-                    name = source.op.name
-                    bounds[name] = min(concrete(count), bounds.get(name, concrete(count)))
-    return bounds
+def _whole_input(value: Value) -> str | None:
+    """The name of an input of whole numbers; None for any other value."""
+    if isinstance(value.op, Input) and value.type.dtype.is_integer:
+        return value.op.name
+    return None
 
 
-def positions_allowed(graph: Graph, position: Value) -> list[int]:
-    """The numbers of an input `i32[]` for which all indices computed from it alone are in range."""
-    leaf = position.op
-    assert isinstance(leaf, Input)
-    uses: list[tuple[Graph, Value, int]] = []
+def _uses_of(graph: Graph) -> list[Use]:
+    """The indices of a graph that depend on an input of whole numbers."""
+    found: dict[tuple[int, int], Use] = {}
     for value in graph.values:
         for operand_index, count in value.op.picks(*(operand.type for operand in value.operands)):
             ids = value.operands[operand_index]
-            needed = dependencies((ids,))
-            if {each.id for each in needed if isinstance(each.op, Leaf)} == {position.id}:
-                uses.append((Graph(needed, {"ids": ids}), ids, concrete(count)))
+            key = ids.id, concrete(count)
+            if key not in found:
+                found[key] = Use(Graph(dependencies((ids,)), {"ids": ids}), ids, concrete(count))
+    return [use for use in found.values() if use.inputs]
 
-    def is_allowed(number: int) -> bool:
-        given = {leaf.name: Range(number, number)}
-        found = ((ranges_of(part, given).get(ids.id), count) for part, ids, count in uses)
-        return all(range_ is None or range_.within(0, count - 1) for range_, count in found)
 
+def _in_range(name: str, numbers: Sequence[int], uses: Sequence[Use]) -> list[int]:
+    """The numbers for which all of some indices are in range, where the input has no others."""
+    failing = list(uses)
+    if numbers:
+        known = {name: Range(min(numbers), max(numbers))}
+        failing = [use for use in uses if not use.holds(known)]
     return [
-        number for number in range(max((n for _, _, n in uses), default=0)) if is_allowed(number)
+        each for each in numbers if all(use.holds({name: Range(each, each)}) for use in failing)
     ]
+
+
+def _narrow(allowed: dict[str, list[int]], uses: Sequence[Use]) -> None:
+    """Leave out the largest numbers, until indices of several inputs are in range too."""
+    while failing := [use for use in uses if not use.holds(_ranges(allowed))]:
+        longest = max(
+            (name for use in failing for name in use.inputs),
+            key=lambda name: len(allowed.get(name, ())),
+        )
+        if len(allowed.get(longest, ())) < 2:
+            return  # the cases are left out, and told
+        allowed[longest] = allowed[longest][: len(allowed[longest]) // 2]
+
+
+def _ranges(allowed: Mapping[str, Sequence[int]]) -> dict[str, Range]:
+    return {name: Range(min(each), max(each)) for name, each in allowed.items() if each}

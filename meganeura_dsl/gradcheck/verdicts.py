@@ -2,7 +2,7 @@
 
 from meganeura_dsl.diagnostics.problem import Report
 from meganeura_dsl.gradcheck.cases import Case
-from meganeura_dsl.gradcheck.finite_differences import Slope
+from meganeura_dsl.gradcheck.finite_differences import SidedSlope, Slope
 from meganeura_dsl.gradcheck.locate_fault import FaultyValue
 from meganeura_dsl.startup.deferred_dataclass import dataclass
 
@@ -13,6 +13,29 @@ class WrongGradient:
 
     slope: Slope
     culprit: FaultyValue | None
+
+
+@dataclass(frozen=True)
+class WrongAtPoint:
+    """At a special point reverse mode gives neither the slope nor one between those of the sides.
+
+    `culprit` is the first op of which that is true by itself.
+    """
+
+    slope: SidedSlope
+    culprit: FaultyValue | None
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """How far a device is from the reference, in the number of those compared that is worst."""
+
+    name: str
+    """The tensor, and the place in it."""
+    difference: float
+    allowed: float
+    largest: float
+    """The magnitude of the largest number of that tensor."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +62,16 @@ class RefusedAfterProof:
     report: Report
 
 
-Fault = WrongGradient | WrongOnDevice | NotFinite | RefusedAfterProof
+@dataclass(frozen=True)
+class DividesByZero:
+    """A size for which the program divides by 0, which no proof is about."""
+
+    report: Report
+    fact: str
+    """What a `where` has to state to leave that size out; empty if that is not known."""
+
+
+Fault = WrongGradient | WrongAtPoint | DividesByZero | WrongOnDevice | NotFinite | RefusedAfterProof
 
 
 @dataclass(frozen=True)
@@ -49,9 +81,17 @@ class Passed:
     name: str
     examples: int
     slopes: int
-    """Directions in which both ways of differentiation were compared."""
+    """Directions in which both ways of differentiation were compared, and one of them is not 0."""
     worst: float
     """The largest relative difference between them."""
+    special: int = 0
+    """Elements at special points in which they were compared as well."""
+    kinks: int = 0
+    """Those of them at which the function has a kink."""
+    device: Deviation | None = None
+    """Where a device is farthest from the reference."""
+    left_out: int = 0
+    """Cases left out since an index was out of range."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +105,12 @@ class Failed:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Nothing can be checked; says why."""
+    """Nothing was decided; says why."""
 
     name: str
     reason: str
+    is_constant: bool = False
+    """Whether there is no gradient, or one that is 0 everywhere: nothing is left to check."""
 
 
 Verdict = Passed | Failed | Skipped

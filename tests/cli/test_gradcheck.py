@@ -11,18 +11,49 @@ from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients
 from meganeura_dsl.gradcheck.subjects import Subject
 from meganeura_dsl.gradcheck.verdicts import Skipped, Verdict
 from meganeura_dsl.ir.graph import Builder, Graph, Value
-from meganeura_dsl.ir.ops import Mul, Tanh
+from meganeura_dsl.ir.ops import Logistic, Mul
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_runtime.backends.errors import LimitError
 from tests.cli.command import Command
 
 
 def test_an_index_out_of_range_is_no_mistake_of_ours(meganeura: Command, tmp_path: Path) -> None:
-    text = "block B()(x: [4, 3], y: i32[4]) -> [4, 3] = gather(x, y + 4) * 2\n\nmodel b = B()\n"
-    (tmp_path / "b.mgn").write_text(text)
-    shown = meganeura("gradcheck", str(tmp_path / "b.mgn"), "--examples", "1")
+    text = "block B()(x: [4], t: [5]) -> [4] = gather(t, i32(100 * abs(x))) * 2\n"
+    (tmp_path / "b.mgn").write_text(f"{text}block C()(x: [n]) -> [n] = x * x\n")
+    shown = meganeura("gradcheck", str(tmp_path / "b.mgn"), "--examples", "2")
     assert shown.code == 1
-    assert "error[E0537]" in shown.err
+    assert "B: not checked: an index is " in shown.out
+    assert "C: fine, 2 examples, " in shown.out, "one block does not end the run"
+    assert shown.err == ""
+
+
+def test_an_index_that_is_computed_is_drawn_in_range(meganeura: Command, tmp_path: Path) -> None:
+    text = "block B()(x: [4, 3], y: i32[4]) -> [4, 3] = gather(x, y + 4) * 2\n"
+    (tmp_path / "b.mgn").write_text(text)
+    shown = meganeura("gradcheck", str(tmp_path / "b.mgn"), "--examples", "2")
+    assert (shown.code, shown.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("block", "code"),
+    [
+        ("N()(x: [n]) -> [] = 1e9 + 1e-3 * sum(sin(x))", 1),
+        ("N()(x: [n]) -> [n] = relu(x) + log(1 + exp(-abs(x)))", 1),
+        ("N(rounds)(x: [n]) -> [n] = x / (rounds - 1)", 1),
+        ("N()(x: [n]) -> [n] = f32(x > 0)", 0),
+        ("N()(x: i32[n]) -> i32[n] = x + x", 0),
+    ],
+)
+def test_a_gradient_that_was_not_decided_exits_with_1(
+    meganeura: Command, tmp_path: Path, block: str, code: int
+) -> None:
+    """Beside a block that is fine; what has no gradient, or one of 0, has none to decide."""
+    file = tmp_path / "net.mgn"
+    file.write_text(f"block {block}\nblock F()(x: [n]) -> [n] = x * x\n")
+    shown = meganeura("gradcheck", str(file), "--examples", "20")
+    assert shown.code == code
+    assert "F: fine, 20 examples" in shown.out
+    assert ("not checked" in shown.out) is ("WRONG" not in shown.out)
 
 
 def test_a_limit_of_the_device_is_no_mistake_of_ours(
@@ -57,14 +88,14 @@ def test_every_block_and_model_of_a_file(meganeura: Command, tmp_path: Path) -> 
 
 
 def test_a_wrong_gradient_exits_with_1(meganeura: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(_op: Tanh, build: Builder, out: Value, cotangent: Value) -> tuple[Value]:
+    def wrong(_op: Logistic, build: Builder, out: Value, cotangent: Value) -> tuple[Value]:
         return (build.add(Mul(), cotangent, full(build, out.type, 0.5)),)
 
-    monkeypatch.setattr(Tanh, "pullback", wrong)
+    monkeypatch.setattr(Logistic, "pullback", wrong)
     shown = meganeura("gradcheck", "nn", "--block", "sigmoid", "--examples", "5")
     assert shown.code == 1
     assert "sigmoid: WRONG: the gradient along x" in shown.out
-    assert "first wrong: `Tanh`" in shown.out
+    assert "first wrong: `Logistic`" in shown.out
 
 
 def test_an_unknown_block_exits_with_2(meganeura: Command) -> None:
@@ -103,7 +134,7 @@ TWO = "block F(c)(x: [n, 3]) -> [n, c] = x |> fc: linear(c)\nblock G()(x: [n]) -
 @pytest.mark.parametrize(
     ("options", "skipped", "code"),
     [
-        ([], ["F"], 0),  # G was checked, and nothing was asked for by name
+        ([], ["F"], 1),  # although G was checked
         ([], ["F", "G"], 1),
         (["--block", "G"], ["F"], 0),
         (["--block", "F"], ["F"], 1),

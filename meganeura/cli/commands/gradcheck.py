@@ -33,7 +33,8 @@ def gradcheck(
 ) -> None:
     """Compare the gradients of blocks and models with finite differences.
 
-    Fails where a gradient is wrong, and where nothing that was asked for could be checked.
+    Fails where a gradient is wrong or could not be checked, and where nothing that was asked for
+    has one.
     """
     from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients
     from meganeura_dsl.gradcheck.subjects import subjects
@@ -58,7 +59,10 @@ def gradcheck(
         for subject in found:
             verdicts.append(check_gradients(subject, effort))
             say(describe(verdicts[-1]))
-        wrong |= any(isinstance(each, Failed) for each in verdicts)
+        wrong |= any(
+            isinstance(each, Failed) or (isinstance(each, Skipped) and not each.is_constant)
+            for each in verdicts
+        )
         wrong |= bool(found or asked) and all(isinstance(each, Skipped) for each in verdicts)
     if wrong:
         raise typer.Exit(1)

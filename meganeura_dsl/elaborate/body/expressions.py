@@ -52,7 +52,7 @@ from meganeura_dsl.elaborate.typecheck.config_kinds import (
 )
 from meganeura_dsl.elaborate.typecheck.positions import POSITION
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
-from meganeura_dsl.elaborate.typecheck.static_arithmetic import KindError, length_of_list
+from meganeura_dsl.elaborate.typecheck.static_arithmetic import NONZERO, KindError, length_of_list
 from meganeura_dsl.elaborate.values import (
     Axes,
     BlockValue,
@@ -673,7 +673,7 @@ def _require_value(right: float | Dim | Unknown, frame: Frame) -> None:
     Raises `UndecidableError` for a size that may be zero for a number that a symbol stands for.
     """
     if right == 0:
-        raise KindError("a divisor other than zero", right)
+        raise KindError(NONZERO, right)
     if isinstance(right, Dim) and frame.state.is_general(right):
         _require_positive(right, frame)
 

@@ -46,6 +46,10 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 _TOO_LARGE = 10**MOST_DIGITS
 
 
+NONZERO = "a divisor other than zero"
+"""What is wanted where a program divides."""
+
+
 class KindError(Exception):
     """An operator was given a value it has no meaning for."""
 
@@ -273,7 +277,7 @@ def _combine_bounded(operator: str, left: Size, right: Size) -> Static:
             _require_degree(left, right)
             return left * right
         case "//" | "%" | "/" if right == 0:
-            raise KindError("a divisor other than zero", right)
+            raise KindError(NONZERO, right)
         case "//":
             return left // right
         case "%":

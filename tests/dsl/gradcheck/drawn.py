@@ -19,8 +19,9 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker
 from meganeura_dsl.elaborate.scope.scope import UndecidableError
 from meganeura_dsl.gradcheck.cases import choose_case
-from meganeura_dsl.gradcheck.random_inputs import InputDistribution, RandomInputs, index_bounds
+from meganeura_dsl.gradcheck.random_inputs import InputDistribution, RandomInputs, indices_of
 from meganeura_dsl.gradcheck.random_sizes import DeadEndError
+from meganeura_dsl.gradcheck.stated_numbers import stated_numbers
 from meganeura_dsl.gradcheck.subjects import Subject, subjects
 
 FILE = Path(__file__).with_suffix(".txt")
@@ -54,6 +55,11 @@ block Halves(groups)(x: [n, c, 2 * h]) -> [n, c // groups, h] where c % groups =
 
 block Table(v)(id: i32[n], seen: bool[n], w: [v, 2], u: [k, 2]) -> [n, 2]:
   return where(insert_axis(seen, 1, 2), gather(w, id), gather(u, id))
+
+block Flat()(x: [n, h, 2], row: i32[m], any: i32[m], least: i32[]) -> [m, 2]
+    where 0 <= row, row < n, -2 <= least, least < 3:
+  y = rearrange(x, [n, h, d] -> [n * h, d])
+  return gather(y, row * h) + gather(y, any * h) * f32(least)
 
 block Any(scale, small = 0.5)(x: [...shape]) -> [...shape]:
   return x * scale + small
@@ -107,18 +113,20 @@ def _case(subject: Subject, seed: int) -> str:
     mode = "training" if case.training else "evaluating"
     said = f"{case.snippet} {dict(case.sizes)} ({inputs}) {mode} {case.seed}"
     try:
-        graph = case.elaborate().graph
+        elaboration = case.elaborate()
     except (ProblemError, UndecidableError) as error:
         return f"{said}: {error}"
+    graph = elaboration.graph
+    indices = indices_of(graph, stated=stated_numbers(elaboration))
     sums: list[str] = []
     for distribution in InputDistribution:
-        fed = RandomInputs(case.seed, distribution).feeds(graph)
+        fed = RandomInputs(case.seed, distribution).feeds(graph, indices)
         numbers = [
             (name, np.round(np.asarray(array, np.float64), 6).tolist())
             for name, array in sorted(fed.items())
         ]
         sums.append(f"{crc32(str(numbers).encode()):08x}")
-    return f"{said} {dict(index_bounds(graph.values))} {' '.join(sums)}"
+    return f"{said} {dict(indices.allowed)} {' '.join(sums)}"
 
 
 if __name__ == "__main__":

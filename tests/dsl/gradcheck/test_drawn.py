@@ -5,7 +5,14 @@ import pytest
 from meganeura_dsl.gradcheck.finite_differences import Slope
 from meganeura_dsl.gradcheck.locate_fault import FaultyValue
 from meganeura_dsl.gradcheck.verdict_text import describe, describe_fault
-from meganeura_dsl.gradcheck.verdicts import Passed, Skipped, Verdict, WrongGradient, WrongOnDevice
+from meganeura_dsl.gradcheck.verdicts import (
+    Deviation,
+    Passed,
+    Skipped,
+    Verdict,
+    WrongGradient,
+    WrongOnDevice,
+)
 from meganeura_dsl.ir.graph import Builder, Origin
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.types import DType
@@ -24,6 +31,21 @@ def test_what_is_drawn_is_what_was() -> None:
         (Passed("A", 7, 0, 0.0), "A: fine, 7 examples"),
         (Passed("A", 7, 3, 2e-8), "A: fine, 7 examples, 3 slopes, off by at most 2e-08"),
         (Passed("A", 0, 0, 0.0), "A: fine, 0 examples"),
+        (Passed("A", 7, 3, 0.0), "A: fine, 7 examples, 3 slopes, known to a thousandth"),
+        (
+            Passed("A", 7, 3, 2e-8, special=5, kinks=2, left_out=4),
+            (
+                "A: fine, 7 examples, 3 slopes, off by at most 2e-08, 5 at special points (2 at "
+                "kinks), 4 cases left out: an index was out of range"
+            ),
+        ),
+        (
+            Passed("A", 7, 3, 2e-8, device=Deviation("y[1]", 2.0**-22, 2.0**-13, 2.0)),
+            (
+                "A: fine, 7 examples, 3 slopes, off by at most 2e-08, on the device off by at most "
+                "2.4e-07 (`y[1]`: 1 roundings of float32, allowed 5.1e+02)"
+            ),
+        ),
         (Skipped("A", "no reason"), "A: not checked: no reason"),
     ],
 )

@@ -22,6 +22,7 @@ from meganeura_dsl.gradcheck.verdicts import (
     Passed,
     RefusedAfterProof,
     Skipped,
+    WrongAtPoint,
     WrongGradient,
     WrongOnDevice,
 )
@@ -91,7 +92,11 @@ def test_a_gradient_that_is_nan_on_a_kink_is_found() -> None:
     assert isinstance(verdict, Failed)
     assert isinstance(verdict.fault, NotFinite)
     assert "the gradient of `x` is not finite, and the loss is" in describe(verdict)
-    assert isinstance(check_gradients(root, SearchBudget(examples=20)), Passed)
+    at_zero = check_gradients(root, SearchBudget(examples=20))
+    assert isinstance(at_zero, Failed)
+    assert isinstance(at_zero.fault, WrongAtPoint)
+    assert "the slopes on its two sides; reverse mode says nan" in describe(at_zero)
+    assert "keep what it is the slope of\n  away from that point" in describe(at_zero)
 
 
 def test_what_is_finite_on_its_kinks_is_fine() -> None:
@@ -121,7 +126,35 @@ def test_a_device_that_is_wrong_is_found() -> None:
 
 def test_the_reference_is_a_device_that_is_right() -> None:
     effort = SearchBudget(10, run=lambda graph, feeds: evaluate(graph, feeds).outputs)
-    assert isinstance(check_gradients(block("nn", "softmax"), effort), Passed)
+    verdict = check_gradients(block("nn", "softmax"), effort)
+    assert isinstance(verdict, Passed)
+    assert verdict.device is not None
+    assert 0 < verdict.device.difference < verdict.device.allowed
+    assert "roundings of float32, allowed " in describe(verdict)
+
+
+def test_what_overflows_in_single_precision_is_compared_with_no_device() -> None:
+    effort = SearchBudget(4, run=lambda graph, feeds: evaluate(graph, feeds).outputs)
+    verdict = check_gradients(subject("block f()(x: [n]) -> [n] = exp(x * x + 90)\n"), effort)
+    assert isinstance(verdict, Skipped)
+    assert "no example could be compared on the device" in describe(verdict)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, 1e-2])
+def test_a_device_that_is_wrong_at_a_special_point_alone_is_found(wrong: float) -> None:
+    """As `atan2` of a GPU at (0, 0)."""
+
+    def run(graph: Graph, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        found = dict(evaluate(graph, feeds).outputs)
+        found["gradient.x"] = np.where(feeds["x"] == 0, wrong, found["gradient.x"])
+        return found
+
+    verdict = check_gradients(
+        subject("block f()(x: [3]) -> [3] = tanh(x)\n"), SearchBudget(20, run=run)
+    )
+    assert isinstance(verdict, Failed)
+    assert isinstance(verdict.fault, WrongOnDevice)
+    assert "on the device, `gradient.x[" in describe(verdict)
 
 
 def test_what_norms_of_equal_numbers_magnify_is_no_fault() -> None:
@@ -145,6 +178,12 @@ def test_what_norms_of_equal_numbers_magnify_is_no_fault() -> None:
             "not checked: this variance is over one element",
         ),
         ("block f()(x: i32[n]) -> [n] = f32(x)\n", "it reads no float that could be moved"),
+        ("block f()(x: [n]) -> [n] = f32(x > 0)\n", "every slope is 0"),
+        ("block f()(x: [n]) -> [] = 1e9 + 1e-3 * sum(sin(x))\n", "drown every slope"),
+        (
+            "block f()(x: [4], t: [5]) -> [4] = gather(t, i32(100 * abs(x)))\n",
+            " in the `Gather` (example.mgn:1), and must be 0 or more and below 5",
+        ),
         ("block f()(x: [n]) -> [n] = log(-x * x)\n", "its result is not finite for the numbers"),
         (
             "block f()(x: [n]) -> [n] where n > 4, n < 5:\n  return x\n",

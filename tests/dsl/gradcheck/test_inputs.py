@@ -41,7 +41,7 @@ def test_a_position_is_any_for_which_all_parts_are_within(
     )
     inputs = (("x", TensorType(DType.F32, (2, 6))), ("p", TensorType(DType.I32, ())))
     graph = Case(checked, {}, {}, inputs, training=False, seed=0).elaborate().graph
-    assert indices_of(graph).positions == {"p": allowed}
+    assert indices_of(graph).allowed == {"p": allowed}
     drawn = {int(RandomInputs(seed).feeds(graph)["p"]) for seed in range(60)}
     assert drawn == {*allowed}
 

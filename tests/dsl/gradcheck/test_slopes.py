@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import NoneType
 from typing import cast
 
 import numpy as np
@@ -25,7 +26,7 @@ from meganeura_dsl.gradcheck.finite_differences import (
 from meganeura_dsl.gradcheck.probe import DECISION, LOSS, MAGNITUDE, Point, probe
 from meganeura_dsl.gradcheck.random_inputs import RandomInputs
 from meganeura_dsl.gradcheck.subjects import block_subject
-from meganeura_dsl.gradcheck.verdicts import Passed
+from meganeura_dsl.gradcheck.verdicts import Deviation, Passed, WrongOnDevice
 from meganeura_dsl.ir.graph import Array, Builder, Graph
 from meganeura_dsl.ir.interpreter import Precision, evaluate
 from meganeura_dsl.ir.ops import Add, Cast, Input, Maximum, Parameter, Sub
@@ -256,13 +257,14 @@ def test_where_single_precision_falls_elsewhere_a_device_may(
 ) -> None:
     probed = probe(shifted())
     feeds = RandomInputs(0).feeds(probed.graph) | {"x": np.full(2, number)}
-    assert compare(probed, feeds, lambda graph, fed: evaluate(graph, fed).outputs) is None
+    found = compare(probed, feeds, lambda graph, fed: evaluate(graph, fed).outputs)
+    assert isinstance(found, Deviation if is_compared else NoneType)
     fault = compare(
         probed,
         feeds,
         lambda graph, fed: {n: a + 1e3 for n, a in evaluate(graph, fed).outputs.items()},
     )
-    assert (fault is not None) is is_compared
+    assert isinstance(fault, WrongOnDevice if is_compared else NoneType)
 
 
 @pytest.mark.parametrize(("times", "is_wrong"), [(1, False), (10, False), (-10, False), (30, True)])
@@ -280,9 +282,9 @@ def test_a_device_may_round_some_times_as_much_as_the_reference(
         return {name: exact[name] + times * (rounded[name] - exact[name]) for name in exact}
 
     fault = compare(probed, feeds, run)
-    assert (fault is not None) is is_wrong
-    if fault is not None:
-        assert (fault.name, fault.difference > fault.allowed > 0) == ("loss", True)
+    assert isinstance(fault, WrongOnDevice if is_wrong else Deviation)
+    assert (fault.difference > fault.allowed > 0) is is_wrong
+    assert fault.name == "loss" or not is_wrong
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
@@ -295,7 +297,7 @@ def test_a_device_that_gives_no_number_is_wrong(wrong: float) -> None:
         return {name: each + wrong for name, each in evaluate(graph, fed).outputs.items()}
 
     fault = compare(probed, feeds, run)
-    assert fault is not None
+    assert isinstance(fault, WrongOnDevice)
     assert not fault.difference <= fault.allowed
 
 

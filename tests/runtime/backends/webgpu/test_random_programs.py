@@ -14,6 +14,7 @@ from meganeura_dsl.gradcheck.device_check import compare
 from meganeura_dsl.gradcheck.probe import probe
 from meganeura_dsl.gradcheck.random_inputs import RandomInputs
 from meganeura_dsl.gradcheck.subjects import block_subject
+from meganeura_dsl.gradcheck.verdicts import WrongOnDevice
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
@@ -42,6 +43,7 @@ def test_an_adapter_gives_what_the_reference_gives(device: Device) -> None:
                 continue
             point = probed.at(RandomInputs(seed).feeds(probed.graph))
             if point.is_finite:
-                assert compare(probed, point.feeds, run) is None, f"{source.text}\n{case.snippet}"
+                found = compare(probed, point.feeds, run)
+                assert not isinstance(found, WrongOnDevice), f"{source.text}\n{case.snippet}"
                 compared += 1
     assert compared >= 5
