@@ -122,8 +122,8 @@ MESSAGES = {
     ),
     "no classes": (
         "from whisper import whisper_words\nmodel a = whisper_words(classes=0)\n",
-        "E0305",
-        ("needs 0 >= 1",),
+        "E0220",
+        ("`out` of `linear` takes a whole number from 1", "this is the size 0"),
         ("that is",),
     ),
     "a layer of a block applied twice": (
