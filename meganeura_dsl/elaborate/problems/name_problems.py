@@ -106,19 +106,19 @@ class WrongKind(LocatedProblem, code="E0203", topic="kind of value"):
         return self.words(f"this needs {self.wanted}", f"this is {self.found}", cure=cure)
 
 
-class NoWholeNumber(LocatedProblem, code="E0203", topic="kind of value"):
-    """A layer of the library is given a fraction, a text or a list for a whole number."""
+class NoWholeNumber(WrongKind):
+    """A layer of the library is given a fraction, a text or a list for a whole number.
 
-    parameter: str
-    callee: str
-    found: str
-    advice: Help | None
+    `wanted` is the name of the parameter.
+    """
+
+    callee: str = ""
 
     def report(self) -> Report:
         return self.words(
-            f"`{self.parameter}` of `{self.callee}` is a whole number",
+            f"`{self.wanted}` of `{self.callee}` is a whole number",
             f"this is {self.found}",
-            cure=self.advice,
+            cure=self.cure if isinstance(self.cure, Help) else None,
         )
 
 

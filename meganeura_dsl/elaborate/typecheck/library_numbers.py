@@ -39,7 +39,7 @@ def require_whole_numbers(
         name, callee = parameter.name, block.name.text
         cure = habits.of_whole_number(name, value, node.span, callee, window)
         raise ProblemError(
-            NoWholeNumber(frame.location(node.span), name, callee, describe(value), cure)
+            NoWholeNumber(frame.location(node.span), name, describe(value), cure or "", callee)
         )
 
 
