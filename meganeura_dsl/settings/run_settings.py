@@ -193,11 +193,10 @@ class RunSettings(Strict):
 
         Nothing of those that follow what was not measured.
         """
+        found = [measured.get(each.follows or "") for each in self.all_schedules]
         return tuple(
-            each.measured(reduction, measured[each.follows])
-            if each.follows in measured
-            else reduction
-            for each, reduction in zip(self.all_schedules, before, strict=True)
+            reduction if value is None else each.measured(reduction, value)
+            for each, reduction, value in zip(self.all_schedules, before, found, strict=True)
         )
 
     @property
