@@ -123,7 +123,7 @@ def _wrong_usage(error: typer.BadParameter) -> int:
 
 
 def _as_setting(option: str, command: str | None) -> str:
-    """How a setting is given that was written as an option of `train`; empty for anything else."""
+    """The `--set` form of an option such as `--lr`; empty where the option names no setting."""
     if not option.startswith("--") or command != "train":
         return ""
     from meganeura_dsl.settings.other_settings import OTHER_SETTINGS, with_the_command
@@ -156,7 +156,7 @@ def _refuse(reports: tuple[Report, ...]) -> int:
 
 
 def _is_utf8(argument: str) -> bool:
-    """Whether an argument is text: what is not UTF-8 comes as halves of characters."""
+    """True if an argument is valid UTF-8; Python decodes other bytes to lone surrogates."""
     return not any("\ud800" <= each <= "\udfff" for each in argument)
 
 

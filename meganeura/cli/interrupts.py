@@ -49,7 +49,7 @@ class Interruption:
 
     @property
     def exit_code(self) -> int:
-        """What shells give a program that the signal ended: 128 + its number; 0 without one.
+        """The exit status of a program that a signal ended: 128 + its number; 0 without a signal.
 
         1 where the output could not be written.
         """

@@ -42,7 +42,7 @@ def check_target(target: str) -> Checked:
 
 
 def _settings_reports(program: "Program") -> tuple[Report, ...]:
-    """What is wrong with the settings of the `train` blocks that are checked and have any.
+    """Problems in the settings of the checked `train` blocks; none for a block without any.
 
     None is missing here: a run may get it on its command line, or from Python.
     """

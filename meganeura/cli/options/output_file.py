@@ -21,7 +21,7 @@ Force = Annotated[
 
 
 class Kind(Enum):
-    """What a command writes, in the words of a message."""
+    """The kinds of files that commands write; each value is its name in messages."""
 
     PROGRAM = "a program"
     WEIGHTS = "weights"
