@@ -18,6 +18,7 @@ from meganeura_runtime.train.events import Event
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
+HANGUP = getattr(signal, "SIGHUP", None)
 BROKEN_PIPE = 13
 """SIGPIPE, which Windows has not."""
 
@@ -34,7 +35,7 @@ class Interruption:
 
     def __enter__(self) -> Self:
         for each in SIGNALS:
-            if signal.getsignal(each) is signal.SIG_IGN:
+            if each == HANGUP and signal.getsignal(each) is signal.SIG_IGN:
                 continue  # as `nohup` wishes
             self._before.callback(signal.signal, each, signal.getsignal(each))
             signal.signal(each, self._remember)

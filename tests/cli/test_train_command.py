@@ -322,9 +322,18 @@ def test_an_adapter_that_is_not_there_is_told(meganeura: Command) -> None:
     assert "error[E0551]" in shown.err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_ends_the_run_with_a_checkpoint(tmp_path: Path, number: int) -> None:
-    command = "import meganeura.cli.main as m; m.main()"
+IN_THE_BACKGROUND = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+"""A shell without job control ignores interrupts in what it starts with `&`."""
+
+
+@pytest.mark.parametrize(
+    ("number", "before"),
+    [(signal.SIGINT, ""), (signal.SIGTERM, ""), (signal.SIGINT, IN_THE_BACKGROUND)],
+)
+def test_an_interrupt_ends_the_run_with_a_checkpoint(
+    tmp_path: Path, number: int, before: str
+) -> None:
+    command = f"{before}import meganeura.cli.main as m; m.main()"
     options = ("--device", "cpu", "--set", "epochs=100000", "--set", "log_every=1")
     with subprocess.Popen(
         [sys.executable, "-c", command, "train", "digits_mlp", *options],
