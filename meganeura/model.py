@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from math import prod
 from operator import index
 from pathlib import Path
 from typing import SupportsIndex, TypedDict, Unpack, cast
@@ -16,6 +17,7 @@ from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.index_checks import all_of, leaf_bounds
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
@@ -100,6 +102,15 @@ class Model:
         and texts were prepared."""
         self.values: dict[str, Array] = {}
         """The value of every parameter and state, by name; empty until there are some."""
+
+    def __repr__(self) -> str:
+        """`<Model digits_mlp(image: f32[n, 1, 8, 8]): 2,410 weights in 4 parameters>`."""
+        inputs = ", ".join(f"{name}: {of}" for name, of in self.inputs.items() if name != COUNTER)
+        elements = sum(prod(concrete_shape(each.type.shape)) for each in self.parameters)
+        held = f"{elements:,} weights in {len(self.parameters)} parameters"
+        if self.parameters and not self.values:
+            held += ", without values"
+        return f"<Model {self._program.model(self._name)}({inputs}): {held}>"
 
     def load(self, start: Start, seed: int) -> None:
         """Take the weights of files, all of them or none; what may be missing starts anew.

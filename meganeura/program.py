@@ -82,6 +82,16 @@ class Run:
     usage: DeviceUsage | None = None
     """How busy the devices were; `None` where no step was made."""
 
+    def __repr__(self) -> str:
+        """`<Run fit in runs/fit-1: 528 steps, held out loss 0.026, accuracy 0.986>`."""
+        measured = {"loss": self.final_loss} if not self.held_out else self.held_out[-1]
+        numbers = ", ".join(
+            f"{name} {value:.4g}" for name, value in measured.items() if value is not None
+        )
+        held = " held out" if self.held_out else ""
+        said = f",{held} {numbers}" if numbers else ""
+        return f"<Run {self.train} in {self.folder}: {self.steps:,} steps{said}>"
+
     @property
     def final_loss(self) -> float | None:
         """The mean training loss of the last epoch; `None` if there was none."""
@@ -119,6 +129,14 @@ class Program:
     def load(cls, target: str) -> Self:
         """See `meganeura.load`."""
         return cls(target, pipeline.load(target))
+
+    def __repr__(self) -> str:
+        """`<Program digits_mlp: models digits_mlp; train fit>`."""
+        models = f"models {', '.join(self.models)}" if self.models else "no models"
+        trains = self._program.trains
+        return (
+            f"<Program {self._target}: {models}{'; train ' + ', '.join(trains) if trains else ''}>"
+        )
 
     @property
     def notes(self) -> tuple[Report, ...]:

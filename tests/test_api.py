@@ -18,6 +18,7 @@ from safetensors.numpy import load_file, save_file
 import meganeura
 import meganeura.model
 import meganeura.program
+from meganeura.cli.main import run
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_runtime.backends import base
 from meganeura_runtime.train.events import EpochEnded, Event, Finished
@@ -355,3 +356,40 @@ def test_the_device_is_that_of_the_settings_unless_it_is_said_beside_them(tmp_pa
         with program.trainer(settings=settings, device=device) as trainer:
             assert trainer.device.startswith("cpu")
         assert program.fit(settings=settings, device=device).device == "cpu"
+
+
+def test_an_exception_says_what_the_command_line_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "net.mgn"
+    target.write_text("block A()(x: [n, d], y: [n, e]) -> [n, d]:\n  z = w\n  return x + y\n")
+    with pytest.raises(meganeura.ProblemsError) as caught:
+        meganeura.load(str(target))
+    text = str(caught.value)
+    assert "    ^" in text
+    assert "E0201" in text
+    assert "E0301" in text
+    assert "Problem" in repr(caught.value)
+    assert "\n" not in repr(caught.value)
+    assert run(["check", str(target)]) == 1
+    printed = "".join(capsys.readouterr())
+    for part in text.split("\n\n"):
+        assert part in printed
+    model = meganeura.load("digits_mlp").model(seed=0)
+    with pytest.raises(meganeura.ProblemError) as refused:
+        model.run({"image": np.zeros((1, 19), np.float32)})
+    assert "[1, 19]" in str(refused.value)
+    assert "f32[n, 1, 8, 8]" in str(refused.value)
+    assert repr(refused.value).startswith("ProblemError('error[E0561]: ")
+
+
+def test_what_is_shown_of_programs_models_and_runs(tmp_path: Path) -> None:
+    program = meganeura.load("digits_mlp")
+    assert repr(program) == "<Program digits_mlp: models digits_mlp; train fit>"
+    model = program.model()
+    held = "image: f32[n, 1, 8, 8]): 4,810 weights in 4 parameters"
+    assert repr(model) == f"<Model digits_mlp({held}, without values>"
+    assert repr(program.model(seed=0)) == f"<Model digits_mlp({held}>"
+    done = program.train(settings={"epochs": 1}, out=tmp_path / "run", device="cpu")
+    assert repr(done).startswith(f"<Run fit in {tmp_path / 'run'}: 44 steps, held out loss ")
+    assert "accuracy" in repr(done)

@@ -160,13 +160,24 @@ def problems_in(*modules: ModuleType) -> tuple[type[Problem], ...]:
 
 
 class ProblemError(Exception):
-    """Carries a problem from where it was found to the phase boundary that collects it."""
+    """Carries a problem from where it was found to the phase boundary that collects it.
+
+    Its text is what the command line prints: the place with its code, all remarks, and the help.
+    """
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self.problem = problem
 
     def __str__(self) -> str:
+        return _rendered(self.problem)
+
+    def __repr__(self) -> str:
+        return f"ProblemError({self.summary!r})"
+
+    @property
+    def summary(self) -> str:
+        """One line, `net.mgn:13: error[E0301]: headline`."""
         report = self.problem.report()
         said = f"{report.severity.value}[{report.code}]: {report.headline}"
         if report.label is None:
@@ -176,14 +187,24 @@ class ProblemError(Exception):
 
 
 class ProblemsError(Exception):
-    """Carries everything that was found wrong at once."""
+    """Carries everything that was found wrong at once, each with the text of a `ProblemError`."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__(problems)
         self.problems = problems
 
     def __str__(self) -> str:
-        return "\n".join(str(ProblemError(problem)) for problem in self.problems)
+        return "\n\n".join(map(_rendered, self.problems))
+
+    def __repr__(self) -> str:
+        return f"ProblemsError({[ProblemError(each).summary for each in self.problems]})"
+
+
+def _rendered(problem: Problem) -> str:
+    """A problem as the command line prints it, without colours."""
+    from meganeura_dsl.diagnostics.terminal import render  # noqa: PLC0415 - it draws what is defined here
+
+    return render(problem.report())
 
 
 @dataclass

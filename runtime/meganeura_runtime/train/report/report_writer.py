@@ -93,7 +93,7 @@ def _end(error: BaseException) -> tuple[Status, str]:
         case KeyboardInterrupt():
             return Status.STOPPED, ""
         case ProblemError():
-            return Status.FAILED, str(error).splitlines()[0]
+            return Status.FAILED, error.summary
         case _:
             return Status.FAILED, f"{type(error).__name__}: {error}".splitlines()[0]
 
