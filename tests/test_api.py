@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 import meganeura
 import meganeura.model
 import meganeura.program
-from meganeura.cli.main import run
+from meganeura.cli.app import run
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_runtime.backends import base
 from meganeura_runtime.train.events import EpochEnded, Event, Finished
