@@ -240,6 +240,22 @@ def test_the_library_takes_whole_numbers_where_it_has_no_kind(tmp_path: Path) ->
         assert f"`{parameter.name}` of `{block.name.text}` is a whole number" in said
 
 
+@pytest.mark.parametrize("imported", ["", "from nn import sample\n"])
+@pytest.mark.parametrize(
+    "written", ["sample(x, 0.0)", "sample(x, 0.7)", "sample(0.0)(x)", "x |> sample(0.0)(t)"]
+)
+def test_a_temperature_is_not_taken_for_a_count(
+    imported: str, written: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text(
+        f"{imported}block A()(x: [n, 6], _t: []) -> i32[n] = {written}\n".replace("t)", "_t)")
+    )
+    said = "".join(map(render, check_file(str(file)).reports))
+    assert "`top_k` of `sample` is a whole number" in said
+    assert "this is the number 0." in said
+
+
 def test_a_state_of_a_train_block_is_not_trained(tmp_path: Path) -> None:
     file = tmp_path / "net.mgn"
     head = "block Net()(x: [n, 4]) -> [n, 2] = x |> fc: linear(2)\nmodel net = Net()\n"
@@ -250,3 +266,10 @@ def test_a_state_of_a_train_block_is_not_trained(tmp_path: Path) -> None:
     assert [each.code for each in check_file(str(file)).reports] == []
     file.write_text(f"{head}{train}  minimize cross_entropy(x |> other: linear(2), y)\n")
     assert "N0004" in [each.code for each in check_file(str(file)).reports]
+
+
+def test_an_example_says_what_a_size_comes_to(tmp_path: Path) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text("block A(r)(x: [n, c]) -> [n, c // r] = x |> fc: linear(c // r)\n")
+    said = "".join(map(render, check_file(str(file)).reports))
+    assert "c=1  r=2   gives   c//r = 0" in said

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from itertools import combinations
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
@@ -146,6 +147,13 @@ def refusal(
     if condition.operator in (">=", ">", "<=", "<"):
         shapes = [("an operand", operand.type.shape) for operand in operands[:1]]
         example = example_of(error.verdict, shapes)
+        if example is not None and not operands:
+            sides = (
+                (side, at((side,), dict(example.sizes))[0])
+                for side in (condition.left, condition.right)
+            )
+            shown = [f"{show(side)} = {show(found)}" for side, found in sides if side != found]
+            example = replace(example, consequence="   ".join(shown))
         needed = show_condition(condition)
         return TooSmall(location, reason, needed, found, example, deciding_fact(facts, condition))
     fact = helpful_fact(facts, condition)

@@ -20,8 +20,8 @@ class Example:
             shown = str(value).lower() if isinstance(value, bool) else str(value)
             by_value.setdefault(shown, []).append(name)
         sizes = "  ".join(f"{'='.join(names)}={value}" for value, names in by_value.items())
-        joined = f"{sizes}   gives   {self.consequence}" if sizes else self.consequence
-        return Remark("for example" if sizes else "that is", joined)
+        parts = [part for part in (sizes, self.consequence) if part]
+        return Remark("for example" if sizes else "that is", "   gives   ".join(parts))
 
 
 def example_remarks(example: Example | None) -> tuple[Remark, ...]:

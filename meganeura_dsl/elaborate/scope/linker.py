@@ -230,6 +230,9 @@ class Linker:
             raise ProblemError(
                 UnknownModule(Location(declaration.span), title, nearest(title, known))
             )
+        for module in library():
+            if (source.name, source.text) == (module.source.name, module.source.text):
+                return self._done.setdefault(words, module)
         self._active.append(title)
         try:
             tree, problems = _parsed(source)

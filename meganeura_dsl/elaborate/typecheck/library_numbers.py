@@ -50,8 +50,9 @@ def _given(
     by_name = {parameter.name: parameter for parameter in block.parameters}
     written = [each for each in call.arguments if not isinstance(each.value, ast.Rearrangement)]
     places = [each for each in written if each.name is None]
-    positional = arguments.positional[len(arguments.positional) - len(places) :]
-    if len(places) == len(positional) and not call.inputs:
+    end = len(arguments.positional) - sum(each.name is None for each in call.inputs)
+    positional = arguments.positional[end - len(places) : end]
+    if len(places) == len(positional):
         numbers = [pair for pair in zip(places, positional, strict=True) if not is_tensor(pair[1])]
         for parameter, (argument, value) in zip(block.parameters, numbers, strict=False):
             assert not isinstance(argument.value, ast.Rearrangement)

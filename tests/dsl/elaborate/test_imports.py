@@ -1,11 +1,13 @@
 """What a file leads to by its imports."""
 
+from pathlib import Path
+
 import pytest
 
 from meganeura_dsl.diagnostics.problem import Severity, Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import Linker
-from meganeura_dsl.pipeline import Program, check, elaborate_model
+from meganeura_dsl.pipeline import Program, check, check_file, elaborate_model
 
 DEPTH = 8
 
@@ -127,3 +129,22 @@ def test_a_name_of_two_files_is_refused_where_it_is_imported_again(name: str) ->
 def test_a_name_of_two_files_is_refused_in_a_file_that_is_imported() -> None:
     reports = check(Source("net.mgn", "from two import Net\n"), find).reports
     assert [each.code for each in reports] == ["E0232"]
+
+
+@pytest.mark.parametrize("imported", ["", "from loss import mse\n"])
+def test_what_is_imported_from_the_library_is_the_library_s(imported: str, tmp_path: Path) -> None:
+    path = tmp_path / "net.mgn"
+    path.write_text(
+        f"{imported}train fit(x: [batch, 4], y: [batch]):\n  minimize mse(x |> fc: linear(1), y)\n"
+    )
+    told = [each for each in check_file(str(path)).reports if each.severity is Severity.ERROR]
+    assert [each.code for each in told] == ["E0503"]
+
+
+def test_an_own_file_that_is_called_as_one_of_the_library_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "loss.mgn").write_text("block mse()(x: [n], y: [n]) -> [] = sum(x - y)\n")
+    path = tmp_path / "net.mgn"
+    path.write_text(
+        "from loss import mse\nblock A()(x: [n], y: [n, 1]) -> [] = mse(x, y)\nmodel a = A()\n"
+    )
+    assert [each.code for each in check_file(str(path)).reports] == ["E0302"]

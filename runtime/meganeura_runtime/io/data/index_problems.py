@@ -77,11 +77,15 @@ class ComputedIndexOutside(Problem, code="E0537", topic="index range"):
     def report(self) -> Report:
         wanted = f"below {self.count}" if self.value >= 0 else "at least 0"
         needed = (Remark("needed here", self.location),) if self.location else ()
-        cure = f"minimum(..., {self.count - 1})" if self.value >= 0 else "maximum(..., 0)"
+        cure = (
+            f"pick from more than {self.value}, or feed less, so that the index is smaller"
+            if self.value >= 0
+            else "an index counts from 0, and never from the end"
+        )
         return self.message(
             f"a computed index is {self.value}, and must be {wanted}",
             *needed,
-            cure=Help("keep it in range, if that is what is meant", cure),
+            cure=Help(cure),
         )
 
 

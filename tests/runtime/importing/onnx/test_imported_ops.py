@@ -114,6 +114,9 @@ CASES = [
     Case("Conv", [PICTURE, [6, 4, 3, 3]], {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
     Case("ConvTranspose", [PICTURE, drawn(4, 3, 3, 3), drawn(3)], {"strides": [2, 2]}),
     Case("ConvTranspose", [PICTURE, drawn(4, 3, 3, 3)], {"pads": [1, 1, 0, 0], "strides": [2, 2]}),
+    *(Case("ConvTranspose", [[2, 4, 5, 4], drawn(4, 3, 3, 3)],
+           {"output_shape": shape, "kernel_shape": [3, 3], "strides": [2, 2]})
+      for shape in ([10, 8], [10, 9], [11, 8])),
     Case("Einsum", [["b", "i", 4], ["b", 4, "k"]], {"equation": "bij,bjk->bik"}),
     Case("Einsum", [[2, 3]], {"equation": "ij->ji"}),
     Case("MaxPool", [["n", 4, "h", "w"]], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),

@@ -69,9 +69,9 @@ def test_a_bound_of_no_known_line_is_reported_without_one() -> None:
 @pytest.mark.parametrize(
     ("value", "count", "wanted", "cure"),
     [
-        (7, 5, "below 5", "minimum(..., 4)"),
-        (0, 0, "below 0", "minimum(..., -1)"),
-        (-1, 5, "at least 0", "maximum(..., 0)"),
+        (7, 5, "below 5", "pick from more than 7, or feed less, so that the index is smaller"),
+        (0, 0, "below 0", "pick from more than 0, or feed less, so that the index is smaller"),
+        (-1, 5, "at least 0", "an index counts from 0, and never from the end"),
     ],
 )
 def test_an_index_is_told_with_what_it_must_be(
@@ -82,7 +82,7 @@ def test_an_index_is_told_with_what_it_must_be(
     computed = ComputedIndexOutside(value, count, "").report()
     assert computed.headline == f"a computed index is {value}, and must be {wanted}"
     assert computed.help is not None
-    assert computed.help.code == cure
+    assert (computed.help.text, computed.help.code) == (cure, None)
 
 
 def test_an_index_is_one_of_the_rows_of_its_table(tmp_path: Path) -> None:

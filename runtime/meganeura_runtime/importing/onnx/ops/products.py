@@ -315,8 +315,6 @@ def _transposed_pads(
         less, more = total // 2, total - total // 2
         before.append(less if kind == "SAME_UPPER" else more)
         after.append(more if kind == "SAME_UPPER" else less)
-        if kind in ("NOTSET", ""):
-            before[-1], after[-1] = less, more
     return before, after
 
 
