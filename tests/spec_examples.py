@@ -119,6 +119,7 @@ from meganeura_runtime.train.training_problems import (
     NoLength,
     NoSuchMetric,
     NothingToStopBy,
+    NoUpdate,
     UnnamedFolder,
 )
 
@@ -361,6 +362,7 @@ EXAMPLES: Mapping[str, Problem] = {
         NoLength("cosine", "steps"),
         NoSuchMetric("acuracy", ("loss", "accuracy")),
         NothingToStopBy(),
+        NoUpdate(1000, 22),
         UnnamedFolder(2),
         DataChanged(
             FILE,

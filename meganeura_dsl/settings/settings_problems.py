@@ -46,6 +46,9 @@ def _did_you_mean(
 
     None for a name that other systems have, such as the optimizer `nadam`.
     """
+    if word.lower() in known:
+        free = () if span.source.name == OVERRIDE else (word.lower(),)
+        return corrected(span, word, free, f"it is written `{word.lower()}` here")
     near = get_close_matches(word, known, n=1)
     if not near or word in foreign_names():
         return None

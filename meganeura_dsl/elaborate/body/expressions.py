@@ -689,7 +689,19 @@ def _wrong_kind(
     frame: Frame, span: Span, wanted: str, value: Evaluated, cure: str | Help = ""
 ) -> ProblemError:
     problem = size_as_condition(frame, span, value) if wanted == "a condition" else None
+    cure = cure or _of_widths(frame, wanted, value)
     return problem or ProblemError(WrongKind(frame.location(span), wanted, describe(value), cure))
+
+
+def _of_widths(frame: Frame, wanted: str, value: Evaluated) -> str:
+    """Advice for `linear` of two widths, as other systems write it."""
+    block = frame.declaration
+    if not (wanted == "a condition" and frame.module.is_library and isinstance(block, ast.Block)):
+        return ""
+    first = frame.names.get(block.parameters[0].name, "") if block.parameters else ""
+    if not is_size(value) or not is_size(first) or block.name.text != "linear":
+        return ""
+    return f"the width of what comes in is never written: `linear({show(value)})`"
 
 
 def short_text(node: ast.Expression) -> str:

@@ -247,9 +247,7 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
         return TensorType(type_.dtype, tuple([sized(size) for size in type_.shape]))
 
     def valued(values: Iterable[SummarizedValue]) -> tuple[SummarizedValue, ...]:
-        return tuple(
-            [SummarizedValue(typed(each.type), each.inputs, each.parameters) for each in values]
-        )
+        return tuple([each._replace(type=typed(each.type)) for each in values])
 
     try:
         initials, postponed = _numbers(summary.postponed, sizes, inner.state)

@@ -35,6 +35,7 @@ from meganeura_dsl.elaborate.scope.summary import (
     Summary,
 )
 from meganeura_dsl.elaborate.typecheck.positions import position_of, whole_number
+from meganeura_dsl.elaborate.typecheck.probabilities import normalised_by
 from meganeura_dsl.elaborate.typecheck.signatures import Arguments
 from meganeura_dsl.elaborate.values import BlockValue, Tensor, is_tensor
 from meganeura_dsl.ir.objectives import reached_values
@@ -309,6 +310,7 @@ class _Summarizer:
                 for each in reached
                 if isinstance(each.op, Parameter) and each.id not in numbers
             ),
+            normalised_by(value),
         )
 
 
@@ -380,7 +382,7 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor | None]) -> 
         leaves = [state.leaves[prefix + name] for name in each.parameters]
         tensors = [inputs[number] for number in each.inputs]
         operands = (*[tensor for tensor in tensors if tensor is not None], *leaves)
-        return build.add_new(Summarized(build.count), each.type, *operands)
+        return build.add_new(Summarized(build.count, each.normalised_by), each.type, *operands)
 
     state.updates.update((inner.join(name), value(each)) for name, each in summary.updates)
     return tuple(map(value, summary.results))

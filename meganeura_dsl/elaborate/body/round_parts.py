@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.body.tensor_parts import other_axis_of
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import PartOutside
@@ -64,7 +65,7 @@ def round_part(base: Tensor, axis: int, entry: ast.AxisEntry, frame: Frame, size
     along = base.type.shape[axis]
     if not isinstance(entry, ast.Range):
         at = size(entry, frame)
-        _require_within(frame, entry.span, (at, at + 1), axis, along, f"is entry {show(at)}")
+        _require_within(frame, entry.span, (at, at + 1), axis, base, f"is entry {show(at)}")
         return _entry(base, axis, at, frame, entry.span)
     start = 0 if entry.start is None else size(entry.start, frame)
     stop = along if entry.stop is None else size(entry.stop, frame)
@@ -72,7 +73,7 @@ def round_part(base: Tensor, axis: int, entry: ast.AxisEntry, frame: Frame, size
         what = f"the size `{show(stop - start)}` of this part"
         raise ProblemError(DiffersByRound(frame.location(entry.span), what))
     words = f"is from {show(start)} to {show(stop)}"
-    _require_within(frame, entry.span, (start, stop), axis, along, words)
+    _require_within(frame, entry.span, (start, stop), axis, base, words)
     count = frame.add(entry.span, ops.Iota(stop - start))
     first = broadcast(frame, entry.span, number(frame, entry.span, start), count.type.shape, ())
     ids = frame.add(entry.span, ops.Add(), first, count)
@@ -112,10 +113,11 @@ def _scan_alone(frame: Frame, at: Size) -> OpenScan | None:
 
 
 def _require_within(
-    frame: Frame, span: Span, part: tuple[Size, Size], axis: int, along: Size, words: str
+    frame: Frame, span: Span, part: tuple[Size, Size], axis: int, base: Tensor, words: str
 ) -> None:
     """Refuse a part that may begin before an axis or end behind it."""
     start, stop = part
+    along = base.type.shape[axis]
     for condition in (Compare("<=", 0, start), Compare("<=", stop, along)):
         verdict = frame.facts.decide(condition)
         if isinstance(verdict, Proved):
@@ -123,11 +125,13 @@ def _require_within(
         ends = [("the part is", (start, stop)), ("of an axis of", (along,))]
         fact = helpful_fact(frame.facts, condition)
         is_of_round = fact is None or not sizes_in(fact).isdisjoint(frame.state.scans)
+        other = other_axis_of(frame, span, axis, base.type.shape, part)
         raise ProblemError(
             PartOutside(
                 frame.location(span),
                 f"{words}, and axis {axis} has {show(along)}",
                 example_of(verdict, ends),
                 "" if fact is None or is_of_round else show_condition(fact),
+                other,
             )
         )

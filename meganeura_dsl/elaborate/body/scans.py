@@ -377,6 +377,12 @@ def _unstable(
         shapes = [("before", before.type.shape), ("after", after.type.shape)]
         example = example_of(verdict, shapes)
     cure = Help("collect what grows", f"y[:, {statement.variable.text}] = ...")
+    if is_tensor(before) and is_tensor(after) and not _grows(frame, before, after):
+        first, later = show_shape(before.type.shape), show_shape(after.type.shape)
+        cure = Help(
+            f"`{name}` is one tensor for all rounds: let a round end with {first},\n"
+            f"or begin with {later}; what has another shape gets a name of its own"
+        )
     if not is_tensor(before):
         cure = Help(f"begin with a tensor, such as `{name} = zeros([...])`")
     elif is_tensor(after) and before.type.dtype is not after.type.dtype:
@@ -392,6 +398,14 @@ def _unstable(
     return UnstableCarry(
         frame.location(span), name, _shown(before, after), _shown(after, before), example, cure
     )
+
+
+def _grows(frame: Frame, before: Tensor, after: Tensor) -> bool:
+    """Whether a round adds entries to an axis for every size, or adds an axis."""
+    if before.type.rank != after.type.rank:
+        return before.type.rank < after.type.rank
+    pairs = zip(before.type.shape, after.type.shape, strict=True)
+    return any(isinstance(frame.facts.decide(Compare(">", b, a)), Proved) for a, b in pairs)
 
 
 def _shown(value: Evaluated, other: Evaluated) -> str:

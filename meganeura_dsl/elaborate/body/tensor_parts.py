@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import field, replace
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
+from meganeura_dsl.elaborate.problems.shape_cures import other_axis_cure
 from meganeura_dsl.elaborate.problems.shape_problems import (
     PartOfNoSize,
     PartOutside,
@@ -78,7 +79,7 @@ class Part:
         start, stop = ends
         computed_starts = self.computed_starts
         if is_tensor(at):
-            _require_within(frame, span, axis, self.shape[axis], ends)
+            _require_within(frame, span, axis, self.shape, ends)
             computed_starts = (*computed_starts, (axis, at))
         return replace(
             self,
@@ -134,7 +135,7 @@ def replace_part(frame: Frame, span: Span, base: Tensor, part: Part, value: Tens
     computed_starts = dict(part.computed_starts)
     for axis, ends in enumerate(zip(part.starts, part.stops, strict=True)):
         if axis not in computed_starts and ends != (0, part.shape[axis]):
-            _require_within(frame, span, axis, part.shape[axis], ends)
+            _require_within(frame, span, axis, part.shape, ends)
     if part.dropped:
         value = frame.add(span, ops.Reshape(part.sizes), value)
     for axis, start in enumerate(part.starts):
@@ -165,10 +166,11 @@ def _known(frame: Frame, span: Span, axis: int, size: Size, at: Size | Tensor) -
 
 
 def _require_within(
-    frame: Frame, span: Span, axis: int, size: Size, ends: tuple[Size, Size]
+    frame: Frame, span: Span, axis: int, shape: Shape, ends: tuple[Size, Size]
 ) -> None:
     """Refuse a part that may begin before an axis or end behind it."""
     start, stop = ends
+    size = shape[axis]
     for condition in (Compare(">=", start, 0), Compare("<=", stop, size)):
         facts = facts_about(frame, condition)
         verdict = facts.decide(condition)
@@ -179,6 +181,22 @@ def _require_within(
         shown = [("the part is", (start, stop)), ("of an axis of", (size,))]
         is_stated = fact is not None and sizes_in(fact).isdisjoint(frame.state.ranges)
         fact_text = show_condition(fact) if fact is not None and is_stated else ""
-        raise ProblemError(
-            PartOutside(frame.location(span), words, example_of(verdict, shown), fact_text)
-        )
+        example = example_of(verdict, shown)
+        other = other_axis_of(frame, span, axis, shape, ends)
+        raise ProblemError(PartOutside(frame.location(span), words, example, fact_text, other))
+
+
+def other_axis_of(
+    frame: Frame, span: Span, axis: int, shape: Shape, ends: tuple[Size, Size]
+) -> Help | None:
+    """Advice for a part that is not within its axis, and is within one other for every size."""
+    start, stop = ends
+    if not any(isinstance(end, Dim) for end in ends):
+        return None
+
+    def fits(size: Size) -> bool:
+        conditions = (Compare(">=", start, 0), Compare("<=", stop, size))
+        return all(isinstance(facts_about(frame, each).decide(each), Proved) for each in conditions)
+
+    fitting = [at for at, size in enumerate(shape) if at != axis and fits(size)]
+    return other_axis_cure(span.text, [show(size) for size in shape], fitting)

@@ -61,6 +61,20 @@ def elementwise_cure(left: Side, right: Side, known: Collection[str]) -> Help | 
     return None if code is None else Help(f"repeat `{smaller.written}` along {along}", code)
 
 
+def other_axis_cure(written: str, axes: Sequence[str], fitting: Sequence[int]) -> Help | None:
+    """Where the part of an axis belongs that lies within one other axis for every size."""
+    if len(fitting) != 1 or "\n" in written:
+        return None
+    (place,) = fitting
+    entry = ", ".join([*(":" for _ in range(place)), written])
+    return Help(f"it is within axis {place}, which has {axes[place]}: take it there", f"[{entry}]")
+
+
+def expansion_cure(given: Side, wanted: Sequence[str], known: Collection[str]) -> Help | None:
+    """How a tensor comes to the axes that an input declares, if only axes of it are missing."""
+    return elementwise_cure(Side("", tuple(wanted)), given, known) if given.axes else None
+
+
 def _of_one_rank(left: Side, right: Side) -> Help | None:
     for small, large in ((left, right), (right, left)):
         pairs = list(zip(small.axes, large.axes, strict=True))

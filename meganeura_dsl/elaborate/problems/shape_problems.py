@@ -74,11 +74,12 @@ class RankMismatch(LocatedProblem, code="E0302", topic="number of axes"):
     what: str
     wanted: str
     found: str
-    cure: str = ""
+    cure: Help | None = None
 
     def report(self) -> Report:
-        cure = Help(self.cure) if self.cure else None
-        return self.words(f"{self.what} needs {self.wanted}", f"this is {self.found}", cure=cure)
+        return self.words(
+            f"{self.what} needs {self.wanted}", f"this is {self.found}", cure=self.cure
+        )
 
 
 class ResultMismatch(LocatedProblem, code="E0303", topic="result shape"):
@@ -385,13 +386,15 @@ class PartOutside(LocatedProblem, code="E0315", topic="index range"):
     found: str
     example: Example | None
     fact: str
+    other_axis: Help | None = None
+    """The axis that the part lies within for every size, if there is one: then no fact is meant."""
 
     def report(self) -> Report:
         return self.words(
             "a part may lie outside of its axis",
             self.found,
             remarks=example_remarks(self.example),
-            cure=self.stated(self.fact),
+            cure=self.other_axis or self.stated(self.fact),
         )
 
 

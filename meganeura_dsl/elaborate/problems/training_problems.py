@@ -169,13 +169,18 @@ class LabelsMismatch(LocatedProblem, code="E0503", topic="training"):
     axis: str
     cure: Help
     names: tuple[str, str] = ("labels", "logits")
+    is_stretched: bool = True
+    """Whether other systems would stretch an axis here; otherwise there are too many rows."""
 
     def report(self) -> Report:
         target, prediction = self.names
+        why = (
+            ". Meganeura never stretches an axis of size 1:\n"
+            "the loss would be finite and meaningless."
+        )
         return self.words(
             f"{target} {self.labels} cannot meet {prediction} {self.logits}",
-            f"{self.axis}. Meganeura never stretches an axis of size 1:\n"
-            "the loss would be finite and meaningless.",
+            self.axis + why * self.is_stretched,
             cure=self.cure,
         )
 
@@ -203,6 +208,30 @@ class NoModelHolds(LocatedProblem, code="N0004", topic="training", severity=Seve
             cure=Help(
                 "to run what was trained, move these layers into a block, and apply a model of it",
                 f"model net = Net()     and in `{self.train}`     x |> net",
+            ),
+        )
+
+
+class ProbabilitiesAsLogits(LocatedProblem, code="N0006", topic="training", severity=Severity.NOTE):
+    """A loss that takes logits is given probabilities, and takes them for logits once more.
+
+    `cross_entropy` takes the softmax itself, and `bce` the sigmoid: the loss of probabilities is
+    finite, falls slowly, and never comes near 0.
+
+        minimize cross_entropy(softmax(logits), label)      # N0006
+        minimize cross_entropy(logits, label)               # well
+    """
+
+    loss: str
+    function: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.loss}` takes logits, and these are probabilities",
+            f"`{self.loss}` takes the {self.function} itself",
+            cure=Help(
+                f"give it what stands before the {self.function}, and take the {self.function} "
+                "where probabilities are shown"
             ),
         )
 

@@ -31,6 +31,8 @@ class Summarized(Op, abstract=True):
     traits = frozenset()
     number: int
     """No two of a graph have the same."""
+    normalised_by: str = ""
+    """What gave it, if that makes probabilities of logits."""
 
 
 @dataclass
@@ -68,6 +70,8 @@ class SummarizedValue(NamedTuple):
     """The numbers of the inputs that it reaches."""
     parameters: tuple[str, ...]
     """The names, inside of the layer, of the parameters that it reaches."""
+    normalised_by: str = ""
+    """What gave it, if that makes probabilities of logits."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,11 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.location import Location, counted
 from meganeura_dsl.elaborate.problems.name_problems import UnknownDType, WrongArguments, WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
-from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, side_of
+from meganeura_dsl.elaborate.problems.shape_cures import (
+    elementwise_cure,
+    expansion_cure,
+    side_of,
+)
 from meganeura_dsl.elaborate.problems.shape_problems import (
     ArgumentMismatch,
     ElementTypeMismatch,
@@ -29,6 +33,7 @@ from meganeura_dsl.elaborate.typecheck.positions import (
     positions_in,
     speaks_of,
 )
+from meganeura_dsl.elaborate.typecheck.probabilities import note_probabilities
 from meganeura_dsl.elaborate.typecheck.shape_patterns import (
     Binder,
     Evaluate,
@@ -216,6 +221,9 @@ def match_inputs(inner: Frame, block: ast.Block, span: Span, evaluate: Evaluate)
     for item, value in given[-1:]:
         assert is_tensor(value)
         _match(inner, block, item, value, span, binder.finish)
+    for _, value in given[:1]:
+        assert is_tensor(value)
+        note_probabilities(inner, block, value, caller_location(inner, span))
 
 
 def fill_inputs(inner: Frame, block: ast.Block, evaluate: Evaluate) -> None:
@@ -297,7 +305,8 @@ def _argument_problem(
     declared = pattern_text(item.type.shape)
     if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
         what = f"`{item.name}` of `{block.name.text}`"
-        return RankMismatch(location, what, declared, str(value.type))
+        cure = _expanded(inner, item, value, location.span.text)
+        return RankMismatch(location, what, declared, str(value.type), cure)
     condition = Compare("==", mismatch.wanted, mismatch.found)
     example = (
         None
@@ -320,6 +329,20 @@ def _argument_problem(
     )
 
 
+def _expanded(inner: Frame, item: ast.Input, value: Tensor, call: str) -> Help | None:
+    """How an argument given by name comes to the axes of its input, if all are known."""
+    sizes: list[str] = []
+    for entry in item.type.shape.entries:
+        size = inner.names.get(entry.text, "") if isinstance(entry, ast.Name) else ""
+        if not is_size(size):
+            return None
+        sizes.append(show(size))
+    given = re.search(rf"\b{item.name}=(?P<value>[\w.]+)", call)
+    if given is None or inner.parent is None:
+        return None
+    return expansion_cure(side_of(given["value"], value.type.shape), sizes, sizes)
+
+
 LOGITS, TARGET = "logits", "target"
 PREDICTIONS = (LOGITS, "prediction")
 """What the losses of the library call their first input."""
@@ -336,6 +359,9 @@ def _labels_problem(
         sizes = f"{show(mismatch.wanted)}{' classes' if of_classes else ''}"
         axis = f"axis {mismatch.axis}: {sizes} against {show(mismatch.found)}"
     shapes = show_shape(labels.type.shape), show_shape(logits.type.shape)
+    if of_classes and _are_classes(labels, logits):
+        words, cure = _of_rows(labels, logits, location.span.text)
+        return LabelsMismatch(location, *shapes, words, cure, is_stretched=False)
     if of_classes:
         indices = show_shape(logits.type.shape[:-1])
         cure = Help(f"class indices are  i32{indices}        one-hot targets are  {shapes[1]}")
@@ -348,6 +374,26 @@ def _labels_problem(
     if labels.type.rank == logits.type.rank or cure is None or "rearrange(" not in str(cure.code):
         cure = Help(f"give both one shape, such as {shapes[1]}: nothing is stretched or repeated")
     return LabelsMismatch(location, *shapes, axis, cure, ("the target", "the prediction"))
+
+
+def _are_classes(labels: Tensor, logits: Tensor) -> bool:
+    """Whether labels are whole numbers along all axes of the rows, of which some are not equal."""
+    return not labels.type.dtype.is_float and labels.type.rank == logits.type.rank - 1
+
+
+def _of_rows(labels: Tensor, logits: Tensor, call: str) -> tuple[str, Help]:
+    """Which axis of the rows differs, and what to leave out where one side has more."""
+    pairs = list(zip(logits.type.shape, labels.type.shape, strict=False))
+    axis = next(at for at, (rows, given) in enumerate(pairs) if rows != given)
+    rows, given = pairs[axis]
+    words = f"axis {axis}: {show(rows)} rows of logits against {show(given)} labels"
+    more = rows - given
+    written = re.match(r"\w+(?:\([^()]*\))?\((?P<logits>[\w.]+),", call)
+    if isinstance(more, int) and more > 0 and written is not None:
+        part = ", ".join([*(":" for _ in range(axis)), f":{show(given)}"])
+        code = f"{written['logits']}[{part}]"
+        return words, Help("each row has one label: leave out the rows that have none", code)
+    return words, Help(f"each row has one label: i32{show_shape(logits.type.shape[:-1])}")
 
 
 def _check_dtype(
@@ -568,8 +614,22 @@ def _where_problem(
         Location(clause.span),
         example_of(verdict, tensors),
         "" if _is_about_element(inner, part) else deciding_fact(inner.facts, part),
-        _advice(part),
+        _advice(part) or _of_width(inner, block, clause),
     )
+
+
+def _of_width(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
+    """Advice for a norm of the library whose `eps` is a width, as other systems are given one."""
+    eps = inner.names.get("eps", "")
+    if clause.span.text != "eps < 1" or not is_size(eps) or not inner.module.is_library:
+        return ""
+    before = [
+        show(value)
+        for parameter in block.parameters[: [each.name for each in block.parameters].index("eps")]
+        if is_size(value := inner.names.get(parameter.name, ""))
+    ]
+    call = block.name.text + (f"({', '.join(before)})" if before else "")
+    return f"the width of what comes in is never written: `{call}`"
 
 
 def _advice(part: Condition) -> str:

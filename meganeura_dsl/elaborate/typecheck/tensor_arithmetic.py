@@ -421,7 +421,8 @@ def power(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tensor
     """`x ** k` for a whole number k of either sign, 0.5 or -0.5."""
     exponents = f"a whole number from -{LARGEST_POWER} to {LARGEST_POWER}, 0.5 or -0.5"
     if not is_tensor(left) or not left.type.dtype.is_float:
-        cure = habits.of_power(span) if is_tensor(right) and right.type.dtype.is_float else ""
+        is_power = is_tensor(right) and right.type.dtype.is_float
+        cure = Help(habits.of_power(span)) if is_power else None
         wanted, found = "a float tensor on its left", describe(left)
         raise ProblemError(RankMismatch(frame.location(span), "`**`", wanted, found, cure))
     if isinstance(right, float) and abs(right) == 0.5:
@@ -430,7 +431,7 @@ def power(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tensor
     if isinstance(right, float) and right.is_integer():
         right = int(right)
     if not isinstance(right, int) or isinstance(right, bool) or abs(right) > LARGEST_POWER:
-        cure = habits.of_power(span)
+        cure = Help(habits.of_power(span))
         location = frame.location(span)
         raise ProblemError(RankMismatch(location, "an exponent", exponents, describe(right), cure))
     if right == 0:

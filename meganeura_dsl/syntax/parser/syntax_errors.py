@@ -185,7 +185,11 @@ def _useless(failure: Failure) -> Problem | None:
         return None
     head = failure.span(failure.head)
     if failure.token.kind == "COLON":
-        return line_problems.LabelWithoutPipe(head)
+        rest = failure.source.text[failure.token.start :].split("\n", 1)[0]
+        typed = re.match(r":\s*(?:\w+\s*)?(?:\[[^\]=|]*\])?\s*(?==[^=])", rest)
+        start = failure.token.start
+        annotation = Span(failure.source, start, start + len(typed[0].rstrip())) if typed else None
+        return line_problems.LabelWithoutPipe(head, annotation)
     if re.search(r"[^=]=[^=]", failure.source.line(head.line)):
         return None
     return line_problems.ValueWithoutUse(head, "y" if head.text == "x" else "x")

@@ -191,9 +191,25 @@ class LabelWithoutPipe(SyntaxProblem, code="E0133"):
 
     conv1: conv2d(64, 3)                     # E0133
     x = x |> conv1: conv2d(64, 3)            # well
+
+    Nor does a colon give a value a type: shapes follow, and are written in signatures alone.
+
+    y: [n, 16] = x |> mean(2, 3)             # E0133
+    y = x |> mean(2, 3)                      # well
     """
 
+    annotation: Span | None = None
+    """The colon and the type that stand before `=`."""
+
     def report(self) -> Report:
+        if self.annotation is not None:
+            cure = Help(
+                "leave it out: shapes follow, and are proved", rewritten(self.annotation, "")
+            )
+            name = self.span.text
+            return self.say(
+                f"`{name}` is declared with a type", "shapes are not written here", cure
+            )
         location = Span(self.span.source, self.span.start, self.span.start)
         cure = Help("pipe something into it", rewritten(location, "x = x |> "))
         return self.say("a label stands after a pipe", "nothing is piped into this", cure)

@@ -36,7 +36,7 @@ from meganeura_runtime.train.recipe import (
     settings_of,
 )
 from meganeura_runtime.train.run_logs import log_openers
-from meganeura_runtime.train.training_problems import NoSuchMetric, NothingToStopBy
+from meganeura_runtime.train.training_problems import NoSuchMetric, NothingToStopBy, NoUpdate
 
 Revision = Callable[[RunSettings], RunSettings]
 """From the settings of a program to those of a run that goes on, which are as it began."""
@@ -54,7 +54,7 @@ class Job(Recipe):
 
     @staticmethod
     def of(recipe: Recipe, dataset: Dataset) -> "Job":
-        """A recipe with its data; raises `ProblemError` for a last batch that cannot be."""
+        """A recipe with its data; raises `ProblemError` for one that cannot be."""
         settings, counter = recipe.settings, recipe.demand.counter
         if settings.stop_after is not None and dataset.test is None:
             raise ProblemError(NothingToStopBy())
@@ -68,7 +68,10 @@ class Job(Recipe):
         sums = tuple(recipe.sized(each, StepPart.SUM) for each in sizes if adds_up)
         given = {each.name: getattr(recipe, each.name) for each in fields(Recipe)}
         given["preparation"] = dataset.preparation
-        return Job(**given, dataset=dataset, last=last, sums=sums)
+        job = Job(**given, dataset=dataset, last=last, sums=sums)
+        if 0 < job.steps < settings.accumulate:
+            raise ProblemError(NoUpdate(settings.accumulate, job.steps))
+        return job
 
     @property
     def steps_per_pass(self) -> int:

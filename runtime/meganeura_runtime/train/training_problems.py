@@ -198,6 +198,25 @@ class NothingToStopBy(Problem, code="E0573", topic="training"):
         )
 
 
+class NoUpdate(Problem, code="E0574", topic="training"):
+    """A run ends before `accumulate` batches are added up: nothing would be trained.
+
+    A step is one batch, and each `accumulate` of them make one update of the parameters.
+    """
+
+    accumulate: int
+    steps: int
+
+    def report(self) -> Report:
+        return self.message(
+            f"`accumulate` makes one update of {self.accumulate:,} steps, "
+            f"and the run has {self.steps:,}",
+            cure=Help(
+                "let it make more updates, or train longer", f"--set accumulate={self.steps}"
+            ),
+        )
+
+
 class CannotResume(Problem, code="E0553", topic="training"):
     """A run cannot go on as if it had not been interrupted.
 

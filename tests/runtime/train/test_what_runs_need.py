@@ -371,6 +371,10 @@ def test_what_cannot_be_is_refused(workspace: Workspace) -> None:
     for wrong in ("best=accuracy", "not_finite=panic", "ema=1.0", "accumulate=0", "stop_after=0"):
         with pytest.raises(ProblemsError, match="E0513"):
             workspace.job(wrong)
+    steps = workspace.job().steps
+    assert workspace.job(f"accumulate={steps}").steps == steps
+    with pytest.raises(ProblemError, match="E0574"):
+        workspace.job(f"accumulate={steps + 1}")
     data = load_file(workspace.folder / "points.safetensors")
     save_file({"x": data["train.x"], "y": data["train.y"]}, workspace.folder / "points.safetensors")
     with pytest.raises(ProblemError, match="E0573"):
