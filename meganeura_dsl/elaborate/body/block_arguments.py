@@ -41,10 +41,13 @@ from meganeura_dsl.elaborate.typecheck.shape_patterns import pattern_text
 from meganeura_dsl.elaborate.typecheck.signatures import Arguments, declared_types
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
+    Clauses,
     any_config,
     any_inputs,
+    any_sizes,
     rest_axes,
     rest_names,
+    split_where,
 )
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.values import BlockValue, Evaluated, describe
@@ -265,10 +268,11 @@ class _Fit:
         for name, rank in ranks.items():
             frame.names[name] = rest_axes(self.header, name, rank)
         evaluate = self.elaborator.evaluate
-        any_inputs(self.header.inputs, frame, evaluate)
-        for clause in self.header.where:
-            stated = self.elaborator.stated(clause, frame, self.header)
-            state.build.facts = state.build.facts.assume(stated)
+        solved = any_sizes(self.header.inputs, frame)
+        early, late = split_where(self.header, of_positions=False)
+        self._assume(early, frame)
+        any_inputs(self.header.inputs, solved, frame, evaluate)
+        self._assume(late, frame)
         tensors = (frame.names[item.name] for item in self.header.inputs if item.name not in named)
         arguments = Arguments(
             (*tensors, *(frame.names[name] for name in by_position)),
@@ -283,6 +287,11 @@ class _Fit:
             raise self._refused(f"gives {counted(len(results), 'result')}, not {len(declared)}")
         for wanted, value in zip(declared, results, strict=True):
             self._compare(frame, wanted, value.type)
+
+    def _assume(self, clauses: Clauses, frame: Frame) -> None:
+        for clause in clauses:
+            stated = self.elaborator.stated(clause, frame, self.header)
+            frame.build.facts = frame.facts.assume(stated)
 
     def _bind(self, frame: Frame, given: set[str]) -> None:
         """Any configuration for what is given, and defaults for what is not."""

@@ -1,7 +1,7 @@
 """A block proved once, for all sizes and configurations."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import product as every
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError, Severity
@@ -38,10 +38,13 @@ from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.signatures import default_tensor, require_given_sizes
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
+    Clauses,
     any_config,
     any_inputs,
+    any_sizes,
     rest_axes,
     rest_names,
+    split_where,
 )
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.limits.work_budget import OutOfWorkError
@@ -288,13 +291,12 @@ def _prove_case(
             frame.names[parameter.name] = any_config(parameter, frame, elaborator.evaluate)
         for name, rank in start.ranks.items():
             frame.names[name] = rest_axes(block, name, rank)
-        any_inputs(block.inputs, frame, elaborator.evaluate)
-    stated = with_symbols(frame, block)
-    for clause in block.where:
-        condition = condition_of(clause, elaborator, stated, block)
-        state.build.facts = state.build.facts.assume(condition)
-        if state.build.facts.is_contradictory:
-            raise ImpossibleCaseError(frame.location(clause.span))
+    solved = any_sizes(block.inputs, frame)
+    early, late = split_where(block, of_positions=True)
+    _assume(early, elaborator, frame, block)
+    with preceding_where() if late else nullcontext():
+        any_inputs(block.inputs, solved, frame, elaborator.evaluate)
+    _assume(late, elaborator, frame, block)
     require_given_sizes(frame, block)
     for item in block.inputs:
         if item.default is not None:
@@ -306,6 +308,16 @@ def _prove_case(
     require_one_use(block, frame)
     settle(state)
     return state
+
+
+def _assume(clauses: Clauses, elaborator: Elaborator, frame: Frame, block: ast.Block) -> None:
+    """Take clauses of `where` for true, one after the other."""
+    stated = with_symbols(frame, block)
+    for clause in clauses:
+        condition = condition_of(clause, elaborator, stated, block)
+        frame.build.facts = frame.facts.assume(condition)
+        if frame.facts.is_contradictory:
+            raise ImpossibleCaseError(frame.location(clause.span))
 
 
 def _require_fitting_defaults(elaborator: Elaborator, frame: Frame, block: ast.Block) -> None:

@@ -38,7 +38,7 @@ from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import shape_of, without_configuration
-from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_inputs
+from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_inputs, any_sizes
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast
 from meganeura_dsl.elaborate.values import (
     BlockValue,
@@ -272,7 +272,8 @@ def _begun(
             raise frame.refuse(
                 item.span, f"`{item.name}`", "is fed by the run: it needs another name"
             )
-    any_inputs(train.inputs, frame, elaborator.evaluate)
+    solved = any_sizes(train.inputs, frame)
+    any_inputs(train.inputs, solved, frame, elaborator.evaluate)
     with_symbols(frame, train)
     elaborator.counter = _require_counted(train, module)
     return elaborator, frame

@@ -7,7 +7,7 @@ from meganeura_dsl.elaborate.scope.new_symbols import marked
 from meganeura_dsl.elaborate.scope.scope import MODES, Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.config_kinds import any_of_kind, fitted
 from meganeura_dsl.elaborate.typecheck.contracts import contract_of
-from meganeura_dsl.elaborate.typecheck.positions import positions_in, symbol_of
+from meganeura_dsl.elaborate.typecheck.positions import names_in, positions_in, symbol_of
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate, size_names
 from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
 from meganeura_dsl.elaborate.values import Axes, BlockValue, Evaluated, Unknown
@@ -17,6 +17,7 @@ from meganeura_dsl.symbolic.polynomial import variables_of
 from meganeura_dsl.symbolic.size import Dim, dim
 from meganeura_dsl.syntax import ast
 
+Clauses = tuple[ast.Expression, ...]
 REST_RANKS = (1, 2)
 """How many axes a rest has in a proof. Ops only keep or reduce the axes of a rest."""
 
@@ -88,14 +89,40 @@ def _any_block(parameter: ast.Parameter, frame: Frame, evaluate: Evaluate) -> Ev
     return contract
 
 
-def any_inputs(inputs: tuple[ast.Input, ...], frame: Frame, evaluate: Evaluate) -> None:
-    """Make a tensor of every size for each input; names that are not config are new sizes."""
+Solved = list[tuple[ast.Expression, str]]
+"""The composite sizes that a call solves, each with the name it gives a value."""
+
+
+def any_sizes(inputs: tuple[ast.Input, ...], frame: Frame) -> Solved:
+    """Make a size of each name in the types of inputs that is no configuration."""
     solved = _solved_sizes(inputs, frame)
     for item in inputs:
         for entry in item.type.shape.entries:
             if not isinstance(entry, ast.Rest):
                 for name in size_names(entry):
                     frame.names.setdefault(name, dim(marked(name, MODES)))
+    return solved
+
+
+def split_where(block: ast.Block, *, of_positions: bool) -> tuple[Clauses, Clauses]:
+    """The clauses of a `where` that types of inputs may rely on, and those from the first behind.
+
+    That is one that reads an input, unless it is an input of whole numbers `of_positions` that are
+    sizes there. A caller proves all of them of tensors that it has.
+    """
+    read = {item.name for item in block.inputs}
+    if of_positions:
+        read.difference_update(positions_in(block))
+    clauses = block.where
+    reads = (at for at, each in enumerate(clauses) if not read.isdisjoint(names_in(each)))
+    first = next(reads, len(clauses))
+    return clauses[:first], clauses[first:]
+
+
+def any_inputs(
+    inputs: tuple[ast.Input, ...], solved: Solved, frame: Frame, evaluate: Evaluate
+) -> None:
+    """Make a tensor of every size for each input, whose sizes have names."""
     for entry, name in solved:
         _require_linear(entry, name, frame, evaluate)
     for item in inputs:
@@ -104,14 +131,14 @@ def any_inputs(inputs: tuple[ast.Input, ...], frame: Frame, evaluate: Evaluate) 
         frame.names[item.name] = frame.add(item.span, leaf)
 
 
-def _solved_sizes(inputs: tuple[ast.Input, ...], frame: Frame) -> list[tuple[ast.Expression, str]]:
+def _solved_sizes(inputs: tuple[ast.Input, ...], frame: Frame) -> Solved:
     """The composite sizes that a call solves, each with the name it gives a value.
 
     Refuses a size such as `a * b`, whose factors do not follow from a call.
     """
     entries = [entry for item in inputs for entry in item.type.shape.entries]
     known = {*frame.names, *(entry.text for entry in entries if isinstance(entry, ast.Name))}
-    solved: list[tuple[ast.Expression, str]] = []
+    solved: Solved = []
     for entry in entries:
         if isinstance(entry, ast.Rest):
             continue

@@ -6,6 +6,7 @@ from meganeura_dsl.diagnostics.problem import Help, ProblemError, Remark
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
 from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, product_cure, side_of
 from meganeura_dsl.elaborate.problems.shape_problems import (
@@ -377,10 +378,12 @@ def matmul(
 ) -> Tensor:
     """`left @ right`: the last axis of the left meets the last but one of the right."""
     for side in (left, right):
-        if not is_tensor(side) or side.type.rank < 1:
-            raise ProblemError(
-                RankMismatch(frame.location(span), "`@`", "two tensors with axes", describe(side))
-            )
+        location = frame.location(span)
+        if not is_tensor(side):
+            raise ProblemError(WrongKind(location, "tensors around `@`", describe(side)))
+        if side.type.rank < 1:
+            wanted = "two tensors with axes"
+            raise ProblemError(RankMismatch(location, "`@`", wanted, describe(side)))
     assert is_tensor(left)
     assert is_tensor(right)
     try:
@@ -419,21 +422,21 @@ def _product_problem(
 
 def power(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tensor:
     """`x ** k` for a whole number k of either sign, 0.5 or -0.5."""
-    exponents = f"a whole number from -{LARGEST_POWER} to {LARGEST_POWER}, 0.5 or -0.5"
-    if not is_tensor(left) or not left.type.dtype.is_float:
-        is_power = is_tensor(right) and right.type.dtype.is_float
-        cure = Help(habits.of_power(span)) if is_power else None
-        wanted, found = "a float tensor on its left", describe(left)
-        raise ProblemError(RankMismatch(frame.location(span), "`**`", wanted, found, cure))
+    exponents = f"a whole exponent from -{LARGEST_POWER} to {LARGEST_POWER}, 0.5 or -0.5"
+    location = frame.location(span)
+    if not is_tensor(left):
+        cure = habits.of_power(span) if is_tensor(right) and right.type.dtype.is_float else ""
+        raise ProblemError(WrongKind(location, "a tensor left of `**`", describe(left), cure))
+    if not left.type.dtype.is_float:
+        what = "`**` takes floats on its left"
+        raise ProblemError(ElementTypeMismatch(location, what, str(left.type)))
     if isinstance(right, float) and abs(right) == 0.5:
         root = frame.add(span, ops.Sqrt(), left)
         return root if right > 0 else _reciprocal(frame, span, root)
     if isinstance(right, float) and right.is_integer():
         right = int(right)
     if not isinstance(right, int) or isinstance(right, bool) or abs(right) > LARGEST_POWER:
-        cure = Help(habits.of_power(span))
-        location = frame.location(span)
-        raise ProblemError(RankMismatch(location, "an exponent", exponents, describe(right), cure))
+        raise ProblemError(WrongKind(location, exponents, describe(right), habits.of_power(span)))
     if right == 0:
         return scalar(frame, span, 1.0, left.type.dtype, left.type.shape)
     result = _repeated_square(frame, span, left, abs(right))

@@ -116,6 +116,10 @@ def question(seed: int) -> Question:
     else:
         x = random.choice(("c", "c", ("*", 2, "c"), ("+", "c", random.choice(CONFIG))))
         facts.append(_stated(random, "<=", stop, x))
+    if random.random() < 0.3:
+        less = random.choice(CONFIG)
+        y = ("-", "b", less)
+        facts.append(_stated(random, "<", less, random.choice(("b", "b", "b", "a"))))
     facts += [_condition(random, (*CONFIG, "a"), 1) for _ in range(random.choice((0, 0, 0, 1)))]
     random.shuffle(facts)
     use = Signature(default, x, y, length, tuple(_hidden(random, each) for each in facts))
@@ -361,7 +365,7 @@ def _call(asked: Question, inner: dict[str, int], axes: tuple[int, int], result:
     if inner["k"] < 1 or inner["m"] < 1:
         raise BrokenError(f"it gives {inner} for sizes")
     for name, tree, axis in (("c", use.x, axes[0]), ("b", use.y, axes[1])):
-        known = ({**inner, name: each} for each in range(-3 * LARGEST, axis + 1))
+        known = ({**inner, name: each} for each in range(-3 * LARGEST, axis + LARGEST + 1))
         fits = [each for each in known if _value(tree, each) == axis]
         if not fits:
             raise BrokenError(f"an axis is {axis}, and `Use` takes {_text(tree)} of {inner}")
