@@ -36,6 +36,7 @@ from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import (
     Binding,
     BoundBlock,
+    ByRoundError,
     Frame,
     NeedsInliningError,
     OpenNumberError,
@@ -253,21 +254,19 @@ class Expressions(ABC):
         if truth is not None:
             return truth
         if frame.choices.is_joined:
-            return self._follow(condition, frame)
+            return self._follow(node, condition, frame)
         words = show_condition(condition)
         if frame.state.differs_by_round(condition):
             cure = f"pick values instead: where({words}, ..., ...)"
             raise ProblemError(DiffersByRound(frame.location(node.span), f"whether {words}", cure))
         if not frame.state.generic:
             raise ProblemError(UndecidedChoice(frame.location(node.span), words))
-        return self._follow(condition, frame)
+        return self._follow(node, condition, frame)
 
-    def _follow(self, condition: Condition, frame: Frame) -> bool:
+    def _follow(self, node: ast.Expression, condition: Condition, frame: Frame) -> bool:
         choices = frame.choices
         if not choices.is_joined and frame.state.indices & sizes_in(condition):
-            raise UndecidableError(
-                f"whether {show_condition(condition)} changes from round to round"
-            )
+            raise ByRoundError(node, condition)
         if choices.next == len(choices.decided):
             if choices.next >= MOST_PATHS.bit_length():
                 raise UndecidableError("it has too many paths to prove at once")

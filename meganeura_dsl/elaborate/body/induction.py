@@ -160,7 +160,7 @@ def _stable(loop: Loop) -> Results | None:
     results = inside.results
     for name, value in before.items():
         if name != loop.variable:
-            _require_same(frame, name, value, _left(frame, name))
+            require_same(frame, name, value, _left(frame, name))
     for chosen in _still_known(frame, index, inside.chosen):
         facts = facts.assume(chosen)
     _require_once(loop, inside)
@@ -185,7 +185,7 @@ def _growing(loop: Loop) -> None:
     before, layers, facts = dict(frame.names), dict(frame.layers), frame.facts
     if not facts.proves(Compare("<=", start, stop)):
         raise UndecidableError("whether a loop has fewer rounds than none is not known")
-    saved = _Saved.of(frame)
+    saved = Saved.of(frame)
     frame.build.facts = facts.assume(Compare("<", start, stop))
     frame.names[loop.variable] = start
     if loop.body() is not None:
@@ -202,9 +202,9 @@ def _growing(loop: Loop) -> None:
     if inside.results is not None:
         raise UndecidableError("a loop returns, and whether it has a round is not known")
     for name, value in _after(frame, before, steps, index + 1 - start).items():
-        _require_same(frame, name, value, _left(frame, name))
+        require_same(frame, name, value, _left(frame, name))
     for name in before.keys() - steps.keys() - {loop.variable}:
-        _require_same(frame, name, before[name], _left(frame, name))
+        require_same(frame, name, before[name], _left(frame, name))
     for chosen in _still_known(frame, index, inside.chosen):
         facts = facts.assume(chosen)
     _require_once(loop, inside)
@@ -275,7 +275,7 @@ def _at_last(loop: Loop, index: Dim, value: Evaluated) -> Evaluated:
     last = {str(index): loop.stop - 1}
     if is_tensor(value):
         shape = tuple(substitute(size, last) for size in value.type.shape)
-        return _tensor(loop.frame, value, shape)
+        return any_tensor(loop.frame, value, shape)
     return with_values(value, last) if is_static(value) else value
 
 
@@ -293,7 +293,7 @@ def _require_once(loop: Loop, inside: _Round) -> None:
         raise UndecidableError("whether a loop has more than one round is not known")
 
 
-def _require_same(frame: Frame, name: str, before: Evaluated, after: Evaluated) -> None:
+def require_same(frame: Frame, name: str, before: Evaluated, after: Evaluated) -> None:
     """Raise `UnstableError` unless two values have the same type, or are the same number."""
     if after is before or (type(after) is type(before) and after == before):
         return
@@ -345,13 +345,13 @@ def _after(
         if is_tensor(value):
             grown = zip(value.type.shape, step, strict=True)
             shape = tuple(size + rounds * each for size, each in grown)
-            values[name] = _tensor(frame, value, shape)
+            values[name] = any_tensor(frame, value, shape)
         elif is_size(value):
             values[name] = value + rounds * step[0]
     return values
 
 
-def _tensor(frame: Frame, like: Tensor, shape: tuple[Size, ...]) -> Tensor:
+def any_tensor(frame: Frame, like: Tensor, shape: tuple[Size, ...]) -> Tensor:
     """A tensor of which nothing is known but its type."""
     try:
         return frame.build.add(Input(f"#{frame.build.count}", like.type.dtype, shape))
@@ -372,7 +372,7 @@ def _any_numbers(loop: Loop) -> dict[str, Tensor]:
     }
     found = ((name, frame.names[name]) for name in sorted(bound & frame.names.keys()))
     return {
-        name: _tensor(frame, value, value.type.shape)
+        name: any_tensor(frame, value, value.type.shape)
         for name, value in found
         if is_tensor(value) and value.type.dtype is DType.I32
     }
@@ -382,7 +382,7 @@ def _any_numbers(loop: Loop) -> dict[str, Tensor]:
 
 
 @dataclass(frozen=True)
-class _Saved:
+class Saved:
     """What an attempt changes, as it was before."""
 
     names: dict[str, Evaluated]
@@ -396,10 +396,10 @@ class _Saved:
     notes: int
 
     @staticmethod
-    def of(frame: Frame) -> "_Saved":
+    def of(frame: Frame) -> "Saved":
         """The state of a frame."""
         state = frame.state
-        return _Saved(
+        return Saved(
             dict(frame.names), dict(frame.layers), set(frame.own), set(frame.gone), frame.facts,
             state.snapshot(),
             len(frame.choices.assumed), len(state.bindings), len(state.notes),
@@ -421,7 +421,7 @@ class _Saved:
 
 def _undone(frame: Frame, attempt: Callable[[], _Found]) -> _Found:
     """What an attempt gives; one that fails leaves nothing behind."""
-    saved = _Saved.of(frame)
+    saved = Saved.of(frame)
     try:
         return attempt()
     except _FAILURES:

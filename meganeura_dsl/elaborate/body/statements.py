@@ -5,6 +5,7 @@ from functools import partial
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.body.both_sides import binds_only, on_both_sides
 from meganeura_dsl.elaborate.body.expressions import Expressions
 from meganeura_dsl.elaborate.body.induction import Loop, run_by_induction
 from meganeura_dsl.elaborate.body.parameters import declare_parameter, set_update
@@ -14,7 +15,12 @@ from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol
 from meganeura_dsl.elaborate.scope.recovery import EndOfPathError, calls_of
-from meganeura_dsl.elaborate.scope.scope import Frame, NeedsInliningError, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import (
+    ByRoundError,
+    Frame,
+    NeedsInliningError,
+    UndecidableError,
+)
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
 from meganeura_dsl.elaborate.values import (
@@ -106,9 +112,8 @@ class Statements(Expressions, ABC):
                 self._replace_part(statement, frame)
             case ast.Return(values=values):
                 return self._return(values, frame)
-            case ast.If(then=then, otherwise=otherwise):
-                way = then if self.choose(statement, frame, rest) else otherwise
-                return self.execute(way, frame)
+            case ast.If():
+                return self._if(statement, frame, rest)
             case ast.For():
                 return self._for(statement, frame)
             case ast.Scan() if frame.state.generalized:
@@ -125,6 +130,21 @@ class Statements(Expressions, ABC):
             case ast.Minimize() | ast.Metric() | ast.Show() | ast.Run():
                 self.train_statement(statement, frame)
         return None
+
+    def _if(
+        self, statement: ast.If, frame: Frame, rest: tuple[ast.Statement, ...]
+    ) -> Results | None:
+        then, otherwise = statement.then, statement.otherwise
+        try:
+            is_then = self.choose(statement, frame, rest)
+        except ByRoundError as error:
+            if error.node is not statement.condition or not binds_only(statement):
+                raise
+            on_both_sides(
+                error, frame, *(partial(self.execute, each, frame) for each in (then, otherwise))
+            )
+            return None
+        return self.execute(then if is_then else otherwise, frame)
 
     @abstractmethod
     def declare_layer(self, statement: ast.Layer, frame: Frame) -> None:

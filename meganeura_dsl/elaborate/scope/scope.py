@@ -28,7 +28,7 @@ from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ir.objectives import Moved
 from meganeura_dsl.ir.ops import Parameter, StopGradient
 from meganeura_dsl.startup.deferred_dataclass import dataclass
-from meganeura_dsl.symbolic.assumptions import Compare, Facts, Unproved
+from meganeura_dsl.symbolic.assumptions import Compare, Facts, Unproved, show_condition
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, show
 
@@ -61,6 +61,15 @@ class UndecidableError(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class ByRoundError(UndecidableError):
+    """A condition changes from round to round of a loop that one proof covers."""
+
+    def __init__(self, node: ast.Expression, condition: Condition) -> None:
+        super().__init__(f"whether {show_condition(condition)} changes from round to round")
+        self.node = node
+        self.condition = condition
 
 
 class OpenNumberError(UndecidableError):

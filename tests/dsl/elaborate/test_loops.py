@@ -279,7 +279,7 @@ LOOPS = [
         "[n, d]",
         "k <= d",
         "for i in 0..k:\n    if i >= 2:\n      x = x + sum(x[:, i - 2:i + 1])\n  return x",
-        OPEN,
+        "proved",
     ),
     (
         "[n, d]",

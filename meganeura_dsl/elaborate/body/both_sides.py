@@ -1,0 +1,91 @@
+"""An `if` whose condition changes from round to round of a loop that one proof covers.
+
+A round at any index goes one way or the other. Both are elaborated, the condition a fact of one and
+its opposite a fact of the other. If they leave every name with the same type, then so does the
+round, whichever way it goes; which value the name has is not known behind it.
+"""
+
+from collections.abc import Callable, Mapping
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.body.induction import (
+    Saved,
+    UnstableError,
+    any_tensor,
+    require_same,
+)
+from meganeura_dsl.elaborate.scope.scope import ByRoundError, DeclaredPath, Frame
+from meganeura_dsl.elaborate.values import Evaluated, is_tensor
+from meganeura_dsl.symbolic.assumptions import negate
+from meganeura_dsl.syntax import ast
+
+
+def binds_only(statement: ast.If) -> bool:
+    """Whether the sides of an `if` do nothing but bind names: they return nothing."""
+    return all(
+        isinstance(each, ast.Bind) or (isinstance(each, ast.If) and binds_only(each))
+        for each in (*statement.then, *statement.otherwise)
+    )
+
+
+def on_both_sides(
+    error: ByRoundError,
+    frame: Frame,
+    then: Callable[[], object],
+    otherwise: Callable[[], object],
+) -> None:
+    """Leave names as they are whichever side is run.
+
+    Raises `error` where a side fails or declares something, or a name has two types.
+    """
+    state, saved = frame.state, Saved.of(frame)
+    if state.scans:
+        raise error
+    left: list[Mapping[str, Evaluated]] = []
+    for side, fact in ((then, error.condition), (otherwise, negate(error.condition))):
+        frame.build.facts = frame.facts.assume(fact)
+        try:
+            side()
+        except ProblemError:
+            raise error from None
+        if not _declares_nothing(saved, frame):
+            raise error
+        left.append(frame.names)
+        bindings, notes = state.bindings[saved.bindings :], state.notes[saved.notes :]
+        saved.restore(frame)
+        state.bindings += bindings
+        state.notes += notes
+    first, other = left
+    if first.keys() != other.keys():
+        raise error
+    try:
+        frame.names = {name: _joined(frame, name, first[name], other[name]) for name in first}
+    except UnstableError:
+        raise error from None
+
+
+def _joined(frame: Frame, name: str, first: Evaluated, other: Evaluated) -> Evaluated:
+    """What is known of a name that is one of two values."""
+    require_same(frame, name, first, other)
+    if first is other or not is_tensor(first):
+        return first
+    return any_tensor(frame, first, first.type.shape)
+
+
+def _declares_nothing(saved: Saved, frame: Frame) -> bool:
+    """Whether no weight, layer or state is new or changed."""
+    before, now = saved.declared, frame.state.snapshot()
+    return (
+        _known(before) == _known(now)
+        and before.updates.keys() == now.updates.keys()
+        and all(value is now.updates[name] for name, value in before.updates.items())
+        and saved.layers == frame.layers
+        and saved.own == frame.own
+    )
+
+
+def _known(declared: DeclaredPath) -> tuple[object, ...]:
+    return (
+        declared.parameters.keys(), declared.claimed.keys(), declared.models.keys(),
+        declared.reserved.keys(), declared.unopened,
+    )  # fmt: skip
