@@ -26,6 +26,7 @@ from meganeura_dsl.ir.graph import (
 )
 from meganeura_dsl.ir.interval_analysis import Range, Ranges, ranges_of
 from meganeura_dsl.ir.ops import (
+    Broadcast,
     Cast,
     Compare,
     Constant,
@@ -35,6 +36,7 @@ from meganeura_dsl.ir.ops import (
     ReduceMax,
     Slice,
     Sum,
+    Transpose,
     Where,
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import full, is_zero
@@ -363,12 +365,30 @@ def _uses(graph: Graph) -> Iterator[Use]:
 
 
 def counted_by(value: Value) -> Iterator[tuple[Value, Size]]:
-    """What a comparison compares with the numbers from 0 on, and how many those are."""
+    """What a comparison compares with all numbers from 0 on, and how many those are.
+
+    Where it varies along the axis of these numbers, each of its elements is compared with one of
+    them alone, which picks nothing.
+    """
     if value.op == Compare("eq"):
         for one, other in (value.operands, value.operands[::-1]):
             counted = _source(other).op
-            if isinstance(counted, Iota):
+            if isinstance(counted, Iota) and not _axes(one) & _axes(other):
                 yield one, counted.size
+
+
+def _axes(value: Value) -> frozenset[int]:
+    """The axes of a value along which it may vary, as far as broadcasts and moves say it."""
+    match value.op:
+        case Broadcast(axes=axes):
+            return frozenset(axes[axis] for axis in _axes(value.operands[0]))
+        case Transpose(permutation=permutation):
+            inner = _axes(value.operands[0])
+            return frozenset(axis for axis, before in enumerate(permutation) if before in inner)
+        case Cast():
+            return _axes(value.operands[0])
+        case _:
+            return frozenset(range(value.type.rank))
 
 
 def numbers_compared_with(values: Iterable[Value], ids: Value) -> frozenset[int]:

@@ -295,11 +295,30 @@ def test_a_table_does_not_take_what_a_loss_leaves_out() -> None:
     table = build.add(ops.Input("table", DType.F32, (9, 2)))
     ids = build.add(ops.Input("ids", DType.I32, (3,)))
     missing = build.add(ops.Compare("eq"), ids, full(build, ids.type, -100))
-    classes = build.add(ops.Compare("eq"), ids, build.add(ops.Iota(3)))
+    numbers = build.add(ops.Broadcast((3, 3), (1,)), build.add(ops.Iota(3)))
+    classes = build.add(ops.Compare("eq"), build.add(ops.Broadcast((3, 3), (0,)), ids), numbers)
     label = {"missing": missing, "classes": classes}
     assert leaf_bounds(build.graph(label)) == {"ids": Bound(3, frozenset({-100}))}
     row = build.add(ops.Gather(0), table, ids)
     assert leaf_bounds(build.graph({**label, "row": row})) == {"ids": Bound(3)}
+
+
+def test_numbers_compared_one_by_one_with_those_from_0_on_pick_nothing() -> None:
+    build = Builder()
+    ids = build.add(ops.Input("ids", DType.I32, (3,)))
+    rows = build.add(ops.Input("rows", DType.I32, (2, 3)))
+    numbers = build.add(ops.Iota(3))
+    turned = build.add(ops.Transpose((1, 0)), rows)
+    found = {
+        "alone": build.add(ops.Compare("eq"), ids, numbers),
+        "in rows": build.add(
+            ops.Compare("eq"), rows, build.add(ops.Broadcast((2, 3), (1,)), numbers)
+        ),
+        "turned": build.add(
+            ops.Compare("eq"), turned, build.add(ops.Broadcast((3, 2), (0,)), numbers)
+        ),
+    }
+    assert leaf_bounds(build.graph(found)) == {}
 
 
 def test_two_bounds_leave_what_satisfies_both() -> None:

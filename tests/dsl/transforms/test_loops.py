@@ -232,8 +232,19 @@ def test_a_training_step_through_scans_is_that_of_the_rounds(*, optimized: bool)
     assert_same(found.updates, wanted.updates)
 
 
+ACTIVATED = """
+block Net()(x: [n, s, 3]) -> [n, 3]:
+  h = zeros([n, 3])
+  scan t in 0..s:
+    h = silu(h + x[:, t])
+  return h
+
+model net = Net()
+"""
+
+
 def test_a_scan_is_optimized_inside_and_means_the_same() -> None:
-    graph = forward(RECURRENT)
+    graph = forward(ACTIVATED)
     optimized = optimize(graph, mode="infer").graph
     feeds = numbers(graph)
     bodies = [body for value in optimized.values for body in value.op.bodies]
