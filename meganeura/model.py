@@ -51,10 +51,15 @@ from meganeura_runtime.train.recipe import Start
 
 
 def _paths(given: object) -> list[Path]:
-    """The files that are given in place of an array: paths, or texts that name them."""
+    """The files that are given in place of an array: paths, or texts that name them.
+
+    Raises `ValueError` for a list of files and of something else.
+    """
     several = cast("list[object]", given) if isinstance(given, list | tuple) else [given]
     named = [Path(each) for each in several if isinstance(each, str | Path)]
-    return named if len(named) == len(several) else []
+    if named and len(named) < len(several):
+        raise ValueError(f"a batch is of files or of arrays, not of both: `{named[0]}` is a file")
+    return named
 
 
 class WritingOptions(TypedDict, total=False):

@@ -110,6 +110,16 @@ def test_a_report_does_not_replace_the_records_of_its_run(meganeura: Command, fo
     assert meganeura("report", "run", "-o", "run/report.html").code == 0
 
 
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_a_folder_is_refused_before_anything_is_computed(
+    meganeura: Command, folder: Path, force: tuple[str, ...]
+) -> None:
+    (folder / "y.npy").mkdir()
+    shown = meganeura("run", "net.mgn", *WEIGHTS, "--input", "none.npy", "-o", "y.npy", *force)
+    assert shown.code == 1
+    assert "it is a folder" in shown.err
+
+
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("words", [("run", "net.mgn"), ("build", "net.mgn"), ("report", "run")])
 def test_force_without_a_file_is_refused(meganeura: Command, words: tuple[str, ...]) -> None:

@@ -106,6 +106,8 @@ def test_run_from_python_prepares_images_as_in_training(trained: Path) -> None:
     for given in (picture, str(picture), [picture]):
         (found,) = model.run({"image": given}, device="cpu").values()
         np.testing.assert_allclose(found, wanted, atol=1e-5)
+    with pytest.raises(ValueError, match="of files or of arrays, not of both"):
+        model.run({"image": [picture, fed(trained)[0]]}, device="cpu")  # pyright: ignore[reportArgumentType] - what is refused
 
 
 def test_the_command_line_does_so_and_names_classes(

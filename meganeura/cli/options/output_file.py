@@ -12,7 +12,7 @@ from typing import Annotated, assert_never
 import typer
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_runtime.io.files.file_problems import WouldReplace
+from meganeura_runtime.io.files.file_problems import CannotWrite, WouldReplace
 
 Force = Annotated[
     bool,
@@ -72,6 +72,8 @@ def require_writable(
         *others, last = (SUFFIXES[each] for each in kinds)
         listed = f"{', '.join(others)} or {last}" if others else last
         raise typer.BadParameter(f"the name ends in {listed}", param_hint="-o")
+    if output.is_dir():
+        raise ProblemError(CannotWrite(output, "it is a folder"))
     if force:
         return
     read = {each.resolve() for path in reads if path is not None for each in _files(path)}
