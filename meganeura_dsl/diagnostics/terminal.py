@@ -9,7 +9,7 @@ from typing import TextIO
 
 from meganeura_dsl.diagnostics.characters import CUT, printable, width
 from meganeura_dsl.diagnostics.fixes import Hunk, hunks
-from meganeura_dsl.diagnostics.problem import (
+from meganeura_dsl.diagnostics.report import (
     Applicability,
     Edit,
     Help,

@@ -17,6 +17,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import NormOverOne
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.scope import UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.elaborate.typecheck.config_kinds import is_named
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import NONZERO
 from meganeura_dsl.gradcheck.cases import Case, cases
 from meganeura_dsl.gradcheck.device_check import RunGraph, compare
@@ -139,9 +140,17 @@ class _Search:
 
     @cached_property
     def is_proved(self) -> bool:
-        """Whether its block is proved for all sizes, which a proof of whole numbers is about."""
+        """Whether its block is proved for all that is drawn, sizes and flags.
+
+        A proof says nothing of a real number, such as an `eps: real` that `where eps < 1` bounds:
+        a case that is refused for one is left out.
+        """
         subject = self.subject
-        return not subject.reals and prove_block(subject.module, subject.block) is None
+        has_reals = bool(subject.reals) or any(
+            is_named(each.kind, "real") and each.default is None
+            for each in subject.block.parameters
+        )
+        return not has_reals and prove_block(subject.module, subject.block) is None
 
     def verdict(self) -> Verdict:
         """What was found where nothing is wrong."""

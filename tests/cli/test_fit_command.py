@@ -135,7 +135,7 @@ def test_rounds_are_recomputed_where_memory_is_short(
     assert recomputing == pytest.approx(plain, rel=1e-6)
     assert optimized == pytest.approx(plain, rel=1e-6)
     monkeypatch.setattr(device_problems, "gigabytes", str)
-    with pytest.raises(ProblemError, match=r"E0554.*a run takes \d{5} .*, and `memory` is 8192$"):
+    with pytest.raises(ProblemError, match=r"E0554.*a run takes \d{5} .*, and `memory` is 8192"):
         load(path).train(device="cpu", settings={"memory": "8KiB", "optimize": False})
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from meganeura_dsl.diagnostics.fixes import apply
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.elaborate.scope.linker import library
 from meganeura_dsl.elaborate.typecheck.library_numbers import is_whole
@@ -82,7 +83,7 @@ NET = "block A(classes)(x: [n, 5]) -> [n, classes] = x |> fc: linear(classes)\nm
          "block A()(x: [n, c]) -> [2 * n, c] = concat([(x |> relu), tanh(x)], axis=0)\n"),
         (f"{HEADS}  return {SPLIT}, h=heads)\n", "E0202", "h = heads",
          f"{HEADS}  h = heads\n  return {SPLIT})\n"),
-        ("block A()(x: [n, c]) -> [n, c] = x ** 1.5\n", "E0302", "exp(1.5 * log(x))",
+        ("block A()(x: [n, c]) -> [n, c] = x ** 1.5\n", "E0203", "exp(1.5 * log(x))",
          "block A()(x: [n, c]) -> [n, c] = exp(1.5 * log(x))\n"),
         (f"{TOWER}linear(4)\n  return x\n", "E0204", "name{i}: linear",
          f"{TOWER}name{{i}}: linear(4)\n  return x\n"),
@@ -183,16 +184,15 @@ def test_a_return_that_data_decides_is_kept_until_the_last(tmp_path: Path) -> No
     assert [render(each) for each in check_file(str(file)).reports] == []
 
 
-def test_an_input_of_a_size_less_one_binds_what_is_left(tmp_path: Path) -> None:
+def test_an_input_of_a_size_less_one_needs_a_fact(tmp_path: Path) -> None:
     file = tmp_path / "net.mgn"
-    told = "block A()(label: f32[n, u - 1]) -> [n, u]\n    where u >= 2:\n"
     body = "  return concat(label, label[:, :1], axis=1)\n"
-    file.write_text(told + body)
+    file.write_text(f"block A()(label: f32[n, u - 1]) -> [n, u]:\n{body}")
     (report,) = check_file(str(file)).reports
     assert report.help is not None
-    assert report.help.text.endswith("bind what is left, and write `k + 1` for `u`")
-    assert report.help.code == "label: f32[n, k]"
-    file.write_text(f"block A()({report.help.code}) -> [n, k + 1]:\n{body}")
+    (edit,) = report.help.edits
+    assert edit.text == " where u >= 2"
+    file.write_text(apply(file.read_text(), [edit]))
     assert [render(each) for each in check_file(str(file)).reports] == []
 
 

@@ -296,7 +296,7 @@ with meganeura.load(sys.argv[1]).trainer(device=sys.argv[2], settings=settings) 
     try:
         trainer.step(batch(3))
     except meganeura.ProblemError as error:
-        print(error)
+        print(error.summary)
 """
 
 

@@ -66,7 +66,7 @@ class Location:
     def stating(self, text: str, fact: str) -> Help:
         """Advice to state a fact in `where`; a suggested fix where all paths of a block need it."""
         if self.precedes_where:
-            return _before_facts(self.span)
+            return Help(TOO_LATE)
         edit = None
         if self.where is not None and self.where.before:
             text = f"{text}, before this clause"
@@ -82,17 +82,6 @@ class Location:
         if self.path_condition:
             remarks.append(Remark("on the path where", self.path_condition))
         return tuple(remarks)
-
-
-def _before_facts(span: Span) -> Help:
-    """How an input is written whose type takes a number from a size: what is left is bound."""
-    found = re.search(r"\b([^\W\d]\w*) - (\d+)\b", span.text)
-    if found is None or "=" in span.text:
-        return Help(TOO_LATE)
-    words = re.findall(r"\w+", span.source.text)
-    left = next((each for each in ("k", "m", "r") if each not in words), f"{found[1]}_left")
-    text = f"no fact of `where` is known here: bind what is left, and write `{left} + {found[2]}`"
-    return Help(f"{text} for `{found[1]}`", span.text.replace(found[0], left))
 
 
 def did_you_mean(location: Location, word: str, nearest: tuple[str, ...]) -> Help | None:

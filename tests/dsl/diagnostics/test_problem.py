@@ -4,7 +4,14 @@ from typing import ClassVar
 
 import pytest
 
-from meganeura_dsl.diagnostics.problem import Problem, ProblemError, Report, Severity, Sink
+from meganeura_dsl.diagnostics.problem import (
+    Problem,
+    ProblemError,
+    ProblemsError,
+    Report,
+    Severity,
+    Sink,
+)
 from meganeura_dsl.diagnostics.source import Source, Span
 
 
@@ -60,5 +67,12 @@ def test_only_errors_fail(problems: tuple[Problem, ...], *, expected: bool) -> N
 
 def test_an_uncaught_problem_still_tells_its_place() -> None:
     source = Source("net.mgn", "a\nb\n")
-    assert str(ProblemError(Wrong("bad", Span(source, 2, 3)))) == "net.mgn:2: error[E0999]: bad"
-    assert str(ProblemError(Wrong("bad"))) == "error[E0999]: bad"
+    error = ProblemError(Wrong("bad", Span(source, 2, 3)))
+    assert error.summary == "net.mgn:2: error[E0999]: bad"
+    assert [line.split() for line in str(error).splitlines()] == [
+        ["error[E0999]:", "bad", "(test)"],
+        ["net.mgn:2", "b"],
+        ["^"],
+    ]
+    assert ProblemError(Wrong("bad")).summary == "error[E0999]: bad"
+    assert str(ProblemsError((error.problem, error.problem))) == f"{error}\n\n{error}"

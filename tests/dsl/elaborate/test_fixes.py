@@ -105,9 +105,7 @@ UNCERTAIN = [
     # a clause that follows may say so already, or exclude it
     "block A()(x: [c]) -> [c] where c % (c - 3) == 0, c >= 4:\n  return x\n",
     "block A()(x: [c]) -> [c] where c % (c - 3) == 0, c <= 3:\n  return x\n",
-    # no fact of `where` is known in the types of inputs and in defaults
-    "block A()(x: [c], y: [c // (c - 3)]):\n  return x, y\n",
-    "block A()(x: [c], y: [c // (c - 3)]) where c >= 4:\n  return x, y\n",
+    # no fact of `where` is known in defaults
     "block A(k=4, m = k // (k - 4))(x: [c]) -> [c]:\n  return x + m\n",
     # no value, and close to a layer
     "block A()(x: [n, 3, h, w]) = x + conv2\n",
@@ -125,7 +123,6 @@ def test_a_guess_is_no_fix(text: str) -> None:
     [
         ("block A()(x: [c]) where c % (c - 3) == 0, c >= 4:\n  return x\n", "before this clause"),
         ("train A(x: [n, c]) where n % (n - 3) == 0:\n  minimize mean(x)\n", "before this clause"),
-        ("block A()(x: [c], y: [c // (c - 3)]):\n  return x, y\n", "no fact of `where` is known"),
         ("block A(k=4, m = 4 % (k - 4))(x: [c]) = x + m\n", "no fact of `where` is known"),
     ],
 )

@@ -115,7 +115,7 @@ def _case(subject: Subject, seed: int) -> str:
     try:
         elaboration = case.elaborate()
     except (ProblemError, UndecidableError) as error:
-        return f"{said}: {error}"
+        return f"{said}: {error.summary if isinstance(error, ProblemError) else error}"
     graph = elaboration.graph
     indices = indices_of(graph, stated=stated_numbers(elaboration))
     sums: list[str] = []

@@ -43,7 +43,7 @@ def batch(examples: int, row: int = 0, word: int = 0) -> dict[str, Array]:
 
 
 def refusal(error: pytest.ExceptionInfo[ProblemError]) -> str:
-    return str(error.value).splitlines()[0].partition("]: ")[2]
+    return error.value.problem.report().headline
 
 
 def test_batches_of_any_size_have_bounds_of_their_own(program: meganeura.Program) -> None:
