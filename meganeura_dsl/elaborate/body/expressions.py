@@ -611,14 +611,14 @@ def _joined(
 
     Nothing is decided by it, and nothing more is known behind it.
     """
-    path, facts, found = ProofPath(is_joined=True), frame.facts, False
-    inner = replace(frame, choices=path)
+    path, facts, around, found = ProofPath(is_joined=True), frame.facts, frame.choices, False
     while True:
         path.begin()
+        frame.choices = path
         try:
-            here = condition(clause, inner)
+            here = condition(clause, frame)
         finally:
-            frame.build.facts = facts
+            frame.build.facts, frame.choices = facts, around
         try:
             for chosen in reversed(path.assumed):
                 here = static_arithmetic.connect("and", chosen, here)

@@ -27,12 +27,7 @@ def require_whole_numbers(
 ) -> None:
     """Raise `ProblemError` for a fraction, a text or a list where a layer takes a whole number."""
     for parameter, node, value in _given(call, block, arguments):
-        is_text = isinstance(value, str | OpenText | list)
-        written = habits.bound_before(node.span) or node.span.text
-        # `2 ** i` may be no number in a proof, and be whole in models
-        is_quotient = value is Unknown.NUMBER and habits.is_quotient(written)
-        is_fraction = isinstance(value, float) or is_quotient
-        if not is_whole(parameter) or not (is_text or is_fraction):
+        if not is_whole(parameter) or not _is_no_whole_number(value, node):
             continue
         windows = [each for each in _given(call, block, arguments) if each[0].name == "k"]
         window = windows[0][1].span.text if windows else ""
@@ -41,6 +36,13 @@ def require_whole_numbers(
         raise ProblemError(
             NoWholeNumber(frame.location(node.span), name, describe(value), cure or "", callee)
         )
+
+
+def _is_no_whole_number(value: Evaluated, node: ast.Expression) -> bool:
+    """Whether a value is a text, a list or a fraction; one that is not known, by its text."""
+    if value is Unknown.NUMBER:  # `2 ** i` may be no number in a proof, and be whole in models
+        return habits.is_quotient(habits.bound_before(node.span) or node.span.text)
+    return isinstance(value, str | OpenText | list | float)
 
 
 def _given(
