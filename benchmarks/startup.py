@@ -26,7 +26,6 @@ TRAIN = ("train", "digits_mlp", "--set", "epochs=0")
 OPTIMIZE = ("explain-opt", "digits_mlp")
 COMMANDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     Trick.CFFI: (TRAIN,),
-    Trick.DATACLASSES: (CHECK,),
     Trick.EGGLOG: (OPTIMIZE,),
     Trick.GC: (CHECK, TRAIN, OPTIMIZE),
     Trick.NUMPY: (CHECK,),

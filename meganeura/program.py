@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, cast
 from warnings import warn
@@ -17,7 +17,6 @@ from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.settings.setting_values import whole
 from meganeura_dsl.settings.settings_problems import WrongSettingType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.byte_sizes import parsed_bytes
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.registry import choose_device, meet_hosts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from meganeura_dsl.diagnostics.problem import (
@@ -44,7 +45,6 @@ from meganeura_dsl.limits.language_limits import CHECK, CHECK_CHARACTER
 from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, within
 from meganeura_dsl.program import Program
 from meganeura_dsl.startup.collector import few_collections
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline
 from meganeura_dsl.target_problems import UnknownTarget

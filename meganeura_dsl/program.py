@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Loader, nearest
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.resources import standard_model_names, standard_models
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline
 from meganeura_dsl.syntax.parser.source_files import read_source

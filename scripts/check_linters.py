@@ -54,13 +54,6 @@ PLANTS = (
         "meganeura_dsl.ir.planted -> wgpu",
     ),
     Plant(
-        "a dataclass waits for its first object",
-        "meganeura_dsl/ir/planted.py",
-        "from dataclasses import dataclass\n",
-        RUFF,
-        "TID251",
-    ),
-    Plant(
         "only the compiler of the grammar and the parser may import lark",
         "meganeura_dsl/ir/planted.py",
         "import lark\n",

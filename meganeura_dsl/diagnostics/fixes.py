@@ -5,10 +5,10 @@ A fix is `Help.edits`: all of them are applied, or none. Offsets are those of th
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.report import Applicability, Edit, Report
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True)

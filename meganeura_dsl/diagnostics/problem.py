@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from inspect import cleandoc
 from types import ModuleType
 from typing import ClassVar, dataclass_transform
@@ -20,7 +20,6 @@ from meganeura_dsl.diagnostics.report import (
 )
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.terminal import render
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 __all__ = [
     "Applicability",

@@ -1,9 +1,9 @@
 """What a reader of a problem is shown, before it is drawn: a place, remarks, and a help."""
 
+from dataclasses import dataclass
 from enum import Enum
 
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 class Severity(Enum):

@@ -1,9 +1,7 @@
 """Source text and places in it, so that every later stage can point at what the user wrote."""
 
 from bisect import bisect_right
-from dataclasses import field
-
-from meganeura_dsl.startup.deferred_dataclass import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, eq=False)

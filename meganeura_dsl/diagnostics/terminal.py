@@ -5,6 +5,7 @@ A line of code is shown in a window of at most `WIDTH` columns. A fix is shown a
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
 from meganeura_dsl.diagnostics.characters import CUT, printable, width
@@ -19,7 +20,6 @@ from meganeura_dsl.diagnostics.report import (
     Severity,
 )
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 WIDTH = 100
 """Columns a line of code, with its place and its carets, may take."""

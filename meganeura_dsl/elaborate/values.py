@@ -1,14 +1,13 @@
 """What an expression can be while a program is elaborated: sizes, numbers, tensors and layers."""
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeGuard
 
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.initializers import Initializer, spell
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import And, Compare, Condition, Flag, Not, Or
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast

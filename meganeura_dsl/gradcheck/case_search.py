@@ -1,7 +1,7 @@
 """The search for a case whose gradient is wrong, and for the smallest such case."""
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import hypothesis
@@ -43,7 +43,6 @@ from meganeura_dsl.gradcheck.verdicts import (
 from meganeura_dsl.ir.graph import Array, Graph, Leaf, NotDifferentiableError
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.ops.primitive.gather_scatter import OutsideError
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.syntax import ast
 
 UNNEEDED = (

@@ -1,6 +1,7 @@
 """One case of a subject: a configuration, sizes and numbers, drawn by Hypothesis."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from hypothesis import reject
 from hypothesis import strategies as st
@@ -15,7 +16,6 @@ from meganeura_dsl.gradcheck.subjects import Subject
 from meganeura_dsl.ir.initializers import spell
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.limits.language_limits import MOST_PATHS
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Flag
 from meganeura_dsl.symbolic.size import Dim, evaluate
 from meganeura_dsl.syntax import ast

@@ -15,14 +15,13 @@ itself, and the sum of their choices need not lie between.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isfinite
 
 import numpy as np
 
 from meganeura_dsl.gradcheck.probe import DECISION, LOSS, MAGNITUDE, Point
 from meganeura_dsl.ir.graph import Array
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 STEPS = (1e-4, 1e-6, 1e-8)
 """The first step that crosses no kink is used; wide models have kinks nearly everywhere."""

@@ -1,6 +1,7 @@
 """The first value of a graph whose own gradient is wrong: each op is checked where it stands."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from meganeura_dsl.gradcheck.finite_differences import SidedSlope, Slope, sided_slopes, slopes
 from meganeura_dsl.gradcheck.probe import NoGradientError, fitting, probe
@@ -8,7 +9,6 @@ from meganeura_dsl.gradcheck.random_inputs import COEFFICIENT, RandomInputs
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, NotDifferentiableError, Value
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.ops import Input
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True)

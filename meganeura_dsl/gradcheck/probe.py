@@ -5,6 +5,7 @@ the middle of the graph, under a cotangent that is neither one nor uniform.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
@@ -14,7 +15,6 @@ from meganeura_dsl.gradcheck.random_inputs import COEFFICIENT, Indices, Stated, 
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Value, continued
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.ops import Abs, Add, Input, Mul, Parameter, StopGradient, Sum
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.autodiff import differentiate
 from meganeura_dsl.transforms.unroll_loops import unroll_loops
 

@@ -4,6 +4,7 @@ A tensor is determined by a seed, its name and its shape: the seed in a report r
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from math import prod
@@ -17,7 +18,6 @@ from meganeura_dsl.ir.interval_analysis import Range, ranges_of
 from meganeura_dsl.ir.ops import Constant, Input, Parameter
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 KINKS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 """Numbers that repeat, so that maxima are tied and rectifiers are at zero."""

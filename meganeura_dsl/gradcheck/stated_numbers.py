@@ -1,6 +1,7 @@
 """What `where` states of the whole numbers that an elaborated block is fed."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -8,7 +9,6 @@ import numpy as np
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.gradcheck.random_inputs import Stated
 from meganeura_dsl.ir.graph import Array
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.conditions import And, Condition, holds, sizes_in
 from meganeura_dsl.symbolic.size import dim
 

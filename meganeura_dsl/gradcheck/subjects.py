@@ -1,7 +1,7 @@
 """What is checked: a block with any configuration, or a model with its own."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from math import prod
 from typing import cast
 
@@ -12,7 +12,6 @@ from meganeura_dsl.elaborate.declarations.models import elaborate_model
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.typecheck.config_kinds import is_named
 from meganeura_dsl.elaborate.values import Static
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.syntax import ast
 
 HEAVY = 500_000

@@ -1,10 +1,11 @@
 """What a check of gradients can find."""
 
+from dataclasses import dataclass
+
 from meganeura_dsl.diagnostics.problem import Report
 from meganeura_dsl.gradcheck.cases import Case
 from meganeura_dsl.gradcheck.finite_differences import SidedSlope, Slope
 from meganeura_dsl.gradcheck.locate_fault import FaultyValue
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ The graph has sizes as symbols, so that axes of examples are told from others by
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value
@@ -43,7 +44,6 @@ from meganeura_dsl.ir.ops import (
 )
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import Shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.polynomial import Dim, terms_of, variables_of
 from meganeura_dsl.symbolic.size import dim, product
 

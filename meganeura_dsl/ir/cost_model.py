@@ -7,12 +7,11 @@ kernel of another is said in `kernel_cost_model`.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.ops.fused.winograd_matrices import POINTS
 from meganeura_dsl.ir.types import TensorType, size_in_bytes
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -12,7 +12,6 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.ir.traits import ANCHORS, ElementCost, Operands, Trait, Traits
 from meganeura_dsl.ir.types import DType, Shape, TensorType, element_count, size_in_bytes
 from meganeura_dsl.limits.work_budget import require_values
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import Array
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.conditions import Compare

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from meganeura_dsl.ir.graph import (
@@ -44,7 +44,6 @@ from meganeura_dsl.ir.ops.primitive.loop import CARRY, ROUND, Loop
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Dim, Size, evaluate, show
 
 NAME = re.compile(r"index (\d+), (i32|u32) below (\d+): (.*)")

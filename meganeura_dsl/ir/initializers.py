@@ -7,13 +7,13 @@ stream NumPy keeps for ever, and a test holds NumPy to what it makes of them: th
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from hashlib import sha256
 from math import log, pi, prod, sqrt
 from typing import assert_never
 
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import np
 
 BLOCK = 1 << 14

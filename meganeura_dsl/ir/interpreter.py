@@ -6,6 +6,7 @@ In double precision all floats are float64: the oracle that gradients are measur
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from time import perf_counter
@@ -28,7 +29,6 @@ from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, Loop
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Dim
 
 

@@ -7,6 +7,7 @@ them.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from math import ceil, floor, isfinite, prod
 
@@ -41,7 +42,6 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Dim
 
 EXACT = 1 << 24

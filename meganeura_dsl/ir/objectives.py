@@ -7,10 +7,10 @@ parameters that it moved.
 """
 
 import re
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Floor, Parameter, Round, StopGradient
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 _NAME = re.compile(r"objective (\d+) moves (.*)")
 

@@ -1,9 +1,8 @@
 """What an op class declares about itself, so that no pass keeps a list of ops."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
-
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """Tensor types: an element type and a shape whose sizes may be symbolic."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from math import prod
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Size, evaluate, show
 
 

@@ -1,6 +1,7 @@
 """Finds what the reference says about a word."""
 
 import re
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from textwrap import indent
@@ -10,7 +11,6 @@ from meganeura_dsl.elaborate.problems.other_names import other_names
 from meganeura_dsl.reference.generated import generated_pages
 from meganeura_dsl.reference.page import Entry, Page
 from meganeura_dsl.reference.written import written_pages
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True)

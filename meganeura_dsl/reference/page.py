@@ -1,6 +1,6 @@
 """A page of the reference as data, and the parts of it that can be asked for."""
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """The metric that the best weights of a run are chosen by."""
 
+from dataclasses import dataclass
 from math import inf
-
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 LOWEST_LOSS = "lowest loss"
 """What is said where a program says nothing."""

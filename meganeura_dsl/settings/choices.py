@@ -4,7 +4,7 @@ Words, arguments, defaults and bounds are those of the classes of the optimizers
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cache, partial
 from inspect import cleandoc
 from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
@@ -14,7 +14,6 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from meganeura_dsl.settings.setting_values import shown_value
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.optimizers.hyperparameters import Choice
 from meganeura_dsl.transforms.optimizers.optimizers import OPTIMIZERS, Optimizer
 from meganeura_dsl.transforms.optimizers.schedules import SCHEDULES, Schedule

@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Callable
-
-from meganeura_dsl.startup.deferred_dataclass import dataclass
+from dataclasses import dataclass
 
 SYNTAX = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+)*")
 """What every name of a device looks like."""

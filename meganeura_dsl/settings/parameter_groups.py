@@ -1,6 +1,7 @@
 """Which optimizer moves which parameters, and what is wrong with that."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from meganeura_dsl.diagnostics.problem import Problem
@@ -11,7 +12,6 @@ from meganeura_dsl.elaborate.values import Invocation
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings, whole
 from meganeura_dsl.settings.settings_problems import UnfitParameters, UnmatchedPaths
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.optimizers.optimizer import Optimizer
 
 OPTIMIZER, SCHEDULE = "optimizer", "schedule"

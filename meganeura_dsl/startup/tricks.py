@@ -17,8 +17,6 @@ class Trick(StrEnum):
 
     CFFI = "cffi"
     """Declarations of wgpu's library come as cached tables instead of a parsed header."""
-    DATACLASSES = "dataclasses"
-    """A dataclass is compiled with its first object, and its methods with their first call."""
     EGGLOG = "egglog"
     """The native module of egglog is loaded without its package."""
     GC = "gc"

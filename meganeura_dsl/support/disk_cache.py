@@ -8,10 +8,10 @@ import logging
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.limited_read import MEBIBYTE, TooLongError, read_bytes
 from meganeura_dsl.support.paths import cache_folder
 

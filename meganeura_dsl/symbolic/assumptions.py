@@ -1,13 +1,12 @@
 """Facts about sizes, and queries: proved, refuted by an example, or unknown."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
 from meganeura_dsl.limits.language_limits import QUESTION
 from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most, spend
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.conditions import (
     And,
     Compare,

@@ -1,10 +1,10 @@
 """Conditions on sizes: what `where` states, what `if` asks and what a type rule requires."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 from typing import Literal, assert_never
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.polynomial import variables_of
 from meganeura_dsl.symbolic.size import Dim, Size, evaluate, show, substitute
 

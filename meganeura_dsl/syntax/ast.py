@@ -3,8 +3,9 @@
 Nodes compare by identity, so that a node can key a table of what was learned about it.
 """
 
+from dataclasses import dataclass
+
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False)

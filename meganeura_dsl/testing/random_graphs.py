@@ -1,6 +1,7 @@
 """Random well-typed graphs, for properties that every graph should have."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from hypothesis import strategies as st
@@ -52,7 +53,6 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 MOST_ELEMENTS = 120
 LONGEST_AXIS = 4

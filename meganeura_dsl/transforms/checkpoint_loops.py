@@ -8,7 +8,7 @@ Sublinear Memory Cost"). The rounds that n leaves over are a loop of their own b
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meganeura_dsl.ir.graph import Application, Body, Builder, Graph, Value, rebuild
 from meganeura_dsl.ir.ops import Add, Concat, Constant, Input, Mul, Reshape, Slice
@@ -16,7 +16,6 @@ from meganeura_dsl.ir.ops.primitive.loop import CAPTURED, CARRY, COLLECTED, ROUN
 from meganeura_dsl.ir.ops.primitive.loop_gradient import SAVED
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType, TensorType, size_in_bytes
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 FEWEST = 4
 """The rounds of a loop below which segments save nothing."""

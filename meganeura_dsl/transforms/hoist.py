@@ -6,11 +6,11 @@ runs once, and so do the projections of what it gives.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value, dependencies
 from meganeura_dsl.ir.ops import Input, Parameter
 from meganeura_dsl.ir.traits import Trait
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 HELD = "held"
 """Results are `held.0`, `held.1`, ... in the first graph, and parameters in the second."""

@@ -5,7 +5,7 @@ that was sliced, whoever reads them.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meganeura_dsl.ir.graph import (
     Body,
@@ -18,7 +18,6 @@ from meganeura_dsl.ir.graph import (
 )
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.primitive.loop import CAPTURED, CARRY, COLLECTED, ROUND, SLICE, Loop
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 def simplify_loops(graph: Graph) -> Graph:

@@ -5,6 +5,7 @@ optimized, planned and run as one graph. The moments are parameters of kind `sta
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value, reachable
@@ -27,7 +28,6 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.reserved_names import LEARNING_RATE, STATES
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.phases import phase
 from meganeura_dsl.transforms.autodiff import gradients
 from meganeura_dsl.transforms.checkpoint_loops import checkpoint_loops

@@ -1,7 +1,7 @@
 """`meganeura build`: what each stage makes of a program, printed."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, assert_never
@@ -27,7 +27,6 @@ from meganeura.cli.reports.optimizer_report import report_data, report_text
 from meganeura.cli.ui.console import say
 from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.registry import BUILT_IN, emitting, stage_forms
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,7 +32,6 @@ from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.options.trace_option import TraceFile, tracing
 from meganeura.cli.ui.console import say
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 if TYPE_CHECKING:
     from meganeura_dsl.elaborate.declarations.models import Elaboration

@@ -1,6 +1,7 @@
 """A page: a compiled model, and the choices of the command line that say how it is shown."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -8,7 +9,6 @@ import typer
 
 from meganeura.cli.driver.stages import Mode
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 if TYPE_CHECKING:
     from meganeura_dsl.ir.graph import Array

@@ -1,9 +1,9 @@
 """What `meganeura check` finds about one target."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report, Severity
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 if TYPE_CHECKING:
     from meganeura_dsl.pipeline import Program

@@ -1,6 +1,7 @@
 """`meganeura run model.mgb`: a compiled model, which needs neither its program nor its weights."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,6 @@ import typer
 
 from meganeura.cli.ui.console import say
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 if TYPE_CHECKING:
     from meganeura_dsl.ir.graph import Array

@@ -1,7 +1,7 @@
 """A program at every stage: as it is written, as it runs, and what the optimizer did in between."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, assert_never
@@ -11,7 +11,6 @@ import typer
 from meganeura.cli.options.model_options import configured, rewriting_settings
 from meganeura.cli.options.target_program import load
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 if TYPE_CHECKING:
     from meganeura_dsl.elaborate.declarations.models import Elaboration

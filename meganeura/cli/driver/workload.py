@@ -1,6 +1,7 @@
 """What `profile` and `tune` measure: a program, for which sizes, and the graph that runs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
@@ -8,7 +9,6 @@ import typer
 from meganeura.cli.driver.stages import GraphMode, Mode, Stages, parsed_sizes
 from meganeura.cli.options.target_program import load
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 if TYPE_CHECKING:
     from meganeura_dsl.ir.graph import Graph

@@ -2,13 +2,13 @@
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from meganeura.cli.ui.console import count, say
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.phases import Phase
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ and a pointer over a box shows its type, its layer and its line.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.fused.base import Fused
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 WIDTH, HEIGHT = 128, 20
 COLUMN, ROW = 144, 36

@@ -5,7 +5,7 @@ configuration it proves a block for all sizes at once, following each path throu
 """
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -79,7 +79,6 @@ from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.limits.language_limits import APPLICATION, DEEPEST
 from meganeura_dsl.limits.work_budget import spend
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Proved, Unknown, Unproved, Verdict, show_condition
 from meganeura_dsl.symbolic.size import show
 from meganeura_dsl.syntax import ast

@@ -8,7 +8,7 @@ What is proved of that application holds for all such sizes, and its types are s
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, lru_cache
 
@@ -32,7 +32,6 @@ from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.initializers import Initializer
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.types import DType, Shape, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
 from meganeura_dsl.symbolic.conditions import with_sizes as condition_with_sizes
 from meganeura_dsl.symbolic.size import Dim, Size, dim, substitute

@@ -10,6 +10,7 @@ width: then it is elaborated by itself, if it is known that there is one.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -27,7 +28,6 @@ from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_size, is_static, is_tensor
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import (
     Compare,
     Condition,

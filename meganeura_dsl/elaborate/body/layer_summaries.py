@@ -12,7 +12,7 @@ elaboration with summaries fails, one without them gives the verdict and its wor
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol, TypeVar
 
@@ -43,7 +43,6 @@ from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.limits.language_limits import DEEPEST, LIBRARY, MOST_ROUNDS, VALUE
 from meganeura_dsl.limits.work_budget import OutOfWorkError, apart, measured, spend
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.syntax import ast
 
 _Result = TypeVar("_Result")

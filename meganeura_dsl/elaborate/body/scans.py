@@ -5,6 +5,7 @@ any number of them. The rules are those of the page `scans.md`.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
@@ -35,7 +36,6 @@ from meganeura_dsl.elaborate.values import Evaluated, Tensor, describe, is_tenso
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Collected, Region
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Compare, Facts, Proved, Unproved, Verdict
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast

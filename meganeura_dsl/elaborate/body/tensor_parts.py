@@ -1,7 +1,7 @@
 """Parts of tensors: read where they stand, or replaced; they may begin at numbers of the graph."""
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -18,7 +18,6 @@ from meganeura_dsl.elaborate.typecheck.round_numbers import number
 from meganeura_dsl.elaborate.values import Tensor, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import DType, Shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, show_condition
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, Size, show

@@ -1,6 +1,7 @@
 """A call of a built-in function, and how its arguments are read."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -14,7 +15,6 @@ from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, describe, is
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.ops import Constant
 from meganeura_dsl.ir.types import DType, Shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Dim, Size
 
 

@@ -1,6 +1,7 @@
 """What a block may be given: its configuration and sizes as symbols, and the facts between them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
@@ -17,7 +18,6 @@ from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_config, rest_a
 from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Static, is_static
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.types import DType, Shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts, Flag
 from meganeura_dsl.symbolic.size import Dim, dim
 from meganeura_dsl.syntax import ast

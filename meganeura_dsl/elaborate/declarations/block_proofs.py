@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from itertools import product as every
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError, Severity
@@ -48,7 +49,6 @@ from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
 )
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.limits.work_budget import OutOfWorkError
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts, Flag
 from meganeura_dsl.syntax import ast
 

@@ -1,7 +1,7 @@
 """`expect` lines: what a model or a block holds, and what it maps to."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -37,7 +37,6 @@ from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.values import Static, is_static
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.types import Shape, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts, Proved
 from meganeura_dsl.symbolic.size import dim, product, show
 from meganeura_dsl.syntax import ast

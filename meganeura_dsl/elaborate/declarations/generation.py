@@ -9,7 +9,7 @@ tokens of a sequence.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import assert_never
 
@@ -27,7 +27,6 @@ from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType, Shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.syntax import ast
 
 IDS, POSITION, CAPACITY = "ids", "position", "capacity"

@@ -1,7 +1,7 @@
 """Models as graphs, their free sizes symbolic or given."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -37,7 +37,6 @@ from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.limits.language_limits import CHECK
 from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Compare, Condition, Facts, show_condition
 from meganeura_dsl.symbolic.conditions import with_sizes
 from meganeura_dsl.symbolic.size import Dim, dim, substitute

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -57,7 +58,6 @@ from meganeura_dsl.ir.reserved_names import COUNTER, LEARNING_RATE, RECORDED, ST
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.limits.language_limits import CHECK
 from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.conditions import Condition
 from meganeura_dsl.symbolic.size import Dim, dim, show
 from meganeura_dsl.syntax import ast

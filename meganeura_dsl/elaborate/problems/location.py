@@ -1,14 +1,13 @@
 """Where in the user's text something happens, even when it happens inside a library layer."""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meganeura_dsl.diagnostics.foreign_names import foreign_names
 from meganeura_dsl.diagnostics.problem import Edit, Help, Problem, Remark, Report, suggested_fix
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import corrected, meant
 from meganeura_dsl.diagnostics.wording import quoted
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 FIRST = " where "
 """What begins the first clause of a `where`, on the line of the signature if that stays short."""

@@ -1,12 +1,12 @@
 """What is answered to names that PyTorch, NumPy and Keras have, and this language does not."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.elaborate.problems.other_name_forms import FORMS
 from meganeura_dsl.elaborate.problems.other_name_words import WARNINGS, WORDS
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ A cure moves, adds or drops axes of one side. It never says that two sizes are e
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.ir.types import Shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import show
 
 LONGEST = 60

@@ -1,9 +1,10 @@
 """Problems of shapes and element types, and their words."""
 
+from dataclasses import dataclass
+
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report, Severity
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True)

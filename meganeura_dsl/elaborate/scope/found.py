@@ -1,11 +1,11 @@
 """What an elaboration finds when it begins something that it may have to begin again."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from meganeura_dsl.elaborate.scope.scope import BoundBlock, DeclaredPath, Frame
 from meganeura_dsl.elaborate.values import Evaluated
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True)

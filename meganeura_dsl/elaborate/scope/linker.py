@@ -1,7 +1,7 @@
 """Which declaration a name means: the file's own, an import's, or the standard library's."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache, lru_cache
 
@@ -16,7 +16,6 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     UnknownModule,
 )
 from meganeura_dsl.resources import standard_models
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import Outline, outline, parse, parse_declaration
 

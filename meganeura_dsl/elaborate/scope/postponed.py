@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
-
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.traits import Operands
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Condition, Facts
 
 if TYPE_CHECKING:

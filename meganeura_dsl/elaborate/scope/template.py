@@ -1,10 +1,11 @@
 """A layer's recorded application: what it declared and made, in order."""
 
+from dataclasses import dataclass
+
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 Source = int | Tensor
 """The number of an input, parameter or op of the template, or a value from outside of it."""

@@ -6,7 +6,7 @@ or is refused where it is given; in a proof it stands for all of them.
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product as every
 from math import prod
 
@@ -36,7 +36,6 @@ from meganeura_dsl.elaborate.values import (
     is_size,
 )
 from meganeura_dsl.limits.language_limits import LONGEST_LIST, MOST_PATHS
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Compare, Flag, Proved, Refuted, show_condition
 from meganeura_dsl.symbolic.size import Dim, dim, show
 from meganeura_dsl.syntax import ast

@@ -8,7 +8,7 @@ What only data decides is looked at where it is given, or while it runs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from meganeura_dsl.diagnostics.problem import ProblemError, Severity
@@ -38,7 +38,6 @@ from meganeura_dsl.ir.ops.primitive.loop import Loop
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Compare, Condition, Refuted, show_condition
 from meganeura_dsl.symbolic.conditions import negate, sizes_in

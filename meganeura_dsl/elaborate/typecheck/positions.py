@@ -11,7 +11,7 @@ own, of which the same is known.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from typing import Literal
@@ -23,7 +23,6 @@ from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_size, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import And, Compare, Condition, Facts
 from meganeura_dsl.symbolic.conditions import sizes_in, with_sizes
 from meganeura_dsl.symbolic.size import Dim, Size, dim, show, substitute

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
@@ -28,7 +28,6 @@ from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.values import Axes, Evaluated, Pattern, Tensor, is_size
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, Refuted, Verdict
 from meganeura_dsl.symbolic.polynomial import variables_of
 from meganeura_dsl.symbolic.size import Dim, Size, dim, product, show

@@ -1,9 +1,9 @@
 """The sizes that satisfy facts, one variable at a time, so that no draw is rejected."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.conditions import Compare, Condition, flags_in, holds, sizes_in
 from meganeura_dsl.symbolic.polynomial import variables_of
 from meganeura_dsl.symbolic.prover.solver_state import SolverState

@@ -1,10 +1,9 @@
 """Facts in solved form: solved variables, bounds, and other facts as polynomials with a sign."""
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.conditions import Compare, Condition, Or
 from meganeura_dsl.symbolic.polynomial import divide, floors_of, leading_monomial, variables_of
 from meganeura_dsl.symbolic.size import Dim, Size, dim, substitute

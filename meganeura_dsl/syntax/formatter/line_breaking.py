@@ -9,9 +9,9 @@ laid out changes nothing.
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 WIDTH = 100
 """Columns of the longest line, where there is a choice."""

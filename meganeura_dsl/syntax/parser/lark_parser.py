@@ -6,6 +6,7 @@ stack are tokens, and phrases with the part of the tree that they were reduced t
 
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from operator import attrgetter, itemgetter
@@ -13,7 +14,6 @@ from typing import Any, NamedTuple, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.syntax.parser.compiled_grammar import GRAMMAR, KEYWORDS, RESERVED
 from meganeura_dsl.syntax.parser.scanner import END, Token
 from meganeura_dsl.syntax.parser.tree_builder import ACTIONS

@@ -5,12 +5,12 @@ one costs one report and none of its neighbours, and of a library only what is u
 """
 
 import re
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.lark_parser import run
 from meganeura_dsl.syntax.parser.scanner import scan

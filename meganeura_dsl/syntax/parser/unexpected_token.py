@@ -1,9 +1,9 @@
 """A token that the grammar cannot place, with what is known around it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.syntax.parser.scanner import LAYOUT, Token
 
 

@@ -7,12 +7,12 @@ whatever depends on them alone is moved into a second graph that is run once, wh
 
 from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph, Origin, Value
 from meganeura_dsl.ir.ops import Parameter
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.cost.graph_cost import graph_cost
 from meganeura_dsl.transforms.egraph.cost.winograd_candidates import promising_forms, tile_facts
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot

@@ -8,10 +8,10 @@ contributed too.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 from meganeura_dsl.ir.graph import Graph, Op, Origin
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot
 from meganeura_dsl.transforms.egraph.encoding.schema import constructor_name
 from meganeura_dsl.transforms.egraph.extract.extract import Extraction

@@ -5,12 +5,12 @@ The optimizer itself is loaded when it is used: most graphs are found in a cache
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.optimizer_problems import GaveUp, UnknownRule
 
 if TYPE_CHECKING:

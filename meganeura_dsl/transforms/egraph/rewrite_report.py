@@ -1,11 +1,10 @@
 """What the optimizer did, as data."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
 from meganeura_dsl.ir.cost_model import Cost
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Adafactor."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -21,7 +22,6 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.ops.primitive.broadcast import full, others
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType, element_count
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.optimizers.hyperparameters import NonNegative, Positive
 from meganeura_dsl.transforms.optimizers.optimizer import Decayed, Optimizer, decay_of
 from meganeura_dsl.transforms.optimizers.update import Update

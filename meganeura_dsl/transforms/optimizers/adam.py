@@ -1,12 +1,12 @@
 """Adam, and the optimizers whose steps are Adam's but for decay or length."""
 
+from dataclasses import dataclass
 from math import log
 
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.ops import Add, Cast, Compare, Div, Exp, Maximum, Mul, Sqrt, Sub, Where
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.optimizers.hyperparameters import Fraction, NonNegative, Positive
 from meganeura_dsl.transforms.optimizers.optimizer import Decayed, Optimizer, decay_of
 from meganeura_dsl.transforms.optimizers.update import Update

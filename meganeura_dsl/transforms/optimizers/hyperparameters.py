@@ -1,11 +1,9 @@
 """Intervals of hyperparameters, and the lines that describe a choice's hyperparameters."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Annotated, ClassVar
 
 from pydantic import Field
-
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]

@@ -1,8 +1,9 @@
 """Lion."""
 
+from dataclasses import dataclass
+
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.ops import Sub
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.optimizers.hyperparameters import Fraction, NonNegative, Positive
 from meganeura_dsl.transforms.optimizers.optimizer import Decayed, Optimizer, decay_of
 from meganeura_dsl.transforms.optimizers.update import Update

@@ -1,5 +1,6 @@
 """Muon."""
 
+from dataclasses import dataclass
 from math import prod, sqrt
 from typing import Annotated, Literal
 
@@ -9,7 +10,6 @@ from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.ops import Add, MatMul, Maximum, Reshape, Sub
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.optimizers.hyperparameters import Fraction, NonNegative, Positive
 from meganeura_dsl.transforms.optimizers.optimizer import Optimizer
 from meganeura_dsl.transforms.optimizers.update import Update

@@ -1,11 +1,11 @@
 """What every optimizer is: arguments with bounds, and the rule that moves one parameter."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.optimizers.hyperparameters import Choice, Positive
 from meganeura_dsl.transforms.optimizers.update import Update
 

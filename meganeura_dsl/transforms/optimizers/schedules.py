@@ -5,14 +5,13 @@ their defaults and bounds; its docstring is what `meganeura explain name` prints
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction as Ratio
 from math import cos, inf, pi
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.optimizers.hyperparameters import (
     Choice,
     Count,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.errors import DeviceError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ type and name, and with the places that plans show.
 """
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
@@ -14,7 +14,6 @@ from pathlib import Path
 import meganeura_runtime
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.text import format_graph
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.compiler_fingerprint import fingerprint, front_end
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.training_step import TrainingSettings

@@ -4,6 +4,7 @@ What makes them is loaded where they were not.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
@@ -12,7 +13,6 @@ from meganeura_dsl.ir.graph import Graph, Origin
 from meganeura_dsl.ir.ops import OPS
 from meganeura_dsl.ir.ops.fused import FUSED_OPS
 from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.disk_cache import user_cache
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.training_step import TrainingSettings, optimized_training_step

@@ -1,12 +1,12 @@
 """How much memory a step takes and for what, so that it can be said before there is none left."""
 
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Op, Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.traits import Trait
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.errors import OutOfMemoryError
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY
 

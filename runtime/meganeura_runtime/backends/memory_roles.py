@@ -1,12 +1,12 @@
 """What the memory of a step is for: the role of each value of its graph."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.reserved_names import STATES
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 class MemoryRole(StrEnum):

@@ -1,12 +1,12 @@
 """Which ops a backend runs, which it lowers to others, and which it refuses: one table of each."""
 
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph, Op
 from meganeura_dsl.ir.ops import OPS
 from meganeura_dsl.ir.ops.fused import FUSED_OPS
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.expand_fused import expand_fused
 from meganeura_runtime.backends.device_problems import UnsupportedOp
 

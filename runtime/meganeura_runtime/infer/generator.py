@@ -10,7 +10,7 @@ such as all of an encoder, is computed once, and every step of a token reads it.
 from collections import abc, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import RLock
 
 import numpy as np
@@ -31,7 +31,6 @@ from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.index_checks import Bound, all_of, leaf_bounds
 from meganeura_dsl.ir.interpreter import FeedError
 from meganeura_dsl.ir.reserved_names import COUNTER
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.hoist import Hoisted, hoist
 from meganeura_runtime.backends.base import (

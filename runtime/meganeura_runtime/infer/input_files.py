@@ -1,7 +1,7 @@
 """Input files of a model: tensors as they are, images and sounds converted to tensors."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,6 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.infer.feeds import as_tensors, first_counter
 from meganeura_runtime.infer.inference_problems import Kind, UnusedChoice, WrongInputs
 from meganeura_runtime.io.data.data_files import open_data

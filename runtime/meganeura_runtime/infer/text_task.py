@@ -1,13 +1,13 @@
 """What a text asks of a generator: the tokens to go on from, the context, and how much room."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.generation import TokenStep, text_input
 from meganeura_dsl.ir.graph import Array
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.infer.generator import (
     UNBOUNDED,
     Elaborate,

@@ -5,12 +5,11 @@ for token as transformers applies them. A time stands before and behind each par
 them meet between parts. What follows the last pair is cut off in the middle, and is heard again.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from meganeura_dsl.ir.graph import Array
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.infer.generator import Sampling
 from meganeura_runtime.io.preprocess.mel import HOP, RATE
 from meganeura_runtime.io.preprocess.speech_tokens import SpeechTokens

@@ -6,6 +6,7 @@ Where times are written, a window begins at the last of them, so that nothing is
 
 from collections.abc import Generator as Generation
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,6 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.generation import IDS, TokenStep
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.infer.generation_problems import WrongSampling
 from meganeura_runtime.infer.generator import (
     GREEDY,

@@ -5,9 +5,9 @@ So a part of a checkpoint is loaded into a model, or a whole one into a part of 
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Remark, Report
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 
 FORM = "PATTERN=REPLACEMENT"

@@ -6,13 +6,13 @@ the line.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.ir.interpreter import Interpreter
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.optimizers.update import sum_of
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.io.tensors.stored_tensor import Array

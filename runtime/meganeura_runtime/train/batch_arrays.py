@@ -4,13 +4,13 @@ An array is whatever NumPy reads: its own arrays, tensors of PyTorch and JAX on 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.infer.inference_problems import InputShape
 from meganeura_runtime.infer.size_binding import bind_sizes
 from meganeura_runtime.io.tensors.host_array import host_array

@@ -1,9 +1,8 @@
 """How busy the devices of a run are: the share of the time of its steps in which they compute."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import perf_counter
-
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True)

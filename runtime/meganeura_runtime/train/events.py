@@ -7,9 +7,9 @@ counted from 1, epochs from 0.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.train.device_usage import DeviceUsage
 
 

@@ -4,7 +4,7 @@ Everything that can be wrong without making a step is found before one is made.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings, with_overrides
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.optimizers.schedules import RunLength
 from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_runtime.io.checkpoint import Fingerprint

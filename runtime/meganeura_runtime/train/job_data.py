@@ -1,7 +1,7 @@
 """The data of a run: from the files that its settings name, or given from Python."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,6 @@ from meganeura_dsl.settings.resolve_settings import data_of
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import FILE, OVERRIDE, RawSettings, whole
 from meganeura_dsl.settings.settings_problems import UnknownSetting
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.data.batches import held_out_of, require_batch
 from meganeura_runtime.io.data.data_files import (
     embedded_data,

@@ -7,6 +7,7 @@ its examples.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +22,6 @@ from meganeura_dsl.ir.batch_statistics import (
 )
 from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.ir.ops import Cast, Constant
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.polynomial import Dim
 from meganeura_dsl.symbolic.size import evaluate
 from meganeura_runtime.io.tensors.stored_tensor import Array

@@ -4,7 +4,7 @@ Nothing runs: each backend says from the graph of a step what it will allocate.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import chain
 
@@ -16,7 +16,6 @@ from meganeura_dsl.ir.index_checks import with_checks
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import RunSettings
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import evaluate
 from meganeura_runtime.backends.backend import Backend, OpenDevice
 from meganeura_runtime.backends.errors import LimitError

@@ -1,8 +1,8 @@
 """What steps gave, to be read once their device has come so far."""
 
 import math
+from dataclasses import dataclass
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.base import Outputs
 from meganeura_runtime.train.speed import Speed
 

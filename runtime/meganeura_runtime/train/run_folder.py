@@ -3,13 +3,13 @@
 import json
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.settings.run_settings import RunSettings
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.io.checkpoint import Origin
 from meganeura_runtime.io.files.atomic_write import replacing, write_text

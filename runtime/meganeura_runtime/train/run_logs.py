@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, assert_never, cast
 
@@ -11,7 +12,6 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_dsl.settings.log_format import LogFormat
 from meganeura_dsl.settings.run_settings import RunSettings
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.training_step import LOSS
 from meganeura_runtime.support.optional_imports import load
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Event, Logged, Watch

@@ -1,8 +1,7 @@
 """How fast a run goes on."""
 
+from dataclasses import dataclass
 from time import perf_counter
-
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import isfinite
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.training_step import GRADIENT, LOSS, SKIPPED
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Outputs

@@ -2,13 +2,12 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.settings.run_settings import RunSettings
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.checkpoint_loops import stored_by_loops
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.training_step import TrainingSettings

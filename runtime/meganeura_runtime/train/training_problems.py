@@ -1,12 +1,12 @@
 """What can go wrong during a run, on any device, and the words for it."""
 
 import re
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 class LossNotFinite(Problem, code="E0550", topic="training"):

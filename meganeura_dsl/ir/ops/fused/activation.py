@@ -1,6 +1,7 @@
 """Activations as one op each, and their slopes."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import pi, sqrt
 from typing import Literal, assert_never
 
@@ -26,7 +27,6 @@ from meganeura_dsl.ir.ops.primitive.erf import erf
 from meganeura_dsl.ir.ops.type_rules import FLOATS, require_dtype, require_same_type
 from meganeura_dsl.ir.traits import Operands, Trait
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts
 
 __all__ = ["Activation", "ActivationGradient", "SwiGLU"]

@@ -6,6 +6,7 @@ weight from the logarithm of its row's sum of exponentials.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -20,7 +21,6 @@ from meganeura_dsl.ir.ops.primitive.reduce import ReduceMax
 from meganeura_dsl.ir.ops.type_rules import require_same_type
 from meganeura_dsl.ir.traits import Operands
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts
 
 __all__ = ["Attention", "AttentionGradient"]

@@ -1,5 +1,7 @@
 """What all attention ops share: how a query is compared with a key."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from meganeura_dsl.ir.graph import Array, Builder, TypeRuleError, Value
@@ -12,7 +14,6 @@ from meganeura_dsl.ir.ops.primitive.movement import Reshape
 from meganeura_dsl.ir.ops.type_rules import concrete_shape, require_same_type, title
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import TensorType, element_count
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts
 
 HIDDEN = -1e30

@@ -1,7 +1,7 @@
 """Products with what follows them: a bias, a residual, an activation, while they are at hand."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meganeura_dsl.ir.graph import Array, Builder, Op, Value
 from meganeura_dsl.ir.ops.fused.activation import Activation, Epilogue, finish, finish_value
@@ -12,7 +12,6 @@ from meganeura_dsl.ir.ops.primitive.elementwise import Add
 from meganeura_dsl.ir.ops.type_rules import require_same_type
 from meganeura_dsl.ir.traits import Operands, Trait
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts
 
 __all__ = ["FusedConv", "FusedMatMul"]

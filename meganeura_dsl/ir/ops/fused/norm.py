@@ -5,6 +5,7 @@ no centre.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from meganeura_dsl.ir.ops.primitive.elementwise import Add, Mul
 from meganeura_dsl.ir.ops.type_rules import require_axes, require_same_type
 from meganeura_dsl.ir.traits import Operands
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts
 
 __all__ = ["Norm", "NormInputGradient", "NormWeightGradient", "ScaledNorm"]

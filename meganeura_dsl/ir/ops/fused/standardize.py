@@ -4,6 +4,7 @@ Statistics are those of the numbers at hand, never running ones.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from meganeura_dsl.ir.ops.type_rules import (
 )
 from meganeura_dsl.ir.traits import Operands, Trait
 from meganeura_dsl.ir.types import TensorType, element_count
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts
 
 __all__ = ["Standardize", "StandardizeGradient", "Variance"]

@@ -10,6 +10,7 @@ It is bilinear, so its adjoints are those of its parts. Tiles are numbered by im
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,7 +40,6 @@ from meganeura_dsl.ir.ops.type_rules import (
 )
 from meganeura_dsl.ir.traits import Operands, Trait
 from meganeura_dsl.ir.types import DType, Shape, TensorType, element_count
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
 from meganeura_dsl.symbolic.size import Size
 

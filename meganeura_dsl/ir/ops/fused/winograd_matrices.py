@@ -11,13 +11,13 @@ axes of an image.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from math import prod
 
 import numpy as np
 
 from meganeura_dsl.ir.graph import Array
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 TAPS = 3
 """Taps of the kernel along each axis."""

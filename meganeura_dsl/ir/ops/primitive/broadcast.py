@@ -1,5 +1,7 @@
 """The linear pair that elaboration makes every stretching of shapes explicit with."""
 
+from dataclasses import dataclass
+
 from meganeura_dsl.ir.graph import Array, Builder, Op, Value
 from meganeura_dsl.ir.ops.primitive.leaf import Constant, Number
 from meganeura_dsl.ir.ops.type_rules import (
@@ -13,7 +15,6 @@ from meganeura_dsl.ir.ops.type_rules import (
 )
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import Shape, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
 

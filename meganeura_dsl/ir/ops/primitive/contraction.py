@@ -1,6 +1,7 @@
 """Sums of products: matrix multiplication, and convolution with its two adjoints."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from meganeura_dsl.ir.graph import Array, Builder, Op, TypeRuleError, Value
@@ -23,7 +24,6 @@ from meganeura_dsl.ir.ops.type_rules import (
 )
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import Shape, TensorType, element_count
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.size import Size, product

@@ -1,5 +1,6 @@
 """Sums, products and extremes up to each position of an axis, and linear recurrences along it."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from meganeura_dsl.ir.graph import Array, Builder, Op, Value
@@ -16,7 +17,6 @@ from meganeura_dsl.ir.ops.type_rules import (
 )
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
 

@@ -1,6 +1,7 @@
 """A part of a tensor that begins where whole numbers of the graph say, read or replaced."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Array, Builder, Op, TypeRuleError, Value
 from meganeura_dsl.ir.ops.primitive.broadcast import full
@@ -14,7 +15,6 @@ from meganeura_dsl.ir.ops.type_rules import (
 )
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, Shape, TensorType, size_in_bytes
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
 from meganeura_dsl.symbolic.size import Size
 

@@ -1,5 +1,6 @@
 """One number in, one number out: ops whose operands and result have one shape."""
 
+from dataclasses import dataclass
 from typing import ClassVar, Literal, assert_never
 
 from meganeura_dsl.ir.graph import Array, Builder, Op, TypeRuleError, Value
@@ -16,7 +17,6 @@ from meganeura_dsl.ir.ops.type_rules import (
 )
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
 

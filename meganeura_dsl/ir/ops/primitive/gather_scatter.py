@@ -1,5 +1,6 @@
 """Rows of a table picked, added up or compared by ids; gather and scatter-add are adjoint."""
 
+from dataclasses import dataclass
 from math import prod
 from typing import Literal, assert_never
 
@@ -19,7 +20,6 @@ from meganeura_dsl.ir.ops.type_rules import (
 )
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import TensorType, size_in_bytes
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.size import Size, product

@@ -1,12 +1,12 @@
 """Where values begin: data, parameters, numbers, index ranges and random words."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from meganeura_dsl.ir.graph import Array, Builder, Leaf, Op, TypeRuleError, Value
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape, require_at_least, title
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, Shape, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.size import Dim, Size

@@ -1,7 +1,7 @@
 """What is known of a loop whose body is a graph: its parts, its types, and one round of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
 
@@ -16,7 +16,6 @@ from meganeura_dsl.ir.ops.type_rules import (
 )
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.size import Size
 

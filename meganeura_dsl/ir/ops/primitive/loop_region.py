@@ -5,7 +5,7 @@ a round are those that depend on the leaves that a region hands out, and `close`
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meganeura_dsl.ir.graph import Body, Bound, Builder, Value
 from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast
@@ -14,7 +14,6 @@ from meganeura_dsl.ir.ops.primitive.leaf import Constant, Input, Iota
 from meganeura_dsl.ir.ops.primitive.loop import CAPTURED, CARRY, COLLECTED, ROUND, SLICE
 from meganeura_dsl.ir.ops.primitive.movement import Reverse
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Size
 
 

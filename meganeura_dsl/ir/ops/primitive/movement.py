@@ -1,5 +1,6 @@
 """Ops that move elements and leave their values as they are."""
 
+from dataclasses import dataclass
 from functools import reduce
 
 from meganeura_dsl.ir.graph import Array, Builder, Op, TypeRuleError, Value
@@ -13,7 +14,6 @@ from meganeura_dsl.ir.ops.type_rules import (
 )
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import Shape, TensorType, size_in_bytes
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
 from meganeura_dsl.symbolic.size import Size, product

@@ -1,5 +1,6 @@
 """Max pooling, which says where each window's largest is, and what is added or read there."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from meganeura_dsl.ir.graph import Array, Builder, Op, TypeRuleError, Value
@@ -15,7 +16,6 @@ from meganeura_dsl.ir.ops.type_rules import (
 )
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, Shape, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
 

@@ -1,12 +1,13 @@
 """The largest along axes: its value, and where it is first."""
 
+from dataclasses import dataclass
+
 from meganeura_dsl.ir.graph import Array, Builder, Op, Value
 from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, Sum, others
 from meganeura_dsl.ir.ops.primitive.elementwise import Cast, Compare, Div, Mul
 from meganeura_dsl.ir.ops.type_rules import NUMBERS, require_axes, require_dtype
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
 

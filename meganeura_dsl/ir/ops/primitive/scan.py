@@ -5,10 +5,11 @@
 The form is that of `jax.lax.scan`: a body is compiled once, whatever the number of rounds.
 """
 
+from dataclasses import dataclass
+
 from meganeura_dsl.ir.graph import Builder, Op, Value
 from meganeura_dsl.ir.ops.primitive.loop import Loop
 from meganeura_dsl.ir.ops.primitive.loop_gradient import LoopGradient
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 __all__ = ["Scan"]
 

@@ -1,5 +1,6 @@
 """Sorting along an axis: the values in order, and where each of them stood."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from meganeura_dsl.ir.graph import Array, Builder, Op, Value
@@ -8,7 +9,6 @@ from meganeura_dsl.ir.ops.primitive.movement import Transpose
 from meganeura_dsl.ir.ops.type_rules import NUMBERS, require_axes, require_dtype
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
 

@@ -1,5 +1,7 @@
 """Division of whole numbers by a size, rounded down, and what remains."""
 
+from dataclasses import dataclass
+
 from meganeura_dsl.ir.graph import Array, Op, TypeRuleError
 from meganeura_dsl.ir.ops.type_rules import (
     INTEGERS,
@@ -10,7 +12,6 @@ from meganeura_dsl.ir.ops.type_rules import (
 )
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.size import Size

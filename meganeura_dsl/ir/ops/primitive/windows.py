@@ -1,13 +1,13 @@
 """Sliding windows over the trailing axes of [n, c, *spatial]: their sizes, and their elements."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 from meganeura_dsl.ir.graph import Array, Op
 from meganeura_dsl.ir.ops.type_rules import title
 from meganeura_dsl.ir.types import Shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
 

@@ -7,6 +7,7 @@ is not used here. An e-graph belongs to the thread that made it.
 import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
@@ -16,7 +17,6 @@ from threading import local
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.tricks import Trick, is_enabled
 
 if TYPE_CHECKING:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.ir.graph import Body, Op
 from meganeura_dsl.ir.ops import Constant, Iota
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.encoding.egglog_engine import Engine, Tables
 from meganeura_dsl.transforms.egraph.encoding.schema import (
     OPAQUE,

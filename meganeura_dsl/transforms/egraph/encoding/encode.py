@@ -8,14 +8,13 @@ types, is given by commands, and the values themselves by what they refer to:
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import NamedTuple
 
 from meganeura_dsl.ir.graph import Body, Leaf, Op, Value
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.encoding.egglog_engine import Engine
 from meganeura_dsl.transforms.egraph.encoding.schema import (
     OPAQUE,

@@ -13,7 +13,7 @@ a number: rules do not look into it.
 
 import types
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from math import copysign
 from typing import Literal, Union, cast, get_args, get_origin
@@ -22,7 +22,6 @@ from meganeura_dsl.ir.graph import Body, Leaf, Op
 from meganeura_dsl.ir.ops import OPS
 from meganeura_dsl.ir.ops.fused import FUSED_OPS
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.encoding.egglog_engine import quoted
 
 OPAQUE = "Opaque"

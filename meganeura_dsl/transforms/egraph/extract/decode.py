@@ -1,12 +1,11 @@
 """From the nodes chosen back to graphs: the one that runs, and the one that is run once before."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Origin, Value
 from meganeura_dsl.ir.ops import Input, Parameter
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot, Node
 from meganeura_dsl.transforms.egraph.saturate.saturation import OptimizerError
 

@@ -1,11 +1,11 @@
 """Extraction: which node computes each class, and in inference which classes only once, at load."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.cost_model import DeviceModel
 from meganeura_dsl.ir.graph import Leaf
 from meganeura_dsl.ir.ops import Broadcast, Constant, Iota
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.cost.kernel_cost_model import OpCosts
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import (
     EGraphSnapshot,

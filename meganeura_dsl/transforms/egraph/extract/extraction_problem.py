@@ -1,11 +1,10 @@
 """Choosing one node for each class: the problem, a first answer, and facts about its structure."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 from typing import Protocol
-
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 class Costs(Protocol):

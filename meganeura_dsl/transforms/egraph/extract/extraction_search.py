@@ -9,10 +9,9 @@ what it touches. Exact extraction is NP-hard (Stepp, 2011).
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import inf
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.extract.extraction_problem import (
     ExtractionProblem,
     cheapest_trees,

@@ -8,8 +8,8 @@ class, and costs no less, is never chosen. Either leaves more for the other to d
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.extract.extraction_problem import (
     ExtractionProblem,
     always_needed,

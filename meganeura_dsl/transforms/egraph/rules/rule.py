@@ -4,9 +4,9 @@ Patterns are egglog's: `(Add a b t)` is a sum of a and b of type t, `(type x)` t
 with an optional operand has its name too: `(FusedConv_residual x w bias residual ...)`.
 """
 
+from dataclasses import dataclass
 from functools import cached_property
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.rules.rule_text import typed
 
 STACKED = "products of stacked matrices"

@@ -1,13 +1,12 @@
 """Equality saturation: everything that the rules find equal to a graph."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from time import perf_counter
 
 from meganeura_dsl.ir.graph import Graph, Leaf
 from meganeura_dsl.ir.ops import Parameter
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.encoding.egglog_engine import prepared
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot, snapshot
 from meganeura_dsl.transforms.egraph.encoding.encode import Shape, encode, loading

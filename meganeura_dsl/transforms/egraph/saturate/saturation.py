@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.encoding.egglog_engine import Engine, Progress
 from meganeura_dsl.transforms.egraph.rules.rule import Rule
 

@@ -1,9 +1,9 @@
 """The CPU as the registry hands it out."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.backend import Backend, OpenDevice
 from meganeura_runtime.backends.reference.session import ReferenceSession
 

@@ -1,6 +1,7 @@
 """Something to compute with where only time matters: parameters and inputs of any graph."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,7 +10,6 @@ from meganeura_dsl.ir.index_checks import Bound, leaf_bounds
 from meganeura_dsl.ir.interpreter import storage_type
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.reserved_names import LEARNING_RATE
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.expand_fused import expand_fused
 
 

@@ -1,8 +1,7 @@
 """What a profile is: the time of each kernel of a step, beside what the device could do."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-
-from meganeura_dsl.startup.deferred_dataclass import dataclass
+from dataclasses import dataclass
 
 RUNS = 5
 """Profiled steps; each time is the median of so many."""

@@ -6,9 +6,8 @@ The format is the "Trace Event Format" of Chrome: complete events `X` with micro
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.phases import Phase
 
 HOST, DEVICE = 1, 2

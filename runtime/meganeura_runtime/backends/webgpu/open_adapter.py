@@ -1,10 +1,9 @@
 """An open adapter as the registry hands it out."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.backend import Backend, OpenDevice
 from meganeura_runtime.backends.memory_roles import StepMemory
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE

@@ -1,6 +1,7 @@
 """A plan: everything a device needs to run a step again and again, as data."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Literal
@@ -9,7 +10,6 @@ from zlib import crc32
 from pydantic import TypeAdapter, ValidationError
 
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 from meganeura_runtime.backends.webgpu.config.limits import Style
 

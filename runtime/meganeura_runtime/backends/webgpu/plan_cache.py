@@ -1,12 +1,11 @@
 """Plans, and what they take of memory, from the disk cache where they were made before."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.text import format_graph
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.disk_cache import user_cache
 from meganeura_dsl.support.phases import phase
 from meganeura_runtime.backends.cache_keys import compiler, key_of

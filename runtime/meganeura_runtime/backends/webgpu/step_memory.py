@@ -1,7 +1,8 @@
 """The memory a step takes of an adapter, known before one is opened."""
 
+from dataclasses import dataclass
+
 from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, DeviceLimits
 from meganeura_runtime.backends.webgpu.device.device import open_device
 from meganeura_runtime.backends.webgpu.plan import Role

@@ -1,6 +1,7 @@
 """Attention as a library of the device makes it, in ops that only graphs for XLA contain."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from meganeura_dsl.ir.graph import Array, Op
@@ -8,7 +9,6 @@ from meganeura_dsl.ir.ops.fused.attention import Attention
 from meganeura_dsl.ir.ops.fused.attention_scores import width_of
 from meganeura_dsl.ir.traits import ElementCost, Operands
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts
 
 

@@ -16,13 +16,12 @@ XLA decides by a model of one kernel and its readers. It does not see that
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Add, Broadcast, Constant, Sum
 from meganeura_dsl.ir.traits import PRODUCTS, Trait
 from meganeura_dsl.ir.types import TensorType, size_in_bytes
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics, upstream
 
 SMALL = 1 << 15

@@ -1,7 +1,7 @@
 """A graph compiled for where its arrays lie."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -15,7 +15,6 @@ from meganeura_dsl.ir.graph import Graph, Op
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.loop_bodies import with_bodies
 from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.backends.xla.attention_weights import with_kept_weights

@@ -1,6 +1,6 @@
 """A device of JAX as the registry hands it out."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import jax
@@ -10,7 +10,6 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_sharding import DeviceSharding
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.backend import Backend, Hosts, OpenDevice, Spread
 from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.backends.device_problems import UnsupportedPrecision

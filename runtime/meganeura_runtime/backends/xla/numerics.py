@@ -21,6 +21,7 @@ no type.
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterator, Mapping
+from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
@@ -45,7 +46,6 @@ from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.traits import PRODUCTS, Trait
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.xla.element_types import jax_type
 from meganeura_runtime.backends.xla.lowering.contraction import Arithmetic, is_cut
 from meganeura_runtime.backends.xla.lowering.table import MOVES

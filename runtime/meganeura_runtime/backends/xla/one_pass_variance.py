@@ -12,13 +12,13 @@ takes 3.45 ms on an H200 instead of 3.78.
 """
 
 from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 
 from meganeura_dsl.ir.graph import Builder, Graph, Value, rebuild
 from meganeura_dsl.ir.ops import Broadcast, Constant, Div, Maximum, Mul, Sub, Sum
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True)

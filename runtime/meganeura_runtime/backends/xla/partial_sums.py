@@ -7,6 +7,7 @@ communicated. Here each device adds what its own examples give, and the devices 
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import jax
 from jax import lax
@@ -23,7 +24,6 @@ from meganeura_dsl.ir.ops import (
     Transpose,
 )
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.xla.placement import AXIS, Placement, SeveralDevices
 
 MATRIX = 2

@@ -1,12 +1,12 @@
 """Products that a library finishes, in an op that only graphs for XLA contain."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Array, Op
 from meganeura_dsl.ir.ops.fused.contraction import FusedMatMul
 from meganeura_dsl.ir.traits import ElementCost, Operands
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts
 
 

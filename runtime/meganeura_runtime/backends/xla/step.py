@@ -5,7 +5,7 @@ StableHLO, in compiled programs and in profiles.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 
 import jax
@@ -19,7 +19,6 @@ from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, Loop, s
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.traits import PRODUCTS, Trait
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.xla.attention_ops import (
     LibraryAttention,
     LibraryAttentionGradient,

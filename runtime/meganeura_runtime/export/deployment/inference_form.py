@@ -1,6 +1,7 @@
 """The inference form of a trained model, compared with the model before it is used."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,6 @@ from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.index_checks import with_checks
 from meganeura_dsl.ir.ops import Parameter
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.optimize import Optimized
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.inference_session import Derivation

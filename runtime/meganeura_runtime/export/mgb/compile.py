@@ -1,6 +1,7 @@
 """A compiled model made of graphs; reading one needs none of what this imports."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.elaborate.declarations.generation import Draw, TokenStep
@@ -9,7 +10,6 @@ from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.pipeline import Program
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.base import caches_of, leaf_types
 from meganeura_runtime.backends.inference_session import shared_form

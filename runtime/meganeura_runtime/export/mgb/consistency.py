@@ -1,11 +1,11 @@
 """Whether a graph, a plan and tensors are those of one model."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.reserved_names import COUNTER, LEARNING_RATE
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.training_step import LOSS
 from meganeura_runtime.backends.base import caches_of, leaf_types
 from meganeura_runtime.backends.webgpu.plan import Plan, Role, Tensor

@@ -5,7 +5,7 @@ metadata holds the plan with its kernels, for any adapter, and the graph, for a 
 """
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -21,7 +21,6 @@ from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.ir.verify import GraphError, verify
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.transforms.expand_fused import expand_fused
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Session, caches_of, leaf_types

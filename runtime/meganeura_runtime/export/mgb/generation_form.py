@@ -1,11 +1,11 @@
 """What a compiled model needs to write texts, besides its step of one token, as data."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.plan import Plan
 from meganeura_runtime.export.mgb.training_form import Count, Some
 

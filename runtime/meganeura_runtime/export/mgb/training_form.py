@@ -1,10 +1,10 @@
 """The run that a compiled training step is a part of, as data."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.plan import Plan
 
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]

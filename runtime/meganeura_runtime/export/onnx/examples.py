@@ -1,9 +1,9 @@
 """What a file is compared with."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Array
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False)

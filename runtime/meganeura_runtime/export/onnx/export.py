@@ -1,6 +1,7 @@
 """A model written as an ONNX file, after it was compared with the model itself."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -8,7 +9,6 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.types import example_sizes
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.export.cache_problems import require_no_caches
 from meganeura_runtime.export.onnx.examples import Example
 from meganeura_runtime.export.onnx.options import OnnxOptions

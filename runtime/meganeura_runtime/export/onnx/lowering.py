@@ -5,12 +5,12 @@ becomes an `Expand` where another op reads it.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from meganeura_dsl.ir.graph import Application, Graph, Op, Value
 from meganeura_dsl.ir.types import DType, Shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Size
 from meganeura_runtime.export.onnx.attributes import average, refused, window
 from meganeura_runtime.export.onnx.emitter import ELEMENT, Emitter

@@ -1,9 +1,7 @@
 """How a model is written as ONNX."""
 
 from collections.abc import Mapping
-from dataclasses import field
-
-from meganeura_dsl.startup.deferred_dataclass import dataclass
+from dataclasses import dataclass, field
 
 OLDEST_OPSET = 17
 NEWEST_OPSET = 20

@@ -6,7 +6,7 @@ is written in another way stays primitives, which mean the same.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import isclose, pi, prod, sqrt
 
 from meganeura_dsl.ir.graph import Graph, Op, Value
@@ -38,7 +38,6 @@ from meganeura_dsl.ir.ops import (
     Where,
 )
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import product
 from meganeura_runtime.export.onnx.emitter import Attribute
 from meganeura_runtime.export.onnx.functions import NORMAL, RANDOM_SINCE, UNIFORM

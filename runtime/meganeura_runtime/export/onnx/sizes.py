@@ -1,9 +1,9 @@
 """Symbolic sizes in an ONNX graph: read from the shapes of inputs, computed as int64 tensors."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.types import Shape, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.polynomial import Floor, terms_of, variables_of
 from meganeura_dsl.symbolic.size import Dim, Size, dim
 from meganeura_runtime.export.onnx.emitter import Emitter

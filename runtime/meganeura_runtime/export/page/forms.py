@@ -4,12 +4,11 @@ The steps from a picture or a sound to a tensor are those of `meganeura run`, as
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.preprocess.images import Cover, ImageSteps, Middle
 from meganeura_runtime.io.preprocess.input_transforms import Choices, usual_steps
 

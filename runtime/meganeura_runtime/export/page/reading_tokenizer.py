@@ -6,11 +6,11 @@ is made that could not be used; `runtime/web/src/wordpiece.ts` refuses the same.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.files.file_problems import UnreadableFile
 from meganeura_runtime.io.preprocess.preparation import preparation_of
 from meganeura_runtime.io.preprocess.tokens import (

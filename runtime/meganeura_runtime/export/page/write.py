@@ -7,14 +7,13 @@ import gzip
 import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from meganeura_dsl.ir.graph import Array
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.export.mgb import Artefact
 from meganeura_runtime.export.page.forms import InputForm
 from meganeura_runtime.io.files.atomic_write import write_text

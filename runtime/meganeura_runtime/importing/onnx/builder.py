@@ -5,13 +5,12 @@ assumed once and becomes a condition of the program; the checker proves all of i
 """
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import DType, Shape, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.conditions import Compare, Operator
 from meganeura_dsl.symbolic.size import Dim, Size, product, show

@@ -4,10 +4,10 @@ Text is written last, when it is known which values have names, which sizes, and
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 
 from meganeura_dsl.ir.types import DType, Shape, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.conditions import Compare
 from meganeura_dsl.symbolic.size import Dim, Size
 

@@ -1,6 +1,7 @@
 """What a program gives, beside what ONNX Runtime makes of the file."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 
@@ -12,7 +13,6 @@ from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.ops.primitive.gather_scatter import OutsideError
 from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import DType, example_sizes
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.conditions import Compare
 from meganeura_dsl.symbolic.size import dim, evaluate
 from meganeura_runtime.export.onnx.differences import ALLOWED, allowed, distance, first_line

@@ -7,10 +7,10 @@ another: draws of the model's own block are read in their order, those of its la
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Size
 from meganeura_runtime.export.onnx.functions import BITS, DOMAIN, NORMAL, STREAMS, UNIFORM
 from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError

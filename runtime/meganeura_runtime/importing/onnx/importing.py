@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.importing.onnx.import_problems import UnreadableOnnx
 from meganeura_runtime.io.files.atomic_write import write_text
 from meganeura_runtime.support.optional_imports import load

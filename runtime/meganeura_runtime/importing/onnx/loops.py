@@ -4,12 +4,11 @@ A `Loop` is one if its rounds are counted before it begins; what a round decides
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from onnx import GraphProto
 
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Size
 from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
 from meganeura_runtime.importing.onnx.code import (

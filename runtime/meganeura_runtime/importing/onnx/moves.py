@@ -1,9 +1,9 @@
 """Rearrangements as data, so that one behind another is one."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.types import Shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Dim, Size, product
 from meganeura_runtime.importing.onnx.code import Level, Piece, listed, size_piece
 

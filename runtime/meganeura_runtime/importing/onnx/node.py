@@ -1,13 +1,13 @@
 """One node of an ONNX graph, with its operands, as the table of ops sees it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import DType, Shape, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Dim, Size
 from meganeura_runtime.importing.onnx.builder import Builder, Stored, UnsayableError
 from meganeura_runtime.importing.onnx.code import Tensor, Words

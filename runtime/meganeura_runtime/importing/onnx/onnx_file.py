@@ -1,6 +1,7 @@
 """ONNX files, which are not trusted: bounded, and data beside them only from their own folder."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -10,7 +11,6 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 from meganeura_dsl.support.regular_files import opened
 from meganeura_runtime.importing.onnx.import_problems import UnreadableOnnx, UnsafeExternalData

@@ -1,13 +1,13 @@
 """The program of an ONNX model, with as much structure as is proved."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Severity
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.importing.onnx.import_problems import NotProved
 from meganeura_runtime.importing.onnx.onnx_file import OnnxFile
 from meganeura_runtime.importing.onnx.program_text import ProgramText, names_of

@@ -1,9 +1,8 @@
 """Sizes as they are written in a program."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.polynomial import Atom, Floor, terms_of
 from meganeura_dsl.symbolic.size import Dim, Size
 from meganeura_runtime.importing.onnx.code import Level

@@ -5,10 +5,10 @@ are given by the round before, and in nothing else.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.importing.onnx.code import (
     Declared,
     LabelPath,

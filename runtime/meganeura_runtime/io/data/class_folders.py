@@ -6,7 +6,7 @@ folders that are trained on, and the same in those that are held out.
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.data.data_files import is_tensor_file
 from meganeura_runtime.io.data.decode_pool import DecodePool
 from meganeura_runtime.io.data.decoders import Decoder

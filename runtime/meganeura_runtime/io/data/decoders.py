@@ -1,13 +1,12 @@
 """What makes an array of a file: an image or a sound, as an input takes it."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.preprocess.audio import read_sound
 from meganeura_runtime.io.preprocess.images import Cover, ImageSteps, Stretch, read_image
 from meganeura_runtime.io.preprocess.preparation import (

@@ -1,11 +1,11 @@
 """Data that is given from Python: arrays, a data set of examples, or an iterable of batches."""
 
 from collections.abc import Iterable, Mapping, Sized
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.data.python_items import as_array, as_tensor, named_arrays, refused
 from meganeura_runtime.io.data.python_rows import Examples, row_tensors

@@ -1,7 +1,7 @@
 """Data sets of Python: `len()` says how many examples they have, and `[i]` gives one."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from threading import local
 from typing import Protocol, cast
@@ -9,7 +9,6 @@ from typing import Protocol, cast
 import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.data.python_items import FROM_PYTHON, as_tensor, named_arrays
 from meganeura_runtime.io.data.source_problems import UnlikeExamples

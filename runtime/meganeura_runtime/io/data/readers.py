@@ -1,14 +1,13 @@
 """What a `data` setting names as tensors: files of tensors, folders of classes, tables, texts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.run_settings import Reading
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import evaluate
 from meganeura_runtime.io.data.class_folders import (
     ClassFolder,

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.data.index_problems import check_values
 from meganeura_runtime.io.tensors.file_array import Rows
 from meganeura_runtime.io.tensors.joined_array import Joined

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.regular_files import opened
 from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
 from meganeura_runtime.io.preprocess.mel import HOP, RATE, log_mel

@@ -7,6 +7,7 @@ takes more memory than its own pixels and `MOST_RESIZED` of a resized one.
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import Enum
 from math import ceil, floor
 from pathlib import Path
@@ -16,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.regular_files import opened
 from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
 from meganeura_runtime.support.optional_imports import load

@@ -5,11 +5,10 @@ The command line comes first, then what the weights say of their training, then
 for ImageNet and Whisper.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.size import Size
 from meganeura_runtime.io.preprocess import preprocessor_config
 from meganeura_runtime.io.preprocess.images import (

@@ -10,6 +10,7 @@ Training writes it into the metadata of its weights, and whatever uses the weigh
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,7 +18,6 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.files.file_problems import UnreadableFile
 from meganeura_runtime.io.preprocess.images import Cover, Filter, ImageSteps, Middle, Stretch
 from meganeura_runtime.io.preprocess.mel import RATE

@@ -5,14 +5,13 @@ al. 2022, section 2.3). A model without that file has a token to start from and 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.files.file_problems import UnreadableFile
 from meganeura_runtime.io.preprocess.tokens import Tokenizer, read_json
 

@@ -9,6 +9,7 @@ piece by piece, when each is read. The sum of a run follows from those of its pi
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, groupby
 from math import prod
@@ -16,7 +17,6 @@ from zlib import crc32
 
 import numpy as np
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.tensors.file_array import Array, InFile, bytes_of
 from meganeura_runtime.io.tensors.verified_pieces import RUN, Sums, for_each_run, run_memory
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 from typing import ClassVar
@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.tensors.open_file import OpenFile
 from meganeura_runtime.io.tensors.verified_pieces import Sums, VerifiedPieces
 

@@ -1,14 +1,13 @@
 """Arrays that lie in several files, joined along the first axis."""
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.tensors.file_array import HELD, Array, InFile, Rows, RowSource
 from meganeura_runtime.io.tensors.verified_pieces import LastPiece
 

@@ -5,7 +5,7 @@ nearest (floats), or refused with its index.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.files.file_problems import NotFinite, OutOfRange
 from meganeura_runtime.io.tensors.file_array import Array, InFile, Rows, RowSource
 from meganeura_runtime.io.tensors.open_file import OpenFile

@@ -9,7 +9,7 @@ order reads no byte twice.
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field
+from dataclasses import dataclass, field
 from threading import Lock, local
 from typing import TypeVar
 from zlib import crc32
@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.io.files.file_problems import DamagedFile
 from meganeura_runtime.io.tensors.open_file import OpenFile
 

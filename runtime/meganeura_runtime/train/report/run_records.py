@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 from array import array
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
 from typing import cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.regular_files import opened
 from meganeura_runtime.train.report.report_problems import DamagedRun
 

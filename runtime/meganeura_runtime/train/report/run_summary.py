@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
 from statistics import median
@@ -10,7 +11,6 @@ from typing import cast
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_dsl.settings.best_metric import LOWEST_LOSS, best_metric
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 from meganeura_runtime.train.folder_lock import is_locked
 from meganeura_runtime.train.report.report_problems import DamagedRun, NotARun

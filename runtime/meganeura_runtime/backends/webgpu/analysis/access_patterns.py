@@ -1,10 +1,10 @@
 """Access patterns: which stored values a stored value is computed from, pointwise or gathered."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.analysis.materialize import (
     elements,
     is_attention,

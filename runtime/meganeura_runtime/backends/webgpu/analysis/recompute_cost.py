@@ -6,12 +6,12 @@ little is worth a place in memory that could be computed from what is there; on 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import inf
 from typing import assert_never
 
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.traits import ElementCost
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.config.limits import Style
 
 LOAD = 1.0

@@ -1,9 +1,8 @@
 """What an adapter allows, as data, so that planning needs no adapter."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.config.kernel_config import (
     DEFAULT_FUSION,
     FusionConfig,

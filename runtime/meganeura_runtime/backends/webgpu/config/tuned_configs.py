@@ -6,7 +6,7 @@ found for contractions by their names, whatever model they were found in.
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +17,6 @@ from pydantic import AliasChoices, Field, TypeAdapter, ValidationError
 from meganeura_dsl import __version__
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.text import format_graph
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 from meganeura_runtime.backends.webgpu.config.kernel_config import (
     DEFAULT_FUSION,

@@ -7,13 +7,13 @@ import re
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from threading import Lock
 from types import ModuleType
 from warnings import warn
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.startup.tricks import Trick, is_enabled
 from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
 from meganeura_runtime.backends.forked_process import require_unforked

@@ -6,9 +6,9 @@ a dispatch writes as `read_write`; the ranges themselves never overlap.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.plan import Slot
 
 

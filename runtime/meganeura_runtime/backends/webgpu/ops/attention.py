@@ -1,6 +1,7 @@
 """Attention as kernels make it, in ops that only lowered graphs contain."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
@@ -11,7 +12,6 @@ from meganeura_dsl.ir.ops.fused.attention import Attention, AttentionGradient
 from meganeura_dsl.ir.ops.fused.attention_scores import width_of
 from meganeura_dsl.ir.traits import ElementCost
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts
 
 

@@ -1,6 +1,7 @@
 """Ops that only lowered graphs contain: steps of an op that takes more than one kernel."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,7 +9,6 @@ from meganeura_dsl.ir.graph import Array, Op, Value
 from meganeura_dsl.ir.ops.primitive.gather_scatter import Combination, combination
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts
 
 

@@ -1,5 +1,6 @@
 """Rounds of a prefix scan and of a merge sort; only lowered graphs contain them."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +11,6 @@ from meganeura_dsl.ir.ops.primitive.sort import Sort
 from meganeura_dsl.ir.ops.type_rules import require_same_type
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_dsl.symbolic.assumptions import Facts
 
 UFUNCS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}

@@ -6,7 +6,7 @@ against each other. So kernels and images have their channels last for the convo
 that gain from it, and everything between these is computed in that order too.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import prod
 
 from meganeura_dsl.ir.graph import Builder, Graph, Op, Value, rebuild
@@ -23,7 +23,6 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.ops.primitive.broadcast import others
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.lowering import elementwise as pointwise
 from meganeura_runtime.backends.webgpu.codegen.matmul.subgroup_matmul import VEC4
 from meganeura_runtime.backends.webgpu.config.limits import Style, Target

@@ -6,11 +6,11 @@ input is mostly there still. So they are computed a second time, in a kernel tha
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value, rebuild
 from meganeura_dsl.ir.ops import StopGradient
 from meganeura_dsl.ir.types import size_in_bytes
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.analysis.access_patterns import readers_of
 from meganeura_runtime.backends.webgpu.analysis.materialize import (
     SHARED_COST,

@@ -7,14 +7,13 @@ elements. Reductions over the same terms join too. What only its own kernel read
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import reduce
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value, by_application
 from meganeura_dsl.ir.ops import ConvInputGradient, DynamicUpdate
 from meganeura_dsl.ir.ops.fused import WinogradKernel
 from meganeura_dsl.ir.types import size_in_bytes
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.analysis.access_patterns import (
     AccessPattern,
     access_patterns,

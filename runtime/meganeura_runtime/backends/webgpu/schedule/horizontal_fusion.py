@@ -7,11 +7,10 @@ for GPU kernels", CGO 2022.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.types import size_in_bytes
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.analysis.materialize import is_loop
 from meganeura_runtime.backends.webgpu.config.limits import Style, Target
 from meganeura_runtime.backends.webgpu.schedule.fusion import FusedKernel

@@ -1,12 +1,12 @@
 """What a kernel does, in a few words: `conv 3x3 64->64 @56x56 + bias + relu`."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Leaf, Op, Value
 from meganeura_dsl.ir.ops import Add, Compare, Erf, Maximum, Sqrt, Where
 from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, is_zero
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.timing.op_names import kind_of, sizes_of, spaced, times
 from meganeura_runtime.backends.webgpu.analysis.recompute_cost import is_free
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Work

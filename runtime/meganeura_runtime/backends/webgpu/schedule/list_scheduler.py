@@ -2,10 +2,10 @@
 
 import heapq
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.types import size_in_bytes
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.schedule.fusion import FusedKernel
 
 

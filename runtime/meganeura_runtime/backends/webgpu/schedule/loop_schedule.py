@@ -15,14 +15,13 @@ what they did in the round before, which changed no carry and collected zeros.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Gather, Input, Reshape
 from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, SLICE, Loop, stack
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import TensorType, size_in_bytes
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.analysis.materialize import (
     is_loop,
     materialized_values,

@@ -6,11 +6,11 @@ have overlapped.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.base import Outputs, Session, Uploaded
 from meganeura_runtime.backends.device_problems import NoClock
 from meganeura_runtime.backends.timing.timeline import Level, Moment, Timeline

@@ -9,6 +9,7 @@ not gain is not kept.
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import chain, islice
 from math import inf
 
@@ -16,7 +17,6 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array, Graph
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.device_problems import NoClock
 from meganeura_runtime.backends.errors import DeviceError, LimitError
 from meganeura_runtime.backends.timing.example_inputs import example_of

@@ -1,14 +1,13 @@
 """The contractions of a step, each alone, and the ways there are to compute one."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
 from meganeura_dsl.ir.graph import Builder, Graph, Value
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.analysis.materialize import (
     is_contraction,
     materialized_values,

@@ -3,6 +3,7 @@
 The gradients of a convolution are its transposes, which XLA makes the convolutions of cuDNN.
 """
 
+from dataclasses import dataclass
 from math import prod
 
 import jax
@@ -15,7 +16,6 @@ from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, Ma
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.xla.element_types import NARROW
 from meganeura_runtime.backends.xla.product_ops import LibraryMatMul
 

@@ -1,12 +1,11 @@
 """What the devices did while JAX's profiler watched: each instruction, from when to when."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
 from jax.profiler import ProfileData, ProfileEvent, ProfileOptions
-
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 OP = "hlo_op"
 """Names the instruction that an event ran."""

@@ -6,10 +6,8 @@ computation it calls, whose instructions are written the same way.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
-
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 COMPUTATION = re.compile(r"^(?:ENTRY )?%(?P<name>\S+) .*\{$")
 INSTRUCTION = re.compile(

@@ -1,6 +1,7 @@
 """How workgroups share out an attention: sizes as data."""
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
+from dataclasses import dataclass
+
 from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import GAP
 from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Affine

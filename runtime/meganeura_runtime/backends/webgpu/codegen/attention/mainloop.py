@@ -6,8 +6,8 @@ is put into the memory of the workgroup: a lane would have to wait for it.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import (
     SharedMemoryBank,
     SharedMemoryTile,

@@ -1,13 +1,13 @@
 """The score of attention kernels: only this module knows scales, masks and heads."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import e, log2
 
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.ops.fused.attention import Attention
 from meganeura_dsl.ir.ops.fused.attention_scores import HIDDEN, width_of
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.attention.attention_tile import AttentionTile
 from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import Read
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Index

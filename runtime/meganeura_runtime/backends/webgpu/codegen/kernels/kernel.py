@@ -1,12 +1,12 @@
 """A kernel as data, and the frame that all kernels share."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import ElementInliner
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     Affine,

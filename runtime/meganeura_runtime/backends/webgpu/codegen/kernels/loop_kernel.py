@@ -1,10 +1,9 @@
 """The kernels between the rounds of a loop, and those of rounds that a loop may leave out."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Binding, Kernel, Launch, Shader
 from meganeura_runtime.backends.webgpu.config.limits import Target
 

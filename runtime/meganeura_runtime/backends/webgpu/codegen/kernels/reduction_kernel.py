@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from math import prod
 from typing import assert_never
 
 from meganeura_dsl.ir.graph import Op, Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Element,
     Kernel,

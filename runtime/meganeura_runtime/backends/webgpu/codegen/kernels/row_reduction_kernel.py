@@ -6,6 +6,7 @@ every term: a softmax, a normalization and their gradients are each one kernel.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from meganeura_dsl.ir.graph import Value
@@ -13,7 +14,6 @@ from meganeura_dsl.ir.ops import ArgMax, Sum
 from meganeura_dsl.ir.ops.primitive.reduce import ReduceMax
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Element,
     Kernel,

@@ -1,10 +1,10 @@
 """What a sum of products is to a kernel: four groups of axes, and how to read both factors."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import BoundsCheck, Expression, Index
 from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading
 

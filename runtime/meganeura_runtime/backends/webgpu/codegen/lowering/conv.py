@@ -1,14 +1,13 @@
 """Convolution and its two adjoints as contractions, without the copies of an explicit im2col."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from meganeura_dsl.ir.graph import Op, Value
 from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import (
     Contraction,
     OutputCoordinate,

@@ -1,11 +1,11 @@
 """One round of a prefix scan, and one of a merge sort: an element of a few others."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Op, Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.lowering.reduction import Kind, Reduction, Term
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import BoundsCheck, Expression, Index
 from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading, guarded, integer

@@ -1,12 +1,12 @@
 """What a reduction is to a kernel: how many terms each element has, and how to read one."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from math import inf, prod
 from typing import TypeAlias
 
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     Axis,
     BoundsCheck,

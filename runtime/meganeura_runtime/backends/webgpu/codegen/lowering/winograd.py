@@ -1,6 +1,7 @@
 """The transforms of Winograd's convolution: what each invocation reads, and where it writes."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 from meganeura_dsl.ir.graph import Array, Op, Value
@@ -13,7 +14,6 @@ from meganeura_dsl.ir.ops.fused import (
 )
 from meganeura_dsl.ir.ops.fused.winograd import Winograd
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import OutputCoordinate
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     Affine,

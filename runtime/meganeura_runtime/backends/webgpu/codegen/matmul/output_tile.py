@@ -1,11 +1,11 @@
 """Where the elements of a tile of sums lie in the result, and which of them exist together."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Element
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import OutputCoordinate
 from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile

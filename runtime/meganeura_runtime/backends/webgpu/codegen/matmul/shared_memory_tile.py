@@ -5,10 +5,9 @@ long before they put them into the memory of the workgroup.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import is_vec4
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import Contraction
 from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile

@@ -7,11 +7,11 @@ the other lanes' rows by shuffles, which cost next to nothing. A workgroup is on
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from math import prod
 from typing import assert_never
 
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Element,
     Kernel,

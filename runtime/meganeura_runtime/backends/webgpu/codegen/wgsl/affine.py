@@ -10,13 +10,12 @@ both ends.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd, prod
 from typing import TypeAlias, assert_never
 
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.startup.deferred_dataclass import dataclass
 
 WORD = 1 << 32
 KEPT = 1 << 16
