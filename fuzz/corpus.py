@@ -7,18 +7,22 @@ import gzip
 import io
 import json
 import struct
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pyarrow as pa
+import soundfile
 from PIL import Image
+from pyarrow import parquet
 from safetensors.numpy import save
 
 from fuzz.onnx_models import onnx_models
 from meganeura_dsl import pipeline
 from meganeura_dsl.ir.graph import Builder
-from meganeura_dsl.ir.ops import Input, Sum, Tanh
+from meganeura_dsl.ir.ops import Input, MatMul, Parameter, Sum, Tanh
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.resources import standard_models
@@ -28,8 +32,13 @@ from meganeura_dsl.transforms.optimizers.optimizers import Adam
 from meganeura_dsl.transforms.optimizers.schedules import Constant
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.export.mgb.compile import portable_plan
+from meganeura_runtime.export.mgb.container import KEY as HEADER
+from meganeura_runtime.export.mgb.container import Artefact
 from meganeura_runtime.io.checkpoint import KEY, Progress
 from meganeura_runtime.io.preprocess import images
+from meganeura_runtime.io.tensors.safetensors_file import open_tensors
+from meganeura_runtime.train.report.run_description import RunDescription, Tensor
 
 FOUND = Path(__file__).resolve().parents[1] / "tests" / "fuzz" / "found"
 
@@ -95,6 +104,23 @@ def _valid(reader: str) -> tuple[bytes, ...]:
             return (json.dumps(config).encode(),)
         case "tokenizer":
             return _tokenizers()
+        case "wav" | "flac":
+            return _sounds(reader)
+        case "csv":
+            return (
+                b"a,b,label\n1,2.5,0\n-3,4e2,1\n", b'"a","b",label,c\n1,2,3,"x,y"\n',
+                b"a,b,label\n1,,0\n", b"label,a,b\n",
+            )  # fmt: skip
+        case "parquet":
+            return (_parquet(),)
+        case "text":
+            return (b"a line\nand another one\n", "\N{GREEK SMALL LETTER ALPHA}\r\n".encode() * 3)
+        case "artefact":
+            return (_artefact(),)
+        case "run":
+            return (_run(),)
+        case "records":
+            return (_records(),)
         case _:
             raise KeyError(reader)
 
@@ -129,6 +155,63 @@ def _tokenizers() -> tuple[bytes, ...]:
         {"pre_tokenizer": {**split, "pattern": {"Regex": "(a+)+$"}}},
     )
     return tuple(json.dumps({**plain, **each}).encode() for each in changes)
+
+
+def _sounds(kind: str) -> tuple[bytes, ...]:
+    """50 ms of two channels at two rates."""
+    found: list[bytes] = []
+    for rate in (16_000, 8_000):
+        file = io.BytesIO()
+        wave = np.sin(np.arange(rate // 20) / 9)
+        soundfile.write(file, np.stack([wave, -wave], axis=1), rate, format=kind.upper())
+        found.append(file.getvalue())
+    return tuple(found)
+
+
+def _parquet() -> bytes:
+    """Two rows of two features and a class, compressed."""
+    columns = {"a": [1.0, -3.0], "b": [2.5, 4e2], "label": [0, 1]}
+    file = io.BytesIO()
+    parquet.write_table(pa.table(columns), file, compression="snappy")
+    return file.getvalue()
+
+
+def _artefact() -> bytes:
+    """The header of a compiled model with the weights `fc.weight`."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2, 2)))
+    weight = build.add(Parameter("fc.weight", DType.F32, (2, 3), "param"))
+    graph = build.graph({"y": build.add(MatMul(), x, weight)})
+    values = {"fc.weight": np.ones((2, 3), np.float32)}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.mgb"
+        Artefact("model", graph, portable_plan(graph), values, trusted=False).write(path)
+        return open_tensors(path)[1][HEADER].encode()
+
+
+def _run() -> bytes:
+    """The description of a run of two inputs and one parameter."""
+    image = Tensor(name="image", type="f32[4, 1, 8, 8]", kind="input", declared="f32[n, 1, 8, 8]")
+    label = Tensor(name="label", type="i32[4]", kind="input", declared="i32[n]")
+    weight = Tensor(name="fc.weight", type="f32[10, 64]", kind="param", elements=640)
+    description = RunDescription(
+        train="fit", started=datetime(2026, 1, 1, tzinfo=UTC), batch=4, epochs=2,
+        steps_per_epoch=3, examples=12, held_out=4, inputs=(image, label), parameters=(weight,),
+        classes=("a", "b"), memory={"parameters": 2560},
+    )  # fmt: skip
+    return description.model_dump_json().encode()
+
+
+def _records() -> bytes:
+    """A step, an epoch, an evaluation, its best value, and a picture that was shown."""
+    records: tuple[dict[str, object], ...] = (
+        {"kind": "step", "step": 1, "loss": 2.5, "rate": 0.1},
+        {"kind": "epoch", "step": 3, "epoch": 0, "loss": None},
+        {"kind": "held_out", "step": 3, "loss": 2.25, "accuracy": 0.5},
+        {"kind": "best", "step": 3, "name": "accuracy"},
+        {"kind": "shown", "step": 3, "name": "drawn", "file": "shown/drawn.png"},
+    )
+    return "".join(f"{json.dumps(each)}\n" for each in records).encode()
 
 
 def _programs() -> tuple[bytes, ...]:

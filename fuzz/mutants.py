@@ -3,10 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
+from fuzz.json_mutants import json_mutant
 from fuzz.mutate import mutate
 from fuzz.onnx_mutants import onnx_mutant
 
-MUTATORS: Mapping[str, Callable[[Random, Sequence[bytes]], bytes]] = {"onnx": onnx_mutant}
+MUTATORS: Mapping[str, Callable[[Random, Sequence[bytes]], bytes]] = {
+    "onnx": onnx_mutant,
+    "artefact": json_mutant,
+    "run": json_mutant,
+}
 """Readers whose inputs have a structure that is worth keeping."""
 
 

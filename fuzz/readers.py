@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
+
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Sink
 from meganeura_dsl.diagnostics.source import Source, Span
@@ -16,26 +18,37 @@ from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.elaborate.declarations.training_blocks import Setting
 from meganeura_dsl.ir.ops import OPS
 from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.ir.verify import GraphError, verify
 from meganeura_dsl.settings.resolve_settings import resolve_settings
 from meganeura_dsl.settings.setting_values import with_overrides
 from meganeura_dsl.support.disk_cache import DiskCache
+from meganeura_dsl.symbolic.size import dim
 from meganeura_dsl.syntax.formatter.formatter import find_comments, format_module
 from meganeura_dsl.syntax.parser.parser import parse
 from meganeura_dsl.syntax.parser.source_files import decode
 from meganeura_runtime.backends.compile_cache import rewritten
 from meganeura_runtime.backends.registry import DEVICE_NAMES
 from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
+from meganeura_runtime.export.mgb.container import KEY as HEADER
+from meganeura_runtime.export.mgb.container import Artefact
 from meganeura_runtime.importing.onnx.importing import import_onnx
 from meganeura_runtime.importing.onnx.onnx_file import read_onnx
 from meganeura_runtime.io.checkpoint import read_checkpoint
+from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.data.idx_files import read_idx
 from meganeura_runtime.io.data.numpy_files import read_npy, read_npz
+from meganeura_runtime.io.data.tables import read_table
+from meganeura_runtime.io.data.texts import read_text
+from meganeura_runtime.io.preprocess.audio import read_sound
 from meganeura_runtime.io.preprocess.images import Filter, ImageSteps, read_image
 from meganeura_runtime.io.preprocess.preprocessor_config import image_steps
 from meganeura_runtime.io.preprocess.tokens import FileTokenizer
-from meganeura_runtime.io.tensors.safetensors_file import open_tensors
+from meganeura_runtime.io.tensors.safetensors_file import open_tensors, write_tensors
 from meganeura_runtime.io.tensors.sharded_weights import open_weights
+from meganeura_runtime.io.tensors.stored_tensor import read
+from meganeura_runtime.train.report.run_description import read_description
+from meganeura_runtime.train.report.run_records import RunRecords
 
 Reader = Callable[[bytes], str]
 READ, REFUSED = "read", "refused"
@@ -157,6 +170,51 @@ def _tokenizer(path: Path) -> None:
         stream.add(token)
 
 
+ROWS = TensorType(DType.F32, (dim("n"), 2))
+LABELS = TensorType(DType.I32, (dim("n"),))
+TABLE = Demand({"x": ROWS, "label": LABELS}, {"n": 2})
+SEQUENCES = Demand({"ids": TensorType(DType.I32, (dim("n"), 4))}, {"n": 2})
+
+
+def _table(path: Path) -> None:
+    """A table whose columns `a` and `b` are features, and whose column `label` is a class."""
+    read_table(path, TABLE, {"x": ("a", "b")}, PLACE)
+
+
+def _text(path: Path) -> None:
+    """A text as sequences of four bytes."""
+    for tensor in read_text(path, SEQUENCES, None, PLACE).values():
+        read(tensor, DType.I32)
+
+
+def _sound(path: Path) -> None:
+    """A sound of at most 100 ms as a spectrogram of 4 mels."""
+    read_sound(path, 4, 10)
+
+
+def read_artefact(data: bytes) -> str:
+    """A compiled model of one parameter whose checksums are right, given its header."""
+    path = Path(FOLDER.name) / f"{os.getpid()}.mgb"
+    write_tensors(
+        path,
+        {"fc.weight": np.ones((2, 3), np.float32)},
+        {HEADER: data.decode(errors="replace")},
+    )
+    try:
+        Artefact.read(path)
+    except ProblemError as error:
+        render(error.problem.report(), colour=False)
+        return error.problem.code
+    return READ
+
+
+def _records(path: Path) -> None:
+    """The records of a run, read again after it went on."""
+    records = RunRecords(path)
+    records.read()
+    records.read()
+
+
 def _is_graph(path: Path) -> bool:
     """Whether a file is a model whose graph can be looked at."""
     try:
@@ -183,5 +241,13 @@ READERS: Mapping[str, Reader] = {
     "picture": _file("fuzz.png", _picture),
     "preprocessor": _file("preprocessor_config.json", image_steps),
     "tokenizer": _file("tokenizer.json", _tokenizer),
+    "wav": _file("fuzz.wav", _sound),
+    "flac": _file("fuzz.flac", _sound),
+    "csv": _file("fuzz.csv", _table),
+    "parquet": _file("fuzz.parquet", _table),
+    "text": _file("fuzz.txt", _text),
+    "artefact": read_artefact,
+    "run": _file("run.json", read_description),
+    "records": _file("metrics.jsonl", _records),
 }
 """Every reader, by name."""
