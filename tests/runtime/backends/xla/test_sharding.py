@@ -27,7 +27,9 @@ block Small()(x: [n, 6]) -> [n, 3]:
 model small = Small()
 
 train fit(x: [batch, 6], y: i32[batch]):
-  minimize cross_entropy(x |> small, y)
+  logits = x |> small
+  minimize masked_cross_entropy(logits, y)
+  metric first = sum(f32(argmax(logits) == 0 and y == 0)) / (sum(f32(argmax(logits) == 0)) + 1e-9)
   run:
     data      = "points.safetensors"
     batch     = 8
@@ -37,7 +39,8 @@ train fit(x: [batch, 6], y: i32[batch]):
     clip_norm = 1.0
     log_every = 1
 """
-"""Statistics over the batch, dropout, one norm of all gradients, moments."""
+"""Statistics over the batch, dropout, one norm of all gradients, moments; a loss that is a mean over
+the examples with a label, which are more on some devices than on others, and a precision."""
 NARROW_LM = """\
 from lm import Decoder
 
@@ -108,6 +111,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_file({"ids": text}, folder / "text.safetensors")
     points = generator.normal(size=(60, 6)).astype(np.float32)
     labels = generator.integers(0, 3, 60).astype(np.int32)
+    labels[::3] = -100
     save_file(
         {
             "train.x": points[:40],
@@ -158,16 +162,18 @@ def finish(devices: int, commands: list[list[str]], folder: Path) -> str:
     return told
 
 
-def losses(folder: Path, kind: str = "step") -> list[float]:
-    """The losses of a run, step by step."""
+def losses(folder: Path, kind: str = "step", name: str = "loss") -> list[float]:
+    """The losses of a run, step by step, or what else its records hold under a name."""
     records = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
-    return [each["loss"] for each in records if each["kind"] == kind]
+    return [each[name] for each in records if each["kind"] == kind and name in each]
 
 
 def assert_the_same(found: Path, wanted: Path) -> None:
     """Whether two runs have the same losses and weights, but for the order of sums."""
     for kind in ("step", "epoch", "held_out"):
         np.testing.assert_allclose(losses(found, kind), losses(wanted, kind), atol=CLOSE, rtol=0)
+    precisions = (losses(each, "held_out", "first") for each in (found, wanted))
+    np.testing.assert_allclose(*precisions, atol=CLOSE, rtol=0)
     weights, others = (load_file(each / "weights.safetensors") for each in (found, wanted))
     assert weights.keys() == others.keys()
     for name, each in weights.items():
@@ -179,6 +185,7 @@ def alone(place: Path) -> Path:
     """The whole small run on one device."""
     finish(1, [train("small.mgn", "alone", 1)], place)
     assert len(losses(place / "alone")) == 20
+    assert max(losses(place / "alone", "held_out", "first")) > 0.1
     return place / "alone"
 
 
