@@ -39,7 +39,7 @@ train fit(x: [batch, 6], y: i32[batch]):
     clip_norm = 1.0
     log_every = 1
 """
-"""Statistics over the batch, dropout, one norm of all gradients, moments; a loss that is a mean over
+"""Statistics over the batch, dropout, one norm of all gradients, moments; a loss that is a mean of
 the examples with a label, which are more on some devices than on others, and a precision."""
 NARROW_LM = """\
 from lm import Decoder
