@@ -230,7 +230,7 @@ class Checker:
             if problem.severity is Severity.ERROR and not isinstance(problem, TooMuchWork):
                 self._refused.add(block)
                 with within(self._budget):
-                    further = prover.further(self.module, block)
+                    further = prover.further(self.module, block, problem)
                 self._add_further(further)
             if isinstance(problem, CheckedPerModel):
                 self._undecided.append((problem, block))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import product as every
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError, Severity
+from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.declarations.stated_facts import (
     condition_of,
@@ -51,6 +52,7 @@ from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.limits.work_budget import OutOfWorkError
 from meganeura_dsl.symbolic.assumptions import Facts, Flag
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
 
 FlagsIfProved = Callable[[LinkedModule, ast.Block], frozenset[str] | None]
 """Of a block whose signature may be assumed, the parameters that are conditions; else None."""
@@ -58,6 +60,8 @@ FlagsIfProved = Callable[[LinkedModule, ast.Block], frozenset[str] | None]
 
 MOST_RECOVERED = 8
 """Paths through the signature of a refused block on which more problems are looked for."""
+MOST_REPEATED = 12
+"""Runs of a refused block, each with the facts that those before it lacked."""
 MOST_IMPORTED = 1024
 """Proofs of imported blocks that a process remembers."""
 
@@ -129,30 +133,48 @@ class Prover:
             return None if _is_of_several_types(block) else frozenset()
         return self.proved.get(block)
 
-    def further(self, module: LinkedModule, block: ast.Block) -> tuple[Problem, ...]:
-        """All that is wrong with a block that was refused.
+    def further(
+        self, module: LinkedModule, block: ast.Block, first: Problem
+    ) -> tuple[Problem, ...]:
+        """All that is wrong with a block that was refused, and why it was.
 
         Of its layers, those that were refused are taken at their signatures.
         """
         recovery = Recovery(block)
+        recovery.add(first)
+        for _ in range(MOST_REPEATED):
+            lacking = tuple(recovery.lacking)
+            recovery.begin_again()
+            self._recover(module, block, recovery, lacking)
+            if len(recovery.lacking) == len(lacking):
+                break
+        return tuple(with_clause(problem, block) for problem in recovery.problems)
+
+    def _recover(
+        self, module: LinkedModule, block: ast.Block, recovery: Recovery, lacking: tuple[str, ...]
+    ) -> None:
+        """Collect what is wrong with a block whose `where` states some more facts."""
 
         def flags(_: LinkedModule, other: ast.Block) -> frozenset[str] | None:
             return frozenset() if other in self.refused else None
 
         def run(ranks: Mapping[str, int], case: Alternative, path: ProofPath) -> None:
-            start = _Start(ranks, case, path)
+            start = _Start(ranks, case, path, lacking)
             _prove_case(module, block, start, flags, self._facts, recovery=recovery)
 
-        with suppress(ProblemError, UndecidableError, OutOfWorkError):
+        with suppress(UndecidableError, OutOfWorkError):
             for ranks, case in every(_rest_ranks(block), alternatives(block)):
                 path = ProofPath(case=case.words)
                 for _ in range(MOST_RECOVERED):
-                    with suppress(ImpossibleCaseError, NeedsInliningError):
+                    try:
                         run(ranks, case, path)
+                    except (ImpossibleCaseError, NeedsInliningError):
+                        pass
+                    except ProblemError as error:  # of the header, or of what is never used
+                        recovery.add(error.problem)
                     is_left = path.advance()
                     if not is_left:
                         break
-        return tuple(with_clause(problem, block) for problem in recovery.problems)
 
     def _attempt(
         self, module: LinkedModule, block: ast.Block
@@ -231,6 +253,8 @@ class _Start:
     ranks: Mapping[str, int]
     case: Alternative
     path: ProofPath
+    lacking: tuple[str, ...] = ()
+    """Facts that `where` does not state, and without which something was refused."""
 
 
 class ImpossibleCaseError(Exception):
@@ -292,11 +316,15 @@ def _prove_case(
         for name, rank in start.ranks.items():
             frame.names[name] = rest_axes(block, name, rank)
     solved = any_sizes(block.inputs, frame)
+    for fact in start.lacking:
+        _assume_lacking(fact, elaborator, frame, block)
     early, late = split_where(block, of_positions=True)
     _assume(early, elaborator, frame, block)
     with preceding_where() if late else nullcontext():
         any_inputs(block.inputs, solved, frame, elaborator.evaluate)
     _assume(late, elaborator, frame, block)
+    for fact in start.lacking:
+        _assume_lacking(fact, elaborator, frame, block)
     require_given_sizes(frame, block)
     for item in block.inputs:
         if item.default is not None:
@@ -318,6 +346,20 @@ def _assume(clauses: Clauses, elaborator: Elaborator, frame: Frame, block: ast.B
         frame.build.facts = frame.facts.assume(condition)
         if frame.facts.is_contradictory:
             raise ImpossibleCaseError(frame.location(clause.span))
+
+
+def _assume_lacking(fact: str, elaborator: Elaborator, frame: Frame, block: ast.Block) -> None:
+    """Take a fact for true that a problem asked for, if the block has names for it by now."""
+    text = f"block {block.name.text}()(x: [n]) where {fact}:\n  return x\n"
+    declaration, problems = parse_declaration(outline(Source(block.span.source.name, text))[0])
+    if problems or not isinstance(declaration, ast.Block):
+        return
+    stated = with_symbols(frame, block)
+    for clause in declaration.where:
+        with suppress(ProblemError):
+            facts = frame.facts.assume(elaborator.followed(clause, stated, block))
+            if not facts.is_contradictory:
+                frame.build.facts = facts
 
 
 def _require_fitting_defaults(elaborator: Elaborator, frame: Frame, block: ast.Block) -> None:

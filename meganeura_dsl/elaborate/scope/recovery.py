@@ -3,7 +3,8 @@
 A block that a check has refused is run again with a `Recovery` in its outermost frame. A statement
 that fails leaves what it binds unknown; one that speaks of something unknown is left out, because
 what could be said of it would follow from the problem before. So no problem is told twice, and
-none that is not the program's own.
+none that is not the program's own. A problem that a further fact would cure hides what is behind
+it: the block is run once more with that fact.
 """
 
 from collections.abc import Callable, Container, Iterator
@@ -30,6 +31,8 @@ class Recovery:
         self._roots: set[str | None] = set()
         """The names that are unknown and the facts that are missing: each is told once."""
         self._failed: set[ast.Statement] = set()
+        self.lacking: dict[str, None] = {}
+        """The facts that would cure problems, as clauses of `where`, in the order found."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -39,23 +42,30 @@ class Recovery:
     def add(self, problem: Problem) -> None:
         """Keep a problem of this declaration, the first at its place."""
         report, span = problem.report(), self.declaration.span
-        label, cure = report.label, report.help
+        label = report.label
         if label is None or isinstance(problem, TooMuchWork):
             return
         if label.span.source is not span.source:
             return
         is_here = span.start <= label.span.start < span.end
-        if not is_here or label.span.start in self._found:
+        if not is_here:
             return
-        root = None
-        if isinstance(problem, UnknownName):
-            root = problem.name
-        elif cure is not None and (cure.code or "").startswith("where "):
-            root = cure.code
-        if root is not None and root in self._roots:
+        fact: str = getattr(problem, "fact", "")
+        if fact:
+            self.lacking.setdefault(fact)
+        if label.span.start in self._found:
             return
-        self._roots.add(root)
+        root = problem.name if isinstance(problem, UnknownName) else f"where {fact}"
+        if root != "where ":
+            if root in self._roots:
+                return
+            self._roots.add(root)
         self._found[label.span.start] = problem
+
+    def begin_again(self) -> None:
+        """Forget what failed, for another run that takes the lacking facts for true."""
+        self.unknown.clear()
+        self._failed.clear()
 
     def add_failure(self, statement: ast.Statement, problem: Problem) -> None:
         """Keep why a statement failed, on the first of the paths through it."""

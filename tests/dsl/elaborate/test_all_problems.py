@@ -72,6 +72,21 @@ PROGRAMS: dict[str, tuple[str, list[tuple[str, int]]]] = {
         "  return x * u * sum(z)\n"),
         [("E0201", 2)],
     ),
+    "what a missing fact of the header hides": (
+        ("block A(c: int, r: int)(x: [n, c, h, w]) -> [n, c, h, w] where c % r == 0:\n"
+         "  y = x |> conv: conv2d(c, 3, 2, pad=1)\n  return x + y\n"),
+        [("E0322", 1), ("E0305", 1), ("E0301", 3)],
+    ),
+    "what missing facts of two axes hide in one statement": (
+        ("block A()(x: [n, 16, h, w]) -> [n, 16, h, w]:\n"
+         "  return x + (x |> a: conv2d(16, 3) |> b: conv2d(16, 3))\n"),
+        [("E0311", 2), ("E0301", 2), ("E0311", 2)],
+    ),
+    "a fact that would make another one false is not taken for true": (
+        ("block A(k)(x: [n, d]) -> [n, d] where d <= 3, k >= 3:\n"
+         "  return x + x[:, k:]\n"),
+        [("E0305", 2)],
+    ),
     "branches": (
         ("block A(deep: bool)(x: [n, d]) -> [n, d]:\n  if deep:\n    y = x + q1\n  else:\n"
         "    y = x + q2\n  z = y + q3\n  w = x |> nothing\n  return x + z + w\n"),

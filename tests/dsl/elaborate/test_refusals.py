@@ -449,7 +449,7 @@ block f(k)(x: [n]):
     Refusal(
         "a size that may be negative",
         """
-block f()(x: [-n + 5]) -> [n] = x
+block f()(x: [-n + 5]) -> [5 - n] = x
 """,
         "E0305",
         "cannot show for every size that every size of `x` is at least 1",
