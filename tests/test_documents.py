@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from meganeura_runtime.backends.webgpu.passes.pipeline import PASSES, name_of
+from tests.folded import each_of
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -86,7 +87,7 @@ def test_the_pages_are_found() -> None:
     assert {"Session", "rebuild", "rematerialize", "RewriteOptions"} <= defined()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each_of("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_paths_and_links_of_a_page_exist(page: Path) -> None:
     bases = [page.parent, *(ROOT / base for base in BASES)]
     paths = {each for each in ticked(page) if PATH.fullmatch(each) and not is_placeholder(each)}
@@ -100,7 +101,7 @@ def test_paths_and_links_of_a_page_exist(page: Path) -> None:
     assert {each for each in files - known if (ROOT / each).suffix == ".py"} == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each_of("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_classes_that_a_page_names_exist(page: Path) -> None:
     names = {each.removesuffix("()") for each in ticked(page)}
     parts = {part for name in names if NAME.fullmatch(name) for part in name.split(".")}
@@ -145,7 +146,7 @@ def test_the_glossary_is_in_order_and_says_each_term_once() -> None:
     assert len(ROWS) == sum(line.startswith("| ") for line in lines) - 1
 
 
-@pytest.mark.parametrize(("term", "name", "meaning"), ROWS, ids=[term for term, _, _ in ROWS])
+@each_of(("term", "name", "meaning"), ROWS, ids=[term for term, _, _ in ROWS])
 def test_a_term_names_a_module_a_class_or_a_function(term: str, name: str, meaning: str) -> None:
     assert term
     assert len(meaning) > 20
@@ -173,7 +174,7 @@ def test_every_excerpt_has_a_file() -> None:
     assert len(excerpts()) == blocks > 8
 
 
-@pytest.mark.parametrize(("page", "path", "text"), excerpts())
+@each_of(("page", "path", "text"), excerpts(), [f"{page} {path}" for page, path, _ in excerpts()])
 def test_an_excerpt_is_in_its_file(page: str, path: str, text: str) -> None:
     assert page
     assert f"{text}\n" in (ROOT / path).read_text()

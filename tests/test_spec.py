@@ -11,6 +11,7 @@ from meganeura_dsl.diagnostics.problem import Applicability
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.pipeline import check, loader_beside
+from tests.folded import each_of
 from tests.literate import SPEC, Page, Program, pages, read, update
 
 CODES = {problem.code for problem in problems()}
@@ -32,7 +33,7 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert all(f"]({path.name})" in contents for path in SPEC.glob("[!R]*.md"))
 
 
-@pytest.mark.parametrize("code", sorted(CODES))
+@each_of("code", sorted(CODES))
 def test_page_shows_its_code(code: str) -> None:
     path = ERRORS / f"{code}.md"
     page = read(path)

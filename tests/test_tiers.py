@@ -5,15 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
+from tests.folded import each_of
 from tests.tiers import FULL, is_full
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 
 
-@pytest.mark.parametrize("name", FULL)
+@each_of("name", FULL)
 def test_what_a_tier_names_exists(name: str) -> None:
     path, _, test = name.partition("::")
     assert (TESTS / path).exists()

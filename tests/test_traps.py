@@ -2,9 +2,10 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.folded import each_of
 
 ROOT = Path(__file__).parents[1]
 NAMED = sorted(
@@ -16,7 +17,13 @@ def test_mistakes_are_named() -> None:
     assert len(NAMED) > 30
 
 
-@pytest.mark.parametrize(("file", "test"), NAMED)
-def test_a_test_that_is_named_exists(file: str, test: str) -> None:
+@cache
+def defined_in(file: str) -> frozenset[str]:
+    """Names of the functions at the top level of a file."""
     tree = ast.parse((ROOT / file).read_text())
-    assert test in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+
+
+@each_of(("file", "test"), NAMED)
+def test_a_test_that_is_named_exists(file: str, test: str) -> None:
+    assert test in defined_in(file)

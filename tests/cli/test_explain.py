@@ -11,6 +11,7 @@ from meganeura_dsl.settings.choices import arguments
 from meganeura_dsl.transforms.optimizers.optimizers import OPTIMIZERS
 from meganeura_dsl.transforms.optimizers.schedules import SCHEDULES
 from tests.cli.command import Command
+from tests.folded import each_of
 
 
 def test_codes_are_unique() -> None:
@@ -18,7 +19,7 @@ def test_codes_are_unique() -> None:
     assert len(set(codes)) == len(codes)
 
 
-@pytest.mark.parametrize("problem", problems(), ids=lambda problem: problem.code)
+@each_of("problem", problems(), ids=lambda problem: problem.code)
 def test_every_code_has_a_page(meganeura: Command, problem: type[Problem]) -> None:
     shown = meganeura("explain", problem.code)
     assert shown.code == 0

@@ -11,6 +11,7 @@ import meganeura_runtime
 from meganeura.cli.error_catalogue import problems
 from meganeura_dsl.diagnostics.problem import Problem, Report, Severity
 from meganeura_dsl.explain import UnknownCodeError, explain, overview
+from tests.folded import each_of
 
 PACKAGES = [Path(each) for each in (*meganeura_dsl.__path__, *meganeura_runtime.__path__)]
 CODE = re.compile(r'^    code(?:: ClassVar\[str\])? = "(\w+)"', re.MULTILINE)
@@ -84,7 +85,7 @@ def test_every_code_in_the_source_is_catalogued_once() -> None:
     assert len(set(defined)) == len(defined)
 
 
-@pytest.mark.parametrize("problem", problems(), ids=lambda problem: problem.code)
+@each_of("problem", problems(), ids=lambda problem: problem.code)
 def test_code_and_page_are_well_formed(problem: type[Problem]) -> None:
     letter = {Severity.ERROR: "E", Severity.WARNING: "W", Severity.NOTE: "N"}[problem.severity]
     shown = explain(problem.code.lower(), problems())
