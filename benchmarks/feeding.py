@@ -39,10 +39,10 @@ from meganeura_dsl import pipeline
 from meganeura_runtime.backends.base import Uploaded
 from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.feeder import Feeder
-from meganeura_runtime.train.job import Job, prepare
-from meganeura_runtime.train.job_data import NOTHING, Given
-from meganeura_runtime.train.prefetcher import Prefetcher, is_worthwhile
+from meganeura_runtime.train.data.run_data import NOTHING, Given
+from meganeura_runtime.train.loop.feeder import Feeder
+from meganeura_runtime.train.loop.prefetcher import Prefetcher, is_worthwhile
+from meganeura_runtime.train.spec.train_run import Job, prepare
 
 PICTURES = """\
 train fit(image: [batch, 3, 224, 224], label: i32[batch]):

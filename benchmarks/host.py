@@ -28,8 +28,8 @@ from meganeura_runtime.backends.webgpu.device.device import Device, open_device
 from meganeura_runtime.backends.webgpu.plan import Plan
 from meganeura_runtime.backends.webgpu.plan_cache import cached_plan
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
-from meganeura_runtime.train.feeder import Feeder
-from meganeura_runtime.train.job import Job, prepare
+from meganeura_runtime.train.loop.feeder import Feeder
+from meganeura_runtime.train.spec.train_run import Job, prepare
 
 PROGRAM = """\
 from resnet import resnet18

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
     from meganeura_runtime.importing.onnx.importing import Imported
     from meganeura_runtime.train.events import StopTraining
-    from meganeura_runtime.train.memory_fit import Fit
+    from meganeura_runtime.train.spec.memory_fit import Fit
 
 __all__ = [
     "DeviceError",
@@ -64,7 +64,7 @@ __all__ = [
 _LOADED_WHEN_USED = {
     "DeviceError": "meganeura_runtime.backends.errors",
     "FeedError": "meganeura_dsl.ir.interpreter",
-    "Fit": "meganeura_runtime.train.memory_fit",
+    "Fit": "meganeura_runtime.train.spec.memory_fit",
     "Imported": "meganeura_runtime.importing.onnx.importing",
     "Model": "meganeura.model",
     "OutOfMemoryError": "meganeura_runtime.backends.errors",

@@ -47,7 +47,7 @@ from meganeura_runtime.io.preprocess.tokens import Tokenizer, require_vocabulary
 from meganeura_runtime.io.tensors.host_array import host_array
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 from meganeura_runtime.io.weights import initial_values, write_weights
-from meganeura_runtime.train.recipe import Start
+from meganeura_runtime.train.spec.train_spec import Start
 
 
 def _paths(given: object) -> list[Path]:

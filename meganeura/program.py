@@ -27,9 +27,9 @@ from meganeura_runtime.io.weights import (
     initial_values,
     of_values,
 )
-from meganeura_runtime.train.device_usage import DeviceUsage
-from meganeura_runtime.train.evaluation import Evaluator, held_batches
+from meganeura_runtime.train.data.run_data import Given
 from meganeura_runtime.train.events import (
+    DeviceUsage,
     EpochEnded,
     Evaluated,
     Event,
@@ -37,13 +37,18 @@ from meganeura_runtime.train.events import (
     StopTraining,
     Watch,
 )
-from meganeura_runtime.train.job import prepare
-from meganeura_runtime.train.job_data import Given
-from meganeura_runtime.train.loop import train
-from meganeura_runtime.train.memory_fit import Fit, MemoryProbe, fit
-from meganeura_runtime.train.recipe import Start, recipe_by_hand, settings_of
-from meganeura_runtime.train.resume import RunOptions, resume_by_hand, resume_job, resumed_device
-from meganeura_runtime.train.run_folder import RunFolder, folder_of, resumed_folder
+from meganeura_runtime.train.loop.evaluation import Evaluator, held_batches
+from meganeura_runtime.train.loop.training_loop import train
+from meganeura_runtime.train.records.run_folder import RunFolder, folder_of, resumed_folder
+from meganeura_runtime.train.spec.memory_fit import Fit, MemoryProbe, fit
+from meganeura_runtime.train.spec.resume import (
+    RunOptions,
+    resume_by_hand,
+    resume_job,
+    resumed_device,
+)
+from meganeura_runtime.train.spec.train_run import prepare
+from meganeura_runtime.train.spec.train_spec import Start, recipe_by_hand, settings_of
 
 Files = Path | str | Sequence[Path | str]
 """A file of weights, an index of shards, a folder of either, or all shards one by one."""

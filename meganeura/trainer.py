@@ -25,22 +25,22 @@ from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.io.checkpoint import Progress, write_checkpoint
 from meganeura_runtime.io.data.batches import even_batch, runs
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.anomaly import may_be_saved
-from meganeura_runtime.train.batch_arrays import Batch, BatchReader
-from meganeura_runtime.train.evaluation import HeldBatch
-from meganeura_runtime.train.recipe import Recipe
-from meganeura_runtime.train.resume import Resumption, best_so_far, origins_of
-from meganeura_runtime.train.run_folder import RunFolder, saved_folder
-from meganeura_runtime.train.session_inputs import (
+from meganeura_runtime.train.data.batch_arrays import Batch, BatchReader
+from meganeura_runtime.train.loop.anomaly import may_be_saved
+from meganeura_runtime.train.loop.evaluation import HeldBatch
+from meganeura_runtime.train.loop.step_log import StepLog, logged_by_hand
+from meganeura_runtime.train.loop.training_session import TrainingSession
+from meganeura_runtime.train.records.run_folder import RunFolder, saved_folder
+from meganeura_runtime.train.records.visual_log import Shown
+from meganeura_runtime.train.spec.resume import Resumption, best_so_far, origins_of
+from meganeura_runtime.train.spec.session_inputs import (
     clock_names,
     clock_values,
     fed_rates,
     without_rate,
 )
-from meganeura_runtime.train.shown import Shown
-from meganeura_runtime.train.step_log import StepLog, logged_by_hand
+from meganeura_runtime.train.spec.train_spec import Recipe
 from meganeura_runtime.train.training_problems import LossNotFinite
-from meganeura_runtime.train.training_session import TrainingSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable

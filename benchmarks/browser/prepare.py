@@ -26,8 +26,8 @@ from meganeura.cli.app import run as command
 from meganeura_dsl import pipeline
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.data.data_files import embedded_data
-from meganeura_runtime.train.feeder import Feeder
-from meganeura_runtime.train.job import prepare
+from meganeura_runtime.train.loop.feeder import Feeder
+from meganeura_runtime.train.spec.train_run import prepare
 
 RUNTIME = Path(__file__).parents[2] / "runtime" / "web" / "dist"
 VIT = {"d": 64, "layers": 4, "heads": 4, "image": 32, "patch": 4, "classes": 10}

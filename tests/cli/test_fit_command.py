@@ -24,9 +24,9 @@ from meganeura_runtime.backends.memory_roles import MemoryRole
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
 from meganeura_runtime.backends.xla.backend import XlaBackend
-from meganeura_runtime.train.memory_fit import MOST, Fit, MemoryProbe, fit, largest_batch
-from meganeura_runtime.train.recipe import settings_of
-from meganeura_runtime.train.step_planning import PlannedStep, StepPlanner
+from meganeura_runtime.train.spec.memory_fit import MOST, Fit, MemoryProbe, fit, largest_batch
+from meganeura_runtime.train.spec.step_planning import PlannedStep, StepPlanner
+from meganeura_runtime.train.spec.train_spec import settings_of
 from meganeura_runtime.train.training_problems import IndivisibleBatch
 from tests.cli.command import Command
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.train.events import Event, Stepped
-from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.records.run_folder import RunFolder
 from tests.effort import effort
 from tests.runtime.runs import STEPS, Workspace, contents
 

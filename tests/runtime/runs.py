@@ -12,10 +12,10 @@ from meganeura_runtime.backends.base import OpenSession
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.events import Event, Stepped
-from meganeura_runtime.train.job import Job, prepare
-from meganeura_runtime.train.loop import train
-from meganeura_runtime.train.resume import FROM_THE_START, RunOptions, resume_job
-from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.loop.training_loop import train
+from meganeura_runtime.train.records.run_folder import RunFolder
+from meganeura_runtime.train.spec.resume import FROM_THE_START, RunOptions, resume_job
+from meganeura_runtime.train.spec.train_run import Job, prepare
 
 PROGRAM = """\
 train fit(x: [batch, 6], y: i32[batch]):

@@ -25,8 +25,8 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.pipeline import elaborate_train, load
 from meganeura_dsl.resources import standard_model_names
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.job import Job, prepare
-from meganeura_runtime.train.session_inputs import feeds
+from meganeura_runtime.train.spec.session_inputs import feeds
+from meganeura_runtime.train.spec.train_run import Job, prepare
 from tests.standard import declared
 
 FILE = Path(__file__).with_suffix(".json")

@@ -11,7 +11,7 @@ import pytest
 
 from meganeura_dsl.pipeline import elaborate_model, load
 from meganeura_dsl.resources import standard_model_names
-from meganeura_runtime.train.job import prepare
+from meganeura_runtime.train.spec.train_run import prepare
 from tests.stdlib_models.first_step import TRAININGS, FirstStep, first_step, job, written
 
 MOVES = {"distil": "student.*", "lora": "*.lora_B"}

@@ -13,7 +13,7 @@ import meganeura
 from meganeura_dsl import pipeline
 from meganeura_dsl.transforms.joined_loss import Joins
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.recipe import recipe_by_hand, settings_of
+from meganeura_runtime.train.spec.train_spec import recipe_by_hand, settings_of
 
 DEVICES = ("cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter))
 PROGRAM = """\

@@ -18,7 +18,7 @@ import meganeura
 from meganeura import Trainer
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends import sized_session
-from meganeura_runtime.train import batch_arrays
+from meganeura_runtime.train.data import batch_arrays
 from tests.runtime.runs import Workspace, contents
 from tests.shared_entries import cache_of_processes
 from tests.trainer.batches import DEVICES, Batch, batch, floats, losses

@@ -13,9 +13,9 @@ import meganeura
 from meganeura import Trainer
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_runtime.io.checkpoint import origins, read_checkpoint
-from meganeura_runtime.train.feeder import Feeder
+from meganeura_runtime.train.loop.feeder import Feeder
+from meganeura_runtime.train.loop.training_session import TrainingSession
 from meganeura_runtime.train.report.run_summary import summary_of
-from meganeura_runtime.train.training_session import TrainingSession
 from tests.runtime.runs import STEPS, Workspace, contents
 from tests.trainer.batches import DEVICES, PROGRAM, Batch, batch, floats, losses
 
@@ -285,7 +285,7 @@ def test_evaluations_are_no_part_of_the_speed(
 
         return timed
 
-    for module in ("meganeura.trainer", "meganeura_runtime.train.speed"):
+    for module in ("meganeura.trainer", "meganeura_runtime.train.loop.speed"):
         monkeypatch.setattr(f"{module}.perf_counter", lambda: now[0])
     monkeypatch.setattr(TrainingSession, "step", lasting(0.5, step))
     monkeypatch.setattr(TrainingSession, "measure", lasting(1000.0, measure))

@@ -51,9 +51,9 @@ def fit(
     from meganeura_dsl.settings.device_sharding import DeviceSharding
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import BUILT_IN
-    from meganeura_runtime.train.memory_fit import MemoryProbe
-    from meganeura_runtime.train.memory_fit import fit as fit_batch
-    from meganeura_runtime.train.recipe import settings_of
+    from meganeura_runtime.train.spec.memory_fit import MemoryProbe
+    from meganeura_runtime.train.spec.memory_fit import fit as fit_batch
+    from meganeura_runtime.train.spec.train_spec import settings_of
 
     available = _amount(memory)
     program = load(target)

@@ -30,9 +30,9 @@ def report(
     """
     from meganeura.cli.reports.run_report import run_text
     from meganeura_runtime.io.files.atomic_write import write_text
+    from meganeura_runtime.train.records.run_folder import RunFolder
     from meganeura_runtime.train.report.page import run_page
     from meganeura_runtime.train.report.run_summary import summary_of
-    from meganeura_runtime.train.run_folder import RunFolder
 
     if terminal and out is not None:
         raise typer.BadParameter("no page is written", param_hint="--terminal")

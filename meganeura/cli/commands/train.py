@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from meganeura_runtime.io.weight_names import Names
     from meganeura_runtime.io.weights import Allowed
     from meganeura_runtime.train.events import Finished
-    from meganeura_runtime.train.job import Job
-    from meganeura_runtime.train.recipe import Start
-    from meganeura_runtime.train.resume import Resumption
-    from meganeura_runtime.train.run_folder import RunFolder
+    from meganeura_runtime.train.records.run_folder import RunFolder
+    from meganeura_runtime.train.spec.resume import Resumption
+    from meganeura_runtime.train.spec.train_run import Job
+    from meganeura_runtime.train.spec.train_spec import Start
 
 NAMED = 8
 """Tensors named in a line."""
@@ -93,10 +93,10 @@ def train(
     from meganeura_dsl import pipeline
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import choose_device
-    from meganeura_runtime.train.job import prepare
-    from meganeura_runtime.train.loop import train as run_job
-    from meganeura_runtime.train.resume import RunOptions, resume_job
-    from meganeura_runtime.train.run_folder import folder_of, resumed_folder
+    from meganeura_runtime.train.loop.training_loop import train as run_job
+    from meganeura_runtime.train.records.run_folder import folder_of, resumed_folder
+    from meganeura_runtime.train.spec.resume import RunOptions, resume_job
+    from meganeura_runtime.train.spec.train_run import prepare
 
     rules = rewriting(no_opt=no_opt, disabled=disabled)
     overrides = [*_overrides(changes, device, seed, log), *rewriting_settings(rules)]
@@ -153,9 +153,9 @@ def _meet(
     """The processes of the run, which wait for each other."""
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import meet_hosts
-    from meganeura_runtime.train.recipe import settings_of
-    from meganeura_runtime.train.resume import resumed_device
-    from meganeura_runtime.train.run_folder import RunFolder
+    from meganeura_runtime.train.records.run_folder import RunFolder
+    from meganeura_runtime.train.spec.resume import resumed_device
+    from meganeura_runtime.train.spec.train_spec import settings_of
 
     train = program.train()
     if resume is None:
@@ -183,7 +183,7 @@ def _start(files: list[Path] | None, excused: "Allowed", called: "Names") -> "St
     """What `--weights` and the options beside it ask for."""
     from meganeura_runtime.io.weight_names import AS_STORED
     from meganeura_runtime.io.weights import STRICT
-    from meganeura_runtime.train.recipe import Start
+    from meganeura_runtime.train.spec.train_spec import Start
 
     if files:
         return Start(tuple(files), excused, called)
@@ -212,7 +212,7 @@ def _announce(
     learning rate goes on otherwise than it began, that is said too.
     """
     from meganeura_dsl.transforms.joined_loss import Joins
-    from meganeura_runtime.train.resume import compares_anew, other_rates
+    from meganeura_runtime.train.spec.resume import compares_anew, other_rates
 
     announce(chosen)
     whole = chosen.replicated(job.compiled)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.ir.index_checks import Bound
     from meganeura_dsl.ir.types import TensorType
     from meganeura_runtime.export.mgb import Artefact
-    from meganeura_runtime.train.job import Job
+    from meganeura_runtime.train.spec.train_run import Job
 
 SUFFIX = ".html"
 

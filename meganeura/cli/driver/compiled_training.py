@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from meganeura_runtime.export.mgb import Artefact
     from meganeura_runtime.export.mgb.training_form import Evaluation
     from meganeura_runtime.io.weights import Allowed
-    from meganeura_runtime.train.job import Job
+    from meganeura_runtime.train.spec.train_run import Job
 
 _AS_THEY_ARE = "a page takes the examples as its data has them"
 WITHOUT = {
@@ -36,8 +36,8 @@ def training_job(
 ) -> "Job":
     """The run that is compiled; raises `ProblemError` for what a compiled one does not do."""
     from meganeura_dsl import pipeline
-    from meganeura_runtime.train.job import prepare
-    from meganeura_runtime.train.recipe import Start
+    from meganeura_runtime.train.spec.train_run import prepare
+    from meganeura_runtime.train.spec.train_spec import Start
 
     program = stages.program
     sizes = [f"{name}={number}" for name, number in stages.sizes.items()]

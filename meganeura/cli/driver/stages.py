@@ -135,7 +135,7 @@ class Stages:
         """What the graph computes in, unless its backend has one precision alone."""
         if self.mode is not Mode.TRAIN or self.precision is not ComputePrecision.F32:
             return self.precision
-        from meganeura_runtime.train.recipe import settings_of
+        from meganeura_runtime.train.spec.train_spec import settings_of
 
         return settings_of(self.program, self.program.train(), self._settings).precision
 
@@ -202,7 +202,7 @@ def compiled_step(
     """All stages of a training step, with some settings replaced."""
     from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
     from meganeura_dsl.ir.graph import Graph
-    from meganeura_runtime.train.recipe import settings_of, step_of
+    from meganeura_runtime.train.spec.train_spec import settings_of, step_of
 
     name = program.train()
     step = step_of(program, name, settings_of(program, name, overrides), device or DEFAULT_DEVICE)

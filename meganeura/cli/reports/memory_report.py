@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from meganeura.cli.ui.console import table
 
 if TYPE_CHECKING:
-    from meganeura_runtime.train.memory_fit import Fit
+    from meganeura_runtime.train.spec.memory_fit import Fit
 
 MEBI = 1 << 20
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (MEBI, "MiB"), (1 << 10, "KiB"))
@@ -90,7 +90,7 @@ def _in(unit: int, size: int | None) -> str:
 
 
 def _largest(found: "Fit") -> str:
-    from meganeura_runtime.train.memory_fit import MOST
+    from meganeura_runtime.train.spec.memory_fit import MOST
 
     if found.largest is None:
         return "none fits"

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from meganeura.cli.ui.console import count
-from meganeura_runtime.train.device_usage import DeviceUsage
 from meganeura_runtime.train.events import (
+    DeviceUsage,
     EpochEnded,
     Evaluated,
     Logged,

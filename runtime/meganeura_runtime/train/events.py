@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from meganeura_runtime.train.device_usage import DeviceUsage
-
 
 @dataclass(frozen=True)
 class Group:
@@ -157,6 +155,20 @@ class Saved:
     """A file of the run folder was written."""
 
     path: Path
+
+
+@dataclass(frozen=True)
+class DeviceUsage:
+    """Shares of the time of the steps; evaluations and checkpoints are left out."""
+
+    busy: float
+    inputs: float
+    """In which the devices had nothing to do because inputs were not there yet."""
+
+    @property
+    def between(self) -> float:
+        """In which they had nothing to do for another reason: the host was at something else."""
+        return max(0.0, 1.0 - self.busy - self.inputs)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.symbolic.conditions import show_condition
-from meganeura_runtime.train.job import prepare
+from meganeura_runtime.train.spec.train_run import prepare
 
 PICK = """\
 block Pick(words, d)(ids: i32[n, s]) -> [n, s, d]

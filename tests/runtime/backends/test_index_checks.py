@@ -20,8 +20,8 @@ from meganeura_runtime.export.mgb import Artefact
 from meganeura_runtime.export.reference_run import reference_run
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.io.data.index_problems import ComputedIndexOutside, IndexOutside
-from meganeura_runtime.train.feeder import Feeder
-from meganeura_runtime.train.job import prepare
+from meganeura_runtime.train.loop.feeder import Feeder
+from meganeura_runtime.train.spec.train_run import prepare
 
 DEVICES = ("cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter))
 

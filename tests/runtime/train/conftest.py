@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.records.run_folder import RunFolder
 from tests.runtime.runs import Workspace
 
 

@@ -22,10 +22,10 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.evaluation import held_batches
-from meganeura_runtime.train.feeder import Feeder
-from meganeura_runtime.train.job import Job, prepare
-from meganeura_runtime.train.job_data import NOTHING, Given
+from meganeura_runtime.train.data.run_data import NOTHING, Given
+from meganeura_runtime.train.loop.evaluation import held_batches
+from meganeura_runtime.train.loop.feeder import Feeder
+from meganeura_runtime.train.spec.train_run import Job, prepare
 
 FILE = Path(__file__).with_suffix(".txt")
 POINTS = """\

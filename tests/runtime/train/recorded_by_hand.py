@@ -16,7 +16,7 @@ import numpy as np
 import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.records.run_folder import RunFolder
 from tests.runtime.train.recorded_runs import shown, written
 
 FILE = Path(__file__).with_suffix(".txt")

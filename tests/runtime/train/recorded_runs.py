@@ -24,12 +24,12 @@ from meganeura_dsl import pipeline
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.train.events import Event, Saved, Stepped
-from meganeura_runtime.train.job import prepare
-from meganeura_runtime.train.loop import train
+from meganeura_runtime.train.loop.training_loop import train
+from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.report.page_data import CurveData, run_data
 from meganeura_runtime.train.report.run_summary import summary_of
-from meganeura_runtime.train.resume import RunOptions, resume_job
-from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.spec.resume import RunOptions, resume_job
+from meganeura_runtime.train.spec.train_run import prepare
 
 FILE = Path(__file__).with_suffix(".txt")
 PROGRAM = """\

@@ -7,7 +7,7 @@ import pytest
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_runtime.io.checkpoint import read_checkpoint
-from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.training_problems import CannotResume
 from tests.runtime.runs import Workspace, contents
 

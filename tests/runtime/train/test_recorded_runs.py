@@ -9,7 +9,7 @@ import pytest
 
 import meganeura
 from meganeura import program as programs
-from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.records.run_folder import RunFolder
 from tests.runtime.train import recorded_by_hand, recorded_runs
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")

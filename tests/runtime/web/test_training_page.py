@@ -16,9 +16,9 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.ir.graph import Array
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.data.data_files import embedded_data
-from meganeura_runtime.train.evaluation import Evaluator, held_batches
-from meganeura_runtime.train.feeder import Feeder
-from meganeura_runtime.train.job import Job, prepare
+from meganeura_runtime.train.loop.evaluation import Evaluator, held_batches
+from meganeura_runtime.train.loop.feeder import Feeder
+from meganeura_runtime.train.spec.train_run import Job, prepare
 from tests.runtime.web.conftest import LOSE, build, opened, saved
 
 pytestmark = pytest.mark.browser

@@ -12,7 +12,7 @@ from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.io.files.atomic_write import write_text
 from meganeura_runtime.support.background import begin
 from meganeura_runtime.train.events import Compiled, Event, Finished, Started, Watch
-from meganeura_runtime.train.recipe import Recipe
+from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.report.page import run_page
 from meganeura_runtime.train.report.run_description import (
     RunDescription,
@@ -23,7 +23,7 @@ from meganeura_runtime.train.report.run_description import (
 )
 from meganeura_runtime.train.report.run_records import RunRecords
 from meganeura_runtime.train.report.run_summary import RunSummary, read_settings
-from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.spec.train_spec import Recipe
 
 PAUSE = 3.0
 """Seconds between two versions of the page, at least."""

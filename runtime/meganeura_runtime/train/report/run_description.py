@@ -14,10 +14,10 @@ from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.backends.errors import DeviceError, LimitError
-from meganeura_runtime.train.job import Job
-from meganeura_runtime.train.recipe import Recipe
 from meganeura_runtime.train.report.report_problems import DamagedRun
-from meganeura_runtime.train.session_inputs import NOT_DATA
+from meganeura_runtime.train.spec.session_inputs import NOT_DATA
+from meganeura_runtime.train.spec.train_run import Job
+from meganeura_runtime.train.spec.train_spec import Recipe
 
 LARGEST = 16
 """MiB of a `run.json` that is read."""

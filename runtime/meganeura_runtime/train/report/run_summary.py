@@ -12,7 +12,8 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_dsl.settings.best_metric import LOWEST_LOSS, best_metric
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
-from meganeura_runtime.train.folder_lock import is_locked
+from meganeura_runtime.train.records.folder_lock import is_locked
+from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.report.report_problems import DamagedRun, NotARun
 from meganeura_runtime.train.report.run_description import (
     LARGEST,
@@ -21,7 +22,6 @@ from meganeura_runtime.train.report.run_description import (
     read_description,
 )
 from meganeura_runtime.train.report.run_records import HELD_OUT, STEP, RunRecords
-from meganeura_runtime.train.run_folder import RunFolder
 
 SPEED = "steps_per_second"
 BEST = "best"

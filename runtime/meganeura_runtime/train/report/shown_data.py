@@ -11,9 +11,9 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
+from meganeura_runtime.train.records.visual_log import FOLDER
 from meganeura_runtime.train.report.report_problems import DamagedRun
 from meganeura_runtime.train.report.run_records import ShownFile
-from meganeura_runtime.train.shown import FOLDER
 
 BUDGET = 400_000
 """Characters of a page for what is shown."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from meganeura_runtime.backends.registry import choose_device
-from meganeura_runtime.train.session_inputs import feeds
+from meganeura_runtime.train.spec.session_inputs import feeds
 from tests.effort import effort
 from tests.stdlib_models.first_step import TRAININGS, job
 

@@ -395,7 +395,7 @@ def test_a_run_is_fed_as_from_memory_and_goes_on(
 def test_no_step_uses_a_bad_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows by which the data is known lie elsewhere, so the run begins."""
     program = large(tmp_path, monkeypatch)
-    monkeypatch.setattr("meganeura_runtime.train.data_fingerprint.SAMPLED_ROWS", 4)
+    monkeypatch.setattr("meganeura_runtime.train.data.data_fingerprint.SAMPLED_ROWS", 4)
     path = tmp_path / "part-1.safetensors"
     flip(path, path.stat().st_size - ODD.nbytes + 2500 * 100)  # example 800 of all
     options = {"shuffle": False, "log_every": 1}

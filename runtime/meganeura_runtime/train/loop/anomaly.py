@@ -1,0 +1,87 @@
+"""Where a number stops being one: the first step, and in it the first value that is not finite.
+
+A step depends only on its number and on the parameters and states before it, so it can be repeated:
+on the device to find the step, and by the reference, which has every intermediate value, to find
+the line.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from meganeura_dsl.ir.graph import Graph, Value
+from meganeura_dsl.ir.interpreter import Interpreter
+from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
+from meganeura_dsl.transforms.optimizers.update import sum_of
+from meganeura_runtime.backends.base import Session
+from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.train.loop.feeder import Feeder
+from meganeura_runtime.train.spec.train_run import Job
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """The first step whose results are not finite, and in it the first value that is not.
+
+    Steps count from 1. The value is None if the reference finds all of them finite.
+    """
+
+    step: int
+    value: Value | None
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A step before it runs: its number from 0, its inputs, and the parameters and states."""
+
+    step: int
+    persistent: Mapping[str, Array]
+    fed: Mapping[str, Array]
+
+    def judge(self, graph: Graph, session: Session, outputs: Mapping[str, Array]) -> Anomaly | None:
+        """Whether something that came of the step is not finite, and what first."""
+        if is_finite(outputs) and is_finite(session.persistent()):
+            return None
+        value = Interpreter(graph).find({**self.persistent, **self.fed}, _is_not_finite)
+        return Anomaly(self.step + 1, value)
+
+
+def is_finite(arrays: Mapping[str, Array]) -> bool:
+    """Whether all numbers are finite."""
+    return all(not _is_not_finite(arrays[name]) for name in arrays)
+
+
+def may_be_saved(persistent: Mapping[str, Array], not_finite: str) -> bool:
+    """Whether parameters and states are as finite as the setting `not_finite` says.
+
+    A batch that is skipped may have spoilt sums of gradients, of which no update is made.
+    """
+    match not_finite:
+        case NotFinitePolicy.IGNORE:
+            return True
+        case NotFinitePolicy.SKIP:
+            sums = {sum_of(name) for name in persistent}
+            return is_finite({name: each for name, each in persistent.items() if name not in sums})
+        case _:
+            return is_finite(persistent)
+
+
+def find_anomaly(
+    job: Job, session: Session, feeder: Feeder, first: int, last: int, good: int
+) -> Anomaly | None:
+    """Make steps `first` up to `last` again, and look at each from number `good` on."""
+    for step in range(first, last):
+        fed = feeder.feeds(step)
+        if step < good:
+            session.step(fed)
+            continue
+        suspect = Suspect(step, session.persistent(), feeder.whole(step))
+        anomaly = suspect.judge(job.step_at(step), session, dict(session.step(fed)))
+        if anomaly is not None:
+            return anomaly
+    return None
+
+
+def _is_not_finite(array: Array) -> bool:
+    return np.issubdtype(array.dtype, np.floating) and not bool(np.isfinite(array).all())

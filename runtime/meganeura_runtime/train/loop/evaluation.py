@@ -1,0 +1,149 @@
+"""Measures examples: all of them, each once, the last batch as small as it is."""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.declarations.training_blocks import SHOWN
+from meganeura_runtime.backends.base import OpenSession, Outputs, Session
+from meganeura_runtime.backends.inference_session import open_inference
+from meganeura_runtime.io.data.batches import even_batch, runs
+from meganeura_runtime.io.data.index_problems import IndexOutside
+from meganeura_runtime.io.data.splits import Split
+from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.train.loop.confusion import with_confusion
+from meganeura_runtime.train.records.visual_log import Shown
+from meganeura_runtime.train.spec.joined_metrics import MeasuredGraph, Totals
+from meganeura_runtime.train.spec.session_inputs import feeds
+from meganeura_runtime.train.spec.train_spec import Recipe, rewriting_of
+
+MOST = 4
+"""Sessions that are open at a time."""
+
+
+@dataclass(frozen=True)
+class HeldBatch:
+    """Some examples to measure."""
+
+    examples: int
+    sizes: Mapping[str, int]
+    """The sizes of the batch that are others than those of the settings."""
+    take: Callable[[range], Mapping[str, Array]]
+    """What to feed for some of its examples, by their numbers from 0."""
+    is_cut: bool = False
+    """Whether these are some of more examples, which may be fewer than a step has."""
+
+
+def held_batches(recipe: Recipe, split: Split) -> Iterator[HeldBatch]:
+    """Examples in their own order, in batches that leave no remainder where that can be."""
+    batch, counter = recipe.batch, recipe.demand.counter
+    if not split.is_ordered:
+        batch = even_batch(split.examples, batch, recipe.settings.devices)
+    for run in runs(split.examples, batch):
+        count = run.stop - run.start
+        sizes = {} if counter is None else {counter: count}
+        yield HeldBatch(count, sizes, partial(split.take_own, run), is_cut=True)
+
+
+Sizes = tuple[tuple[str, int], ...]
+
+
+class Evaluator:
+    """Sessions that measure batches, one for each size that occurs; opened when first needed."""
+
+    def __init__(self, recipe: Recipe, open_session: OpenSession) -> None:
+        self.recipe = recipe
+        self.open_session = open_session
+        self.opened: dict[Sizes, tuple[MeasuredGraph, Session]] = {}
+        self.without_value: frozenset[str] = frozenset()
+        """The metrics of the last measurement that have no value, as of no chosen element."""
+
+    def measure(
+        self,
+        batches: Iterable[HeldBatch],
+        persistent: Mapping[str, Array],
+        shown: Shown | None = None,
+    ) -> dict[str, float]:
+        """The loss and metrics of all examples, with these parameters and states.
+
+        Those that are functions of sums over the examples are these functions of the sums over all
+        batches; others are the mean over the batches, weighted by their examples. Empty where there
+        are no examples. `shown` takes what the program shows of them.
+        """
+        shown = Shown() if shown is None else shown
+        totals = Totals(self.recipe.joining)
+        unread: deque[_Unread] = deque()
+        written: set[Sizes] = set()
+        for batch in batches:
+            key = tuple(sorted(batch.sizes.items()))
+            if key not in self.opened and len(self.opened) >= MOST:
+                _add_all(totals, shown, unread)
+                written.discard(self._close_oldest())
+            graph, session = self._session(key)
+            if key not in written:
+                session.load({name: persistent[name] for name in session.names})
+                written.add(key)
+            data = batch.take(session.own(batch.examples))
+            with self._explained(batch):
+                outputs = session.step(feeds(graph.graph, data, self.recipe.settings.seed, 0, 0.0))
+            outputs.request()
+            unread.append((graph, batch.examples, outputs))
+            _add_all(totals, shown, unread, session.ahead)
+        _add_all(totals, shown, unread)
+        self.without_value = totals.without_value()
+        return totals.results()
+
+    def close(self) -> None:
+        """Give the memory of all sessions back."""
+        for _, session in self.opened.values():
+            session.close()
+        self.opened.clear()
+
+    def _session(self, key: Sizes) -> tuple[MeasuredGraph, Session]:
+        if key not in self.opened:
+            joining, graph = self.recipe.joining, self.recipe.evaluation(dict(key))
+            measured = MeasuredGraph(graph, None) if joining is None else joining.with_parts(graph)
+            graph = with_confusion(measured.graph)
+            measured = replace(measured, graph=graph)
+            rewriting = rewriting_of(self.recipe.settings, self.recipe.device)
+            bounds = self.recipe.bounds_at(dict(key))
+            session = open_inference(graph, self.open_session, rewriting, bounds)
+            self.opened[key] = measured, session
+        return self.opened[key]
+
+    @contextmanager
+    def _explained(self, batch: HeldBatch) -> Generator[None]:
+        """Where a row is picked that a batch of a step has, it is said that these are smaller."""
+        try:
+            yield
+        except ProblemError as error:
+            problem, whole = error.problem, self.recipe.batch
+            if not isinstance(problem, IndexOutside) or not batch.is_cut:
+                raise
+            full = self.recipe.bounds_at({}).get(problem.name)
+            if full is None or not problem.bound.count <= problem.value < full.count:
+                raise
+            raise ProblemError(replace(problem, cut=(batch.examples, whole))) from error
+
+    def _close_oldest(self) -> Sizes:
+        oldest = next(iter(self.opened))
+        self.opened.pop(oldest)[1].close()
+        return oldest
+
+
+_Unread = tuple[MeasuredGraph, int, Outputs]
+"""What was measured of so many examples, and may still be under way."""
+
+
+def _add_all(totals: Totals, shown: Shown, unread: deque[_Unread], behind: int = 0) -> None:
+    """Read all but the last few, and add what was measured."""
+    while len(unread) > behind:
+        graph, examples, outputs = unread.popleft()
+        for name, value in outputs.items():
+            if name.startswith(SHOWN):
+                shown.add(name, examples, value)
+        measured = {name: each for name, each in outputs.items() if not name.startswith(SHOWN)}
+        totals.add(graph, examples, measured)

@@ -1,0 +1,494 @@
+"""The training loop: epochs, log points, evaluations and checkpoints.
+
+A step is handed to the device and not waited for. Its loss is read a few steps later where the
+device runs behind: what a step gave is known to be its own all the while.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Leaf
+from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
+from meganeura_dsl.transforms.optimizers.schedules import Reduction
+from meganeura_dsl.transforms.training_step import LOSS, SKIPPED
+from meganeura_runtime.backends.backend import ALONE, Hosts
+from meganeura_runtime.backends.base import OpenSession, Outputs, Uploaded
+from meganeura_runtime.io.checkpoint import (
+    Progress,
+    read_checkpoint,
+    write_checkpoint,
+)
+from meganeura_runtime.io.data.splits import Split
+from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.support.background import begin
+from meganeura_runtime.support.tracing import Span, unobserved
+from meganeura_runtime.train.events import (
+    Compiled,
+    Compiling,
+    EpochEnded,
+    Evaluated,
+    Finished,
+    Logged,
+    NotFinite,
+    Saved,
+    Stepped,
+    StoppedEarly,
+    Watch,
+)
+from meganeura_runtime.train.loop.anomaly import Anomaly, Suspect, find_anomaly, may_be_saved
+from meganeura_runtime.train.loop.device_usage import UsageMeter
+from meganeura_runtime.train.loop.evaluation import held_batches
+from meganeura_runtime.train.loop.feeder import Feeder
+from meganeura_runtime.train.loop.prefetcher import Prefetcher, is_worthwhile
+from meganeura_runtime.train.loop.speed import Clock, Speed
+from meganeura_runtime.train.loop.start_event import start_event
+from meganeura_runtime.train.loop.step_record import Losses, Reading
+from meganeura_runtime.train.loop.training_session import TrainingSession
+from meganeura_runtime.train.records.run_folder import RunFolder
+from meganeura_runtime.train.records.run_logs import LogStart, logged
+from meganeura_runtime.train.records.visual_log import Shown
+from meganeura_runtime.train.report.report_writer import reported
+from meganeura_runtime.train.spec.resume import (
+    FROM_THE_START,
+    Resumption,
+    RunOptions,
+    best_so_far,
+    origins_of,
+)
+from meganeura_runtime.train.spec.session_inputs import named_rates
+from meganeura_runtime.train.spec.train_run import Job
+from meganeura_runtime.train.training_problems import LossNotFinite
+
+
+def train(
+    job: Job,
+    folder: RunFolder,
+    open_session: OpenSession,
+    watch: Watch,
+    stop: Callable[[], bool],
+    options: RunOptions = FROM_THE_START,
+) -> Finished:
+    """Run a job to its end, or until `stop` says so after a step; a checkpoint is kept either way.
+
+    Raises `ProblemError` if the loss is no longer finite or a file cannot be written.
+    """
+    weights = origins_of(job, options.resumption)
+    first = None if options.resumption else begin("values", job.initial_values)
+    with logged(LogStart(folder, job.settings, options.step), watch) as logging:
+        folder.write_settings(job.settings, weights)  # a log that refuses leaves no run behind
+        if job.dataset.tokenizer is not None:
+            folder.keep_tokenizer(job.dataset.tokenizer)
+        with (
+            reported(job, folder, options.device, logging) as watched,
+            TrainingSession(job, open_session, job.others) as trained,
+        ):
+            trained.origins = weights
+            loop = Loop(job, folder, trained, watched, stop)
+            loop.looks_at_every_step = options.detect_anomaly
+            loop.span = options.span
+            loop.hosts = options.hosts
+            if first is not None:
+                loop.begin(first.result())
+            elif options.resumption is not None:
+                loop.go_on(options.resumption)
+            return loop.run()
+
+
+class Loop:
+    """A run and how far it has come."""
+
+    looks_at_every_step = False
+    hosts: Hosts = ALONE
+
+    def __init__(
+        self,
+        job: Job,
+        folder: RunFolder,
+        trained: TrainingSession,
+        watch: Watch,
+        stop: Callable[[], bool],
+    ) -> None:
+        self.job = job
+        self.folder = folder
+        self.trained = trained
+        self.session = trained.session
+        self.watch = watch
+        self.stop = stop
+        self.last: Reading | None = None
+        self.losses = Losses()
+        self.unread: deque[Reading] = deque()
+        self.epoch = 0
+        """The epoch to begin with."""
+        self.is_ended = False
+        """Whether all that is due in the middle of an epoch, where the run ends, is done."""
+        self.finite = 0
+        """The last step whose loss was seen to be finite."""
+        self.best: float | None = None
+        """The best value of what the best weights are chosen by."""
+        self.stale = 0
+        """Evaluations since then."""
+        self.feeder = Feeder(job, self.session.own)
+        self.reductions = (Reduction(),) * len(job.settings.all_schedules)
+        self.clock = Clock()
+        self.meter = UsageMeter(lambda: self.session.is_busy, is_ahead=self.session.ahead > 0)
+        self.opened = perf_counter()
+        self.ahead: Prefetcher | None = None
+        self.saving: Future[None] | None = None
+        self.span: Span = unobserved
+
+    @property
+    def step(self) -> int:
+        """The steps made so far."""
+        return self.trained.steps
+
+    def begin(self, first: Mapping[str, Array]) -> None:
+        """Load what a run starts with; the first checkpoint is written meanwhile."""
+        self.saving = begin("checkpoint", self._write_checkpoint, first, 0, 0)
+        self.session.load(first)
+
+    def go_on(self, resumption: Resumption) -> None:
+        """Load what a run goes on with."""
+        progress = resumption.progress
+        self.session.load(resumption.persistent)
+        self.trained.steps = self.finite = progress.step
+        self.losses = Losses(progress.loss_sum, progress.loss_examples)
+        self.epoch = progress.epoch
+        self.is_ended = progress.is_ended and progress.step == self.job.steps
+        self._reduce(progress.reductions_of(self.job.settings))
+        self.folder.forget_after(progress.step)
+        self.best, self.stale = best_so_far(progress, self.job.settings, self.folder, self.session)
+
+    def run(self) -> Finished:
+        """All epochs that are left, or as many as there is time for."""
+        started = perf_counter()
+        self.watch(start_event(self.job))
+        self._finish_beginning()
+        self.clock.start(self.step)
+        self.meter.begin()
+        if self._is_exhausted():
+            self._tell_early_end(max(0, self.step - 1) // self.job.steps_per_epoch)
+        is_over = self.is_ended or self._is_exhausted() or self.step > self.job.steps
+        epochs = range(0) if is_over else range(self.epoch, self.job.epochs)
+        try:
+            interrupted = self._epochs(epochs)
+        finally:
+            if self.ahead is not None:
+                self.ahead.close()
+        if not epochs:
+            self._save_weights(self.session.persistent())
+        lasted = perf_counter() - started
+        finished = Finished(self.step, lasted, interrupted, self.meter.usage())
+        self.watch(finished)
+        return finished
+
+    def _epochs(self, epochs: range) -> bool:
+        """The epochs that are left, and whether the run was asked to stop before their end."""
+        for epoch in epochs:
+            if self._epoch(epoch):
+                return True
+            if self._is_exhausted():
+                return False
+            if epoch + 1 < epochs.stop and self.hosts.count == 1 and self.stop():
+                self._leave(epoch + 1, 0)
+                return True
+        return False
+
+    def _is_exhausted(self) -> bool:
+        """Whether nothing better has come for as many evaluations as are waited for."""
+        most = self.job.settings.stop_after
+        return most is not None and self.stale >= most
+
+    def _tell_early_end(self, epoch: int) -> None:
+        chosen = self.job.settings.best_metric
+        self.watch(StoppedEarly(self.step, epoch, self.stale, chosen.name, self.best))
+
+    def _leave(self, epoch: int, position: int) -> None:
+        """Save all before the end that was asked for."""
+        self._read()
+        self.meter.pause()
+        persistent = self.session.persistent()
+        self._save_checkpoint(persistent, epoch, position)
+        self._save_weights(persistent)
+
+    def _finish_beginning(self) -> None:
+        """Wait for the kernels and the first checkpoint; from here on there is one."""
+        kernels = self.session.kernels
+        if kernels:
+            self.watch(Compiling(kernels))
+            with self.span("compile"):
+                self.session.ready()
+            seconds = perf_counter() - self.opened
+            self.watch(Compiled(kernels, seconds, self.session.memory()))
+        if self.saving is not None:
+            self.saving.result()
+
+    def _epoch(self, epoch: int) -> bool:
+        """One epoch, and whether it was asked to be the last."""
+        before = epoch * self.job.steps_per_epoch
+        end = min(self.job.steps_per_epoch, self.job.steps - before)
+        with self.span("train_epoch"):
+            for position in range(self.step - before, end):
+                self._step(epoch)
+                if self._is_to_stop(position):
+                    self._leave(epoch, position + 1)
+                    return True
+        self._end_epoch(epoch)
+        return False
+
+    def _is_to_stop(self, position: int) -> bool:
+        """Whether the run is to end after this step.
+
+        Several processes have to end after the same one: they agree, which waits for the devices,
+        where a step is logged and at the end of an epoch.
+        """
+        if self.hosts.count == 1:
+            return self.stop()
+        every = self.job.settings.log_every
+        is_asked = every > 0 and self.step % every == 0
+        is_asked |= position + 1 == self.job.steps_per_epoch or self.step == self.job.steps
+        return is_asked and self.session.agree(wish=self.stop())
+
+    def _step(self, epoch: int) -> None:
+        """Hand one step to the device, and read the losses that are there by now."""
+        job, every = self.job, self.job.settings.log_every
+        examples, began = job.examples_of(self.step), perf_counter()
+        outputs = self._look() if self.looks_at_every_step else self._run()
+        self.clock.examples += examples
+        rates = self.feeder.rates(self.step - 1)
+        lasted = began, perf_counter()
+        self.last = Reading(self.step, epoch, examples, rates, outputs, lasted)
+        self.watch(Stepped(self.step, epoch))
+        at_once = every > 0 and self.step in (1, job.steps)
+        logged = at_once or (every > 0 and self.step % every == 0)
+        if logged:
+            self.last = replace(self.last, speed=self.clock.speed(self.step))
+        if logged or job.is_last_of_its_size(self.step - 1):
+            outputs.request()
+        self.unread.append(self.last)
+        self._read(0 if at_once else self.session.ahead)
+
+    def _run(self) -> Outputs:
+        self.meter.look()
+        with self.span("feed"):
+            inputs = self._inputs()
+        self._look_for_inputs()
+        outputs = self.trained.step(inputs)
+        self.meter.stepped()
+        return outputs
+
+    def _look_for_inputs(self) -> None:
+        self.meter.look(for_inputs=True)
+
+    def _inputs(self) -> Mapping[str, Array] | Uploaded:
+        """What the next step is fed, staged by a thread where it is much."""
+        if self.ahead is not None:
+            return self.ahead.take(self.step, self._look_for_inputs)
+        fed = self.feeder.feeds(self.step)
+        if is_worthwhile(self.feeder, self.session, fed):
+            self.ahead = Prefetcher(self.feeder, self.session, self.job.steps)
+        return fed
+
+    def _look(self) -> Outputs:
+        """Make a step and see to it that all of its results are finite."""
+        suspect = Suspect(self.step, self.session.persistent(), self.feeder.whole(self.step))
+        outputs = self.trained.step(self.feeder.feeds(self.step))
+        anomaly = suspect.judge(self.job.step_at(self.step - 1), self.session, outputs)
+        if anomaly is not None:
+            raise ProblemError(_not_finite(anomaly.step, float(outputs[LOSS]), anomaly))
+        return outputs
+
+    def _explained(self, last: Reading) -> LossNotFinite:
+        """Why the loss is not finite: the steps since the last checkpoint are repeated.
+
+        They cannot be where the data comes in an order of its own.
+        """
+        if self.job.dataset.train.is_ordered:
+            return _not_finite(last.step, float(last.outputs[LOSS]), None)
+        tensors, progress = read_checkpoint(self.folder.checkpoint)
+        leaves = {name: tensors[name].bits for name in self.session.names}
+        self.session.load(leaves)
+        anomaly = find_anomaly(
+            self.job, self.session, self.feeder, progress.step, last.step, self.finite - 1
+        )
+        return _not_finite(last.step, float(last.outputs[LOSS]), anomaly)
+
+    def _read(self, behind: int = 0) -> None:
+        """Take in all steps but the last few, which the device may still be at."""
+        while self.unread and self.unread[0].due(behind) <= self.step:
+            self._take_in(self.unread.popleft())
+
+    def _take_in(self, reading: Reading) -> None:
+        """Read the outputs of a step, which waits for it, and report what is due."""
+        with self.span("read loss"):
+            loss = float(reading.outputs[LOSS])
+        self.meter.waited()
+        if reading.speed is not None:
+            self._log(reading, reading.speed)
+        elif not math.isfinite(loss):
+            self._record("step", reading.step, reading.epoch, {LOSS: loss})
+        is_finite_loss, policy = math.isfinite(loss), self.job.settings.not_finite
+        if not is_finite_loss and policy == NotFinitePolicy.STOP:
+            raise ProblemError(self._explained(reading))
+        is_skipped = policy == NotFinitePolicy.SKIP and bool(reading.outputs[SKIPPED])
+        if is_skipped or not is_finite_loss:
+            self.watch(NotFinite(reading.step, reading.epoch, loss, is_skipped))
+        if is_finite_loss:
+            self.finite = reading.step
+            self.losses.add(reading, loss)
+        is_whole = reading.step == (reading.epoch + 1) * self.job.steps_per_epoch
+        if is_whole or reading.step == self.job.steps:
+            self._report_epoch(reading)
+        if is_whole:
+            self.losses = Losses()
+
+    def _log(self, reading: Reading, speed: Speed) -> None:
+        """Record and report the loss and the metrics of a step."""
+        metrics = {name: float(value) for name, value in reading.outputs.items()}
+        loss = metrics.pop(LOSS)
+        metrics.pop(SKIPPED, None)
+        rates = named_rates(self.job.settings, reading.rates)
+        speeds = {**rates, "steps_per_second": speed.steps}
+        self._record("step", reading.step, reading.epoch, {LOSS: loss, **metrics, **speeds})
+        if math.isfinite(loss):
+            rate, speeds = reading.rates[0], (speed.steps, speed.examples)
+            self.watch(Logged(reading.step, reading.epoch, loss, metrics, rate, *speeds))
+
+    def _report_epoch(self, last: Reading) -> None:
+        """Tell the mean loss of an epoch, or of the part of it that the run ends with."""
+        steps = last.step - last.epoch * self.job.steps_per_epoch
+        loss, seconds = self.losses.mean, self.losses.seconds(last)
+        numbers = {LOSS: loss, "steps": steps, "seconds": seconds}
+        self._record("epoch", last.step, last.epoch, numbers)
+        self.watch(EpochEnded(last.step, last.epoch, steps, loss, seconds))
+
+    def _end_epoch(self, epoch: int) -> None:
+        """Evaluate and save what is due after an epoch, and all of it after the last."""
+        started = perf_counter()
+        settings, held_out = self.job.settings, self.job.dataset.test
+        last = self.step == self.job.steps
+        evaluate = held_out is not None and (last or (epoch + 1) % settings.eval_every == 0)
+        save = last or (epoch + 1) % settings.save_every == 0
+        if not (evaluate or save):
+            return
+        self._read()
+        self.meter.pause()
+        persistent = self.session.persistent()
+        if held_out is not None and evaluate:
+            self._evaluate(held_out, persistent, epoch)
+        if self._is_exhausted():
+            last = save = True
+            self._tell_early_end(epoch)
+        if save:
+            position = self.step - epoch * self.job.steps_per_epoch
+            is_whole = position == self.job.steps_per_epoch
+            self.is_ended = not is_whole
+            self._save_checkpoint(persistent, *((epoch + 1, 0) if is_whole else (epoch, position)))
+        if last:
+            self._save_weights(persistent)
+        self.clock.leave_out(perf_counter() - started)
+        self.meter.begin()
+
+    def _evaluate(self, held_out: Split, persistent: Mapping[str, Array], epoch: int) -> None:
+        """Measure the held-out examples, and keep the weights if none were better."""
+        shown = Shown()
+        with self.span("evaluation"):
+            batches = held_batches(self.job, held_out)
+            metrics = self.trained.measure(batches, persistent, shown)
+        missing = self.trained.evaluator.without_value
+        rate = self._follow({name: each for name, each in metrics.items() if name not in missing})
+        chosen = self.job.settings.best_metric
+        value = metrics[chosen.name]
+        best = chosen.is_better(value, self.best) and chosen.name not in missing
+        self.stale = 0 if best else self.stale + (chosen.name not in missing)
+        loss = metrics.pop(LOSS)
+        self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
+        self._write_shown(shown, epoch)
+        self.watch(Evaluated(self.step, epoch, loss, metrics, best, rate, tuple(sorted(missing))))
+        if best:
+            self.best = value
+            self._write_weights(self.folder.best, persistent)
+
+    def _follow(self, measured: Mapping[str, float]) -> float | None:
+        """Let schedules follow an evaluation; the rate from here on, where that changed."""
+        before = self.reductions[0].scale
+        self._reduce(self.job.settings.reduced(self.reductions, measured))
+        return None if self.reductions[0].scale == before else self.feeder.rates(self.step)[0]
+
+    def _reduce(self, reductions: tuple[Reduction, ...]) -> None:
+        """Change the rates of the next steps to what evaluations made of them."""
+        pairs = zip(reductions, self.reductions, strict=True)
+        if any(after.scale != before.scale for after, before in pairs):
+            self.feeder.reduce_rates(self.step, reductions)
+            if self.ahead is not None:
+                self.ahead.refresh(self.feeder.rates(self.step))
+        self.reductions = reductions
+
+    def _write_shown(self, shown: Shown, epoch: int) -> None:
+        """Write what an evaluation shows, and a record of each file."""
+        if self.folder.writes:
+            record = {"kind": "shown", "step": self.step, "epoch": epoch}
+            for name, file in shown.write(self.folder.path, self.step):
+                self.folder.add_metrics({**record, "name": name, "file": file})
+
+    def _save_weights(self, persistent: Mapping[str, Array]) -> None:
+        self._write_weights(self.folder.weights, persistent)
+        self.watch(Saved(self.folder.weights))
+
+    def _write_weights(self, path: Path, persistent: Mapping[str, Array]) -> None:
+        if self.folder.writes:
+            self.trained.write_weights(path, persistent)
+
+    def _save_checkpoint(self, persistent: Mapping[str, Array], epoch: int, position: int) -> None:
+        """Save everything; the next step will be number `position` of `epoch`.
+
+        What is not finite never takes the place of what is.
+        """
+        is_sound = may_be_saved(persistent, self.job.settings.not_finite)
+        if self.last is not None and not is_sound:
+            raise ProblemError(self._explained(self.last))
+        with self.span("checkpoint"):
+            self._write_checkpoint(persistent, epoch, position)
+        self.watch(Saved(self.folder.checkpoint))
+
+    def _write_checkpoint(self, persistent: Mapping[str, Array], epoch: int, position: int) -> None:
+        if not self.folder.writes:
+            return
+        progress = Progress(
+            program=self.job.program_hash,
+            step=self.step,
+            epoch=epoch,
+            position=position,
+            best_value=self.best,
+            stale=self.stale,
+            settings=self.job.settings,
+            weights=self.trained.origins,
+            data=self.job.fingerprints,
+            loss_sum=self.losses.sum,
+            loss_examples=self.losses.examples,
+            is_ended=self.is_ended,
+            reduction=self.reductions[0],
+            reductions=dict(zip(self.job.settings.schedules, self.reductions[1:], strict=True)),
+        )
+        write_checkpoint(self.folder.checkpoint, persistent, progress)
+
+    def _record(self, kind: str, step: int, epoch: int, numbers: Mapping[str, float]) -> None:
+        self.folder.add_metrics({"kind": kind, "step": step, "epoch": epoch, **numbers})
+
+
+def _not_finite(step: int, loss: float, anomaly: Anomaly | None) -> LossNotFinite:
+    """The problem, with the line of the program where it began, as far as that is known."""
+    shown = "" if math.isfinite(loss) else str(loss)
+    if anomaly is None:
+        return LossNotFinite(step, shown)
+    if anomaly.value is None:
+        return LossNotFinite(step, shown, f"step {anomaly.step:,}")
+    op, origin = anomaly.value.op, anomaly.value.origin
+    what = f"`{op.name}`" if isinstance(op, Leaf) else f"`{type(op).__name__}`"
+    first = f"{what}, {anomaly.value.type}, of step {anomaly.step:,}"
+    return LossNotFinite(step, shown, first, origin.span, origin.path)

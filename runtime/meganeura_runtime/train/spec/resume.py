@@ -1,0 +1,300 @@
+"""Going on with a run: its checkpoint, and whether program and settings are still the same."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
+from meganeura_dsl.pipeline import Program
+from meganeura_dsl.settings.run_settings import Reading, RunSettings
+from meganeura_dsl.transforms.optimizers.schedules import RunLength
+from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice
+from meganeura_runtime.backends.base import Session
+from meganeura_runtime.io.checkpoint import Origin, Progress, origins, read_checkpoint
+from meganeura_runtime.io.files.file_problems import DamagedFile, UnreadableFile
+from meganeura_runtime.io.tensors.safetensors_file import read_tensors
+from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array, StoredTensor
+from meganeura_runtime.support.tracing import Span, unobserved
+from meganeura_runtime.train.data.data_fingerprint import changes
+from meganeura_runtime.train.data.run_data import NOTHING, Given
+from meganeura_runtime.train.records.run_folder import RunFolder
+from meganeura_runtime.train.spec.session_inputs import leaves
+from meganeura_runtime.train.spec.train_run import Job, prepare
+from meganeura_runtime.train.spec.train_spec import Recipe, recipe_by_hand, settings_of
+from meganeura_runtime.train.training_problems import CannotResume, DataChanged
+
+CHANGEABLE = (
+    "epochs",
+    "steps",
+    "schedule",
+    "best",
+    "stop_after",
+    "log_every",
+    "log",
+    "eval_every",
+    "save_every",
+    "device",
+    "devices",
+    "sharding",
+    "precision",
+    "data",
+    "validation",
+    "workers",
+)
+"""Settings that change no formula of a step, but perhaps how it rounds, and what it is fed as rate.
+
+Data may be elsewhere, but not other data.
+"""
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """How far a run has come, and what it kept."""
+
+    progress: Progress
+    persistent: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a job is run: from where, and how closely it is watched."""
+
+    resumption: Resumption | None = None
+    detect_anomaly: bool = False
+    """Whether each step is checked, so that the first that is not finite is the last."""
+    span: Span = unobserved
+    """A tracer of what the host does."""
+    hosts: Hosts = ALONE
+    """The processes that run it together."""
+    device: OpenDevice | None = None
+    """What it runs on, as far as its page says so."""
+
+    @property
+    def step(self) -> int:
+        """Steps that were made before."""
+        return 0 if self.resumption is None else self.resumption.progress.step
+
+
+FROM_THE_START = RunOptions()
+"""From the start, checked only now and then."""
+
+
+def resume_job(
+    program: Program,
+    train: str,
+    base: Path,
+    overrides: Sequence[str],
+    folder: RunFolder,
+    data: Given = NOTHING,
+    *,
+    tuned: bool = True,
+) -> tuple[Job, Resumption]:
+    """The job of an earlier run with the settings it began with, and how far it has come.
+
+    `data` and `tuned` are those of `prepare`. Raises what `prepare` raises, and `ProblemError` if
+    it is not the same run.
+    """
+    tensors, progress = _found(folder)
+    if progress.learning_rate is not None:
+        raise ProblemError(CannotResume("its learning rate was set by hand, and so is the next"))
+    job = prepare(
+        program, train, base, overrides, partial(_revised, progress.settings, overrides),
+        data=replace(data, run=folder.path), tuned=tuned,
+    )  # fmt: skip
+    persistent = _persistent(tensors, job, progress)
+    if progress.is_by_hand:
+        epoch, position = divmod(progress.step, job.steps_per_epoch)
+        progress = progress.model_copy(update={"epoch": epoch, "position": position})
+    else:
+        _require_same_data(job, progress)
+    if progress.step != progress.epoch * job.steps_per_epoch + progress.position:
+        raise ProblemError(CannotResume("its checkpoint contradicts itself about its step"))
+    return job, Resumption(progress, persistent)
+
+
+def resumed_device(
+    program: Program, train: str, overrides: Sequence[str], folder: RunFolder
+) -> str:
+    """The device that a run goes on with: the one given anew, or that of its checkpoint, if any.
+
+    Raises `ProblemError` or `ProblemsError` for settings and for a checkpoint that cannot be read.
+    """
+    now = settings_of(program, train, overrides)
+    if "device" in _names(overrides) or not folder.checkpoint.is_file():
+        return now.device
+    return _checkpoint(folder)[1].settings.device
+
+
+def resume_by_hand(
+    program: Program,
+    train: str,
+    overrides: Sequence[str],
+    folder: RunFolder,
+    *,
+    gradients: bool = False,
+) -> tuple[Recipe, Resumption]:
+    """What a run trains whose next batches Python gives, and how far it has come.
+
+    Raises `ProblemError` or `ProblemsError` as `recipe_of`, and if it is not the same run.
+    """
+    tensors, progress = _found(folder)
+    now = settings_of(program, train, overrides)
+    settings = _revised(progress.settings, overrides, now)
+    recipe = recipe_by_hand(program, train, settings, gradients=gradients)
+    return recipe, Resumption(progress, _persistent(tensors, recipe, progress))
+
+
+def compares_anew(progress: Progress, settings: RunSettings, folder: RunFolder | None) -> bool:
+    """Whether no evaluation so far counts for the best weights, which the folder holds, if any.
+
+    Those of another metric do not, nor those whose best weights lie elsewhere.
+    """
+    is_elsewhere = folder is not None and not folder.best.is_file()
+    return not progress.chooses_as(settings) or (is_elsewhere and progress.best_value is not None)
+
+
+@dataclass(frozen=True)
+class OtherRates:
+    """Why the learning rate goes on otherwise than it began."""
+
+    schedule: str
+    before: str
+    """The schedule as it was."""
+    updates: int
+    updates_before: int
+    """How many updates the run has, and had."""
+    rates: tuple[float, float]
+    """Those of the last step that was made and of the next."""
+    step: int
+    """The last step that was made."""
+
+    def __str__(self) -> str:
+        """In a sentence, with the setting that keeps the rates as they were."""
+        last, following = self.rates
+        change = f"learning rate: {last:.4g} in step {self.step:,}, {following:.4g} in the next, as"
+        if self.schedule != self.before:
+            return f"{change} the schedule is {self.schedule} and was {self.before}"
+        word, _, given = self.schedule.removesuffix(")").partition("(")
+        kept = ", ".join(filter(None, [given, f"steps={self.updates_before}"]))
+        return (
+            f"{change} {self.schedule} spreads over {self.updates:,} updates, and no longer over "
+            f"{self.updates_before:,}; {word}({kept}) does that still"
+        )
+
+
+def other_rates(job: Job, progress: Progress) -> tuple[OtherRates, ...]:
+    """What is to be said of learning rates that go on otherwise than the run began."""
+    step, was = progress.step, progress.settings
+    if progress.is_by_hand or step >= job.steps:
+        return ()
+    length = RunLength(
+        job.steps_per_epoch * was.epochs if was.steps is None else was.steps, job.steps_per_epoch
+    )
+    before = was.learning_rates(max(0, step - 1), length, progress.reductions_of(was))
+    now = job.settings.learning_rates(step, job.length, progress.reductions_of(job.settings))
+    counts = [max(1, steps // was.accumulate) for steps in (job.steps, length.steps)]
+    schedules = zip(was.all_schedules, job.settings.all_schedules, before, now, strict=True)
+    return tuple(
+        OtherRates(str(new), str(old), counts[0], counts[1], (last, following), step)
+        for old, new, last, following in schedules
+        if new != old or (new.spans_run and counts[0] != counts[1])
+    )
+
+
+def best_so_far(
+    progress: Progress, settings: RunSettings, folder: RunFolder | None, session: Session
+) -> tuple[float | None, int]:
+    """The best value and the evaluations since then; none of either where it is compared anew.
+
+    The folder has a record of that. All processes of a run do the same.
+    """
+    if not session.agree(wish=compares_anew(progress, settings, folder)):
+        return progress.best_value, progress.stale
+    if folder is not None:
+        folder.compare_anew(progress.step, progress.epoch, settings.best)
+    return None, 0
+
+
+def origins_of(recipe: Recipe, resumption: Resumption | None) -> tuple[Origin, ...]:
+    """The files of the weights that a run started from, also if it goes on."""
+    if resumption is not None:
+        return resumption.progress.weights
+    return (
+        () if recipe.start is None else origins(tensor.file for _, tensor in recipe.start.matched)
+    )
+
+
+def _found(folder: RunFolder) -> tuple[dict[str, StoredTensor], Progress]:
+    if not folder.checkpoint.is_file():
+        raise ProblemError(CannotResume(f"`{folder.path}` holds no checkpoint"))
+    return _checkpoint(folder)
+
+
+def _checkpoint(folder: RunFolder) -> tuple[dict[str, StoredTensor], Progress]:
+    """What the checkpoint holds; where it is damaged, the message has what is not."""
+    try:
+        return read_checkpoint(folder.checkpoint)
+    except ProblemError as error:
+        match error.problem:
+            case DamagedFile() | UnreadableFile() as problem:
+                raise ProblemError(replace(problem, instead=_instead(folder))) from None
+            case _:
+                raise
+
+
+def _instead(folder: RunFolder) -> Help | None:
+    """How to begin anew with the latest weights of a run that are not damaged."""
+    for path in (folder.weights, folder.best):
+        try:
+            read_tensors(path)
+        except ProblemError:
+            continue
+        return Help("begin a new run with weights of this one:", f"--weights {path}")
+    return None
+
+
+def _require_same_data(job: Job, progress: Progress) -> None:
+    """Raise `ProblemError` unless the run is fed what it was fed when it began."""
+    if not progress.data:
+        raise ProblemError(CannotResume("its checkpoint does not say what data it was fed"))
+    changed = tuple(changes(progress.data, job.fingerprints))
+    if changed:
+        raise ProblemError(DataChanged(job.dataset.path, changed))
+
+
+def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) -> RunSettings:
+    """The settings a run began with, but for those given anew, of which some are too late."""
+    names = _names(overrides)
+    late = [name for name in names if name not in CHANGEABLE]
+    if late:
+        raise ProblemError(CannotResume(f"`{late[0]}` was decided when it began", CHANGEABLE))
+    if "epochs" in names:
+        names.append("steps")  # which `epochs` takes the place of
+    if "data" in names:
+        said = {"tensors": now.tensors, "reading": now.reading != Reading()}
+        names += [name for name, is_said in said.items() if is_said]
+    return stored.model_copy(update={name: getattr(now, name) for name in names})
+
+
+def _names(overrides: Sequence[str]) -> list[str]:
+    """The settings that are given anew."""
+    return [text.partition("=")[0].strip() for text in overrides]
+
+
+def _persistent(
+    tensors: Mapping[str, StoredTensor], recipe: Recipe, progress: Progress
+) -> dict[str, Array]:
+    """The tensors of a checkpoint, which must be those that the same recipe keeps between steps."""
+    if progress.program != recipe.program_hash:
+        raise ProblemError(CannotResume("the program, or what it is built of, has changed"))
+    wanted = {leaf.name: leaf for leaf in leaves(recipe.compiled) if leaf.is_persistent}
+    if set(tensors) != set(wanted):
+        raise ProblemError(CannotResume("its checkpoint holds other tensors than the program"))
+    for name, leaf in wanted.items():
+        found = tensors[name]
+        if found.shape != leaf.shape or found.content.dtype != NUMPY[leaf.dtype]:
+            raise ProblemError(CannotResume(f"`{name}` is {found} in its checkpoint"))
+    return {name: np.array(tensors[name].bits) for name in wanted}
