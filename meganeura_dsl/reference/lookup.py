@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from functools import cache
 from textwrap import indent
 
+from meganeura_dsl.diagnostics.other_names import other_names
 from meganeura_dsl.diagnostics.problem import Help
-from meganeura_dsl.elaborate.problems.other_names import other_names
 from meganeura_dsl.reference.generated import generated_pages
 from meganeura_dsl.reference.page import Entry, Page
 from meganeura_dsl.reference.written import written_pages

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from meganeura_dsl.diagnostics.other_names import other_names
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
-from meganeura_dsl.elaborate.problems.other_names import other_names
 from meganeura_dsl.reference.lookup import look_up, pages
 from meganeura_dsl.reference.written import plain
 from meganeura_dsl.resources import grammar, standard_models

@@ -15,10 +15,10 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - so it is known
 
+from meganeura_dsl.diagnostics.other_names import other_names
 from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations.models import Elaboration
-from meganeura_dsl.elaborate.problems.other_names import other_names
 from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, storage_type

@@ -7,6 +7,7 @@ configuration it proves a block for all sizes at once, following each path throu
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from meganeura_dsl.diagnostics.other_names import Answer, other_names
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.assume_signature import may_assume_signature
@@ -30,7 +31,6 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     UnreadName,
     WrongKind,
 )
-from meganeura_dsl.elaborate.problems.other_names import other_names
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, require_countable
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
@@ -179,7 +179,10 @@ class Elaborator(Layers):
             cure = f"a parameter that takes a block says so: `{call.callee}: block`"
             return ProblemError(WrongKind(location, "a layer or a function", describe(value), cure))
         kind = UnreadName if call.callee in frame.module.unread else UnknownName
-        foreign = other_names().get(call.callee.rpartition(".")[2])
+        name = call.callee.rpartition(".")[2]
+        foreign = other_names().get(name)
+        if foreign is None and name != call.callee and name in known:
+            foreign = Answer(f"its name is enough: `{name}`", ())
         close = tuple(
             name
             for name in nearest(call.callee, known)

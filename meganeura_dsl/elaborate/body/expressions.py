@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar, TypeVar
 
+from meganeura_dsl.diagnostics.other_names import Answer, Form, other_names
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.open_numbers import postpone
@@ -28,7 +29,6 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     UnreadName,
     WrongKind,
 )
-from meganeura_dsl.elaborate.problems.other_names import Answer, Form, other_names
 from meganeura_dsl.elaborate.problems.proof_failures import require_divisor
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound, LabelOfRound
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch

@@ -1,11 +1,11 @@
 """Problems of names, values and layers, and their words. Shape problems are in `shape_problems`."""
 
+from meganeura_dsl.diagnostics.other_names import Answer
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report, Severity
 from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location, did_you_mean
-from meganeura_dsl.elaborate.problems.other_names import Answer
 
 
 class UnknownName(LocatedProblem, code="E0201", topic="naming"):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from meganeura_dsl.diagnostics.other_names import Answer, Form
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import UnknownAxis, UnknownName
-from meganeura_dsl.elaborate.problems.other_names import Answer, Form
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
 from meganeura_dsl.elaborate.problems.shape_cures import order_cure
 from meganeura_dsl.elaborate.problems.shape_problems import (

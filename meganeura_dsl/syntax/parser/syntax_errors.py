@@ -9,12 +9,17 @@ import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
-from meganeura_dsl.diagnostics.problem import Problem
+from meganeura_dsl.diagnostics.problem import Help, Problem
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax.parser.compiled_grammar import KEYWORDS, RESERVED
 from meganeura_dsl.syntax.parser.scanner import DEDENT, END, INDENT, LAYOUT, NEWLINE, Token
 from meganeura_dsl.syntax.parser.unexpected_token import Failure
-from meganeura_dsl.syntax.problems import line_problems, text_problems, token_problems
+from meganeura_dsl.syntax.problems import (
+    foreign_calls,
+    line_problems,
+    text_problems,
+    token_problems,
+)
 
 Rule = Callable[[Failure], Problem | None]
 
@@ -47,9 +52,6 @@ _FOREIGN = {
     "comma in the header; `meganeura run` shows it",
     "while": "a loop has a largest number of rounds, after which it ends, whatever data says",
 }
-
-_MODULES = ("F", "jax", "jnp", "keras", "math", "nn", "np", "numpy", "ops", "tf", "torch")
-"""What functions are prefixed with elsewhere."""
 
 _SPELLINGS = {
     **{kind: f"`{word}`" for word, kind in KEYWORDS.items()},
@@ -294,18 +296,36 @@ def _method(failure: Failure) -> Problem | None:
     is_value = failure.previous.kind == "NAME" and "PLUS" in failure.accepts
     if failure.token.kind != "LPAR" or not is_value:
         return None
-    before = failure.source.text[failure.line[0].start : failure.previous.end]
-    found = re.search(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\.([A-Za-z_]\w*)$", before)
-    if found is None:
+    line = failure.line[0].start
+    text = failure.source.text
+    value, dot, function = text[line : failure.previous.end].rpartition(".")
+    value = foreign_calls.value_before(value)
+    if not (dot and value and re.fullmatch(r"[A-Za-z_]\w*", function)):
         return None
-    start = failure.line[0].start + found.start()
-    value, function = found.groups()
+    start = failure.previous.end - len(f"{value}.{function}")
     span = Span(failure.source, start, failure.previous.end)
     if value == "self":
-        return token_problems.MethodCall(span, f"x |> {function}: linear(10)")
-    rest = "" if failure.following.kind == "RPAR" else ", ..."
-    given = "..." if value.split(".")[0] in _MODULES else f"{value}{rest}"
-    return token_problems.MethodCall(span, f"{function}({given})")
+        return token_problems.MethodCall(span, Help("write", f"x |> {function}: linear(10)"))
+    block = re.split(r"^(?=\S)", text[:start], flags=re.MULTILINE)[-1]
+    joined = re.search(r"(\w+) *[-+*/] *$", text[line:start])
+    operand = joined[1] if joined else ""
+    call = foreign_calls.call_at(text, start, failure.token.start, block, operand)
+    return None if call is None else token_problems.MethodCall(span, call[0])
+
+
+def _method_behind_pipe(failure: Failure) -> Problem | None:
+    """A method behind the brackets of a layer: `x |> relu().mean(1)`."""
+    is_call = failure.previous.kind == "RPAR" and failure.following.kind == "NAME"
+    if failure.token.kind != "DOT" or not is_call:
+        return None
+    text, start = failure.source.text, failure.token.start
+    called = foreign_calls.bracketed(text, failure.following.end)
+    if text[failure.following.end : failure.following.end + 1] != "(" or called is None:
+        return None
+    span = Span(failure.source, start, failure.following.end)
+    given = ", ".join(called[0])
+    step = f"|> {failure.following.text}{f'({given})' if given else ''}"
+    return token_problems.MethodCall(span, Help("the pipe goes on", step))
 
 
 def _misspelt(failure: Failure) -> Problem | None:
@@ -448,6 +468,7 @@ _RULES: tuple[Rule, ...] = (
     _reserved,
     _foreign,
     _method,
+    _method_behind_pipe,
     _element_type,
     _label,
     _misspelt,

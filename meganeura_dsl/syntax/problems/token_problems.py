@@ -140,12 +140,11 @@ class MethodCall(SyntaxProblem, code="E0138"):
         self.fc1(x)              # E0138: x |> fc1: linear(10)
     """
 
-    call: str
+    cure: Help
 
     def report(self) -> Report:
-        cure = Help("write", self.call)
         return self.say(
-            f"`{self.span.text}` is no function", "nothing is called behind a dot", cure
+            f"`{self.span.text}` is no function", "nothing is called behind a dot", self.cure
         )
 
 

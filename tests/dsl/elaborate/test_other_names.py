@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from meganeura_dsl.diagnostics.foreign_names import foreign_names
+from meganeura_dsl.diagnostics.other_names import other_names
 from meganeura_dsl.diagnostics.problem import Report
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
-from meganeura_dsl.elaborate.problems.other_names import other_names
 from meganeura_dsl.pipeline import check_file
 
 PAGE = (Path(__file__).parents[3] / "docs" / "coming_from_pytorch.md").read_text()

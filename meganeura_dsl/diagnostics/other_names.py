@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from meganeura_dsl.diagnostics.other_name_forms import FORMS
+from meganeura_dsl.diagnostics.other_name_words import WARNINGS, WORDS
 from meganeura_dsl.diagnostics.problem import Help
-from meganeura_dsl.elaborate.problems.other_name_forms import FORMS
-from meganeura_dsl.elaborate.problems.other_name_words import WARNINGS, WORDS
 
 
 @dataclass(frozen=True)
