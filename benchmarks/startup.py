@@ -31,7 +31,6 @@ COMMANDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     Trick.NUMPY: (CHECK,),
     Trick.PREFETCH: (TRAIN,),
     Trick.PRUNING: (OPTIMIZE,),
-    Trick.PYDANTIC: (CHECK, TRAIN),
     PLAIN: (CHECK, TRAIN, OPTIMIZE),
 }
 """The commands that a trick is for; `plain` is all tricks together."""

@@ -1,12 +1,10 @@
 """Settings of a process that runs one command; they are not for programs that import us."""
 
 import gc
-import os
 import sys
 from typing import NoReturn
 
 from meganeura_dsl.startup.collector import YOUNG_OBJECTS
-from meganeura_dsl.startup.partial_package import import_in_parts
 from meganeura_dsl.startup.tricks import Trick, is_enabled
 
 
@@ -14,9 +12,6 @@ def prepare_process() -> None:
     """Apply the tricks of a whole process; raises `StartupError`."""
     if is_enabled(Trick.GC):
         gc.set_threshold(YOUNG_OBJECTS, 50, 50)
-    if is_enabled(Trick.PYDANTIC):
-        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-        import_in_parts("importlib.metadata", ["entry_points"])
 
 
 def end_process(code: int) -> NoReturn:

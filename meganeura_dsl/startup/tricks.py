@@ -21,16 +21,12 @@ class Trick(StrEnum):
     """The native module of egglog is loaded without its package."""
     GC = "gc"
     """The garbage collector starts later, and leaves out what is there when the process ends."""
-    LARK = "lark"
-    """The LALR parser of Lark is imported without the rest of Lark."""
     NUMPY = "numpy"
     """NumPy is imported at its first use."""
     PREFETCH = "prefetch"
     """A thread opens the device of `train` while the program is read."""
     PRUNING = "pruning"
     """Rewrite rules that cannot match a graph are not compiled."""
-    PYDANTIC = "pydantic"
-    """Pydantic does not search installed packages for plugins, nor load what reads metadata."""
 
 
 class StartupError(ValueError):

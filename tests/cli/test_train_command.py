@@ -479,7 +479,6 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(registry, "begin_to_open", opened.append)
     monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
     monkeypatch.setattr(gc, "freeze", lambda: None)
-    monkeypatch.setenv("PYDANTIC_DISABLE_PLUGINS", "__all__")
     return opened
 
 

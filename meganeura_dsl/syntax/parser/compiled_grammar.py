@@ -1,24 +1,14 @@
-"""The grammar as `grammar.py` compiled it: plain data beside this file, and a Lark that can run it.
-
-Importing this module makes the parser of Lark ready to be imported alone.
-"""
+"""The grammar as `grammar.py` compiled it: plain data beside this file, for a Lark that fits it."""
 
 import json
-import re
-from collections.abc import Callable
 from hashlib import sha256
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TypedDict, cast
 
 from meganeura_dsl import resources
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.startup.partial_package import import_in_parts
-from meganeura_dsl.startup.tricks import Trick, is_enabled
 from meganeura_dsl.syntax.problems.grammar_problems import UnusableGrammar
-
-_VERSION = re.compile(r'^__version__\b[^"\n]*"([^"\n]*)"', re.MULTILINE)
 
 
 class CompiledGrammar(TypedDict):
@@ -59,16 +49,11 @@ def _unusable(reason: str) -> ProblemError:
 
 
 def lark_version() -> str:
-    """The version of Lark that is installed; empty if none is.
-
-    It is read from the source of the package: to import the package or its metadata takes 20 ms.
-    """
-    spec = find_spec("lark")
-    if spec is None:
+    """Returns the version of Lark that is installed, or an empty text where there is none."""
+    try:
+        return import_module("lark").__version__
+    except ModuleNotFoundError:
         return ""
-    read: Callable[[str], str | None] = getattr(spec.loader, "get_source", str)
-    found = _VERSION.search(read("lark") or "")
-    return found[1] if found else import_module("lark").__version__
 
 
 GRAMMAR = load(Path(__file__).with_name("grammar.json"))
@@ -78,9 +63,3 @@ KEYWORDS = GRAMMAR["keywords"]
 
 RESERVED = frozenset(GRAMMAR["reserved"])
 """The words that are never names."""
-
-if is_enabled(Trick.LARK):
-    import_in_parts("lark")
-    # Lark imports these where they are installed, to compile grammars.
-    import_in_parts("interegular")
-    import_in_parts("regex")

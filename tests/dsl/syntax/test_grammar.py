@@ -1,9 +1,9 @@
 """The compiled grammar is that of the grammar, fits Lark, and a bad grammar is refused."""
 
 import json
-import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -82,10 +82,10 @@ def test_another_lark_is_refused(version: str, found: str, monkeypatch: pytest.M
     assert refusal(COMPILED) == f"it is for Lark 1.2 and 1.3, and {found}"
 
 
-def test_the_version_of_lark_is_read_without_importing_it() -> None:
-    import lark  # noqa: PLC0415 - all of it, which only this test needs
-
-    assert lark_version() == lark.__version__
+def test_the_version_of_lark_is_that_of_its_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lark_version() == metadata.version("lark")
+    monkeypatch.setitem(sys.modules, "lark", None)
+    assert not lark_version()
 
 
 def test_the_distribution_depends_on_the_versions_of_lark_that_fit() -> None:
@@ -94,32 +94,3 @@ def test_the_distribution_depends_on_the_versions_of_lark_that_fit() -> None:
     oldest, newest = (tuple(map(int, series.split("."))) for series in (SERIES[0], SERIES[-1]))
     assert lark == f"lark>={oldest[0]}.{oldest[1]}.2,<{newest[0]}.{newest[1] + 1}"
     assert json.loads(COMPILED.read_bytes())["lark"] == list(SERIES)
-
-
-# --- what a parse loads --------------------------------------------------------------------------
-
-PARSE = """
-import sys
-from meganeura_dsl.diagnostics.problem import Sink
-from meganeura_dsl.diagnostics.source import Source
-from meganeura_dsl.syntax.parser.parser import parse
-
-problems = Sink()
-assert len(parse(Source("", "def double(x) = 2 * x"), problems).declarations) == 1
-parse(Source("", "def double(x) = 2 *"), problems)
-assert len(problems) == 1
-loaded = {name for name in sys.modules if name.startswith(("lark.", "interegular.", "pickle"))}
-print(*sorted(loaded & {"lark.lark", "lark.load_grammar", "interegular.fsm", "pickle"}))
-
-from lark import Lark, Token
-
-assert Lark('start: "a" B\\nB: "b"', parser="lalr", strict=True).parse("ab").children == ["b"]
-assert Token is sys.modules["lark.lexer"].Token
-"""
-
-
-def test_a_parse_loads_the_parser_of_lark_alone_and_leaves_lark_whole() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PARSE], capture_output=True, text=True, check=False
-    )
-    assert (done.stdout.strip(), done.stderr) == ("", "")
