@@ -1,16 +1,14 @@
 """What the planner does about powers of two, where one way to compute gives way to another.
 
-`boundaries.sums` has a checksum for each kind of op and adapter: of the plans of small graphs of
-many sizes, or of the ways in which products of many sizes would be computed. Whatever moves a
-threshold is seen there, whether or not it was meant.
+`boundaries.snap` has some lowered graphs and the ways in which products of some sizes would be
+computed, and for each adapter a checksum of all of these and of the plans of small graphs of many
+sizes. Whatever moves a threshold is seen there, whether or not it was meant.
 
 `python -m tests.plans.boundaries` writes the file anew; read the difference before you keep it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
-from zlib import crc32
 
 from meganeura_dsl.ir.graph import Builder, Graph, Op
 from meganeura_dsl.ir.ops import (
@@ -36,8 +34,8 @@ from meganeura_runtime.backends.webgpu.passes.legalize import legalize
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.tuning.search_space import planned
 from tests.plans.golden import text_of
+from tests.snapshots import Snapshot, Text
 
-FILE = Path(__file__).with_suffix(".sums")
 Shape = tuple[int, ...]
 Operand = Shape | TensorType
 ADAPTERS = {
@@ -92,33 +90,51 @@ PLANNED: Mapping[str, Callable[[int], tuple[Op, *tuple[Operand, ...]]]] = {
 }
 
 
-def described() -> Iterator[str]:
-    """All lines of the file."""
+SHOWN = (
+    "GPU: lowered sums of rows of 257",
+    "GPU: lowered accumulated of 1025",
+    "GPU: lowered to rows of many of 127",
+    "software, 8 lanes: lowered vector of 64",
+    "little: lowered sum of 8193",
+    "GPU: products of 33 rows",
+    "software, 8 lanes: products of 33 rows",
+    "GPU: images of 14",
+    "little: images of 14",
+)
+"""The lowered graphs and the ways to compute products that are shown whole."""
+
+
+def texts() -> Iterator[Text]:
+    """Lowered graphs, plans, and the ways in which products and images are computed."""
     for adapter, target in ADAPTERS.items():
         for name, made in LOWERED.items():
-            graphs = (legalize(_graph(*made(size)), target) for size in SIZES)
-            texts = [format_graph(graph) for graph in graphs]
-            yield f"{adapter}: {name} lowered {_sum(*texts)}"
+            for size in SIZES:
+                lowered = legalize(_graph(*made(size)), target)
+                yield Text(adapter, f"lowered {name} of {size}", format_graph(lowered))
         for name, made in PLANNED.items() if adapter in WITH_KERNELS else ():
-            plans = [plan_graph(_graph(*made(n)), target.limits, target.style) for n in SIZES]
-            yield f"{adapter}: {name} planned {_sum(*map(text_of, plans))}"
+            for size in SIZES:
+                plan = plan_graph(_graph(*made(size)), target.limits, target.style)
+                yield Text(adapter, f"planned {name} of {size}", text_of(plan))
         for batch in ((), (100,)):
             for rows in SIDES:
                 ways = [
-                    _way(MatMul(), (*batch, rows, terms), (*batch, terms, columns), target)
+                    f"{terms} terms, {columns} columns: "
+                    + _way(MatMul(), (*batch, rows, terms), (*batch, terms, columns), target)
                     for terms in SIDES
                     for columns in SIDES
                 ]
-                yield f"{adapter}: products of {(*batch, rows)} rows {_sum(*ways)}"
+                of = " x ".join(map(str, (*batch, rows)))
+                yield Text(adapter, f"products of {of} rows", "\n".join(ways))
         for size in (1, 7, 14, 28, 56):
             images = [
-                _way(Conv((1, 1), (taps // 2,) * 2, (1, 1), 1), x, w, target)
+                f"{taps} x {taps} taps, {inputs} to {outputs} channels: "
+                + _way(Conv((1, 1), (taps // 2,) * 2, (1, 1), 1), x, w, target)
                 for taps in (1, 3)
                 for inputs in (3, 16, 64)
                 for outputs in (8, 64, 65)
                 for x, w in [((4, inputs, size, size), (outputs, inputs, taps, taps))]
             ]
-            yield f"{adapter}: images of {size} {_sum(*images)}"
+            yield Text(adapter, f"images of {size}", "\n".join(images))
 
 
 def _graph(op: Op, *operands: Operand) -> Graph:
@@ -134,9 +150,7 @@ def _way(op: Op, left: Shape, right: Shape, target: Target) -> str:
     return str(planned(named_contraction(op, *inputs), target))
 
 
-def _sum(*texts: str) -> str:
-    return f"{crc32(chr(0).join(texts).encode()):08x}"
-
+SNAPSHOT = Snapshot("tests.plans.boundaries", texts, SHOWN)
 
 if __name__ == "__main__":
-    FILE.write_text("\n".join(described()) + "\n")
+    SNAPSHOT.main()

@@ -1,16 +1,14 @@
-"""How every op's samples are planned, for several adapters, in a line each.
+"""How every op's samples are planned, for several adapters.
 
-`cases.sums` has the checksum of each plan, kernels included: of the samples of all ops, of products
-and convolutions in every config that the tuner may try, of attention, and of loops. Whatever
-changes how one of them is computed is seen there, whether or not it was meant.
+The plans, kernels included, are of the samples of all ops, of products and convolutions in every
+config that the tuner may try, of attention, and of loops. Whatever changes how one of them is
+computed is seen in `cases.snap`, whether or not it was meant.
 
 `python -m tests.plans.cases` writes the file anew; read the difference before you keep it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from zlib import crc32
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Op
 from meganeura_dsl.ir.ops import Conv, ConvInputGradient, Input, MatMul, ScatterAdd
@@ -18,7 +16,7 @@ from meganeura_dsl.ir.ops.fused import Attention
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.simplify_loops import simplify_loops
 from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import named_contraction
-from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig, KernelConfig
+from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, DeviceLimits, Style, Target
 from meganeura_runtime.backends.webgpu.config.tuned_configs import TunedConfigs, step_name
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
@@ -27,16 +25,30 @@ from tests.plans.golden import text_of
 from tests.runtime.backends.webgpu.passes.test_channels_last import layers
 from tests.samples import SAMPLES, dtype_of
 from tests.scans import NESTED, forward, with_gradients
+from tests.snapshots import Snapshot, Text
 
-FILE = Path(__file__).with_suffix(".sums")
-ADAPTERS = (
-    Target(PORTABLE),
-    Target(DeviceLimits(lanes=8), Style.SOFTWARE_VULKAN),
-    Target(replace(PORTABLE, storage_buffers=5, workgroups=2, invocations=64)),
-)
-"""A GPU, a software adapter, and one that allows little."""
+GPU, SOFTWARE, SMALL = "a GPU", "a software adapter", "an adapter that allows little"
+ADAPTERS: Mapping[str, Target] = {
+    GPU: Target(PORTABLE),
+    SOFTWARE: Target(DeviceLimits(lanes=8), Style.SOFTWARE_VULKAN),
+    SMALL: Target(replace(PORTABLE, storage_buffers=5, workgroups=2, invocations=64)),
+}
 
+NO_CONFIGS = TunedConfigs("", {})
 Shape = tuple[int, ...]
+SHOWN = (
+    f"samples on {GPU}: Div",
+    f"samples on {GPU}: Sum-columns",
+    f"samples on {GPU}: ArgMax-ties",
+    f"samples on {GPU}: Gather-own",
+    f"samples on {GPU}: Pad-interior",
+    f"samples on {GPU}: Cumulative-prod-back",
+    f"samples on {GPU}: MaxPoolSelect-uneven",
+    f"samples on {SOFTWARE}: MatMul-batch-left",
+    f"samples on {SOFTWARE}: Transpose-heads",
+    f"samples on {SMALL}: Concat-columns",
+)
+"""The plans that are shown whole; larger ones are in `tests/plans/*.txt`."""
 LOOP = """
 block Net()(x: [n, s, 4], w: [4, 4]) -> [n, s, 4]:
   h = zeros([n, 4])
@@ -69,34 +81,26 @@ ATTENTIONS: tuple[tuple[Attention, Shape, Shape, int], ...] = (
 """Scores, queries and keys, and the width of values."""
 
 
-def described() -> Iterator[str]:
-    """All lines of the file."""
-    yield "# samples of ops: on a GPU, on a software adapter, and on one that allows little"
-    for number, sample in enumerate(SAMPLES):
+def texts() -> Iterator[Text]:
+    """The plans of all cases."""
+    for sample in SAMPLES:
         if not isinstance(sample.op, Leaf):
             shapes = [(dtype_of(each), each.shape) for each in sample.operands]
-            adapters = (ADAPTERS[number % 2],) if "Conv" in sample.name else ADAPTERS
-            yield f"{_plans(_graph(sample.op, *shapes), adapters)} {sample.name}"
-    yield "\n# contractions, by the configs of the tuner"
+            yield from _plans("samples", sample.name, _graph(sample.op, *shapes), ADAPTERS)
     for op, *shapes in CONTRACTIONS:
-        for target in ADAPTERS[:2]:
-            yield from _configs(op, shapes, target)
-    yield "\n# convolutions with channels last and their gradients, and rows added up"
-    yield _plans(layers()[0])
+        for adapter in (GPU, SOFTWARE):
+            yield from _configs(op, shapes, adapter)
+    yield from _plans("movement", "convolutions with channels last", layers()[0])
     many = ((DType.I32, (24,)), (DType.F32, (24, 1 << 17)))
-    yield _plans(_graph(ScatterAdd(0, 9), *many), ADAPTERS)
-    yield "\n# attention in one kernel: forward, and with its gradients"
+    yield from _plans("movement", "rows added up", _graph(ScatterAdd(0, 9), *many), ADAPTERS)
     for op, q, k, width in ATTENTIONS:
         for trains in (False, True):
             graph = _attention(op, q, k, width, trains=trains)
             fused = {step_name(graph): FusionConfig(fuse_attention=True)}
-            for target in ADAPTERS[:2]:
-                choices = TunedConfigs("", {}, fused)
-                plan = plan_graph(graph, target.limits, target.style, choices)
-                yield f"{_sum(text_of(plan))} {op} {trains} {len(plan.dispatches)}"
-    yield "\n# loops: forward, and with gradients"
-    yield _plans(forward(NESTED))
-    yield _plans(simplify_loops(with_gradients(forward(LOOP))))
+            name = f"{op} of {q} and {k} by {width}{', training' if trains else ''}"
+            yield from _plans("attention", name, graph, choices=TunedConfigs("", {}, fused))
+    yield from _plans("loops", "forward", forward(NESTED))
+    yield from _plans("loops", "training", simplify_loops(with_gradients(forward(LOOP))))
 
 
 def _graph(op: Op, *operands: tuple[DType, Shape]) -> Graph:
@@ -119,32 +123,37 @@ def _attention(op: Attention, q: Shape, k: Shape, width: int, *, trains: bool) -
     return build.graph(outputs)
 
 
-def _configs(op: Op, shapes: Sequence[Shape], target: Target) -> Iterator[str]:
-    """A contraction in every config that the tuner may try."""
+def _configs(op: Op, shapes: Sequence[Shape], adapter: str) -> Iterator[Text]:
+    """A contraction in every config that the tuner may try, and which those are."""
     graph = _graph(op, *((DType.F32, shape) for shape in shapes))
     whole = named_contraction(op, *(value for value in graph.values if isinstance(value.op, Input)))
-    configs = first_configs(whole, target)
-    nearby = nearby_configs(configs[-1], configs[0], whole, target.style)
+    configs = first_configs(whole, ADAPTERS[adapter])
+    nearby = nearby_configs(configs[-1], configs[0], whole, ADAPTERS[adapter].style)
     tried = tuple(dict.fromkeys((*configs, *nearby)))
-    yield f"{_sum(str(tried))} {len(tried)} configs of {op} {shapes}"
+    group, name = f"contractions on {adapter}", f"{op} of {shapes}"
+    yield Text(group, f"configs of {name}", "\n".join(map(str, tried)))
     for config in tried[::PLANNED]:
-        yield f"{_in(config, whole.name, graph, target)} {config}"
+        choices = TunedConfigs("", {whole.name: config})
+        yield Text(group, f"{name} by {config}", _planned(graph, adapter, choices))
 
 
-def _in(config: KernelConfig, name: str, graph: Graph, target: Target) -> str:
-    choices = TunedConfigs("", {name: config})
-    return _sum(text_of(plan_graph(graph, target.limits, target.style, choices)))
+def _plans(
+    group: str,
+    name: str,
+    graph: Graph,
+    adapters: Iterable[str] = (GPU, SOFTWARE),
+    choices: TunedConfigs = NO_CONFIGS,
+) -> Iterator[Text]:
+    for adapter in adapters:
+        yield Text(f"{group} on {adapter}", name, _planned(graph, adapter, choices))
 
 
-def _plans(graph: Graph, adapters: Sequence[Target] = ADAPTERS[:2]) -> str:
-    return " ".join(
-        _sum(text_of(plan_graph(graph, target.limits, target.style))) for target in adapters
-    )
+def _planned(graph: Graph, adapter: str, choices: TunedConfigs) -> str:
+    target = ADAPTERS[adapter]
+    return text_of(plan_graph(graph, target.limits, target.style, choices))
 
 
-def _sum(text: str) -> str:
-    return f"{crc32(text.encode()):08x}"
-
+SNAPSHOT = Snapshot("tests.plans.cases", texts, SHOWN)
 
 if __name__ == "__main__":
-    FILE.write_text("\n".join(described()) + "\n")
+    SNAPSHOT.main()

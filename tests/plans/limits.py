@@ -1,7 +1,7 @@
 """How small graphs are planned on adapters whose limits are just enough, a little less, or more.
 
-`limits.sums` has of each graph and limit the values that give the same plan, one after another,
-with its checksum and how many dispatches it has, or the limit that is exceeded.
+`limits.snap` has of some graphs and limits the values that give the same plan, one after another,
+with how many dispatches it has, or the limit that is exceeded; and a checksum of all plans.
 
 `python -m tests.plans.limits` writes the file anew; read the difference before you keep it.
 """
@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from pathlib import Path
-from zlib import crc32
 
 from meganeura_dsl.ir.graph import Builder, Graph, Value
 from meganeura_dsl.ir.ops import (
@@ -45,8 +43,8 @@ from meganeura_runtime.backends.webgpu.config.tuned_configs import TunedConfigs,
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph, plan_memory
 from tests.plans.golden import text_of
 from tests.scans import NESTED, forward
+from tests.snapshots import Snapshot, Text
 
-FILE = Path(__file__).with_suffix(".sums")
 ABOUT: Mapping[str, Sequence[int]] = {
     "storage_buffers": (2, 3, 4, 5, 6, 7, 8, 9, 10, 16),
     "workgroups": (1, 2, 3, 4, 5, 8, 9, 65),
@@ -247,8 +245,16 @@ GRAPHS: Mapping[str, Callable[[], Graph]] = {
 }
 
 
-def described() -> Iterator[str]:
-    """All lines of the file."""
+SHOWN = (
+    *(f"{name}: {limit}" for name in ("parts", "deep") for limit in ABOUT),
+    *(f"{name}: storage_buffers" for name in ("many operands", "side by side", "loops", "updates")),
+    *(f"attention: {limit}" for limit in FEW["attention"]),
+)
+"""The graphs and limits of which is shown what gives the same plan."""
+
+
+def texts() -> Iterator[Text]:
+    """Of each graph and limit the values that give one plan, and of each of these the plan."""
     for name, made in GRAPHS.items():
         graph = made()
         fused = {step_name(graph): FusionConfig(fuse_attention=True)} if "att" in name else {}
@@ -256,23 +262,31 @@ def described() -> Iterator[str]:
         for limit, values in FEW.get(name, ABOUT).items():
             style = Style.SOFTWARE_VULKAN if limit == "lanes" else Style.GPU
             said = [
-                (str(value), _said(graph, replace(PORTABLE, **{limit: value}), style, choices))
+                (str(value), *_said(graph, replace(PORTABLE, **{limit: value}), style, choices))
                 for value in values
             ]
-            for text, same in groupby(said, key=lambda one: one[1]):
-                yield f"{name}, {limit} {', '.join(value for value, _ in same)}: {text}"
+            lines: list[str] = []
+            for (line, plan), same in groupby(said, key=lambda one: one[1:]):
+                at = ", ".join(value for value, *_ in same)
+                lines.append(f"{at}: {line}")
+                yield Text("plans", f"{name}, {limit} {at}", plan)
+            yield Text(name, limit, "\n".join(lines))
 
 
-def _said(graph: Graph, limits: DeviceLimits, style: Style, choices: TunedConfigs) -> str:
+def _said(
+    graph: Graph, limits: DeviceLimits, style: Style, choices: TunedConfigs
+) -> tuple[str, str]:
+    """A line about the plan and the plan itself, or the limit that is exceeded."""
     try:
         plan = plan_graph(graph, limits, style, choices)
     except LimitError as error:
-        return str(error)
+        return str(error), ""
     memory = plan_memory(graph, limits, style, choices)
     roles = {str(role): size for role, size in sorted(memory.roles.items())}
-    text = f"{text_of(plan)} {memory.held} {roles}"
-    return f"{crc32(text.encode()):08x}, {len(plan.dispatches)} dispatches"
+    return f"{len(plan.dispatches)} dispatches", f"{text_of(plan)} {memory.held} {roles}"
 
+
+SNAPSHOT = Snapshot("tests.plans.limits", texts, SHOWN)
 
 if __name__ == "__main__":
-    FILE.write_text("\n".join(described()) + "\n")
+    SNAPSHOT.main()

@@ -1,16 +1,14 @@
-"""What becomes of the standard models from stage to stage, in a few lines each.
+"""What becomes of the standard models from stage to stage.
 
-`models.sums` has, of small models, the ops of each graph with a checksum of its text, and the
-dispatches of each plan with a checksum of each kernel. Whatever changes a graph, a plan or a kernel
-of one of them is seen there, whether or not it was meant.
+`models.snap` has, of small models, ops of graphs, reports of rewrites and dispatches of plans, and
+a checksum of all graphs and plans with their kernels. Whatever changes one of them is seen there,
+whether or not it was meant.
 
 `python -m tests.plans.models` writes the file anew; read the difference before you keep it.
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
-from zlib import crc32
+from collections.abc import Iterator, Mapping
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.ir.graph import Builder, Graph, Op
@@ -39,8 +37,8 @@ from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.tuning.search_space import planned
 from tests.narrow import NARROW
 from tests.plans.golden import text_of
+from tests.snapshots import Snapshot, Text
 
-FILE = Path(__file__).with_suffix(".sums")
 INFERENCE = ("digits_cnn", "repvgg_b1g4", "whisper_tiny")
 TRAININGS = {"digits_cnn": {"batch": 8}, "lm_tiny": {"batch": 2, "s": 6}}
 LANES = DeviceLimits(lanes=8)
@@ -51,45 +49,66 @@ PRODUCTS = (
 """Rows, terms and columns."""
 
 
-def described() -> Iterator[str]:
-    """All lines of the file."""
+SHOWN = (
+    *(
+        f"digits_cnn, inference: {what}"
+        for what in ("ops", "rewrites", "dispatches on a GPU", "dispatches in software")
+    ),
+    *(f"whisper_tiny, inference: {what}" for what in ("ops", "rewrites")),
+    "repvgg_b1g4, inference: rewrites",
+    *(f"lm_tiny, training: {what}" for what in ("ops", "rewrites")),
+    "digits_cnn, training: dispatches on a GPU",
+    "contractions on gpu: MatMul",
+    "contractions on cpu-adapter with 8 lanes: Conv",
+)
+"""What is shown whole; the rest of each model counts in its checksum."""
+
+
+def texts() -> Iterator[Text]:
+    """Graphs, reports of the optimizer and plans of each model."""
     for name in INFERENCE:
+        group = f"{name}, inference"
         graph = NARROW[name].elaborate().graph
         optimized = RewriteOptions().optimize(graph, "infer")
-        yield f"\n# {name}, inference"
-        yield _graph("as written", graph)
-        yield _graph("optimized", optimized.graph)
-        yield _graph("expanded", expand_fused(optimized.graph))
-        yield _graph("folded", optimized.load)
-        yield from report_lines(optimized.report)
-        yield from _plan("on a GPU", plan_graph(optimized.graph, DeviceLimits()))
-        yield from _plan("in software", plan_graph(graph, LANES, Style.SOFTWARE_VULKAN))
+        graphs = {
+            "as written": graph,
+            "optimized": optimized.graph,
+            "expanded": expand_fused(optimized.graph),
+            "folded": optimized.load,
+        }
+        yield from _graphs(group, graphs)
+        yield Text(group, "rewrites", "\n".join(report_lines(optimized.report)))
+        yield from _plan(group, "on a GPU", plan_graph(optimized.graph, DeviceLimits()))
+        yield from _plan(group, "in software", plan_graph(graph, LANES, Style.SOFTWARE_VULKAN))
     for name, sizes in TRAININGS.items():
+        group = f"{name}, training"
         forward = pipeline.elaborate_train(pipeline.load(name), sizes=sizes, training=True).graph
         step = training_step(forward, TrainingSettings(Adam(1e-3), clip_norm=1.0))
-        yield f"\n# {name}, training"
-        yield _graph("as written", forward)
-        yield _graph("a step", step)
-        for report in optimized_training_step(
+        yield from _graphs(group, {"as written": forward, "a step": step})
+        reports = optimized_training_step(
             forward, TrainingSettings(Adam(1e-3)), RewriteOptions()
-        ).reports:
-            yield from report_lines(report)
-        yield from _plan("on a GPU", plan_graph(step, DeviceLimits()))
-        yield from _plan("in software", plan_graph(step, LANES, Style.SOFTWARE_VULKAN))
-    yield "\n# how contractions are computed"
+        ).reports
+        lines = (line for report in reports for line in report_lines(report))
+        yield Text(group, "rewrites", "\n".join(lines))
+        yield from _plan(group, "on a GPU", plan_graph(step, DeviceLimits()))
+        yield from _plan(group, "in software", plan_graph(step, LANES, Style.SOFTWARE_VULKAN))
     yield from _ways()
 
 
-def _ways() -> Iterator[str]:
+def _ways() -> Iterator[Text]:
     """What the planner chooses for products and convolutions of many sizes."""
     for style, lanes in ((Style.GPU, 0), (Style.SOFTWARE_VULKAN, 0), (Style.SOFTWARE_VULKAN, 8)):
         target = Target(DeviceLimits(lanes=lanes), style)
+        found: dict[str, list[str]] = {}
         for op, *shapes in _contractions():
             build = Builder()
             inputs = [build.add(Input(f"x{n}", DType.F32, each)) for n, each in enumerate(shapes)]
             config = planned(named_contraction(op, *inputs), target)
             sizes = " and ".join("x".join(map(str, shape)) for shape in shapes)
-            yield f"{style.value} {lanes} {type(op).__name__} {sizes}: {config}"
+            found.setdefault(type(op).__name__, []).append(f"{sizes}: {config}")
+        for name, lines in found.items():
+            group = f"contractions on {style.value}{f' with {lanes} lanes' if lanes else ''}"
+            yield Text(group, name, "\n".join(lines))
 
 
 def _contractions() -> Iterator[tuple[Op, tuple[int, ...], tuple[int, ...]]]:
@@ -107,10 +126,15 @@ def _contractions() -> Iterator[tuple[Op, tuple[int, ...], tuple[int, ...]]]:
             yield ConvWeightGradient(*geometry, w[2:]), x, y
 
 
-def _graph(stage: str, graph: Graph) -> str:
-    ops = Counter(type(value.op).__name__ for value in graph.values)
-    counted = " ".join(f"{name}:{count}" for name, count in sorted(ops.items()))
-    return f"{stage} {_sum(format_graph(graph))} {counted}"
+def _graphs(group: str, graphs: Mapping[str, Graph]) -> Iterator[Text]:
+    """The graph of each stage, and how many ops of each kind it has."""
+    lines: list[str] = []
+    for stage, graph in graphs.items():
+        yield Text(group, f"graph {stage}", format_graph(graph))
+        ops = Counter(type(value.op).__name__ for value in graph.values)
+        counted = " ".join(f"{name}:{count}" for name, count in sorted(ops.items()))
+        lines.append(f"{stage}: {counted}")
+    yield Text(group, "ops", "\n".join(lines))
 
 
 def report_lines(report: RewriteReport) -> Iterator[str]:
@@ -129,16 +153,15 @@ def report_lines(report: RewriteReport) -> Iterator[str]:
     yield f"{report.mode}: {report.cost_before} before, {report.cost_after} after"
 
 
-def _plan(stage: str, plan: Plan) -> Iterator[str]:
-    yield f"{stage} {_sum(text_of(plan))} {' + '.join(str(each.bytes) for each in plan.buffers)}"
-    for each in plan.dispatches:
-        workgroups = "x".join(map(str, each.workgroups))
-        yield f"    {_sum(plan.kernels[each.kernel])} {workgroups} {each.name}"
+def _plan(group: str, adapter: str, plan: Plan) -> Iterator[Text]:
+    """The plan, and its buffers and dispatches in a line each."""
+    yield Text(group, f"plan {adapter}", text_of(plan))
+    buffers = f"buffers of {' + '.join(str(each.bytes) for each in plan.buffers)} bytes"
+    dispatches = (f"{'x'.join(map(str, each.workgroups))} {each.name}" for each in plan.dispatches)
+    yield Text(group, f"dispatches {adapter}", "\n".join((buffers, *dispatches)))
 
 
-def _sum(text: str) -> str:
-    return f"{crc32(text.encode()):08x}"
-
+SNAPSHOT = Snapshot("tests.plans.models", texts, SHOWN)
 
 if __name__ == "__main__":
-    FILE.write_text("\n".join(described()).lstrip() + "\n")
+    SNAPSHOT.main()

@@ -1,7 +1,7 @@
 """Thresholds between ways to compute stand where they stood."""
 
-from tests.plans.boundaries import FILE, described
+from tests.plans.boundaries import SNAPSHOT
 
 
 def test_every_threshold_is_where_it_was() -> None:
-    assert list(described()) == FILE.read_text().splitlines()
+    SNAPSHOT.check()

@@ -1,7 +1,7 @@
-"""What becomes of the standard models is what stands in `models.sums`."""
+"""What becomes of the standard models is what stands in `models.snap`."""
 
-from tests.plans.models import FILE, described
+from tests.plans.models import SNAPSHOT
 
 
 def test_the_standard_models_become_what_they_became() -> None:
-    assert "\n".join(described()).lstrip() + "\n" == FILE.read_text()
+    SNAPSHOT.check()
