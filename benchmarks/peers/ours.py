@@ -108,7 +108,7 @@ def _figures(session: Session) -> Mapping[str, Figure]:
 
 def products_to_finish(graph: Graph) -> int:
     """How many products of a graph for XLA are to be given with their gelu."""
-    from meganeura_runtime.backends.xla.product_ops import (  # noqa: PLC0415  JAX may be missing
+    from meganeura_runtime.backends.xla.ops.matmul import (  # noqa: PLC0415  JAX may be missing
         LibraryMatMul,
     )
 

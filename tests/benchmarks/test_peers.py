@@ -36,7 +36,7 @@ from meganeura_dsl.ir.interpreter import Interpreter
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.fused.contraction import FusedMatMul
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.backends.xla.finished_products import with_finished_products
+from meganeura_runtime.backends.xla.passes.fuse_matmul_epilogue import with_finished_products
 from tests.effort import effort
 
 TINY = Model(

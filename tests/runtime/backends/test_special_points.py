@@ -16,10 +16,10 @@ from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.webgpu.codegen.lowering import elementwise
 from meganeura_runtime.backends.webgpu.config.limits import Style
 from meganeura_runtime.backends.webgpu.device.device import Device
-from meganeura_runtime.backends.xla.barriers import Barriers
-from meganeura_runtime.backends.xla.numerics import Numerics
+from meganeura_runtime.backends.xla.analysis.barriers import Barriers
+from meganeura_runtime.backends.xla.analysis.numerics import Numerics
+from meganeura_runtime.backends.xla.passes.support import SUPPORT
 from meganeura_runtime.backends.xla.step import step_function
-from meganeura_runtime.backends.xla.support import SUPPORT
 from tests.runtime.running import run
 from tests.special_points import CASES, PAIRS, Case, assert_right, feeds_of, graph_of
 

@@ -9,7 +9,7 @@ from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.backend import ALONE, Backend, Capabilities, DeviceRow
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.xla import CACHE
-from meganeura_runtime.backends.xla.launchers import is_launched
+from meganeura_runtime.backends.xla.device.launchers import is_launched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from meganeura_runtime.backends.backend import Hosts, OpenDevice, Rendezvous
     from meganeura_runtime.backends.memory_roles import StepMemory
     from meganeura_runtime.backends.op_support import OpSupport
-    from meganeura_runtime.backends.xla.device import XlaDevice
+    from meganeura_runtime.backends.xla.open_device import XlaDevice
 
 LIBRARY = "jax"
 PLUGINS = "jax_plugins"
@@ -42,14 +42,14 @@ class XlaBackend(Backend):
     def devices(self) -> Sequence[DeviceRow]:
         """Every device of JAX."""
         _require_jax()
-        from meganeura_runtime.backends.xla.devices import rows
+        from meganeura_runtime.backends.xla.device.devices import rows
 
         return rows()
 
     def require(self, name: str) -> None:
         """Raise `DeviceError` unless JAX has that device."""
         _require_jax()
-        from meganeura_runtime.backends.xla.devices import named
+        from meganeura_runtime.backends.xla.device.devices import named
 
         named(name)
 
@@ -60,7 +60,7 @@ class XlaBackend(Backend):
         """
         if find_spec(LIBRARY) is None or find_spec(PLUGINS) is None:
             raise DeviceError("")
-        from meganeura_runtime.backends.xla.devices import of_platform
+        from meganeura_runtime.backends.xla.device.devices import of_platform
 
         if not of_platform("gpu"):
             raise DeviceError("JAX has no GPU")
@@ -69,15 +69,15 @@ class XlaBackend(Backend):
     def ops(self) -> OpSupport:
         """Every primitive."""
         _require_jax()
-        from meganeura_runtime.backends.xla.support import SUPPORT
+        from meganeura_runtime.backends.xla.passes.support import SUPPORT
 
         return SUPPORT
 
     def open(self, name: str, reason: str) -> XlaDevice:
         """The device of that name."""
         _require_jax()
-        from meganeura_runtime.backends.xla.device import XlaDevice
-        from meganeura_runtime.backends.xla.devices import named
+        from meganeura_runtime.backends.xla.device.devices import named
+        from meganeura_runtime.backends.xla.open_device import XlaDevice
 
         device = named(name)
         short = f"{device.device_kind} by XLA"
@@ -88,7 +88,7 @@ class XlaBackend(Backend):
         if rendezvous is None and not is_launched():
             return ALONE
         _require_jax()
-        from meganeura_runtime.backends.xla.hosts import hosts_here, join, join_launched
+        from meganeura_runtime.backends.xla.device.hosts import hosts_here, join, join_launched
 
         if rendezvous is None:
             join_launched()
@@ -99,7 +99,7 @@ class XlaBackend(Backend):
     def memory(self, graph: Graph, device: OpenDevice | None) -> StepMemory | None:
         """What each device holds, as XLA has laid the compiled step out."""
         _require_jax()
-        from meganeura_runtime.backends.xla.device import XlaDevice
+        from meganeura_runtime.backends.xla.open_device import XlaDevice
 
         return device.memory(graph) if isinstance(device, XlaDevice) else None
 

@@ -17,29 +17,29 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.transforms.loop_bodies import with_bodies
 from meganeura_runtime.backends.base import leaf_types
-from meganeura_runtime.backends.xla.attention_weights import with_kept_weights
-from meganeura_runtime.backends.xla.barriers import Barriers
-from meganeura_runtime.backends.xla.compiler_options import (
+from meganeura_runtime.backends.xla.analysis.barriers import Barriers
+from meganeura_runtime.backends.xla.analysis.numerics import BFLOAT16, Numerics
+from meganeura_runtime.backends.xla.analysis.partial_sums import PartialSums
+from meganeura_runtime.backends.xla.analysis.step_counters import counters_of, without_updates
+from meganeura_runtime.backends.xla.device.compiler_options import (
     compiler_options,
     count_convolutions,
 )
-from meganeura_runtime.backends.xla.cudnn import create_handles
-from meganeura_runtime.backends.xla.element_types import jax_type
-from meganeura_runtime.backends.xla.failures import explained
-from meganeura_runtime.backends.xla.finished_products import with_finished_products
-from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention, is_taken
-from meganeura_runtime.backends.xla.joined_rows import with_joined_rows
-from meganeura_runtime.backends.xla.layouts import columns_first, layout_of
+from meganeura_runtime.backends.xla.device.cudnn import create_handles
+from meganeura_runtime.backends.xla.device.failures import explained
+from meganeura_runtime.backends.xla.device.layouts import columns_first, layout_of
+from meganeura_runtime.backends.xla.device.placement import OneDevice, Placement
 from meganeura_runtime.backends.xla.lowering.contraction import has_even_columns
+from meganeura_runtime.backends.xla.lowering.element_types import jax_type
 from meganeura_runtime.backends.xla.lowering.table import IN_BFLOAT16, ON_ONE_GPU, Lowering
-from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
-from meganeura_runtime.backends.xla.one_pass_variance import with_one_pass_variances
-from meganeura_runtime.backends.xla.partial_sums import PartialSums
-from meganeura_runtime.backends.xla.placement import OneDevice, Placement
-from meganeura_runtime.backends.xla.relu_masks import with_masks_of_results
+from meganeura_runtime.backends.xla.passes.flatten_norm_rows import with_joined_rows
+from meganeura_runtime.backends.xla.passes.fuse_attention import CUDNN, fuse_attention, is_taken
+from meganeura_runtime.backends.xla.passes.fuse_matmul_epilogue import with_finished_products
+from meganeura_runtime.backends.xla.passes.one_pass_variance import with_one_pass_variances
+from meganeura_runtime.backends.xla.passes.relu_backward_from_output import with_masks_of_results
+from meganeura_runtime.backends.xla.passes.reuse_attention_weights import with_kept_weights
+from meganeura_runtime.backends.xla.passes.support import SUPPORT
 from meganeura_runtime.backends.xla.step import copy_of, step_function
-from meganeura_runtime.backends.xla.step_counters import counters_of, without_updates
-from meganeura_runtime.backends.xla.support import SUPPORT
 
 Arguments = dict[str, jax.ShapeDtypeStruct]
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from meganeura_dsl.ir.graph import Graph, Leaf
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.backend import OpenDevice
+from meganeura_runtime.backends.xla.analysis.numerics import Numerics
 from meganeura_runtime.backends.xla.compile import Program
-from meganeura_runtime.backends.xla.device import XlaDevice
-from meganeura_runtime.backends.xla.devices import named
-from meganeura_runtime.backends.xla.numerics import Numerics
-from meganeura_runtime.backends.xla.placement import OneDevice
+from meganeura_runtime.backends.xla.device.devices import named
+from meganeura_runtime.backends.xla.device.placement import OneDevice
+from meganeura_runtime.backends.xla.open_device import XlaDevice
 
 
 def emit(stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision) -> str:

@@ -22,16 +22,16 @@ from meganeura_runtime.backends.errors import OutOfMemoryError
 from meganeura_runtime.backends.memory_estimate import MemoryExceededError
 from meganeura_runtime.backends.session_guard import Guard
 from meganeura_runtime.backends.xla.compile import Program
-from meganeura_runtime.backends.xla.failures import explained
-from meganeura_runtime.backends.xla.memory import memory_by_role, step_memory
-from meganeura_runtime.backends.xla.step import copy_of
-from meganeura_runtime.backends.xla.transfers import (
+from meganeura_runtime.backends.xla.device.failures import explained
+from meganeura_runtime.backends.xla.device.transfers import (
     in_rows,
     local_type,
     on_host,
     placed_parts,
     placed_whole,
 )
+from meganeura_runtime.backends.xla.step import copy_of
+from meganeura_runtime.backends.xla.step_memory import memory_by_role, step_memory
 from meganeura_runtime.support.background import begin
 
 AHEAD = 3

@@ -19,13 +19,11 @@ from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, Loop, s
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.traits import PRODUCTS, Trait
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_runtime.backends.xla.attention_ops import (
-    LibraryAttention,
-    LibraryAttentionGradient,
-)
-from meganeura_runtime.backends.xla.barriers import Barriers
-from meganeura_runtime.backends.xla.element_types import jax_type, widened
+from meganeura_runtime.backends.xla.analysis.barriers import Barriers
+from meganeura_runtime.backends.xla.analysis.numerics import BFLOAT16, Numerics
+from meganeura_runtime.backends.xla.analysis.partial_sums import PartialSums
 from meganeura_runtime.backends.xla.lowering.attention import attention
+from meganeura_runtime.backends.xla.lowering.element_types import jax_type, widened
 from meganeura_runtime.backends.xla.lowering.table import (
     COMPUTES,
     CONTRACTIONS,
@@ -35,8 +33,10 @@ from meganeura_runtime.backends.xla.lowering.table import (
     Lowered,
     Lowering,
 )
-from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
-from meganeura_runtime.backends.xla.partial_sums import PartialSums
+from meganeura_runtime.backends.xla.ops.attention import (
+    LibraryAttention,
+    LibraryAttentionGradient,
+)
 
 MEAN = LibraryAttentionGradient.operands.required.index("mean")
 

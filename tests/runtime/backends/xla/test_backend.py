@@ -16,9 +16,10 @@ from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
 from meganeura_runtime.backends.memory_estimate import MemoryExceededError, estimate_memory
 from meganeura_runtime.backends.registry import choose_device, require_device
 from meganeura_runtime.backends.webgpu.device import adapters
-from meganeura_runtime.backends.xla import backend, devices, step
+from meganeura_runtime.backends.xla import backend, step
 from meganeura_runtime.backends.xla.backend import XlaBackend
-from meganeura_runtime.backends.xla.failures import explained
+from meganeura_runtime.backends.xla.device import devices
+from meganeura_runtime.backends.xla.device.failures import explained
 from meganeura_runtime.backends.xla.session import XlaSession
 from tests.runtime.backends.test_registry import REAL, SOFTWARE
 

@@ -39,15 +39,16 @@ from meganeura_runtime.backends.base import NOTHING_SHARED, SessionError
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.session_guard import Guard
 from meganeura_runtime.backends.xla import compile as compile_module
-from meganeura_runtime.backends.xla import session, transfers
+from meganeura_runtime.backends.xla import session
+from meganeura_runtime.backends.xla.analysis.numerics import BFLOAT16, Numerics
 from meganeura_runtime.backends.xla.compile import Program
-from meganeura_runtime.backends.xla.device import XlaDevice
-from meganeura_runtime.backends.xla.devices import named
-from meganeura_runtime.backends.xla.layouts import layout_of
-from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
-from meganeura_runtime.backends.xla.placement import OneDevice
+from meganeura_runtime.backends.xla.device import transfers
+from meganeura_runtime.backends.xla.device.devices import named
+from meganeura_runtime.backends.xla.device.layouts import layout_of
+from meganeura_runtime.backends.xla.device.placement import OneDevice
+from meganeura_runtime.backends.xla.open_device import XlaDevice
 from meganeura_runtime.backends.xla.session import XlaSession
-from tests.runtime.backends.xla.test_compiler_options import gpu
+from tests.runtime.backends.xla.device.test_compiler_options import gpu
 
 BF16, F32 = ComputePrecision.BF16, ComputePrecision.F32
 CHANNELS_LAST = (0, 2, 3, 1)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax, nn
 
 from meganeura_dsl.ir.ops.fused.attention import Attention
-from meganeura_runtime.backends.xla.attention_ops import Library
+from meganeura_runtime.backends.xla.ops.attention import Library
 
 
 def attention(

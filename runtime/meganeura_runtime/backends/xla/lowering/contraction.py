@@ -16,8 +16,8 @@ from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, Ma
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.types import TensorType
-from meganeura_runtime.backends.xla.element_types import NARROW
-from meganeura_runtime.backends.xla.product_ops import LibraryMatMul
+from meganeura_runtime.backends.xla.lowering.element_types import NARROW
+from meganeura_runtime.backends.xla.ops.matmul import LibraryMatMul
 
 ALIGNMENT, LONG = 8, 4096
 """Elements that a row is a multiple of, if there are so many."""

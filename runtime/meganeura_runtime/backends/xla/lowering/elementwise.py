@@ -41,7 +41,7 @@ from meganeura_dsl.ir.ops import (
 )
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.backends.xla.element_types import jax_type
+from meganeura_runtime.backends.xla.lowering.element_types import jax_type
 
 
 def _round(x: jax.Array) -> jax.Array:

@@ -7,7 +7,7 @@ from jax import lax
 
 from meganeura_dsl.ir.ops import Constant, Iota, RandomBits
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
-from meganeura_runtime.backends.xla.element_types import jax_type
+from meganeura_runtime.backends.xla.lowering.element_types import jax_type
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = np.uint32(0x1BD11BDA)

@@ -53,7 +53,7 @@ from meganeura_runtime.backends.xla.lowering import (
     pool,
     reduction,
 )
-from meganeura_runtime.backends.xla.product_ops import LibraryMatMul
+from meganeura_runtime.backends.xla.ops.matmul import LibraryMatMul
 
 Lowered = jax.Array | tuple[jax.Array, ...]
 Lowering = Callable[..., Lowered]

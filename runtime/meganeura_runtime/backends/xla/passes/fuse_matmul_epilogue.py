@@ -7,7 +7,7 @@ reads what is stored in bfloat16 and writes the gelu: an inference of GPT-2, 4 x
 
 from meganeura_dsl.ir.graph import Builder, Graph, Value, rebuild
 from meganeura_dsl.ir.ops.fused.contraction import FusedMatMul
-from meganeura_runtime.backends.xla.product_ops import LibraryMatMul
+from meganeura_runtime.backends.xla.ops.matmul import LibraryMatMul
 
 
 def with_finished_products(graph: Graph) -> Graph:

@@ -13,9 +13,9 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_runtime.backends.xla import compile as compile_module
-from meganeura_runtime.backends.xla import cudnn
 from meganeura_runtime.backends.xla.compile import Program
-from meganeura_runtime.backends.xla.compiler_options import (
+from meganeura_runtime.backends.xla.device import cudnn
+from meganeura_runtime.backends.xla.device.compiler_options import (
     CHANNELS_FIRST,
     CUDA_GRAPHS,
     IN_PLACE,
@@ -24,8 +24,8 @@ from meganeura_runtime.backends.xla.compiler_options import (
     compiler_options,
     count_convolutions,
 )
-from meganeura_runtime.backends.xla.devices import named
-from meganeura_runtime.backends.xla.placement import AXIS, OneDevice, SeveralDevices
+from meganeura_runtime.backends.xla.device.devices import named
+from meganeura_runtime.backends.xla.device.placement import AXIS, OneDevice, SeveralDevices
 from tests.scans import forward
 
 BF16, F32, TF32 = ComputePrecision.BF16, ComputePrecision.F32, ComputePrecision.TF32

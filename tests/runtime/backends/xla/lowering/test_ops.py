@@ -32,7 +32,8 @@ from meganeura_dsl.ir.ops.fused.softmax import CrossEntropy
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.registry import choose_device
-from meganeura_runtime.backends.xla.barriers import Barriers
+from meganeura_runtime.backends.xla.analysis.barriers import Barriers
+from meganeura_runtime.backends.xla.analysis.numerics import Numerics
 from meganeura_runtime.backends.xla.lowering.elementwise import tanh_by_exponential
 from meganeura_runtime.backends.xla.lowering.reduction import sum_by_parts
 from meganeura_runtime.backends.xla.lowering.table import (
@@ -41,9 +42,8 @@ from meganeura_runtime.backends.xla.lowering.table import (
     IN_BFLOAT16,
     MOVES,
 )
-from meganeura_runtime.backends.xla.numerics import Numerics
+from meganeura_runtime.backends.xla.passes.support import SUPPORT
 from meganeura_runtime.backends.xla.step import step_function
-from meganeura_runtime.backends.xla.support import SUPPORT
 from tests.runtime.running import assert_results, graph_of
 from tests.samples import SAMPLES, Sample
 

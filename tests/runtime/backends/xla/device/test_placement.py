@@ -10,7 +10,7 @@ from jax.sharding import AbstractMesh, Mesh, PartitionSpec
 
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.settings.device_sharding import DeviceSharding
-from meganeura_runtime.backends.xla.placement import AXIS, SeveralDevices
+from meganeura_runtime.backends.xla.device.placement import AXIS, SeveralDevices
 
 ROWS = {"x": 1, "pairs": 2}
 

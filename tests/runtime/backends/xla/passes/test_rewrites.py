@@ -30,10 +30,10 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.backends.xla.joined_rows import with_joined_rows
-from meganeura_runtime.backends.xla.one_pass_variance import with_one_pass_variances
-from meganeura_runtime.backends.xla.relu_masks import with_masks_of_results
-from meganeura_runtime.backends.xla.step_counters import counters_of
+from meganeura_runtime.backends.xla.analysis.step_counters import counters_of
+from meganeura_runtime.backends.xla.passes.flatten_norm_rows import with_joined_rows
+from meganeura_runtime.backends.xla.passes.one_pass_variance import with_one_pass_variances
+from meganeura_runtime.backends.xla.passes.relu_backward_from_output import with_masks_of_results
 
 
 def same_results(graph: Graph, rewritten: Graph) -> bool:

@@ -14,7 +14,7 @@ from meganeura_dsl.ir.ops.primitive.gather_scatter import ScatterExtreme
 from meganeura_dsl.ir.ops.primitive.pool import MaxPoolSelect
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_runtime.backends.errors import LimitError
-from meganeura_runtime.backends.xla.attention_ops import LibraryAttentionGradient
+from meganeura_runtime.backends.xla.ops.attention import LibraryAttentionGradient
 
 MOST_ELEMENTS = 2**32 - 1
 """Of one array on one GPU."""

@@ -11,12 +11,12 @@ from meganeura_dsl.ir.ops import Mul, Sum
 from meganeura_dsl.ir.ops.fused.attention import Attention, AttentionGradient
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.backends.xla.attention_ops import (
+from meganeura_runtime.backends.xla.lowering.attention import attention
+from meganeura_runtime.backends.xla.ops.attention import (
     Library,
     LibraryAttention,
     LibraryAttentionGradient,
 )
-from meganeura_runtime.backends.xla.lowering.attention import attention
 
 Takes = Callable[[Library, Attention, Sequence[Value], bool], bool]
 """Whether a library makes an attention of q, k and v, and its gradient too if it is trained."""

@@ -15,12 +15,12 @@ from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_runtime.backends.backend import ALONE, Hosts, Rendezvous, Spread
 from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
 from meganeura_runtime.backends.registry import meet_hosts
-from meganeura_runtime.backends.xla import device as xla_device
-from meganeura_runtime.backends.xla import devices, hosts
+from meganeura_runtime.backends.xla import open_device as xla_device
 from meganeura_runtime.backends.xla.backend import XlaBackend
-from meganeura_runtime.backends.xla.device import XlaDevice
-from meganeura_runtime.backends.xla.failures import explained
-from meganeura_runtime.backends.xla.launchers import SEVERAL, is_launched
+from meganeura_runtime.backends.xla.device import devices, hosts
+from meganeura_runtime.backends.xla.device.failures import explained
+from meganeura_runtime.backends.xla.device.launchers import SEVERAL, is_launched
+from meganeura_runtime.backends.xla.open_device import XlaDevice
 
 HERE = Rendezvous("127.0.0.1:5000", Hosts(4, 2))
 

@@ -24,14 +24,14 @@ from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.backends.xla import compile as compile_module
-from meganeura_runtime.backends.xla.barriers import Barriers
+from meganeura_runtime.backends.xla.analysis.barriers import Barriers
+from meganeura_runtime.backends.xla.analysis.numerics import Numerics
 from meganeura_runtime.backends.xla.compile import Program
-from meganeura_runtime.backends.xla.devices import named
+from meganeura_runtime.backends.xla.device.devices import named
+from meganeura_runtime.backends.xla.device.placement import OneDevice
 from meganeura_runtime.backends.xla.lowering.contraction import is_cut
-from meganeura_runtime.backends.xla.numerics import Numerics
-from meganeura_runtime.backends.xla.placement import OneDevice
 from meganeura_runtime.backends.xla.session import XlaSession
-from tests.runtime.backends.xla.test_compiler_options import gpu
+from tests.runtime.backends.xla.device.test_compiler_options import gpu
 
 BARRIER = "stablehlo.optimization_barrier"
 BF16, F32 = ComputePrecision.BF16, ComputePrecision.F32

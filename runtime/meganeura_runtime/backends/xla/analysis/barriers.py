@@ -22,7 +22,7 @@ from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Add, Broadcast, Constant, Sum
 from meganeura_dsl.ir.traits import PRODUCTS, Trait
 from meganeura_dsl.ir.types import TensorType, size_in_bytes
-from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics, upstream
+from meganeura_runtime.backends.xla.analysis.numerics import BFLOAT16, Numerics, upstream
 
 SMALL = 1 << 15
 """Bytes of a parameter up to which its update takes no longer than its launch."""

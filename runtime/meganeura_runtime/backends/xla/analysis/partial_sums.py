@@ -24,7 +24,7 @@ from meganeura_dsl.ir.ops import (
     Transpose,
 )
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_runtime.backends.xla.placement import AXIS, Placement, SeveralDevices
+from meganeura_runtime.backends.xla.device.placement import AXIS, Placement, SeveralDevices
 
 MATRIX = 2
 """Axes of a matrix."""

@@ -16,14 +16,14 @@ from meganeura_runtime.backends.device_problems import UnsupportedPrecision
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.memory_estimate import require_memory
 from meganeura_runtime.backends.memory_roles import StepMemory
-from meganeura_runtime.backends.xla import nccl
-from meganeura_runtime.backends.xla.array_limits import require_countable
+from meganeura_runtime.backends.xla.analysis.array_limits import require_countable
 from meganeura_runtime.backends.xla.compile import Program
-from meganeura_runtime.backends.xla.devices import all_of_platform, of_platform
-from meganeura_runtime.backends.xla.hosts import hosts_here
-from meganeura_runtime.backends.xla.memory import memory_by_role
-from meganeura_runtime.backends.xla.placement import AXIS, OneDevice, SeveralDevices
+from meganeura_runtime.backends.xla.device import nccl
+from meganeura_runtime.backends.xla.device.devices import all_of_platform, of_platform
+from meganeura_runtime.backends.xla.device.hosts import hosts_here
+from meganeura_runtime.backends.xla.device.placement import AXIS, OneDevice, SeveralDevices
 from meganeura_runtime.backends.xla.session import XlaSession
+from meganeura_runtime.backends.xla.step_memory import memory_by_role
 
 if TYPE_CHECKING:
     from meganeura_runtime.backends.timing.profile import Profile

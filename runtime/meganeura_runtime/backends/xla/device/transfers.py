@@ -10,7 +10,7 @@ from jax.sharding import NamedSharding, PartitionSpec, Sharding
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import TensorType
-from meganeura_runtime.backends.xla.failures import explained
+from meganeura_runtime.backends.xla.device.failures import explained
 
 
 def local_type(of: TensorType, sharding: Sharding) -> TensorType:

@@ -41,11 +41,11 @@ from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.transforms.optimizers.optimizers import Adam, Sgd
 from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from meganeura_runtime.backends.registry import choose_device
+from meganeura_runtime.backends.xla.analysis.numerics import BFLOAT16, Numerics
 from meganeura_runtime.backends.xla.compile import Program
-from meganeura_runtime.backends.xla.device import XlaDevice
-from meganeura_runtime.backends.xla.devices import named
-from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
-from meganeura_runtime.backends.xla.placement import AXIS, SeveralDevices
+from meganeura_runtime.backends.xla.device.devices import named
+from meganeura_runtime.backends.xla.device.placement import AXIS, SeveralDevices
+from meganeura_runtime.backends.xla.open_device import XlaDevice
 from meganeura_runtime.backends.xla.session import XlaSession
 from tests.runtime.runs import Workspace
 from tests.samples import SAMPLES

@@ -7,9 +7,9 @@ from meganeura_dsl.ir.graph import Array, Builder, Graph
 from meganeura_dsl.ir.ops import Add, Broadcast, Cast, Constant, Input, Mul, Parameter
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.registry import choose_device
+from meganeura_runtime.backends.xla.analysis.step_counters import counters_of
 from meganeura_runtime.backends.xla.compile import Program
-from meganeura_runtime.backends.xla.device import XlaDevice
-from meganeura_runtime.backends.xla.step_counters import counters_of
+from meganeura_runtime.backends.xla.open_device import XlaDevice
 
 LARGEST = 2**31 - 1
 STARTS: dict[str, Array] = {

@@ -14,9 +14,9 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.xla.compile import Program
-from meganeura_runtime.backends.xla.device import XlaDevice
-from meganeura_runtime.backends.xla.finished_products import with_finished_products
-from meganeura_runtime.backends.xla.product_ops import LibraryMatMul
+from meganeura_runtime.backends.xla.open_device import XlaDevice
+from meganeura_runtime.backends.xla.ops.matmul import LibraryMatMul
+from meganeura_runtime.backends.xla.passes.fuse_matmul_epilogue import with_finished_products
 from meganeura_runtime.backends.xla.session import XlaSession
 
 

@@ -12,9 +12,9 @@ from meganeura_dsl.ir.interpreter import Precision, evaluate
 from meganeura_dsl.ir.ops import Abs, Add, Broadcast, Compare, Div, Mul, Sub, Sum, Tanh, Where
 from meganeura_dsl.ir.ops.primitive.broadcast import full, others
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_runtime.backends.xla.joined_rows import with_joined_rows
-from meganeura_runtime.backends.xla.one_pass_variance import with_one_pass_variances
-from meganeura_runtime.backends.xla.relu_masks import with_masks_of_results
+from meganeura_runtime.backends.xla.passes.flatten_norm_rows import with_joined_rows
+from meganeura_runtime.backends.xla.passes.one_pass_variance import with_one_pass_variances
+from meganeura_runtime.backends.xla.passes.relu_backward_from_output import with_masks_of_results
 from tests.runtime.backends.webgpu.schedule.graphs import STEPS, Drawing, Example, examples, like
 
 SIZE = 3

@@ -14,17 +14,17 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.symbolic.assumptions import Unproved
 from meganeura_runtime.backends.registry import choose_device
-from meganeura_runtime.backends.xla.attention_ops import (
+from meganeura_runtime.backends.xla.compile import Program
+from meganeura_runtime.backends.xla.open_device import XlaDevice
+from meganeura_runtime.backends.xla.ops.attention import (
     Library,
     LibraryAttention,
     LibraryAttentionGradient,
 )
-from meganeura_runtime.backends.xla.attention_weights import with_kept_weights
-from meganeura_runtime.backends.xla.compile import Program
-from meganeura_runtime.backends.xla.device import XlaDevice
-from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention, is_taken
+from meganeura_runtime.backends.xla.passes.fuse_attention import CUDNN, fuse_attention, is_taken
+from meganeura_runtime.backends.xla.passes.reuse_attention_weights import with_kept_weights
 from meganeura_runtime.backends.xla.session import XlaSession
-from tests.runtime.backends.xla.test_compiler_options import gpu
+from tests.runtime.backends.xla.device.test_compiler_options import gpu
 
 PLAIN = Attention(0.3, causal=False)
 SQUARE = (2, 4, 6, 6)

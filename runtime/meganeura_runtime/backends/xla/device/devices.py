@@ -10,7 +10,7 @@ from meganeura_runtime.backends.backend import DeviceRow
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.forked_process import require_unforked
 from meganeura_runtime.backends.xla import CACHE
-from meganeura_runtime.backends.xla.hosts import join_launched
+from meganeura_runtime.backends.xla.device.hosts import join_launched
 
 PLATFORMS = ("gpu", "cpu")
 """In the order in which `xla` prefers them."""

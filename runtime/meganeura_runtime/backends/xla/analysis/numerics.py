@@ -46,8 +46,8 @@ from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.traits import PRODUCTS, Trait
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_runtime.backends.xla.element_types import jax_type
 from meganeura_runtime.backends.xla.lowering.contraction import Arithmetic, is_cut
+from meganeura_runtime.backends.xla.lowering.element_types import jax_type
 from meganeura_runtime.backends.xla.lowering.table import MOVES
 
 VIEWS = (Reshape, Slice, Transpose)

@@ -9,8 +9,8 @@ import jax
 
 from meganeura_runtime.backends.backend import Hosts, Rendezvous
 from meganeura_runtime.backends.errors import DeviceError
-from meganeura_runtime.backends.xla.failures import explained
-from meganeura_runtime.backends.xla.launchers import is_launched
+from meganeura_runtime.backends.xla.device.failures import explained
+from meganeura_runtime.backends.xla.device.launchers import is_launched
 
 PATIENCE = 120
 """Seconds that processes wait for each other to start."""

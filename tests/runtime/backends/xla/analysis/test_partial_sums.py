@@ -25,10 +25,10 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_sharding import DeviceSharding
+from meganeura_runtime.backends.xla.analysis.partial_sums import PartialSums
 from meganeura_runtime.backends.xla.compile import Program
-from meganeura_runtime.backends.xla.devices import named
-from meganeura_runtime.backends.xla.partial_sums import PartialSums
-from meganeura_runtime.backends.xla.placement import (
+from meganeura_runtime.backends.xla.device.devices import named
+from meganeura_runtime.backends.xla.device.placement import (
     AXIS,
     OneDevice,
     Placement,

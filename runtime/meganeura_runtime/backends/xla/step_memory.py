@@ -12,7 +12,7 @@ from meganeura_dsl.ir.types import TensorType, size_in_bytes
 from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.backends.memory_estimate import MemoryEstimate, estimate_memory
 from meganeura_runtime.backends.memory_roles import KEPT, MemoryRole, StepMemory, sum_by_role
-from meganeura_runtime.backends.xla.element_types import jax_type
+from meganeura_runtime.backends.xla.lowering.element_types import jax_type
 
 
 def step_memory(graph: Graph, compiled: Compiled) -> MemoryEstimate:

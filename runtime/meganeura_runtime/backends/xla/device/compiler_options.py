@@ -6,7 +6,7 @@ from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.types import size_in_bytes
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_sharding import DeviceSharding
-from meganeura_runtime.backends.xla.placement import Placement, SeveralDevices
+from meganeura_runtime.backends.xla.device.placement import Placement, SeveralDevices
 
 Options = dict[str, str | int | bool]
 

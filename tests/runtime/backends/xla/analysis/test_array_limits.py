@@ -22,17 +22,17 @@ from meganeura_dsl.ir.ops.fused.attention import Attention
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.registry import choose_device
-from meganeura_runtime.backends.xla.array_limits import (
+from meganeura_runtime.backends.xla.analysis.array_limits import (
     MOST_ELEMENTS,
     MOST_SIGNED,
     require_countable,
 )
-from meganeura_runtime.backends.xla.attention_ops import (
+from meganeura_runtime.backends.xla.open_device import XlaDevice
+from meganeura_runtime.backends.xla.ops.attention import (
     Library,
     LibraryAttention,
     LibraryAttentionGradient,
 )
-from meganeura_runtime.backends.xla.device import XlaDevice
 
 
 def scaled(rows: int, width: int) -> Graph:

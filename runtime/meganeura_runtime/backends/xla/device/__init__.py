@@ -1,0 +1,1 @@
+"""Devices of JAX: names, processes, placement of arrays, options of compilation."""
