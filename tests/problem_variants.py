@@ -1,8 +1,9 @@
 """What messages say when what they speak of is other, more or less than in their pages.
 
-`problem_variants.sums` has, of a problem of each code and of each of its fields, a checksum of the
-messages in which the field is empty, one, or many, or a flag is turned. Whatever changes the words,
-the cure or the list of one of them is seen there, whether or not it was meant.
+Of a problem of each code and of each of its fields there are the messages in which the field is
+empty, one, or many, or a flag is turned. `problem_variants.snap` has some of them, and a checksum
+of those of each hundred of codes. Whatever changes the words, the cure or the list of one of them
+is seen there, whether or not it was meant.
 
 `python -m tests.problem_variants` writes the file anew; read the difference before you keep it.
 """
@@ -11,17 +12,15 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
-from pathlib import Path
 from typing import Any, cast, get_type_hints
-from zlib import crc32
 
 from meganeura_dsl.diagnostics.problem import Problem, Sink
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.pipeline import check
 from tests.literate import SPEC, read
+from tests.snapshots import Snapshot, Text
 from tests.spec_examples import EXAMPLES
 
-FILE = Path(__file__).with_suffix(".sums")
 SLOW = ("E0330",)
 """Pages whose programs take long to refuse."""
 LIBRARY_LINE = re.compile(r"(?<=nn\.mgn|ss\.mgn):\d+")
@@ -30,13 +29,22 @@ MANY = 30
 """Of what a message lists."""
 
 
-def described() -> Iterator[str]:
-    """All lines of the file."""
+SHOWN = (
+    *("E01: E0101 expected", "E01: E0122 is_size", "E02: E0201 nearest", "E02: E0202 known"),
+    *("E02: E0220 found", "E03: E0301 axes", "E03: E0308 example", "E03: E0311 fact"),
+    *("E03: E0323 count", "E05: E0510 known", "E05: E0540 missing", "E05: E0554 largest"),
+    *("E05: E0560 unknown", "E06: E0613 columns", "N00: N0005 is_above"),
+)
+"""The messages that are shown whole."""
+
+
+def texts() -> Iterator[Text]:
+    """Of a problem of each code its message, and those of its variants."""
     found = {**_of_programs(), **EXAMPLES}
     for code, problem in sorted(found.items()):
-        yield f"{code} {type(problem).__name__}: {_sum(_said(problem))}"
+        yield Text(code[:3], f"{code} the page", _said(problem))
         for name, variants in _variants(problem):
-            yield f"{code} {name}: {_sum(*map(_said, variants))}"
+            yield Text(code[:3], f"{code} {name}", "\n\n".join(map(_said, variants)))
 
 
 def _of_programs() -> dict[str, Problem]:
@@ -124,9 +132,7 @@ def _said(problem: Problem) -> str:
         return type(error).__name__
 
 
-def _sum(*texts: str) -> str:
-    return f"{len(texts)} {crc32(chr(0).join(texts).encode()):08x}"
-
+SNAPSHOT = Snapshot("tests.problem_variants", texts, SHOWN)
 
 if __name__ == "__main__":
-    FILE.write_text("\n".join(described()) + "\n")
+    SNAPSHOT.main()

@@ -1,17 +1,16 @@
 """What commands say about one small program, by their options.
 
-`said.sums` has of each command its exit code, how many lines it says on each stream, and a checksum
-of these and of the files it writes. Times and speeds are left out. The options of a command are
+`said.snap` has of some commands the exit code, what they say on each stream and which files they
+write, and a checksum of that of all. Times and speeds are left out. The options of a command are
 given alone and two together, so that one that is passed over, or lost beside another, is seen.
 
-`python -m tests.cli.said` writes the file anew, and with `--text` prints all that is said; read the
-difference before you keep it.
+`python -m tests.cli.said` writes the file anew, and with a folder all that is said into it; read
+the difference before you keep it.
 """
 
 import io
 import os
 import re
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -24,8 +23,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from meganeura.cli.app import run
+from tests.snapshots import Snapshot, Text
 
-FILE = Path(__file__).with_suffix(".sums")
 PROGRAM = """\
 block Net(hidden, classes, slope=0.5)(x: [n, 6]) -> [n, classes]:
   h = x |> fc1: linear(hidden) |> norm: batch_norm |> relu
@@ -154,6 +153,21 @@ WITH = {
     "export": ("--random-weights", "1"),
 }
 """What else is said where an option is given alone, so that the command gets as far as to it."""
+SHOWN = (
+    *("check: check wrong.mgn", "check: check p.mgn refuted.mgn", "shapes: shapes p.mgn:wide"),
+    *("abi: abi p.mgn:net", "build: build p.mgn:net --emit optimized"),
+    "build: build p.mgn:net --set n=1.5",
+    "explain-opt: explain-opt p.mgn:net --set n=4",
+    "fit: fit p.mgn:fit --device cpu --memory 1MiB",
+    *(f"weights: weights check p.mgn:net {file}.safetensors" for file in ("w", "other", "named")),
+    "run: run p.mgn:net --device cpu --input x.npy --random-weights 1 --top 2",
+    "run: run p.mgn:net --device cpu --input x.npy --random-weights 1 --input x=wide.npy",
+    "train: train p.mgn:fit --device cpu --out run --set epochs=1 --set batch=1.5",
+    "gradcheck: gradcheck p.mgn --examples 2 --block Net",
+    "explain: explain E9999",
+    "compare: compare run0 run1",
+)
+"""The commands of which all that they say is shown."""
 ELSEWHERE = {"deploy", "devices", "generate", "profile", "tune"}
 """Commands that need an adapter, large weights, or tell of the machine."""
 PAIRED = {"check", "weights", "run", "build", "explain-opt"}
@@ -165,6 +179,8 @@ UNTIMED = re.compile(
     r"|(?<=compiled: )\d+(?= files?, )|(?<=removed )\d+(?= files?, )"
 )
 """Times and sizes, and how many files a cache has, which lacks what other tests have proved."""
+NOTES = re.compile(r"note\[N0002\].*?note\[N0004\].*?\n\n", re.DOTALL)
+"""What is noted of the program, which stands whole in what `check` says."""
 TIMED_LINE = re.compile(r".*(busy for|per second|[▁▂▃▄▅▆▇█]).*\n")
 """Lines of speeds, and curves, of which one is of speeds."""
 WRITTEN = (".npy", ".onnx", ".svg", ".csv", ".safetensors")
@@ -184,8 +200,8 @@ def commands() -> Iterator[tuple[str, ...]]:
                 yield (*words, *further, *one, *other)
 
 
-def described(*, whole: bool = False) -> Iterator[str]:
-    """All lines of the file, or all that is said."""
+def texts() -> Iterator[Text]:
+    """What is said of each command: its status, its output and the files that are new."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setenv("NO_COLOR", "1")
         patch.setenv("COLUMNS", "100")
@@ -198,14 +214,12 @@ def described(*, whole: bool = False) -> Iterator[str]:
             for words in commands():
                 patch.setattr("meganeura_runtime.backends.registry._begun", dict[str, object]())
                 before = _written(place)
-                code, *said = _called(words, str(place.parent))
+                code, out, err = _called(words, str(place.parent))
                 new = sorted(_written(place) - before)
-                text = "\n".join((*said, *(f"{name} {sum_}" for name, sum_ in new)))
-                if whole:
-                    yield f"$ {' '.join(words)}\n{code}\n{text}\n"
-                    continue
-                lines = " and ".join(str(len(each.splitlines())) for each in said)
-                yield f"{crc32(text.encode()):08x} {code} {lines}: {' '.join(words)}"
+                files = "".join(f"[file] {name} {sum_}\n" for name, sum_ in new)
+                err = NOTES.sub("[notes of p.mgn]\n", err)
+                said = f"[status {code}]\n{out}{'[errors]' if err else ''}\n{err}{files}"
+                yield Text(words[0], " ".join(words), said)
 
 
 def _called(words: Sequence[str], folder: str) -> tuple[int, str, str]:
@@ -263,9 +277,8 @@ def _prepare(place: Path) -> None:
     save_file({f"t.{name}": each for name, each in arrays.items()}, place / "named.safetensors")
 
 
+SNAPSHOT = Snapshot("tests.cli.said", texts, SHOWN)
+
 if __name__ == "__main__":
     os.environ["MEGANEURA_VERIFY"] = "1"
-    if "--text" in sys.argv:
-        sys.stdout.writelines(described(whole=True))
-    else:
-        FILE.write_text("\n".join(described()) + "\n")
+    SNAPSHOT.main()

@@ -1,4 +1,4 @@
-"""Commands say, and write, what stands in `said.sums`."""
+"""Commands say, and write, what stands in `said.snap`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import typer
 
 from meganeura.cli.app import command_line
-from tests.cli.said import ELSEWHERE, FILE, commands, described
+from tests.cli.said import ELSEWHERE, SNAPSHOT, commands
 
 
 def test_commands_say_what_they_said() -> None:
-    assert list(described()) == FILE.read_text().splitlines()
+    SNAPSHOT.check()
 
 
 def test_every_option_of_a_command_is_given() -> None:

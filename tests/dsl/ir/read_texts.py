@@ -1,14 +1,13 @@
 """What is read of the texts of graphs of which a word is missing, doubled or another.
 
-`read_texts.sums` has of each graph and each way to change it how many changed texts are read, and a
-checksum of the graphs that are read and of the messages about the others.
+`read_texts.snap` has of some graphs the lines that are changed, with the graph that is read or the
+message, and a checksum of those of all graphs and ways to change them.
 
 `python -m tests.dsl.ir.read_texts` writes the file anew; read the difference before you keep it.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
-from zlib import crc32
+from textwrap import indent
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Builder, Graph
@@ -19,8 +18,8 @@ from meganeura_dsl.ir.verify import GraphError, verify
 from meganeura_dsl.symbolic.assumptions import Unproved
 from tests.samples import SAMPLES
 from tests.scans import NESTED, forward
+from tests.snapshots import Snapshot, Text
 
-FILE = Path(__file__).with_suffix(".sums")
 OTHERS = (
     "%0",
     "1",
@@ -58,8 +57,11 @@ def graphs() -> Iterator[tuple[str, Graph]]:
         yield name, forward(text)
 
 
-def described() -> Iterator[str]:
-    """All lines of the file."""
+SHOWN = ("texts: Sort, another", "texts: Sum-rows, missing", "texts: Where, doubled")
+
+
+def texts() -> Iterator[Text]:
+    """Of each graph and each way to change it what is read, or why it is refused."""
     for name, graph in graphs():
         text = format_graph(graph)
         words = [match.span() for match in TOKEN.finditer(text) if match[0].strip()]
@@ -70,9 +72,10 @@ def described() -> Iterator[str]:
             for number, (start, stop) in enumerate(words[::step]):
                 other = instead[number % len(instead)]
                 word = f"{text[start:stop]} " * 2 if other is None else f" {other} "
-                said.append(_said(text[:start] + word + text[stop:]))
-            taken = sum(not each.startswith("refused") for each in said)
-            yield f"{name}, {way}: {taken} of {len(said)} {crc32(chr(10).join(said).encode()):08x}"
+                changed = text[:start] + word + text[stop:]
+                line = changed[text.rfind("\n", 0, start) + 1 :].partition("\n")[0]
+                said.append(f"{line}\n{indent(_said(changed), '    ')}")
+            yield Text("texts", f"{name}, {way}", "\n".join(said))
 
 
 def _said(text: str) -> str:
@@ -86,5 +89,7 @@ def _said(text: str) -> str:
     return format_graph(graph)
 
 
+SNAPSHOT = Snapshot("tests.dsl.ir.read_texts", texts, SHOWN)
+
 if __name__ == "__main__":
-    FILE.write_text("\n".join(described()) + "\n")
+    SNAPSHOT.main()

@@ -1,17 +1,15 @@
 """What the prover keeps of random facts, and what it does with random sizes under them.
 
-`learned.sums` has of each question, by its seed, what is kept of its facts, and a checksum: of
-sizes in normal form with their parts, of what is answered about them, and of the steps all that
-took. The questions are quick ones. Their verdicts stand in `verdicts.txt`; here a prover is seen
-that comes to them in another way.
+`learned.snap` has of some questions, by their seeds, what is kept of their facts. It has checksums
+of that of all questions, and of sizes in normal form with their parts, of what is answered about
+them, and of the steps all that took. The questions are quick ones. Their verdicts stand in
+`verdicts.txt`; here a prover is seen that comes to them in another way.
 
 `python -m tests.dsl.symbolic.learned` writes the file anew; read the difference before you keep it.
 """
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from random import Random
-from zlib import crc32
 
 from meganeura_dsl.limits.work_budget import measured
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
@@ -33,21 +31,42 @@ from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Dim, Size, dim, show
 from tests.dsl.symbolic.expressions import size_of
 from tests.dsl.symbolic.questions import NAMES, Question, condition_of, question, tree
+from tests.snapshots import Snapshot, Text
 
-FILE = Path(__file__).with_suffix(".sums")
+FIRST = 50_000
+"""Seed of the first question."""
+QUICK = (
+    0, 2, 4, 8, 10, 12, 13, 15, 18, 22, 24, 25, 26, 28, 29, 31, 32, 34, 37, 38, 40, 41, 43, 44,
+    45, 46, 47, 49, 55, 57, 61, 63, 67, 70, 71, 73, 74, 75, 78, 82, 84, 85, 86, 88, 91, 92, 94,
+    95, 98, 99, 100, 102, 104, 106, 109, 110, 112, 113, 115, 116, 117, 118, 120, 121, 124, 127,
+    131, 134, 135, 136, 137, 139, 140, 141, 147, 149, 152, 153, 154, 155, 156, 157, 160, 161, 162,
+    163, 165, 166, 167, 170, 177, 178, 180, 184, 187, 188, 189, 190, 192, 195, 196, 199, 200, 202,
+    205, 206, 207, 213, 216, 218, 219, 220, 223, 225, 226, 231, 232, 235, 237, 240, 241, 242, 244,
+    246, 250, 253, 256, 257, 259, 264, 265, 266, 267, 268, 273, 274, 277, 278, 280, 283, 284, 285,
+    287, 288, 290, 291, 292, 293, 295, 297, 299, 303, 305, 310, 311, 313, 314, 316, 319, 320, 322,
+    323, 324, 325, 326, 328, 329, 333, 335, 336, 338, 339, 344, 346, 347, 349, 351, 354, 356, 357,
+    358, 359, 361, 365, 368, 370, 373, 377, 378, 379, 381, 382, 383, 384, 386, 387, 391, 392, 394,
+    395, 399, 402, 403, 404, 406, 407, 408, 412, 414, 415, 419, 420, 421, 422, 432, 433, 435, 436,
+    437, 439, 442, 445, 448, 449,
+)  # fmt: skip
+"""Questions of 450 that take a moment."""
 SIZES = 5
 """Random sizes of each question."""
 
 
-def described() -> Iterator[str]:
-    """All lines of the file."""
-    for line in FILE.read_text().splitlines():
-        seed = int(line.partition(" ")[0])
+SHOWN = tuple(f"kept: {seed}" for seed in (0, 10, 55, 82, 124, 156, 190, 250, 433, 445))
+"""Questions of which is shown what is kept of their facts."""
+
+
+def texts() -> Iterator[Text]:
+    """Of each question what is kept of its facts, and what is answered about random sizes."""
+    for number in QUICK:
+        seed = FIRST + number
         asked = question(seed)
         (known, kept), steps = measured(lambda asked=asked: _learned(asked))
         said, more = measured(lambda s=seed, k=known, a=asked: list(_answers(s, k, a)))
-        total = crc32("\n".join((*said, f"{steps} {more}")).encode())
-        yield f"{seed} {total:08x} {kept}".rstrip()
+        yield Text("kept", str(number), kept)
+        yield Text("answers", str(number), "\n".join((*said, f"{steps} {more}")))
 
 
 def _learned(asked: Question) -> tuple[Facts, str]:
@@ -66,7 +85,7 @@ def _kept(state: SolverState) -> str:
         *map(show_condition, state.unsolved_part()),
         *(f"0 <= {show(size)}" for size in state.raised_facts),
     ]
-    return "; ".join(parts)
+    return "\n".join(parts)
 
 
 def _answers(seed: int, known: Facts, asked: Question) -> Iterator[str]:
@@ -128,5 +147,7 @@ def _attempt(compute: Callable[[], object]) -> object:
         return None
 
 
+SNAPSHOT = Snapshot("tests.dsl.symbolic.learned", texts, SHOWN)
+
 if __name__ == "__main__":
-    FILE.write_text("\n".join(described()) + "\n")
+    SNAPSHOT.main()

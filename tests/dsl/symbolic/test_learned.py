@@ -1,4 +1,4 @@
-"""The prover keeps of facts, and does with sizes, what stands in `learned.sums`."""
+"""The prover keeps of facts, and does with sizes, what stands in `learned.snap`."""
 
 from functools import partial
 from random import Random
@@ -9,12 +9,12 @@ from meganeura_dsl.symbolic.polynomial import floors_of
 from meganeura_dsl.symbolic.prover import nonnegativity
 from meganeura_dsl.symbolic.size import Dim, dim, show
 from tests.dsl.symbolic.expressions import size_of
-from tests.dsl.symbolic.learned import FILE, described
+from tests.dsl.symbolic.learned import SNAPSHOT
 from tests.dsl.symbolic.questions import tree
 
 
 def test_the_prover_learns_what_it_learned() -> None:
-    assert "\n".join(described()) + "\n" == FILE.read_text()
+    SNAPSHOT.check()
 
 
 def test_equal_sizes_take_the_same_steps_whichever_of_them_came_first() -> None:

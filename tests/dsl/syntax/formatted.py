@@ -1,15 +1,16 @@
-"""How the programs of the specification are formatted in pages of several widths.
+"""How programs are formatted in pages of several widths.
 
-`formatted.sums` has of each program, which it knows by a checksum, that of its canonical form and
-of those that narrow pages would have, in which nearly all lines have to be broken. Whatever changes
-where a line is broken, a space or a bracket is seen there, whether or not it was meant.
+The programs are the standard files and those of some pages of the specification, in the canonical
+form and in those that narrow pages would have, in which nearly all lines have to be broken.
+`formatted.snap` has some of them, and checksums of all. Whatever changes where a line is broken, a
+space or a bracket is seen there, whether or not it was meant.
 
 `python -m tests.dsl.syntax.formatted` writes the file anew; read the difference before you keep it.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
-from zlib import crc32
 
 from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.diagnostics.source import Source
@@ -17,26 +18,39 @@ from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.formatter import line_breaking
 from meganeura_dsl.syntax.formatter.formatter import find_comments, format_module
 from meganeura_dsl.syntax.parser.parser import parse
-from tests.literate import pages, read
+from tests.literate import SPEC, read
+from tests.snapshots import Snapshot, Text
 
-FILE = Path(__file__).with_suffix(".sums")
+STANDARD = Path(__file__).parents[3] / "stdlib_models"
 WIDTHS = (100, 60, 30)
 
 
-def described() -> dict[str, str]:
-    """The checksum of each program, and those of its forms."""
-    found: dict[str, str] = {}
-    for path in pages():
-        for program in read(path).programs:
-            module = _tree(program.source)
-            if module is not None:
-                forms = "".join(_formatted(module, width) for width in WIDTHS)
-                found[_sum(program.source.text)] = _sum(forms)
-    return found
+PAGES = ("blocks.md", "caches.md", "kinds.md", "scans.md", "train.md", "where.md")
+SHOWN = (
+    *(
+        f"pages: blocks.md program {number}, {width} columns"
+        for number in (1,)
+        for width in (60, 30)
+    ),
+    *(f"pages: {page} program 1, 30 columns" for page in PAGES[1:]),
+)
 
 
-def _sum(text: str) -> str:
-    return f"{crc32(text.encode()):08x}"
+def texts() -> Iterator[Text]:
+    """The forms of the standard files, and of the programs of some pages."""
+    for path in sorted(STANDARD.glob("*.mgn")):
+        source = Source(path.name, path.read_text(encoding="utf-8"))
+        yield from _forms("standard files", path.name, source)
+    for name in PAGES:
+        for number, program in enumerate(read(SPEC / name).programs, 1):
+            yield from _forms("pages", f"{name} program {number}", program.source)
+
+
+def _forms(group: str, name: str, source: Source) -> Iterator[Text]:
+    module = _tree(source)
+    if module is not None:
+        for width in WIDTHS:
+            yield Text(group, f"{name}, {width} columns", _formatted(module, width))
 
 
 def _tree(source: Source) -> ast.Module | None:
@@ -51,5 +65,7 @@ def _formatted(module: ast.Module, width: int) -> str:
         return format_module(module, find_comments(module.source))
 
 
+SNAPSHOT = Snapshot("tests.dsl.syntax.formatted", texts, SHOWN)
+
 if __name__ == "__main__":
-    FILE.write_text("".join(f"{of} {forms}\n" for of, forms in sorted(described().items())))
+    SNAPSHOT.main()

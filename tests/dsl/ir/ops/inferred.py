@@ -1,34 +1,40 @@
-"""What type rules say of operands and attributes that are slightly wrong, in a line each.
+"""What type rules say of operands and attributes that are slightly wrong.
 
-`inferred.sums` has of each op's sample how many changes are taken, and a checksum of the types that
-are inferred and of the messages of those that are refused.
+`inferred.snap` has of some samples the types that are inferred and the messages of changes that are
+refused, and a checksum of those of all samples.
 
 `python -m tests.dsl.ir.ops.inferred` writes the file anew; read the difference before you keep it.
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from zlib import crc32
 
 from meganeura_dsl.ir.graph import Array, Op, TypeRuleError
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts, Unproved
 from tests.dsl.ir.ops.test_soundness import APPLICATIONS, others, revised
 from tests.samples import dtype_of
+from tests.snapshots import Snapshot, Text
 
-FILE = Path(__file__).with_suffix(".sums")
+SHOWN = tuple(
+    f"type rules: {name}"
+    for name in (
+        *("MatMul", "Conv-1d", "Where", "Concat-rows", "Gather-rows", "Pad", "DynamicUpdate"),
+        *("Reshape", "ArgMax-rows", "Cumulative-sum-rows"),
+    )
+)
+"""The samples of which is shown what their type rules say."""
 
 
-def described() -> Iterator[str]:
-    """All lines of the file."""
+def texts() -> Iterator[Text]:
+    """Of each op's samples what is said of each change, in a line each."""
     for whole in APPLICATIONS:
-        said = [_said(op, whole.operands) for op in revised(whole.op)]
+        said = [f"{op}: {_said(op, whole.operands)}" for op in revised(whole.op)]
         for place, operand in enumerate(whole.operands):
             for other in others(operand):
                 changed = (*whole.operands[:place], other, *whole.operands[place + 1 :])
-                said.append(_said(whole.op, changed))
-        taken = sum(each.startswith("takes") for each in said)
-        yield f"{whole.name} {taken} of {len(said)} {crc32(chr(10).join(said).encode()):08x}"
+                shapes = ", ".join(str(TensorType(dtype_of(x), x.shape)) for x in changed)
+                said.append(f"{shapes}: {_said(whole.op, changed)}")
+        yield Text("type rules", whole.name, "\n".join(said))
 
 
 def _said(op: Op, operands: Sequence[Array]) -> str:
@@ -41,5 +47,7 @@ def _said(op: Op, operands: Sequence[Array]) -> str:
     return f"takes: {', '.join(map(str, inferred))} {picked or ''} {op.flops(types, inferred[0])}"
 
 
+SNAPSHOT = Snapshot("tests.dsl.ir.ops.inferred", texts, SHOWN)
+
 if __name__ == "__main__":
-    FILE.write_text("\n".join(described()) + "\n")
+    SNAPSHOT.main()

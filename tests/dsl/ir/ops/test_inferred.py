@@ -1,7 +1,7 @@
-"""Type rules say of what is slightly wrong what stands in `inferred.sums`."""
+"""Type rules say of what is slightly wrong what stands in `inferred.snap`."""
 
-from tests.dsl.ir.ops.inferred import FILE, described
+from tests.dsl.ir.ops.inferred import SNAPSHOT
 
 
 def test_type_rules_say_what_they_said() -> None:
-    assert list(described()) == FILE.read_text().splitlines()
+    SNAPSHOT.check()
