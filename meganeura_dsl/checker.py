@@ -225,13 +225,15 @@ class Checker:
             if problem is None:
                 self.proved.append(name)
                 continue
-            if not self._is_of_refused(problem):
-                self._add(problem)
+            is_told = self._is_of_refused(problem)
+            further: tuple[Problem, ...] = ()
             if problem.severity is Severity.ERROR and not isinstance(problem, TooMuchWork):
                 self._refused.add(block)
                 with within(self._budget):
                     further = prover.further(self.module, block, problem)
-                self._add_further(further)
+            if not is_told:
+                self._add(next((each for each in further if _is_same(each, problem)), problem))
+            self._add_further(further)
             if isinstance(problem, CheckedPerModel):
                 self._undecided.append((problem, block))
         for note in prover.notes:
@@ -376,6 +378,12 @@ class Checker:
                 return
             self._locations.add(location)
         self.sink.add(problem)
+
+
+def _is_same(problem: Problem, other: Problem) -> bool:
+    """Whether two problems are one, told with more or with fewer remarks."""
+    one, two = problem.report(), other.report()
+    return (one.code, one.headline, one.label) == (two.code, two.headline, two.label)
 
 
 def _is_within(problem: Problem, node: ast.Node) -> bool:

@@ -31,6 +31,7 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     UnreadName,
     WrongKind,
 )
+from meganeura_dsl.elaborate.problems.origin_cures import result_cure
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, require_countable
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
@@ -80,7 +81,7 @@ from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.limits.language_limits import APPLICATION, DEEPEST
 from meganeura_dsl.limits.work_budget import spend
 from meganeura_dsl.symbolic.assumptions import Proved, Unknown, Unproved, Verdict, show_condition
-from meganeura_dsl.symbolic.size import show
+from meganeura_dsl.symbolic.size import Size, show
 from meganeura_dsl.syntax import ast
 
 
@@ -585,7 +586,7 @@ class Elaborator(Layers):
     ) -> None:
         found = value.type
         if wanted.dtype is not found.dtype or wanted.rank != found.rank:
-            raise self._result_mismatch(inner, block, wanted, found, Unknown())
+            raise self._result_mismatch(inner, block, wanted, value, Unknown())
         for left, right in zip(wanted.shape, found.shape, strict=True):
             verdict = equal(inner, left, right)
             if isinstance(verdict, Proved):
@@ -594,20 +595,30 @@ class Elaborator(Layers):
                 raise UndecidableError(
                     f"whether {show(left)} is {show(right)} depends on its configuration"
                 )
-            raise self._result_mismatch(inner, block, wanted, found, verdict)
+            raise self._result_mismatch(inner, block, wanted, value, verdict)
 
     def _result_mismatch(
         self,
         inner: Frame,
         block: ast.Block,
         wanted: TensorType,
-        found: TensorType,
+        value: Tensor,
         verdict: Verdict,
     ) -> ProblemError:
+        found = value.type
         example = example_of(verdict, [("found", found.shape), ("declared", wanted.shape)])
-        location = inner.location(_last_return(block))
+        span = _last_return(block)
+        written = span.text.removeprefix("return ") if len(block.results or ()) == 1 else ""
+
+        def same(left: Size, right: Size) -> bool:
+            return isinstance(equal(inner, left, right), Proved)
+
+        cure = None
+        if written and wanted.dtype is found.dtype:
+            cure = result_cure(value, written, wanted.shape, inner.names, same)
+        sizes = str(wanted), str(found)
         return ProblemError(
-            ResultMismatch(location, block.name.text, str(wanted), str(found), example)
+            ResultMismatch(inner.location(span), block.name.text, *sizes, example, cure)
         )
 
 

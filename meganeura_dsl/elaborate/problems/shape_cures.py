@@ -30,7 +30,7 @@ class Side:
 
     def moved(self, function: str, axes: Sequence[str]) -> str | None:
         """`expand(s, [n, c] -> [n, c, h, w])`, if all axes can be written in a pattern."""
-        if not all(map(_is_written, (*self.axes, *axes))):
+        if not all(map(is_written, (*self.axes, *axes))):
             return None
         return f"{function}({self.written}, {_pattern(self.axes)} -> {_pattern(axes)})"
 
@@ -159,6 +159,6 @@ def _pattern(axes: Sequence[str]) -> str:
     return f"[{', '.join(axes)}]"
 
 
-def _is_written(axis: str) -> bool:
+def is_written(axis: str) -> bool:
     """Whether a size stands in a pattern as it is shown: no `ceil(...)` or `max(...)`."""
     return re.fullmatch(r"[\w\s+*/%()-]+", axis) is not None and re.search(r"\w\(", axis) is None

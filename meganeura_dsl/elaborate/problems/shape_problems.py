@@ -94,12 +94,14 @@ class ResultMismatch(LocatedProblem, code="E0303", topic="result shape"):
     declared: str
     found: str
     example: Example | None
+    cure: Help | None = None
 
     def report(self) -> Report:
         return self.words(
             f"`{self.block}` returns another shape than it says",
             f"found    {self.found}\ndeclared {self.declared}",
             remarks=example_remarks(self.example),
+            cure=self.cure,
         )
 
 

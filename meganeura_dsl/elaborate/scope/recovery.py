@@ -9,7 +9,7 @@ it: the block is run once more with that fact.
 
 from collections.abc import Callable, Container, Iterator
 
-from meganeura_dsl.diagnostics.problem import Problem
+from meganeura_dsl.diagnostics.problem import Problem, Report
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.name_problems import UnknownName
 from meganeura_dsl.elaborate.scope.unused_values import walk, words_of
@@ -53,7 +53,10 @@ class Recovery:
         fact: str = getattr(problem, "fact", "")
         if fact:
             self.lacking.setdefault(fact)
-        if label.span.start in self._found:
+        known = self._found.get(label.span.start)
+        if known is not None:
+            if _says_more(report, known.report()):
+                self._found[label.span.start] = problem
             return
         root = problem.name if isinstance(problem, UnknownName) else f"where {fact}"
         if root != "where ":
@@ -96,6 +99,20 @@ class Recovery:
         """What a statement names that nothing bound before is unknown: it is told once."""
         named = (each.text for each in walk(statement) if isinstance(each, ast.Name))
         self.unknown.update(name for name in named if not is_known(name))
+
+
+def _says_more(report: Report, known: Report) -> bool:
+    """Whether one report is another with more remarks.
+
+    The first run takes proved layers for their results, and this one knows what they computed.
+    """
+    is_same = (report.code, report.headline, report.label) == (
+        known.code,
+        known.headline,
+        known.label,
+    )
+    is_cured = report.help is not None and known.help is None
+    return is_same and (is_cured or len(report.remarks) > len(known.remarks))
 
 
 def _read(statement: ast.Statement) -> tuple[ast.Node, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError, Remark
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems import habits
+from meganeura_dsl.elaborate.problems import habits, origin_cures
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
@@ -316,12 +316,43 @@ def _mismatch(
         for axis, name, size in zip((left_axis, right_axis), names, sizes, strict=True)
     )
     shown = [(name, show_shape(shape)) for name, shape in shapes]
-    cure = elementwise_cure(*written, frame.names) or _general_cure(
-        shown, changed, sizes, on_a_path=bool(frame.choices.words)
-    )
+    cure = elementwise_cure(*written, frame.names)
+    cure = cure or _cure_by_origin(frame, span, pair, names, (left_axis, right_axis), changed)
+    cure = cure or _general_cure(shown, changed, sizes, on_a_path=bool(frame.choices.words))
     return ShapeMismatch(
         location, operator, shown[0], shown[1], example, changed, ", ".join(axes), cure
     )
+
+
+def _cure_by_origin(
+    frame: Frame,
+    span: Span,
+    pair: tuple[Tensor, Tensor],
+    names: tuple[str, str],
+    axes: tuple[int, int],
+    changed: Sequence[tuple[str, Location]],
+) -> Help | None:
+    """Advice by what computed the sides, where no axes of one are those of the other."""
+
+    def same(left: Size, right: Size) -> bool:
+        return isinstance(equal(frame, left, right), Proved)
+
+    left, right = pair
+    sizes = left.type.shape[axes[0]], right.type.shape[axes[1]]
+    cure = origin_cures.filled_cure(pair, sizes)
+    cure = cure or origin_cures.other_reduction(left, right.type.shape, same)
+    cure = cure or origin_cures.other_reduction(right, left.type.shape, same)
+    for place in (0, 1):
+        size, at = sizes[1 - place], axes[place]
+        cure = cure or origin_cures.parameter_cure(names[place], at, size, span, frame.names)
+    if changed and cure is None and not frame.choices.words:
+        (name, location), *_ = changed
+        cure = origin_cures.padding_cure(location.span.text)
+        sides = [(names[at], pair[at].type.shape) for at in (0, 1)]
+        if cure is None and axes[0] == axes[1]:
+            sides.sort(key=lambda side: side[0] == name)
+            cure = origin_cures.projection_cure(sides[0], sides[1], axes[0])
+    return cure
 
 
 def _general_cure(
@@ -332,13 +363,6 @@ def _general_cure(
     on_a_path: bool,
 ) -> Help:
     """Advice where no axes of one side are those of the other."""
-    if changed:
-        (name, _), *_ = changed
-        other = next((each for each, _ in sides if each != name), name)
-        return Help(
-            f"`{name}` had this size before: keep it there, or bring `{other}` to the new one\n"
-            "as well, as a projection on a shortcut does"
-        )
     first, second = map(show, sizes)
     if 1 in sizes:
         return Help("an axis of size 1 is never stretched: repeat it with expand")
@@ -346,6 +370,13 @@ def _general_cure(
         return Help(
             f"nothing makes {first} and {second} equal on this path: bring one side to the shape\n"
             "of the other here as well, or change the condition that leads here"
+        )
+    if changed:
+        (name, _), *_ = changed
+        other = next((each for each, _ in sides if each != name), name)
+        return Help(
+            f"`{name}` had this size before: keep it there, or bring `{other}` to the new one\n"
+            "as well, as a projection on a shortcut does"
         )
     text = f"nothing makes {first} and {second} equal: move, repeat or project the axes of one side"
     if first.isidentifier() and second.isidentifier():
@@ -357,20 +388,18 @@ def _changes(
     frame: Frame, sides: Sequence[tuple[str, Tensor, int, Size]]
 ) -> tuple[tuple[str, Location], ...]:
     """Where each side got its size on the axis in question, if it once had the other's."""
-    found: list[tuple[str, Location]] = []
-    for name, side, axis, wanted in sides:
-        value = side
-        while value.operands:
-            before = value.operands[0]
-            if before.type.rank <= axis or before.type.rank != value.type.rank:
-                break
-            changed = before.type.shape[axis] != value.type.shape[axis]
-            if changed and isinstance(equal(frame, before.type.shape[axis], wanted), Proved):
-                if value.origin.span is not None:
-                    found.append((name, Location(value.origin.span, value.origin.path)))
-                break
-            value = before
-    return tuple(found)
+
+    def same(left: Size, right: Size) -> bool:
+        return isinstance(equal(frame, left, right), Proved)
+
+    found = (
+        (name, origin_cures.changed_at(side, axis, to, same)) for name, side, axis, to in sides
+    )
+    return tuple(
+        (name, Location(value.origin.span, value.origin.path))
+        for name, value in found
+        if value is not None and value.origin.span is not None
+    )
 
 
 def matmul(

@@ -1,0 +1,245 @@
+"""Cures of shapes that do not meet, from how a value was computed: the call that made its size.
+
+Each is code that the reader may write; none is an edit, as it changes what the program computes.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+
+from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.habits import top_level
+from meganeura_dsl.elaborate.problems.shape_cures import is_written
+from meganeura_dsl.elaborate.values import Tensor
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.types import Shape
+from meganeura_dsl.symbolic.size import Size, show
+
+_REDUCTIONS = (ops.ReduceMax, ops.Sum)
+_FILLED = re.compile(r"\b(zeros|ones|full|random_normal|random_uniform)\(\[([^\]]*)\]")
+_WINDOW = re.compile(
+    r"(?P<label>(?:[\w.\[\]{}]+:\s*)?)(?P<name>conv[123]d|depthwise\w*|max_pool|avg_pool)"
+    r"\((?P<given>[^()]*)\)"
+)
+Same = Callable[[Size, Size], bool]
+
+
+def other_reduction(value: Tensor, wanted: Shape, same: Same) -> Help | None:
+    """The reduction over other axes that has the wanted shape, if exactly one has."""
+    made = _reduced_from(value)
+    if made is None:
+        return None
+    source, axes, span = made
+    found = re.search(r"(\w+)\(([^()]*)\)\s*$", " ".join(span.text.split()))
+    rank = source.type.rank
+    fitting = [
+        axis for axis in range(rank) if _is_same(_without(source.type.shape, axis), wanted, same)
+    ]
+    if found is None or len(axes) != 1 or len(fitting) != 1:
+        return None
+    given = [re.sub(r"^axis\s*=\s*", "", each) for each in top_level(found[2])]
+    values = [each for each in given if not re.fullmatch(r"-?\d+", each) and each]
+    gone, kept = show(source.type.shape[fitting[0]]), show(source.type.shape[axes[0]])
+    text = f"the axis of {kept} is gone, and that of {gone} is left: compute it over the other"
+    return Help(text, f"{found[1]}({', '.join([*values, str(fitting[0])])})")
+
+
+def _without(shape: Shape, axis: int) -> Shape:
+    return (*shape[:axis], *shape[axis + 1 :])
+
+
+def _is_same(found: Shape, wanted: Shape, same: Same) -> bool:
+    return len(found) == len(wanted) and all(map(same, found, wanted))
+
+
+def _reduced_from(value: Tensor) -> tuple[Tensor, tuple[int, ...], Span] | None:
+    """What a value was reduced from, over which axes and where; None if it was not."""
+    while value.origin.span is not None and value.operands:
+        if isinstance(value.op, ops.ArgMax):
+            return value.operands[0], (value.op.axis,), value.origin.span
+        if isinstance(value.op, _REDUCTIONS):
+            return value.operands[0], value.op.axes, value.origin.span
+        before = main_operand(value)
+        if before is None or before.type.shape != value.type.shape:
+            return None
+        value = before
+    return None
+
+
+def main_operand(value: Tensor) -> Tensor | None:
+    """The operand that an elementwise value or a layer carries on: no constant, mask or weight."""
+    ranked = [
+        each
+        for each in value.operands
+        if each.type.rank == value.type.rank and each.type.dtype.is_float and _reads_input(each)
+    ]
+    return ranked[0] if ranked else None
+
+
+def changed_at(value: Tensor, axis: int, wanted: Size, same: Same) -> Tensor | None:
+    """The value at which an axis lost the wanted size; None if it never had it."""
+    while (before := main_operand(value)) is not None:
+        size = before.type.shape[axis]
+        if size != value.type.shape[axis] and same(size, wanted):
+            return value
+        value = before
+    return None
+
+
+def _reads_input(value: Tensor) -> bool:
+    """Whether a value is no number, parameter or tensor of one number repeated."""
+    while isinstance(value.op, ops.Broadcast):
+        value = value.operands[0]
+        if value.type.rank == 0:
+            return False
+    return not isinstance(value.op, ops.Constant | ops.Parameter)
+
+
+def filled_cure(sides: Sequence[Tensor], sizes: tuple[Size, Size]) -> Help | None:
+    """A tensor of numbers whose size is written by a number where the other side has a name."""
+    for value, mine, other in zip(sides, sizes, reversed(sizes), strict=True):
+        if not isinstance(mine, int) or isinstance(other, int) or value.origin.span is None:
+            continue
+        found = _FILLED.search(value.origin.span.text)
+        entries = top_level(found[2]) if found else []
+        if found and entries.count(str(mine)) == 1 and is_written(show(other)):
+            shape = ", ".join(show(other) if each == str(mine) else each for each in entries)
+            text = f"the size {mine} is written here, and the other side has {show(other)}"
+            rest = value.origin.span.text[found.end() :]
+            return Help(text, f"{found[1]}([{shape}]{rest}")
+    return None
+
+
+def parameter_cure(
+    name: str, at: int, size: Size, span: Span, known: Collection[str]
+) -> Help | None:
+    """The declaration of a parameter that has another size than what it meets."""
+    names = re.findall(r"[A-Za-z_]\w*", show(size))
+    block = re.split(r"^(?=\S)", span.source.text[: span.start], flags=re.MULTILINE)[-1]
+    found = re.search(rf"^\s+param {re.escape(name)}: \[([^\]]*)\](.*)$", block, re.MULTILINE)
+    if found is None or not is_written(show(size)) or not set(names) <= set(known):
+        return None
+    entries = top_level(found[1])
+    if at >= len(entries):
+        return None
+    entries[at] = show(size)
+    text = f"`{name}` is declared with another size: give it that of what it meets"
+    return Help(text, f"param {name}: [{', '.join(entries)}]{found[2]}")
+
+
+def padding_cure(written: str) -> Help | None:
+    """A window of stride 1 that keeps the size by a padding, from the call that lost the edges."""
+    found = _WINDOW.search(" ".join(written.split()))
+    if found is None:
+        return None
+    given = top_level(found["given"])
+    places = [each for each in given if "=" not in each]
+    named = dict(each.split("=", 1) for each in given if "=" in each)
+    is_pool = found["name"].endswith("pool")
+    at = 0 if is_pool or found["name"].startswith("depthwise") else 1
+    window = named.get("k", places[at] if len(places) > at else "").strip()
+    stride = named.get("stride", places[at + 1] if len(places) > at + 1 else "").strip()
+    is_one = stride == "1" or (not stride and not is_pool)
+    is_odd = window.isdecimal() and int(window) % 2 == 1 and int(window) > 1
+    if "pad" in named or "dilation" in named or len(places) > at + 2 or not (is_one and is_odd):
+        return None
+    inside = ", ".join([*given, f"pad={int(window) // 2}"])
+    text = f"a window of {window} loses the edges: with this padding the size is kept"
+    return Help(text, f"{found['label']}{found['name']}({inside})")
+
+
+def projection_cure(left: tuple[str, Shape], right: tuple[str, Shape], axis: int) -> Help | None:
+    """A projection of the side that is a name, where two sides differ in their channels alone."""
+    (name, shape), (_, wanted) = left, right
+    others = zip(_without(shape, axis), _without(wanted, axis), strict=False)
+    if len(shape) != len(wanted) or any(one != other for one, other in others):
+        return None
+    if not re.fullmatch(r"\w+", name) or not is_written(show(wanted[axis])):
+        return None
+    channels = show(wanted[axis])
+    if len(shape) in (3, 4) and axis == 1 and len(shape) == 4:
+        return Help(f"project `{name}`", f"{name} |> shortcut: conv2d({channels}, 1)")
+    if axis == len(shape) - 1:
+        return Help(f"project `{name}`", f"{name} |> shortcut: linear({channels})")
+    return None
+
+
+def result_cure(
+    value: Tensor, written: str, wanted: Shape, known: Collection[str], same: Same
+) -> Help | None:
+    """How a result comes to the shape that is declared, or what is declared in its place."""
+    found = value.type.shape
+    axes, declared = [show(size) for size in found], [show(size) for size in wanted]
+    step = "|> " if "|>" in written else ""
+    if Counter(axes) == Counter(declared) and len(set(axes)) == len(axes):
+        pattern = f"[{', '.join(axes)}] -> [{', '.join(declared)}]"
+        moved = f"|> rearrange({pattern})" if step else f"rearrange({written}, {pattern})"
+        return Help("its axes are in another order", moved) if _all_written(axes) else None
+    reduced = other_reduction(value, wanted, same)
+    if reduced is not None:
+        return Help(reduced.text, f"{step}{reduced.code}")
+    linear = re.fullmatch(r"(\w+)\s*\|>\s*((?:[\w.]+:\s*)?linear\(.*\))", written)
+    source = _linear_source(value) if linear else None
+    if linear and source is not None and len(declared) == 2 and len(axes) > 2:
+        before = [show(size) for size in source]
+        if axes[0] == declared[0] and axes[-1] == declared[-1] and _all_written(before):
+            joined = " * ".join(before[1:])
+            return Help(
+                "`linear` acts on the last axis alone: join the axes before it",
+                f"{linear[1]} |> rearrange([{', '.join(before)}] -> [{before[0]}, {joined}])"
+                f" |> {linear[2]}",
+            )
+    gone = _missing(axes, declared)
+    if gone:
+        places = ", ".join(map(str, gone))
+        return Help(
+            "there are more axes than declared: reduce them",
+            f"{step}mean({places})" if step else f"mean({written}, {places})",
+        )
+    other = differing(found, wanted, same) if len(axes) == len(declared) else []
+    changed = changed_at(value, other[0], wanted[other[0]], same) if other else None
+    if changed is not None and changed.origin.span is not None:
+        cure = padding_cure(changed.origin.span.text)
+        if cure is not None:
+            return cure
+    if len(other) == 1:
+        (at,) = other
+        names = set(re.findall(r"[A-Za-z_]\w*", axes[at]))
+        if is_written(axes[at]) and names <= set(known):
+            return Help(
+                f"axis {at} is {axes[at]}, and not {declared[at]}: compute that many, or declare",
+                f"-> [{', '.join(axes)}]",
+            )
+    return None
+
+
+def differing(found: Shape, wanted: Shape, same: Same) -> list[int]:
+    """The axes in which two shapes of one rank differ."""
+    pairs = enumerate(zip(found, wanted, strict=True))
+    return [at for at, (one, other) in pairs if not same(one, other)]
+
+
+def _linear_source(value: Tensor) -> Shape | None:
+    """The shape that a linear layer was applied to."""
+    while value.operands:
+        before = value.operands[0]
+        if before.type.rank != value.type.rank:
+            return None
+        if before.type.shape != value.type.shape:
+            return before.type.shape
+        value = before
+    return None
+
+
+def _missing(axes: Sequence[str], declared: Sequence[str]) -> list[int]:
+    """The places of the axes that are more than those declared, where there is one reading."""
+    if len(declared) >= len(axes) or len(set(axes)) != len(axes):
+        return []
+    kept = [axes.index(each) for each in declared if each in axes]
+    is_ordered = len(kept) == len(declared) and kept == sorted(kept)
+    return [at for at in range(len(axes)) if at not in kept] if is_ordered else []
+
+
+def _all_written(axes: Sequence[str]) -> bool:
+    return all(map(is_written, axes))
