@@ -30,7 +30,8 @@ def each_of(
     given = tuple(cases)
     several = not isinstance(names, str)
     keys = names if isinstance(names, tuple) else (names,)
-    of_each = [_name(case, ids) for case in given] if callable(ids) else list(ids)
+    rows = [case if several and isinstance(case, tuple) else (case,) for case in given]
+    of_each = ["-".join(map(ids, row)) for row in rows] if callable(ids) else list(ids)
     if not given or len(of_each) != len(given):
         raise ValueError(f"{len(given)} cases with {len(of_each)} names")
 
@@ -38,10 +39,9 @@ def each_of(
         @wraps(test)
         def folded(**fixtures: object) -> None:
             failed: list[tuple[str, BaseException]] = []
-            for name, case in zip(of_each, given, strict=True):
-                values = case if several and isinstance(case, tuple) else (case,)
+            for name, row in zip(of_each, rows, strict=True):
                 try:
-                    test(**fixtures, **dict(zip(keys, values, strict=True)))
+                    test(**fixtures, **dict(zip(keys, row, strict=True)))
                 except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:  # noqa: BLE001
                     failed.append((name, error))
             if failed:
@@ -53,10 +53,6 @@ def each_of(
         return folded
 
     return fold
-
-
-def _name(case: object, ids: Callable[..., str]) -> str:
-    return "-".join(map(ids, case)) if isinstance(case, tuple) and ids is str else ids(case)
 
 
 def _report(failed: list[tuple[str, BaseException]], cases: int) -> str:

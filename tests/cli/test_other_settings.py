@@ -11,6 +11,7 @@ from meganeura_dsl.settings.resolve_settings import resolve_settings
 from meganeura_dsl.settings.run_settings import MEANINGS
 from meganeura_runtime.backends.registry import DEVICE_NAMES
 from tests.dsl.settings.test_run_settings import raw, refused, resolved
+from tests.folded import each_of
 
 PROGRAM = """\
 block Net()(x: [n, 4]) -> [n, 2] = x |> fc: linear(2)
@@ -34,7 +35,7 @@ def test_no_name_is_a_setting() -> None:
     assert not OTHER_SETTINGS.keys() & MEANINGS.keys()
 
 
-@pytest.mark.parametrize(("name", "code"), CODES)
+@each_of(("name", "code"), CODES)
 def test_what_is_answered_is_accepted(name: str, code: str) -> None:
     del code
     advice = with_the_command(OTHER_SETTINGS[name])
@@ -50,7 +51,7 @@ def test_what_is_answered_is_accepted(name: str, code: str) -> None:
     resolve_settings(given, overrides, ("batch",), DEVICE_NAMES, needs_data=True)
 
 
-@pytest.mark.parametrize("code", sorted({code for _, code in CODES}))
+@each_of("code", sorted({code for _, code in CODES}))
 def test_what_is_answered_in_a_run_is_accepted(code: str, tmp_path: Path) -> None:
     name = next(name for name, each in CODES if each == code)
     file = tmp_path / "net.mgn"

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
-import pytest
 
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.ir.graph import Graph
@@ -12,6 +11,7 @@ from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.ops.primitive import elementwise
 from meganeura_dsl.pipeline import load
 from meganeura_dsl.transforms.egraph.optimize import optimize
+from tests.folded import each_of
 from tests.special_points import CASES, ELSEWHERE, Case, assert_right, feeds_of, graph_of, stored
 
 LIBRARY = ("nn", "loss", "augment", "recurrent", "lora")
@@ -43,7 +43,7 @@ def test_every_function_has_special_points() -> None:
     assert [case.name for case in CASES] == [*stored()], "see tests/special_points.py"
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_of("case", CASES, ids=str)
 def test_the_reference_is_right(case: Case) -> None:
     """In double precision to nine digits, and in single to its own; what is optimized too."""
     feeds = feeds_of(case, graph(case))

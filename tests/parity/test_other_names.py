@@ -24,6 +24,7 @@ from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, storage_type
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.pipeline import Program, elaborate_model, loader_beside
+from tests.folded import each_of
 from tests.parity.references import keras
 
 pytestmark = pytest.mark.parity
@@ -228,7 +229,7 @@ def ours(
     return list(interpreter.run(feeds).outputs.values())
 
 
-@pytest.mark.parametrize("code", [code for code in CALLS if code not in DRAWN])
+@each_of("code", [code for code in CALLS if code not in DRAWN])
 @pytest.mark.filterwarnings("ignore")
 def test_a_form_is_each_call_beside_it(code: str) -> None:
     elaboration = elaborated(code)

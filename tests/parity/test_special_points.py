@@ -3,8 +3,8 @@
 import json
 
 import numpy as np
-import pytest
 
+from tests.folded import each_of
 from tests.parity.special_points import right, written
 from tests.special_points import CASES, SMALLEST, STORED, Case, stored
 
@@ -13,7 +13,7 @@ def test_the_stored_values_are_written_anew_as_they_are() -> None:
     assert json.loads(written()).keys() == stored().keys(), STORED.name
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_of("case", CASES, ids=str)
 def test_the_stored_values_are_pytorch_s(case: Case) -> None:
     found = right(case)
     assert found.keys() == stored()[case.name].keys()

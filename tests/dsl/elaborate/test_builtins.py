@@ -16,6 +16,7 @@ from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import RandomBits
 from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import DType, TensorType
+from tests.folded import each_of
 from tests.samples import dtype_of
 
 RANDOM = np.random.default_rng(0)
@@ -299,7 +300,7 @@ def value_of(expression: str) -> Array:
     return evaluate(graph, feeds).outputs["output"]
 
 
-@pytest.mark.parametrize("expression", CASES)
+@each_of("expression", CASES)
 def test_it_is_numpy_s(expression: str) -> None:
     found = value_of(expression)
     expected = np.asarray(CASES[expression], np.float64)

@@ -14,6 +14,7 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.problems.shape_problems import IndexMayOverrun, IndexOverrun
 from meganeura_dsl.pipeline import check
 from tests.effort import effort
+from tests.folded import each_of
 
 Found = tuple[str, ...]
 """Of a note: the index it reaches, and the fact that excludes it. Of an error: the index."""
@@ -343,7 +344,7 @@ def overruns(index: Index, s: int, rows: int, draw: np.random.Generator) -> list
     return [bool(((each < 0) | (each >= rows)).any()) for each in found]
 
 
-@pytest.mark.parametrize("seed", range(effort(60, 3000)))
+@each_of("seed", range(effort(60, 3000)))
 def test_an_expectation_is_refused_where_the_index_is_out_of_range(seed: int) -> None:
     """For certain, if it is refused; of an index that no data has a part in, exactly then."""
     draw = np.random.default_rng(seed)
@@ -361,7 +362,7 @@ def test_an_expectation_is_refused_where_the_index_is_out_of_range(seed: int) ->
         assert not any(outside), text
 
 
-@pytest.mark.parametrize("seed", range(effort(60, 3000)))
+@each_of("seed", range(effort(60, 3000)))
 def test_what_is_told_for_all_sizes_is_so_for_small_ones(seed: int) -> None:
     """An error for all, a note for some; of an index of a simple form, no word if for none."""
     draw = np.random.default_rng([seed, 1])

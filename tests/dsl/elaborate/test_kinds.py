@@ -6,6 +6,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import combine
 from meganeura_dsl.elaborate.values import Axes
+from tests.folded import each_of
 
 UNUSED = "E0207"
 """Of the sizes and values that an expression does not read."""
@@ -494,7 +495,7 @@ REFUSED = {
 """Expressions of a block of x: f32[n, d]; the code, the headline and the label of the refusal."""
 
 
-@pytest.mark.parametrize("expression", REFUSED)
+@each_of("expression", REFUSED)
 def test_an_expression_of_another_kind_is_refused(expression: str) -> None:
     code, headline, label = REFUSED[expression]
     source = Source("kinds.mgn", f"block f()(x: [n, d]):\n  return {expression}\n")

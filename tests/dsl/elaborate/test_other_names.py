@@ -11,6 +11,7 @@ from meganeura_dsl.diagnostics.problem import Report
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.pipeline import check_file
+from tests.folded import each_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "coming_from_pytorch.md").read_text()
 INPUTS = (
@@ -28,7 +29,7 @@ def reports(tmp_path: Path, text: str) -> list[Report]:
     return list(check_file(str(file)).reports)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each_of("form", FORMS)
 def test_each_form_is_proved(form: str, tmp_path: Path) -> None:
     *first, last = form.split("\n")
     top = [f"{line}\n" for line in first if line.startswith("from ")]

@@ -17,6 +17,7 @@ from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.resources import standard_model_names
 from meganeura_dsl.symbolic.size import dim
+from tests.folded import each_of
 
 PROGRAM = """\
 block Pick()(table: [7, 3], id: i32[4], any_: i32[4], mask: bool[4]) -> [4, 3]:
@@ -457,7 +458,7 @@ def random_value(build: Builder, generator: np.random.Generator, made: list[Valu
             return pair(kinds[int(generator.integers(len(kinds)))])
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_of("seed", range(60))
 def test_ranges_hold_every_value(seed: int) -> None:
     generator = np.random.default_rng(seed)
     build = Builder()

@@ -35,6 +35,7 @@ from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import dim
+from tests.folded import each_of
 from tests.samples import SAMPLES, Sample
 
 
@@ -372,7 +373,7 @@ def test_what_is_no_cache_or_another_one_stays() -> None:
         np.testing.assert_array_equal(found[name], [5, 6, 3, 4])
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+@each_of("sample", SAMPLES, ids=lambda sample: sample.name)
 def test_an_array_shares_memory_with_what_its_op_views_alone(sample: Sample) -> None:
     op = sample.op
     if op.traits & {Trait.LEAF, Trait.LOOP}:

@@ -1,18 +1,18 @@
 """Ranges of whole numbers are those of `ranges.txt`, and hold what is computed."""
 
 import numpy as np
-import pytest
 
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.interval_analysis import ranges_of
 from tests.dsl.ir.ranges import FILE, KNOWN, SEEDS, described, feeds, graph_of
+from tests.folded import each_of
 
 
 def test_ranges_are_what_they_were() -> None:
     assert list(described()) == FILE.read_text().splitlines()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each_of("seed", SEEDS)
 def test_a_range_holds_all_that_is_computed(seed: int) -> None:
     graph = graph_of(seed)
     found = ranges_of(graph, KNOWN)

@@ -13,6 +13,7 @@ from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.symbolic.size import Size, dim
+from tests.folded import each_of
 from tests.samples import SAMPLES, Sample
 
 TEXT = """\
@@ -70,7 +71,7 @@ def test_what_is_written_reads_back() -> None:
     assert parse_graph(format_graph(graph), OPS).outputs.keys() == {"loss"}
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+@each_of("sample", SAMPLES, ids=lambda sample: sample.name)
 def test_every_op_reads_back(sample: Sample) -> None:
     build = Builder()
     operands = [

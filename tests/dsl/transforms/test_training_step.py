@@ -27,6 +27,7 @@ from meganeura_dsl.transforms.optimizers.optimizers import (
 )
 from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_dsl.transforms.training_step import TrainingError, TrainingSettings, training_step
+from tests.folded import each_of
 
 OPTIMIZERS: tuple[Optimizer, ...] = (
     Sgd(),
@@ -92,7 +93,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("one", "other"),
     PAIRS,
     ids=lambda each: " ".join(map(str, each.values())),

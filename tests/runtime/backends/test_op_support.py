@@ -14,6 +14,7 @@ from meganeura_runtime.backends.registry import BUILT_IN
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, Target
 from meganeura_runtime.backends.webgpu.passes.pipeline import run_passes
 from meganeura_runtime.backends.webgpu.passes.support import SUPPORT
+from tests.folded import each_of
 from tests.runtime.running import graph_of
 from tests.samples import SAMPLES, Sample
 
@@ -32,7 +33,7 @@ def test_every_op_is_run_or_lowered_and_none_is_refused(backend: Backend) -> Non
     assert table.refuses == frozenset()
 
 
-@pytest.mark.parametrize("sample", COMPUTED, ids=lambda sample: sample.name)
+@each_of("sample", COMPUTED, ids=lambda sample: sample.name)
 def test_what_the_passes_leave_is_what_the_table_says(sample: Sample) -> None:
     graph, _ = graph_of(sample.op, *sample.operands)
     left = {type(value.op) for value in run_passes(graph, Target(PORTABLE)).values}

@@ -20,6 +20,7 @@ from meganeura_runtime.backends.xla.analysis.barriers import Barriers
 from meganeura_runtime.backends.xla.analysis.numerics import Numerics
 from meganeura_runtime.backends.xla.passes.support import SUPPORT
 from meganeura_runtime.backends.xla.step import step_function
+from tests.folded import each_of
 from tests.runtime.running import run
 from tests.special_points import CASES, PAIRS, Case, assert_right, feeds_of, graph_of
 
@@ -65,7 +66,7 @@ def compiled() -> Mapping[str, Mapping[str, Array]]:
     }
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_of("case", CASES, ids=str)
 def test_xla_is_right(case: Case, compiled: Mapping[str, Mapping[str, Array]]) -> None:
     assert_right(case, compiled[case.name], EXACT)
 

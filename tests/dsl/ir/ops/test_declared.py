@@ -18,6 +18,7 @@ from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.ir.verify import GraphError, verify
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.transforms.egraph.encoding.schema import Constructor, constructors
+from tests.folded import each_of
 from tests.samples import SAMPLES, Sample
 
 EVERY = (*OPS, *FUSED_OPS)
@@ -72,7 +73,7 @@ def test_a_fused_op_has_an_expansion_and_counts_its_arithmetic(
         type("Partial", (Fused,), body)
 
 
-@pytest.mark.parametrize("op", EVERY, ids=lambda op: op.__name__)
+@each_of("op", EVERY, ids=lambda op: op.__name__)
 def test_the_type_rule_takes_the_operands_declared(op: type[Op]) -> None:
     _, _, *given = signature(op.infer).parameters.values()
     named = [each for each in given if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
@@ -176,7 +177,7 @@ def test_movement_computes_nothing(sample: Sample) -> None:
     assert sample.op.element_cost is ElementCost.FREE
 
 
-@pytest.mark.parametrize("sample", _of(Trait.ELEMENTWISE), ids=lambda sample: sample.name)
+@each_of("sample", _of(Trait.ELEMENTWISE), ids=lambda sample: sample.name)
 def test_an_elementwise_op_reads_the_elements_at_its_own_index(sample: Sample) -> None:
     whole = _run(sample, *sample.operands)
     for index in np.ndindex(whole.shape):

@@ -27,6 +27,7 @@ from meganeura_dsl.ir.ops.primitive.cumulative import Accumulation
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.transforms.autodiff import differentiate
+from tests.folded import each_of
 from tests.gradients import assert_same, fed, numeric_gradient, weighted_loss
 from tests.samples import SAMPLES, Sample
 
@@ -75,7 +76,7 @@ def _feeds(sample: Sample) -> dict[str, Array]:
     return {f"operand.{index}": operand for index, operand in enumerate(sample.operands)}
 
 
-@pytest.mark.parametrize("sample", COMPUTED, ids=_names(COMPUTED))
+@each_of("sample", COMPUTED, ids=_names(COMPUTED))
 def test_the_result_is_of_the_type_inferred(sample: Sample) -> None:
     inferred = sample.op.result_types(Facts(), *sample.types)
     build, _, out = _graph_of(sample)
@@ -86,7 +87,7 @@ def test_the_result_is_of_the_type_inferred(sample: Sample) -> None:
         assert result.dtype == storage_type(expected.dtype)
 
 
-@pytest.mark.parametrize("sample", COMPUTED, ids=_names(COMPUTED))
+@each_of("sample", COMPUTED, ids=_names(COMPUTED))
 def test_single_precision_is_near_double(sample: Sample) -> None:
     build, _, out = _graph_of(sample)
     graph = build.graph({"out": out})

@@ -66,6 +66,7 @@ from meganeura_dsl.symbolic import conditions
 from meganeura_dsl.symbolic.assumptions import Facts, Unproved
 from meganeura_dsl.symbolic.size import Dim, Size, dim, evaluate, substitute
 from meganeura_dsl.transforms.autodiff import differentiate
+from tests.folded import each_of
 
 VARIABLES = "cdghknpsw"
 C, D, G, H, K, N, P, S, W = map(dim, VARIABLES)
@@ -243,8 +244,8 @@ def test_the_rule_gives_the_shape(rule: Rule) -> None:
         assert list(map(str, inferred.shape)) == list(map(str, rule.shape))
 
 
-@pytest.mark.parametrize("values", [COPRIME, EQUAL], ids=["coprime", "equal"])
-@pytest.mark.parametrize("rule", RULES, ids=_name)
+@each_of("values", [COPRIME, EQUAL], ids=["coprime", "equal"])
+@each_of("rule", RULES, ids=_name)
 def test_numbers_give_what_names_give(rule: Rule, values: Mapping[str, int]) -> None:
     symbolic = rule.op.result_types(_facts(rule), *rule.operands)
     attributes = {
@@ -264,7 +265,7 @@ DIFFERENTIABLE = [
 ]
 
 
-@pytest.mark.parametrize("rule", DIFFERENTIABLE, ids=_name)
+@each_of("rule", DIFFERENTIABLE, ids=_name)
 def test_a_gradient_has_the_type_of_its_operand_for_all_sizes(rule: Rule) -> None:
     build = Builder(_facts(rule))
     operands = [
@@ -338,7 +339,7 @@ ILL_RANKED: tuple[tuple[Op, tuple[TensorType, ...], str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("op", "operands", "words"), ILL_RANKED, ids=lambda each: str(each)[:60])
+@each_of(("op", "operands", "words"), ILL_RANKED, ids=lambda each: str(each)[:60])
 def test_ranks_and_element_types_are_refused(
     op: Op, operands: tuple[TensorType, ...], words: str
 ) -> None:

@@ -13,6 +13,7 @@ from meganeura_dsl.ir.ops.fused import Attention, Fused
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.assumptions import Facts, Unproved
 from tests.dsl.ir.ops.fused.test_fused import CASES
+from tests.folded import each_of
 from tests.samples import SAMPLES, dtype_of
 
 
@@ -102,7 +103,7 @@ def assert_refused_or_right(op: Op, operands: tuple[Array, ...]) -> None:
         assert expanded == inferred, f"{op} of {types}"
 
 
-@pytest.mark.parametrize("whole", APPLICATIONS, ids=str)
+@each_of("whole", APPLICATIONS, ids=str)
 def test_operands_that_do_not_fit_are_refused(whole: Application) -> None:
     for place, operand in enumerate(whole.operands):
         for other in others(operand):
@@ -117,12 +118,12 @@ def test_causal_attention_has_a_key_for_each_query() -> None:
         Attention(1.0, causal=True).infer(Facts(), q, k, k)
 
 
-@pytest.mark.parametrize("whole", APPLICATIONS, ids=str)
+@each_of("whole", APPLICATIONS, ids=str)
 def test_whole_numbers_are_refused_or_give_whole_numbers(whole: Application) -> None:
     assert_refused_or_right(whole.op, tuple(each.astype(np.int32) for each in whole.operands))
 
 
-@pytest.mark.parametrize("whole", APPLICATIONS, ids=str)
+@each_of("whole", APPLICATIONS, ids=str)
 def test_attributes_that_do_not_fit_are_refused(whole: Application) -> None:
     for op in revised(whole.op):
         assert_refused_or_right(op, whole.operands)

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from math import prod
 
-import pytest
-
 from meganeura_dsl.ir.graph import Op, Value
 from meganeura_dsl.ir.ops import (
     Add,
@@ -39,6 +37,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
 from tests.dsl.transforms.egraph.classes import examine
 from tests.dsl.transforms.egraph.net import Net
+from tests.folded import each_of
 
 Make = Callable[[Net], Value]
 
@@ -705,7 +704,7 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
 )
 
 
-@pytest.mark.parametrize(("rule", "mode", "make"), NEAR_MISSES)
+@each_of(("rule", "mode", "make"), NEAR_MISSES)
 def test_a_near_miss_is_left_alone(rule: str, mode: Mode, make: Make) -> None:
     net = Net()
     explored, _ = examine(net.graph(make(net)), mode)

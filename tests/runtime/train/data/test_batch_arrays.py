@@ -12,6 +12,7 @@ from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
 from meganeura_runtime.train.data.batch_arrays import BatchReader
 from meganeura_runtime.train.training_problems import BatchMismatch, InputMismatch
+from tests.folded import each_of
 
 GIVEN = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?")
 
@@ -21,8 +22,8 @@ def read(dtype: DType, array: Array) -> Array:
     return reader.read({"x": array}).arrays["x"]
 
 
-@pytest.mark.parametrize("dtype", DType)
-@pytest.mark.parametrize("given", GIVEN)
+@each_of("dtype", DType)
+@each_of("given", GIVEN)
 def test_a_type_becomes_another_where_no_value_changes_its_meaning(
     dtype: DType, given: str
 ) -> None:

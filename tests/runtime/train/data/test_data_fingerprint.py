@@ -23,6 +23,7 @@ from meganeura_runtime.train.data.data_fingerprint import (
     fingerprints,
     sampled_digest,
 )
+from tests.folded import each_of
 
 ROWS = 3 * SAMPLED_ROWS
 
@@ -35,7 +36,7 @@ def rows() -> np.ndarray:
     return np.arange(2 * ROWS, dtype=np.float32).reshape(ROWS, 2)
 
 
-@pytest.mark.parametrize("position", range(0, ROWS, 7))
+@each_of("position", range(0, ROWS, 7))
 def test_a_tensor_is_known_by_all_of_its_elements(position: int) -> None:
     changed = rows()
     changed[position, 1] += 1

@@ -49,6 +49,7 @@ from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.symbolic.assumptions import Unproved
 from meganeura_dsl.transforms.autodiff import differentiate
 from meganeura_dsl.transforms.expand_fused import expand_fused
+from tests.folded import each_of
 from tests.gradients import assert_same, fed, weighted_loss
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -253,7 +254,7 @@ HAVE_NO_GRADIENT = (
     WinogradOutput,
     WinogradOutputGradient,
 )
-cases = pytest.mark.parametrize("case", CASES, ids=str)
+cases = each_of("case", CASES)
 Make = Callable[[Builder, Sequence[Value]], tuple[Value, ...]]
 
 

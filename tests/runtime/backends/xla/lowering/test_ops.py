@@ -44,6 +44,7 @@ from meganeura_runtime.backends.xla.lowering.table import (
 )
 from meganeura_runtime.backends.xla.passes.support import SUPPORT
 from meganeura_runtime.backends.xla.step import step_function
+from tests.folded import each_of
 from tests.runtime.running import assert_results, graph_of
 from tests.samples import SAMPLES, Sample
 
@@ -111,7 +112,7 @@ def results() -> dict[str, dict[str, Array]]:
     return computed({each.name: (each.op, each.operands) for each in COMPUTED}, F32)
 
 
-@pytest.mark.parametrize("sample", COMPUTED, ids=lambda sample: sample.name)
+@each_of("sample", COMPUTED, ids=lambda sample: sample.name)
 def test_an_op_computes_the_reference(sample: Sample, results: dict[str, dict[str, Array]]) -> None:
     graph, feeds = graph_of(sample.op, *sample.operands)
     assert_results(Results(results[sample.name], {}), graph, feeds)
@@ -123,7 +124,7 @@ def narrow() -> dict[str, dict[str, Array]]:
     return computed({each.name: (each.op, each.operands) for each in COMPUTED}, BF16)
 
 
-@pytest.mark.parametrize("sample", COMPUTED, ids=lambda sample: sample.name)
+@each_of("sample", COMPUTED, ids=lambda sample: sample.name)
 def test_in_bf16_only_products_are_rounded(
     sample: Sample, narrow: dict[str, dict[str, Array]]
 ) -> None:
