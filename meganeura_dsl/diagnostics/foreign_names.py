@@ -10,16 +10,16 @@ from functools import cache
 _NAMES = """\
 abs abs_ absolute absolute_ acos acos_ acosh acosh_ acot acsc Activation ActivityRegularization
 adabelief adabound Adadelta adadelta Adafactor adafactor Adagrad adagrad Adam adam Adamax adamax
-AdamW adamw adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
-adaptive_max_pool1d_with_indices adaptive_max_pool2d adaptive_max_pool2d_with_indices
-adaptive_max_pool3d adaptive_max_pool3d_with_indices AdaptiveAvgPool1d AdaptiveAvgPool2d
-AdaptiveAvgPool3d AdaptiveLogSoftmaxWithLoss AdaptiveMaxPool1d AdaptiveMaxPool2d
-AdaptiveMaxPool3d Add add add_ add_weight addbmm addbmm_ addcdiv addcdiv_ addcmul addcmul_
-AdditiveAttention addmm addmm_ addmv addmv_ addr addr_ adjoint adopt affine_grid
-affine_grid_generator after_all airy_ai aiter alias_copy alibi all all_gather all_to_all
-allclose alpha_dropout alpha_dropout_ AlphaDropout amax amin aminmax amsgrad anext angle any
-append apply_ apply_along_axis apply_over_axes approx_max_k approx_min_k arange arccos arccos_
-arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh
+AdamW adamw adaptive_avg_pool adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
+adaptive_max_pool adaptive_max_pool1d adaptive_max_pool1d_with_indices adaptive_max_pool2d
+adaptive_max_pool2d_with_indices adaptive_max_pool3d adaptive_max_pool3d_with_indices
+AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveLogSoftmaxWithLoss
+AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d Add add add_ add_weight addbmm addbmm_
+addcdiv addcdiv_ addcmul addcmul_ AdditiveAttention addmm addmm_ addmv addmv_ addr addr_ adjoint
+adopt affine_grid affine_grid_generator after_all airy_ai aiter alias_copy alibi all all_gather
+all_to_all allclose alpha_dropout alpha_dropout_ AlphaDropout amax amin aminmax amsgrad anext
+angle any append apply_ apply_along_axis apply_over_axes approx_max_k approx_min_k arange arccos
+arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh
 arctanh_ are_deterministic_algorithms_enabled argmax argmin argpartition argsort argwhere around
 array array2string array_equal array_equiv array_repr array_split array_str as_strided
 as_strided_ as_strided_copy as_strided_scatter as_subclass as_tensor as_type asanyarray asarray
@@ -51,9 +51,9 @@ chebyshev_polynomial_w check_shape checkpoint chisquare choice cholesky cholesky
 cholesky_inverse cholesky_solve choose choose_qparams_optimized chr chunk ciou CircularPad1d
 CircularPad2d CircularPad3d clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ classmethod
 classproperty clear_autocast_cache clip clip_ clone clz coalesce col2im col_indices
-col_indices_copy collapse column_stack comb combinations common_type compile
-compiled_with_cxx11_abi complex composite compress concat Concatenate concatenate cond conj
-conj_physical conj_physical_ conjugate const_data_ptr constant constant_ constant_pad_nd
+col_indices_copy collapse color_jitter ColorJitter column_stack comb combinations common_type
+compile compiled_with_cxx11_abi complex composite compress concat Concatenate concatenate cond
+conj conj_physical conj_physical_ conjugate const_data_ptr constant constant_ constant_pad_nd
 ConstantLR ConstantPad1d ConstantPad2d ConstantPad3d Container contiguous contrastive conv
 Conv1D Conv1d conv1d Conv1DTranspose Conv2D Conv2d conv2d conv2d_transpose Conv2DTranspose
 Conv3D Conv3d conv3d Conv3DTranspose conv_dimension_numbers conv_general_dilated
@@ -179,12 +179,14 @@ quantized_batch_norm quantized_gru quantized_gru_cell quantized_lstm quantized_l
 quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell
 quantized_rnn_tanh_cell quick_gelu quit rad2deg rad2deg_ RAdam radam radians ragged
 ragged_all_to_all ragged_dot ragged_dot_general rand rand_like randint randint_like randn
-randn_like random random_ random_gamma_grad random_integers random_sample RandomBrightness
-RandomContrast RandomCrop RandomFlip RandomRotation RandomState RandomTranslation RandomZoom
-randperm ranf range ravel ravel_multi_index rayleigh rcp real real_if_close Rearrange recall
-reciprocal reciprocal_ record_stream Reduce reduce reduce_and reduce_max reduce_mean reduce_min
-reduce_or reduce_precision reduce_prod reduce_sum reduce_window reduce_window_shape_tuple
-reduce_xor ReduceLROnPlateau ref ReflectionPad1d ReflectionPad2d ReflectionPad3d register_buffer
+randn_like random random_ random_crop random_gamma_grad random_horizontal_flip random_integers
+random_resized_crop random_rotation random_sample random_vertical_flip RandomBrightness
+RandomContrast RandomCrop RandomFlip RandomHorizontalFlip RandomResizedCrop RandomRotation
+RandomState RandomTranslation RandomVerticalFlip RandomZoom randperm ranf range ravel
+ravel_multi_index rayleigh rcp real real_if_close Rearrange recall reciprocal reciprocal_
+record_stream Reduce reduce reduce_and reduce_max reduce_mean reduce_min reduce_or
+reduce_precision reduce_prod reduce_sum reduce_window reduce_window_shape_tuple reduce_xor
+ReduceLROnPlateau ref ReflectionPad1d ReflectionPad2d ReflectionPad3d register_buffer
 register_hook register_parameter register_post_accumulate_grad_hook reglu reinforce rel_entr
 ReLU relu ReLU6 relu6 relu_ rem remainder remainder_ renorm renorm_ repeat repeat_interleave
 RepeatVector ReplicationPad1d ReplicationPad2d ReplicationPad3d repr require requires_grad

@@ -310,12 +310,14 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     },
     "mean(image, 2, 3)": {
         "adaptive_avg_pool2d": "F.adaptive_avg_pool2d(image, 1).flatten(1)",
+        "adaptive_avg_pool": "F.adaptive_avg_pool2d(image, 1).flatten(1)",
         "AdaptiveAvgPool2d": "nn.AdaptiveAvgPool2d(1)(image).flatten(1)",
         "GlobalAveragePooling2D": "keras.layers.GlobalAveragePooling2D()(image)",
         "global_avg_pool": "image.mean((2, 3))",
     },
     "max(image, 2, 3)": {
         "adaptive_max_pool2d": "F.adaptive_max_pool2d(image, 1).flatten(1)",
+        "adaptive_max_pool": "F.adaptive_max_pool2d(image, 1).flatten(1)",
         "AdaptiveMaxPool2d": "nn.AdaptiveMaxPool2d(1)(image).flatten(1)",
         "GlobalMaxPooling2D": "keras.layers.GlobalMaxPooling2D()(image)",
     },

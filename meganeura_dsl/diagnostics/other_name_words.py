@@ -20,7 +20,18 @@ _NAN = (
 )
 _NO_INVERSE = "there is no inverse of sine, cosine or tangent"
 
+_AUGMENT = (
+    "pictures are flipped, moved, erased and coloured by blocks of `augment`, as"
+    " `from augment import random_flip`; nothing turns or scales them, and `crop` of"
+    " `images(...)` cuts them"
+)
+
 WORDS: Mapping[str, str] = {
+    _AUGMENT: (
+        "random_rotation random_crop random_resized_crop color_jitter RandomRotation"
+        " RandomResizedCrop RandomCrop RandomHorizontalFlip RandomVerticalFlip ColorJitter"
+        " random_horizontal_flip random_vertical_flip"
+    ),
     _NO_PRINT: "print show breakpoint pdb log_dict",
     _NOT_DIFFERENTIABLE: (
         "grad autograd backward value_and_grad jacobian jacrev jvp vjp hessian vmap"

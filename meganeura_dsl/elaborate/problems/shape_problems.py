@@ -200,10 +200,11 @@ class ElementTypeMismatch(LocatedProblem, code="E0307", topic="element type"):
 
     what: str
     found: str
-    cure: str = "convert with f32(...), f16(...), i32(...), u32(...) or bool(...)"
+    cure: str | Help = "convert with f32(...), f16(...), i32(...), u32(...) or bool(...)"
 
     def report(self) -> Report:
-        return self.words(self.what, self.found, cure=Help(self.cure))
+        cure = Help(self.cure) if isinstance(self.cure, str) else self.cure
+        return self.words(self.what, self.found, cure=cure)
 
 
 class ArgumentMismatch(LocatedProblem, code="E0308", topic="argument shape"):
@@ -218,13 +219,17 @@ class ArgumentMismatch(LocatedProblem, code="E0308", topic="argument shape"):
     fact: str = ""
     advice: str = ""
     """What to do where no fact helps."""
+    order: Help | None = None
+    """The call with its arguments in the order of the inputs, if they are called as these are."""
 
     def report(self) -> Report:
         return self.words(
             f"`{self.block}` cannot take this tensor as `{self.input}`",
             f"found    {self.found}\ndeclared {self.declared}",
             remarks=(Remark("axis", str(self.axis)), *example_remarks(self.example)),
-            cure=self.stated(self.fact) or (Help(self.advice) if self.advice else None),
+            cure=self.order
+            or self.stated(self.fact)
+            or (Help(self.advice) if self.advice else None),
         )
 
 

@@ -450,10 +450,12 @@ class Rearranger:
 
     def _named(self, wanted: str, found: str) -> Help | None:
         """Advice to write the axis that is there in place of a name with another meaning."""
-        if not wanted.isidentifier() or not found.isidentifier():
+        if not (wanted.isidentifier() or wanted.isdecimal()) or not found.isidentifier():
             return None
         new = re.sub(rf"\b{wanted}\b", found, self.node.span.text)
-        return Help(f"`{wanted}` is something else here, and this axis is `{found}`", new)
+        if wanted.isidentifier():
+            return Help(f"`{wanted}` is something else here, and this axis is `{found}`", new)
+        return Help(f"this axis is `{found}`, of any size: write its name", new)
 
 
 def _keys(atoms: Sequence[Atom]) -> list[str]:

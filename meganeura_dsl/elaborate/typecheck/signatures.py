@@ -7,6 +7,11 @@ from dataclasses import dataclass, replace
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.argument_cures import (
+    argument_order,
+    conversion,
+    insertion_cure,
+)
 from meganeura_dsl.elaborate.problems.location import Location, counted
 from meganeura_dsl.elaborate.problems.name_problems import UnknownDType, WrongArguments, WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
@@ -325,6 +330,7 @@ def _argument_problem(
         fact,
         f"axis {mismatch.axis} is {show(mismatch.found)} here, and {show(mismatch.wanted)} by what "
         f"`{block.name.text}` is given besides: pass a tensor of that size",
+        argument_order(location.span.text, [each.name for each in block.inputs]),
     )
 
 
@@ -339,7 +345,8 @@ def _expanded(inner: Frame, item: ast.Input, value: Tensor, call: str) -> Help |
     given = re.search(rf"\b{item.name}=(?P<value>[\w.]+)", call)
     if given is None or inner.parent is None:
         return None
-    return expansion_cure(side_of(given["value"], value.type.shape), sizes, sizes)
+    side = side_of(given["value"], value.type.shape)
+    return expansion_cure(side, sizes, sizes) or insertion_cure(side, sizes)
 
 
 LOGITS, TARGET = "logits", "target"
@@ -404,7 +411,10 @@ def _check_dtype(
     wanted = "f32 or f16" if written is None else written
     if written != value.type.dtype.value:
         what = f"`{item.name}` of `{block.name.text}` is {wanted}"
-        raise ProblemError(ElementTypeMismatch(caller_location(inner, span), what, str(value.type)))
+        location, found = caller_location(inner, span), str(value.type)
+        place, shape = block.inputs.index(item), show_shape(value.type.shape)
+        cure = conversion(location.span, item.name, place, wanted, shape)
+        raise ProblemError(ElementTypeMismatch(location, what, found, cure))
 
 
 def dtype_of(node: ast.Type, frame: Frame) -> DType:
@@ -558,6 +568,9 @@ def _smallest(
         sides = (clause.left, clause.right)
         if not any(isinstance(each, ast.Binary) and each.operator == "%" for each in sides):
             return ""  # that two sizes are equal is no reason to change one of them
+    groups = _divisors(inner, block, clause)
+    if groups:
+        return groups
     for name in size_names(clause):
         given = inner.names.get(name)
         if name not in axes or not isinstance(given, int):
@@ -569,6 +582,29 @@ def _smallest(
                 return f"the smallest `{name}` that works is {size}"
         inner.names[name] = given
     return ""
+
+
+def _divisors(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
+    """Advice on a number of the configuration that has to divide a size, both of them known."""
+    match clause:
+        case ast.Binary(
+            operator="==",
+            left=ast.Binary(operator="%", left=ast.Name(text=size), right=ast.Name(text=name)),
+            right=ast.Integer(value=0),
+        ):
+            whole, given = inner.names.get(size), inner.names.get(name)
+        case _:
+            return ""
+    if name not in {each.name for each in block.parameters} or isinstance(whole, bool):
+        return ""
+    if not (isinstance(whole, int) and isinstance(given, int) and 0 < whole <= LARGEST_TRIED):
+        return ""
+    fitting = [str(each) for each in range(1, whole + 1) if whole % each == 0]
+    near = min(map(int, fitting), key=lambda each: (abs(each - given), -each))
+    return (
+        f"what divides {whole} is {', '.join(fitting[:-1])}{' and ' if fitting[:-1] else ''}"
+        f"{fitting[-1]}: the nearest `{name}` is {near}"
+    )
 
 
 def _unmet(
@@ -612,8 +648,10 @@ def _where_problem(
         values,
         Location(clause.span),
         example_of(verdict, tensors),
-        "" if _is_about_element(inner, part) else deciding_fact(inner.facts, part),
-        _advice(part) or _of_width(inner, block, clause),
+        ""
+        if _is_about_element(inner, part) or _of_causal(inner, clause, part)
+        else deciding_fact(inner.facts, part),
+        _advice(part) or _of_width(inner, block, clause) or _of_causal(inner, clause, part),
     )
 
 
@@ -629,6 +667,20 @@ def _of_width(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
     ]
     call = block.name.text + (f"({', '.join(before)})" if before else "")
     return f"the width of what comes in is never written: `{call}`"
+
+
+def _of_causal(inner: Frame, clause: ast.Expression, part: Condition) -> str:
+    """Advice for causal attention between two sequences, whose positions have no common order."""
+    is_causal = inner.module.is_library and "causal" in names_in(clause)
+    if not (is_causal and isinstance(part, Compare)):
+        return ""
+    sides = (part.left, part.right)
+    if not all(show(side).isidentifier() for side in sides):
+        return ""
+    return (
+        f"queries of {show(part.left)} positions and keys of {show(part.right)} have no order in\n"
+        "common: leave out `causal`; what one sequence is given of itself has one size"
+    )
 
 
 def _advice(part: Condition) -> str:
