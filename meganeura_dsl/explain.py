@@ -1,13 +1,10 @@
-"""The pages behind the codes of messages: `meganeura explain E0301`.
-
-A page is the docstring of the problem's class, so that it is written and changed beside the words
-of the message.
-"""
+"""The kinds of problems by their codes, for `meganeura explain E0301`."""
 
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
 from meganeura_dsl import target_problems
+from meganeura_dsl.diagnostics.message_pages import message_page, message_title
 from meganeura_dsl.diagnostics.problem import Problem, problems_in
 from meganeura_dsl.elaborate.problems import (
     cache_problems,
@@ -65,8 +62,9 @@ def explain(code: str, problems: tuple[type[Problem], ...]) -> str:
     wanted = code.strip().upper()
     if wanted not in by_code:
         raise UnknownCodeError(code, _nearest(wanted, by_code))
-    problem = by_code[wanted]
-    return f"{problem.severity.value}[{problem.code}]  ({problem.topic})\n\n{problem.page()}"
+    page = message_page(wanted)
+    assert page is not None, f"{wanted} has no page"
+    return page
 
 
 def _nearest(code: str, known: Iterable[str]) -> str:
@@ -79,10 +77,10 @@ def _nearest(code: str, known: Iterable[str]) -> str:
 
 
 def overview(problems: tuple[type[Problem], ...]) -> str:
-    """One line for each code: the code, its topic, and the first line of its page."""
+    """One line for each code: the code, its topic, and the title of its page."""
     ordered = sorted(problems, key=lambda problem: problem.code)
     widest = max(len(problem.topic) for problem in ordered)
     return "\n".join(
-        f"{problem.code}  {problem.topic:<{widest}}  {problem.page().splitlines()[0]}"
+        f"{problem.code}  {problem.topic:<{widest}}  {message_title(problem.code)}"
         for problem in ordered
     )

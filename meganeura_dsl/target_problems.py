@@ -4,11 +4,7 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, Report
 
 
 class UnknownTarget(Problem, code="E0218", topic="program"):
-    """A program, model or `train` block was asked for by a name that does not exist.
-
-    A program is a path such as `net.mgn`, one declaration of it such as `net.mgn:small`, or the
-    name of a standard model such as `resnet18`.
-    """
+    """A program, model or `train` block was asked for by a name that does not exist."""
 
     file: str
     kind: str
@@ -38,10 +34,7 @@ class UnknownTarget(Problem, code="E0218", topic="program"):
 
 
 class AmbiguousTarget(Problem, code="E0405", topic="program"):
-    """A model or `train` block was asked for by its name alone, and several files declare it.
-
-    The name of the file comes first then: `meganeura train digits_cnn:fit`.
-    """
+    """A model or `train` block was asked for by its name alone, and several files declare it."""
 
     name: str
     known: tuple[str, ...]

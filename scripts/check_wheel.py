@@ -51,6 +51,8 @@ def main() -> None:
             text = run((meganeura, "docs", word), folder, PYTHONPATH=str(site))
             if not text.startswith("# "):
                 sys.exit(f"{wheel.name} has no page `{word}`")
+        if run((meganeura, "explain", "E0301"), folder, PYTHONPATH=str(site)) != text:
+            sys.exit(f"{wheel.name} explains E0301 otherwise than its page")
         page = folder / "page.html"
         build = (meganeura, "build", "digits_mlp", "--mode", "train", "-o", page)
         print(run(build, folder, PYTHONPATH=str(site)), end="")

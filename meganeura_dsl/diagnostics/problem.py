@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from inspect import cleandoc
 from types import ModuleType
 from typing import ClassVar, dataclass_transform
 
@@ -44,7 +43,7 @@ __all__ = [
 class Problem(ABC):
     """One kind of mistake, a frozen dataclass.
 
-    The docstring of a kind is the page that `meganeura explain CODE` prints.
+    `meganeura_dsl/diagnostics/message_pages.py` reads the page of a kind.
     """
 
     code: ClassVar[str]
@@ -80,11 +79,6 @@ class Problem(ABC):
         """The report of these words, where `label` stands at `span`."""
         location = None if span is None else Label(span, label)
         return Report(self.code, self.severity, headline, self.topic, location, remarks, cure, path)
-
-    @classmethod
-    def page(cls) -> str:
-        """What there is to know about this kind of problem."""
-        return cleandoc(cls.__doc__ or "")
 
 
 def problems_in(*modules: ModuleType) -> tuple[type[Problem], ...]:

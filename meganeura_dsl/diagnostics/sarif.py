@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from meganeura_dsl.diagnostics.characters import safe
+from meganeura_dsl.diagnostics.message_pages import message_page, message_title
 from meganeura_dsl.diagnostics.plain_text import plain_text
 from meganeura_dsl.diagnostics.problem import Edit, Help, Problem, Report, Severity
 from meganeura_dsl.diagnostics.source import Span
@@ -46,12 +47,13 @@ def as_sarif(reports: Sequence[Report], problems: Iterable[type[Problem]], versi
 
 
 def _rule(problem: type[Problem]) -> Json:
-    page = problem.page()
+    page = message_page(problem.code)
+    assert page is not None, f"{problem.code} has no page"
     return {
         "id": problem.code,
         "name": problem.__name__,
-        "shortDescription": {"text": page.split("\n\n")[0].replace("\n", " ")},
-        "help": {"text": page},
+        "shortDescription": {"text": message_title(problem.code)},
+        "help": {"text": page, "markdown": page},
         "defaultConfiguration": {"level": LEVELS[problem.severity]},
         "properties": {"tags": [problem.topic]},
     }

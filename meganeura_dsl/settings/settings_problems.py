@@ -61,12 +61,7 @@ WEIGHTS = "weights"
 
 
 class UnknownSetting(SettingProblem, code="E0510"):
-    """A `run:` block or a `--set` names a setting that does not exist.
-
-    A setting that is not understood would be ignored, and the run would not be the one that was
-    asked for. So every name is checked: those of the settings, the free sizes of the `train`
-    block (such as `batch`), and the arguments of a choice such as `adam(lr=1e-3)`.
-    """
+    """A `run:` block or a `--set` names a setting that does not exist."""
 
     name: str
     within: str
@@ -101,11 +96,7 @@ class UnknownSetting(SettingProblem, code="E0510"):
 
 
 class MissingSetting(Problem, code="E0511", topic="run settings"):
-    """A `train` block cannot run before this setting is given.
-
-    `data` says where the examples are, and every size that the inputs of the `train` block leave
-    open needs a number. Write it under `run:`, or give it for one run with `--set NAME=VALUE`.
-    """
+    """A `train` block cannot run before this setting is given."""
 
     name: str
     meaning: str
@@ -122,11 +113,7 @@ class MissingSetting(Problem, code="E0511", topic="run settings"):
 
 
 class WrongSettingType(SettingProblem, code="E0512"):
-    """A setting was given a value of another kind, such as a text where a number is due.
-
-    Values are never converted: `epochs = 2.5`, `epochs = "20"` and `seed = true` are mistakes,
-    not 2, 20 and 1.
-    """
+    """A setting was given a value of another kind, such as a text where a number is due."""
 
     name: str
     expected: str
@@ -137,11 +124,7 @@ class WrongSettingType(SettingProblem, code="E0512"):
 
 
 class ImpossibleSetting(SettingProblem, code="E0513"):
-    """A setting has the right kind of value, but no run could use it.
-
-    A batch of 0 rows, a learning rate below 0, a momentum of 1 or more, Nesterov's rule without
-    momentum: each would fail later, or train nothing and not say so.
-    """
+    """A setting has the right kind of value, but no run could use it."""
 
     name: str
     rule: str
@@ -155,12 +138,7 @@ class ImpossibleSetting(SettingProblem, code="E0513"):
 
 
 class TwoLengths(Problem, code="E0547", topic="training"):
-    """Both `steps` and `epochs` say how long a run is.
-
-    `steps = 1000` ends a run after so many steps, in the middle of an epoch or after many.
-    `epochs = 3` ends it when all examples were gone through so often. On the command line one
-    takes the place of the other.
-    """
+    """Both `steps` and `epochs` say how long a run is."""
 
     span: Span
 
@@ -187,11 +165,7 @@ class UnknownChoice(SettingProblem, code="E0514"):
 
 
 class NotASettingValue(SettingProblem, code="E0515"):
-    """The value of a setting is computed, or is not a value at all.
-
-    A setting is a number, a "text", `true` or `false`, a list of these, or a choice such as
-    `adam(lr=1e-3)`. Sizes, tensors and arithmetic belong to blocks.
-    """
+    """The value of a setting is computed, or is not a value at all."""
 
     def report(self) -> Report:
         return self.words(
@@ -201,11 +175,7 @@ class NotASettingValue(SettingProblem, code="E0515"):
 
 
 class UnnamedArgument(SettingProblem, code="E0516"):
-    """An argument of a choice was given without its name.
-
-    `adam(0.9)` could mean any of five numbers, and the wrong one would train badly and not say
-    so. Every argument has its name: `adam(beta1=0.9)`.
-    """
+    """An argument of a choice was given without its name."""
 
     def report(self) -> Report:
         return self.words(
@@ -214,11 +184,7 @@ class UnnamedArgument(SettingProblem, code="E0516"):
 
 
 class MalformedOverride(SettingProblem, code="E0517"):
-    """A `--set` is not of the form `NAME=VALUE` or `NAME.ARGUMENT=VALUE`.
-
-    Examples: `--set batch=32`, `--set optimizer.lr=0.1`, `--set 'optimizer=adam(lr=1e-3)'`,
-    `--set data=digits.safetensors`.
-    """
+    """A `--set` is not of the form `NAME=VALUE` or `NAME.ARGUMENT=VALUE`."""
 
     def report(self) -> Report:
         return self.words(
@@ -237,10 +203,7 @@ class NoArguments(SettingProblem, code="E0518"):
 
 
 class ReservedSize(SettingProblem, code="E0519"):
-    """A free size of a `train` block has the name of a setting.
-
-    `run:` could not tell which of the two it binds. Rename the size.
-    """
+    """A free size of a `train` block has the name of a setting."""
 
     name: str
 
@@ -252,12 +215,7 @@ class ReservedSize(SettingProblem, code="E0519"):
 
 
 class NoPaths(SettingProblem, code="E0507"):
-    """A setting is given for some paths that is one for the whole run.
-
-    What may differ from path to path is the optimizer, `optimizer["*.bias"] = sgd(lr=0.1)`, at
-    which steps it moves what, `every["g.*"] = 5`, and how its rate changes,
-    `schedule["g.*"] = cosine()`.
-    """
+    """A setting is given for some paths that is one for the whole run."""
 
     name: str
 
@@ -270,11 +228,7 @@ class NoPaths(SettingProblem, code="E0507"):
 
 
 class UnmatchedPaths(SettingProblem, code="E0509"):
-    """The paths of a setting match no parameter, so it would do nothing.
-
-    A `*` stands for any text, dots included, and `?` for one character: `*.bias`, `backbone.*`,
-    `*.lora_?`. Paths are those of the weights file, which `meganeura abi` lists.
-    """
+    """The paths of a setting match no parameter, so it would do nothing."""
 
     glob: str
     known: tuple[str, ...]
@@ -287,11 +241,7 @@ class UnmatchedPaths(SettingProblem, code="E0509"):
 
 
 class UnfitParameters(SettingProblem, code="E0543"):
-    """An optimizer was given parameters that its rule is not made for.
-
-    `muon` makes matrices orthogonal, and a bias or the scale of a norm is no matrix. Such
-    parameters need an optimizer of their own: `optimizer["*.bias"] = adamw(lr=1e-3)`.
-    """
+    """An optimizer was given parameters that its rule is not made for."""
 
     word: str
     demand: str
@@ -314,11 +264,7 @@ class UnfitParameters(SettingProblem, code="E0543"):
 
 
 class MetricTaken(SettingProblem, code="E0544"):
-    """A setting adds a metric under a name that the program measures something else by.
-
-    `gradient_norm = true` measures the norm of all gradients as `gradient_norm`. A `metric` of that
-    name is to be renamed, or the setting left out.
-    """
+    """A setting adds a metric under a name that the program measures something else by."""
 
     name: str
 
@@ -331,12 +277,7 @@ class MetricTaken(SettingProblem, code="E0544"):
 
 
 class NothingToFollow(SettingProblem, code="E0545"):
-    """A schedule follows what nothing measures.
-
-    `plateau` lowers the learning rate where the loss or a metric of held-out examples gets no
-    better. So the data has to have a `test` split, and `metric` is `"loss"` or a `metric` of the
-    program.
-    """
+    """A schedule follows what nothing measures."""
 
     word: str
     metric: str

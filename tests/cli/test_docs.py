@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from meganeura_dsl.diagnostics.message_pages import without_marks
 from meganeura_dsl.diagnostics.other_names import other_names
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.reference.lookup import look_up, pages
-from meganeura_dsl.reference.written import plain
 from meganeura_dsl.resources import grammar, standard_models
 from meganeura_dsl.settings.choices import CHOICES
 from meganeura_dsl.settings.run_settings import MEANINGS
@@ -121,7 +121,10 @@ def test_a_word_that_does_not_occur_is_refused(meganeura: Command, word: str, me
 
 def test_marks_of_the_test_suite_are_taken_out() -> None:
     page = 'a\n```mgn title="b.mgn"\nx = 1  # error: [E0101] "y"\n```\nsee [c](errors/E0101.md)'
-    assert plain(page) == "a\n`b.mgn`:\n\n```mgn\nx = 1  # error[E0101]\n```\nsee c (page `E0101`)"
+    assert (
+        without_marks(page)
+        == "a\n`b.mgn`:\n\n```mgn\nx = 1  # error[E0101]\n```\nsee c (page `E0101`)"
+    )
 
 
 def test_on_a_terminal_a_page_is_drawn() -> None:

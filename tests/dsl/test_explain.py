@@ -2,14 +2,13 @@
 
 import re
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
 import meganeura_dsl
 import meganeura_runtime
 from meganeura.cli.error_catalogue import problems
-from meganeura_dsl.diagnostics.problem import Problem, Report, Severity
+from meganeura_dsl.diagnostics.problem import Problem, Severity
 from meganeura_dsl.explain import UnknownCodeError, explain, overview
 from tests.folded import each_of
 
@@ -17,48 +16,20 @@ PACKAGES = [Path(each) for each in (*meganeura_dsl.__path__, *meganeura_runtime.
 CODE = re.compile(r'^    code(?:: ClassVar\[str\])? = "(\w+)"', re.MULTILINE)
 
 
-class Tired(Problem):
-    """The moth is tired.
-
-    It has flown all night:
-
-        moth |> rest
-    """
-
-    code: ClassVar[str] = "E0101"
-    topic: ClassVar[str] = "moths"
-
-    def report(self) -> Report:
-        raise NotImplementedError
-
-
-class Dazzled(Tired):
-    """The moth sees a light."""
-
-    code: ClassVar[str] = "N0001"
-    topic: ClassVar[str] = "light"
-    severity: ClassVar[Severity] = Severity.NOTE
-
-
-MOTHS = (Dazzled, Tired)
-
-
-def test_page() -> None:
-    assert explain("E0101", MOTHS) == (
-        "error[E0101]  (moths)\n\nThe moth is tired.\n\nIt has flown all night:\n\n    moth |> rest"
-    )
-
-
-def test_code_in_lower_case() -> None:
-    assert explain(" n0001\n", MOTHS).startswith("note[N0001]  (light)\n")
+def test_a_page_is_that_of_the_specification_in_upper_or_lower_case() -> None:
+    shown = explain(" n0002\n", problems())
+    assert shown == explain("N0002", problems())
+    assert shown.startswith("# N0002: a variance that may be over one element\n\nOver a single")
+    assert "# note[N0002]" in shown
+    assert "# note: [" not in shown
 
 
 @pytest.mark.parametrize(
-    ("code", "nearest"), [("E01O1", "E0101"), ("E0110", "E0101"), ("n1", "N0001")]
+    ("code", "nearest"), [("E01O1", "E0101"), ("E0191", "E0101"), ("n1", "N0001")]
 )
 def test_unknown_code(code: str, nearest: str) -> None:
     with pytest.raises(UnknownCodeError, match=f"`{code}`; the nearest is {nearest}") as caught:
-        explain(code, MOTHS)
+        explain(code, problems())
     assert (caught.value.code, caught.value.nearest) == (code, nearest)
 
 
@@ -68,10 +39,10 @@ def test_nearest_code_is_of_the_same_kind() -> None:
 
 
 def test_overview_has_a_line_for_each_code_in_order() -> None:
-    assert overview(MOTHS).split("\n") == [
-        "E0101  moths  The moth is tired.",
-        "N0001  light  The moth sees a light.",
-    ]
+    lines = overview(problems()).split("\n")
+    assert [line[:5] for line in lines] == sorted(problem.code for problem in problems())
+    (line,) = (line for line in lines if line.startswith("E0301"))
+    assert re.fullmatch("E0301  refuted shape equality +two sides of different shapes", line)
 
 
 def test_every_code_in_the_source_is_catalogued_once() -> None:
@@ -88,8 +59,9 @@ def test_every_code_in_the_source_is_catalogued_once() -> None:
 @each_of("problem", problems(), ids=lambda problem: problem.code)
 def test_code_and_page_are_well_formed(problem: type[Problem]) -> None:
     letter = {Severity.ERROR: "E", Severity.WARNING: "W", Severity.NOTE: "N"}[problem.severity]
-    shown = explain(problem.code.lower(), problems())
     assert re.fullmatch(rf"{letter}\d{{4}}", problem.code)
-    assert not (problem.__doc__ or "").startswith(f"{problem.__name__}(")
-    assert shown.startswith(f"{problem.severity.value}[{problem.code}]  ({problem.topic})\n\n")
-    assert max(len(line) for line in shown.split("\n")) <= 100
+    assert re.fullmatch(r"[^\n]+[.?]", problem.__doc__ or ""), "a class has one short sentence"
+    shown = explain(problem.code.lower(), problems())
+    assert re.match(rf"# {problem.code}: .+\n\n", shown)
+    prose = re.sub(r"^```.*?^```$", "", shown, flags=re.MULTILINE | re.DOTALL)
+    assert max(len(line) for line in prose.split("\n")) <= 100

@@ -21,8 +21,8 @@ def docs(
     ] = None,
 ) -> None:
     """Show the language reference, or what it says about a word."""
+    from meganeura_dsl.diagnostics.message_pages import message_page
     from meganeura_dsl.reference.lookup import look_up, nearest, page_of
-    from meganeura_dsl.reference.written import message_page
 
     if word is None:
         say(_contents())

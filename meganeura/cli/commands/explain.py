@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from meganeura.cli.ui.console import say
+from meganeura.cli.ui.pager import show_page
 
 
 def explain(
@@ -22,7 +23,7 @@ def explain(
         say(overview(problems()))
         return
     try:
-        say(page_of(code, problems()))
+        show_page(page_of(code, problems()))
     except UnknownCodeError as error:
         from meganeura_dsl.settings.choices import choice_page
 

@@ -5,11 +5,7 @@ from meganeura_dsl.elaborate.problems.location import LocatedProblem
 
 
 class CacheInTraining(LocatedProblem, code="E0318", topic="cache"):
-    """A `train` block applies a layer that has a cache.
-
-    A cache is what a session keeps between the calls of one sequence. The steps of a training run
-    are examples of their own, and gradients do not reach into earlier calls.
-    """
+    """A `train` block applies a layer that has a cache."""
 
     name: str
     train: str
@@ -23,10 +19,7 @@ class CacheInTraining(LocatedProblem, code="E0318", topic="cache"):
 
 
 class CacheNotCleared(LocatedProblem, code="E0319", topic="cache"):
-    """A cache begins as another value than zeros.
-
-    A session clears its caches when it opens and at each `reset()`; nothing initializes them.
-    """
+    """A cache begins as another value than zeros."""
 
     name: str
 
@@ -39,12 +32,7 @@ class CacheNotCleared(LocatedProblem, code="E0319", topic="cache"):
 
 
 class NotGenerating(LocatedProblem, code="E0660", topic="generation"):
-    """A model that is to generate does not read and write tokens as a generation does.
-
-    It takes `ids: i32[n, s]`, the tokens, and `position: i32[] = 0`, the place of the first of
-    them; its parameter `capacity` is how many its caches hold; it gives the logits
-    `[n, s, vocabulary]` of the token after each.
-    """
+    """A model that is to generate does not read and write tokens as a generation does."""
 
     model: str
     faults: tuple[str, ...]

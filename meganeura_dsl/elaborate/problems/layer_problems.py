@@ -6,19 +6,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import Example, example_rem
 
 
 class BlockDoesNotFit(LocatedProblem, code="E0221", topic="block argument"):
-    """A block is given as an argument, and does not do what the block that takes it relies on.
-
-    That block was proved once, for all blocks that fit the header of the default, or the header
-    that its parameter states. One that fits takes the inputs of the header, of any sizes, with the
-    configuration that it is given there, and its results have the shapes of the header.
-
-        block Mlp(hidden, act=gelu)(x: [n, d]) -> [n, d]:
-          return x |> fc1: linear(hidden) |> act |> fc2: linear(d)
-
-        model mlp = Mlp(64, act=max_pool)      # E0221: `max_pool` needs `k`, and gelu does not
-
-    A parameter of the kind `block`, without a header, takes any block; then each model is checked.
-    """
+    """A block is given as an argument, and does not do what the block that takes it relies on."""
 
     given: str
     parameter: str
@@ -41,10 +29,7 @@ class BlockDoesNotFit(LocatedProblem, code="E0221", topic="block argument"):
 
 
 class UnappliedLayer(LocatedProblem, code="E0222", topic="unused"):
-    """A layer is declared and nothing applies it, so its weights have no shapes.
-
-    layer tower: linear(8)         # E0222 if no `x |> tower` follows
-    """
+    """A layer is declared and nothing applies it, so its weights have no shapes."""
 
     layer: str
 
@@ -54,10 +39,7 @@ class UnappliedLayer(LocatedProblem, code="E0222", topic="unused"):
 
 
 class UnlikeLayers(LocatedProblem, code="E0229", topic="naming"):
-    """A layer is a copy or an average of another, and their weights have other names or shapes.
-
-    layer target: Net(64) = online         # E0229 if `online` is a Net(32)
-    """
+    """A layer is a copy or an average of another, and their weights have other names or shapes."""
 
     layer: str
     other: str
@@ -72,12 +54,7 @@ class UnlikeLayers(LocatedProblem, code="E0229", topic="naming"):
 
 
 class NoSuchLabel(LocatedProblem, code="E0228", topic="naming"):
-    """A layer is applied by a label with a number, and no layer has that label.
-
-    for i in 0..3:
-      x = x |> layers[i]: linear(8)
-    return x |> layers[3]          # E0228: there are layers.0, layers.1 and layers.2
-    """
+    """A layer is applied by a label with a number, and no layer has that label."""
 
     label: str
 
@@ -87,12 +64,7 @@ class NoSuchLabel(LocatedProblem, code="E0228", topic="naming"):
 
 
 class HasWeights(LocatedProblem, code="E0223", topic="naming"):
-    """A label that has weights already is given a block again.
-
-    layer tower: linear(8)
-    a = left |> tower              # the layer, applied
-    b = right |> tower: linear(8)  # E0223: this would be a second layer of the same name
-    """
+    """A label that has weights already is given a block again."""
 
     layer: str
     first: Location
@@ -108,13 +80,7 @@ class HasWeights(LocatedProblem, code="E0223", topic="naming"):
 
 
 class AlwaysTraining(LocatedProblem, code="E0225", topic="mode"):
-    """A part is told to be in training mode, which only a training step is.
-
-    `training=false` puts a part in evaluation mode, and nothing below it can undo that. Without the
-    argument a part is in the mode of its caller.
-
-        x |> head: Head(training=true)     # E0225
-    """
+    """A part is told to be in training mode, which only a training step is."""
 
     def report(self) -> Report:
         return self.words(
@@ -125,10 +91,7 @@ class AlwaysTraining(LocatedProblem, code="E0225", topic="mode"):
 
 
 class ReservedParameter(LocatedProblem, code="E0227", topic="configuration"):
-    """A parameter has the name of an argument that every application takes.
-
-    block Net(frozen=false)(x: [n, d]) -> [n, d]:      # E0227
-    """
+    """A parameter has the name of an argument that every application takes."""
 
     name: str
     block: str

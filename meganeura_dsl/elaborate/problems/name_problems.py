@@ -9,14 +9,7 @@ from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location, 
 
 
 class UnknownName(LocatedProblem, code="E0201", topic="naming"):
-    """A name is used that nothing in scope defines.
-
-    Names come from the signature (dims, config, tensors), from bindings above, from imports, and
-    from the standard library. Names assigned in only one branch of an `if` are known only there.
-
-        block Twice()(x: [n, d]) -> [n, d]:
-          return xs + x            # E0201: nothing is called `xs`
-    """
+    """A name is used that nothing in scope defines."""
 
     name: str
     kind: str
@@ -70,10 +63,7 @@ class EndedWithScan(UnknownName):
 
 
 class WrongArguments(LocatedProblem, code="E0202", topic="arguments"):
-    """A call does not fit what it calls: an argument is missing, unknown or one too many.
-
-    x |> conv1: conv2d(64)     # E0202: `conv2d` also needs `k`
-    """
+    """A call does not fit what it calls: an argument is missing, unknown or one too many."""
 
     callee: str
     fault: str
@@ -92,10 +82,7 @@ class WrongArguments(LocatedProblem, code="E0202", topic="arguments"):
 
 
 class WrongKind(LocatedProblem, code="E0203", topic="kind of value"):
-    """A value of one kind stands where another is needed, such as a tensor where a size is.
-
-    x |> fc: linear(x)         # E0203: a tensor cannot be a size
-    """
+    """A value of one kind stands where another is needed, such as a tensor where a size is."""
 
     wanted: str
     found: str
@@ -123,14 +110,7 @@ class NoWholeNumber(WrongKind):
 
 
 class MissingLabel(LocatedProblem, code="E0204", topic="naming"):
-    """A layer that owns weights has no label, so its weights would have no name.
-
-    The label before the colon is the path of the weights in a checkpoint. Names never depend on
-    counters, so adding a layer never renames another.
-
-        y = y + (x |> batch_norm)            # E0204
-        y = y + (x |> identity: batch_norm)  # creates identity.weight, identity.bias, ...
-    """
+    """A layer that owns weights has no label, so its weights would have no name."""
 
     layer: str
     parameters: tuple[str, ...]
@@ -148,15 +128,7 @@ class MissingLabel(LocatedProblem, code="E0204", topic="naming"):
 
 
 class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
-    """Two layers would store their weights under one name.
-
-    To apply the same weights twice, use the label again as a layer:
-
-        a = left  |> tower: Tower(d)
-        b = right |> tower
-
-    A model is a layer under its own name, for the same arguments; with others it needs a label.
-    """
+    """Two layers would store their weights under one name."""
 
     name: str
     first: Location
@@ -215,13 +187,7 @@ class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
 
 
 class UnusedValue(LocatedProblem, code="E0207", topic="unused"):
-    """A value is computed or declared and never used.
-
-    Half-finished edits look like this. A name that starts with `_` may stay unused.
-
-        y = x |> fc1: linear(d)    # E0207: `y` is never read
-        return x
-    """
+    """A value is computed or declared and never used."""
 
     name: str
 
@@ -233,10 +199,7 @@ class UnusedValue(LocatedProblem, code="E0207", topic="unused"):
 
 
 class RecursiveBlock(LocatedProblem, code="E0208", topic="recursion"):
-    """A block applies itself, directly or through others, and would never end.
-
-    A network is a finite DAG: repeat a block with `for i in 0..depth:` instead.
-    """
+    """A block applies itself, directly or through others, and would never end."""
 
     chain: tuple[str, ...]
 
@@ -247,10 +210,7 @@ class RecursiveBlock(LocatedProblem, code="E0208", topic="recursion"):
 
 
 class ImportCycle(LocatedProblem, code="E0210", topic="imports"):
-    """Files import each other in a circle, so none of them can come first.
-
-    Move what both need into a third file.
-    """
+    """Files import each other in a circle, so none of them can come first."""
 
     chain: tuple[str, ...]
 
@@ -297,13 +257,7 @@ class DuplicateDeclaration(LocatedProblem, code="E0213", topic="naming"):
 
 
 class DuplicateImport(LocatedProblem, code="E0232", topic="imports"):
-    """A name is imported from two files, and each of them declares it.
-
-    An import has no other name for what it takes, so one of the two declarations needs one.
-
-        from sizes import down
-        from strides import down     # E0232: which of the two is `down`?
-    """
+    """A name is imported from two files, and each of them declares it."""
 
     name: str
     first: Location
@@ -329,11 +283,7 @@ class NoResult(LocatedProblem, code="E0214", topic="results"):
 
 
 class UndecidedChoice(LocatedProblem, code="E0215", topic="structure"):
-    """A choice depends on the sizes of the data.
-
-    Configuration decides structure, tensors do not: the graph of a model is one and the same for
-    every batch, height and width. Make the size a config parameter or state what it is in `where`.
-    """
+    """A choice depends on the sizes of the data."""
 
     condition: str
 
@@ -356,11 +306,7 @@ class NotAllowedHere(LocatedProblem, code="E0216", topic="structure"):
 
 
 class UnknownDType(LocatedProblem, code="E0217", topic="element type"):
-    """An element type is not one tensors of a program can have.
-
-    Programs compute with f32, f16, i32, u32 and bool. A `state` may also be i64, which checkpoints
-    use for counters; it is kept in range of i32.
-    """
+    """An element type is not one tensors of a program can have."""
 
     dtype: str
 
@@ -371,14 +317,7 @@ class UnknownDType(LocatedProblem, code="E0217", topic="element type"):
 
 
 class UnknownParameter(LocatedProblem, code="E0230", topic="arguments"):
-    """An argument says how a parameter begins that the block does not declare itself.
-
-    `zeros`, `ones`, `uniform(bound)`, `normal(std)`, `kaiming_uniform()` and `sinusoids()` are
-    initial values of parameters. A parameter of a layer inside of the block is that layer's.
-
-        x |> fc: linear(10, weights=zeros)    # E0230: it is called `weight`
-        x |> fc: linear(10, weight=zeros)
-    """
+    """An argument says how a parameter begins that the block does not declare itself."""
 
     block: str
     name: str
@@ -399,12 +338,7 @@ class UnknownParameter(LocatedProblem, code="E0230", topic="arguments"):
 
 
 class CheckedPerModel(LocatedProblem, code="N0001", topic="proof", severity=Severity.NOTE):
-    """A block could not be proved for all sizes at once, so each model that uses it is checked.
-
-    The structure of some blocks depends on configuration in a way no proof covers for all values,
-    such as a list of depths or the parity of a layer's number. Nothing is wrong: their shapes are
-    proved wherever a model fixes that configuration.
-    """
+    """A block could not be proved for all sizes at once, so each model that uses it is checked."""
 
     block: str
     reason: str
@@ -414,15 +348,7 @@ class CheckedPerModel(LocatedProblem, code="N0001", topic="proof", severity=Seve
 
 
 class KindMismatch(LocatedProblem, code="E0220", topic="kind"):
-    """A configuration value is of another kind than the one that is declared, or that is needed.
-
-    Configuration is a whole number from 1 (`size`), any whole number (`int`), a number (`real`),
-    true or false (`bool`), a text (`text`, or one of `"mean" or "max"`) or a list (`list[3]` of
-    sizes, or `list`). A parameter that does not say what it is, is what its uses need.
-
-        block A(causal)(x: [n, d]) -> [n, causal]        # E0220: a size here
-        block A(causal: bool)(x: [n, d]) -> [n, d]
-    """
+    """A configuration value is of another kind than the one that is declared, or that is needed."""
 
     headline: str
     found: str = ""
@@ -443,14 +369,7 @@ class KindMismatch(LocatedProblem, code="E0220", topic="kind"):
 
 
 class UnfitLabel(LocatedProblem, code="E0226", topic="naming"):
-    """What stands in braces in a label or in the name of a parameter cannot be part of a name.
-
-    It is a whole number from 0, or a text of letters, digits and underscores, that is known before
-    any data is.
-
-        x |> block{i + 1}: linear(8)
-        x |> block{0.5}: linear(8)       # E0226
-    """
+    """What stands in braces in a label or in the name of a parameter cannot be part of a name."""
 
     found: str
 

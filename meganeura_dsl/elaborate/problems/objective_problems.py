@@ -6,13 +6,7 @@ from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location
 
 
 class NothingOver(LocatedProblem, code="E0506", topic="training"):
-    """An objective is minimized over a path that no parameter is below.
-
-    A path is the label of a layer, the path of a parameter, or the name of a model, and the layer
-    has been applied above. States and parameters that are `frozen` are not trained.
-
-        minimize loss over critic       # E0506 if nothing above applies a layer `critic`
-    """
+    """An objective is minimized over a path that no parameter is below."""
 
     path: str
     known: tuple[str, ...]
@@ -24,14 +18,7 @@ class NothingOver(LocatedProblem, code="E0506", topic="training"):
 
 
 class MovedTwice(LocatedProblem, code="E0508", topic="training"):
-    """Two objectives move the same parameter.
-
-    Each parameter is moved by one objective of a step. `over` says which parameters an objective
-    moves; without it, it moves all that its gradient reaches. One parameter that is to follow two
-    losses follows their sum:
-
-        minimize fit + 0.1 * penalty
-    """
+    """Two objectives move the same parameter."""
 
     parameter: str
     first: Location
@@ -46,14 +33,7 @@ class MovedTwice(LocatedProblem, code="E0508", topic="training"):
 
 
 class NothingReached(LocatedProblem, code="E0584", topic="training"):
-    """An objective does not depend on anything that it is to move.
-
-    A gradient passes neither `stop_gradient` nor what is applied with `frozen=true`, and what an
-    objective above has moved is a constant below it.
-
-        fake = stop_gradient(noise |> generator)
-        minimize mean(fake |> critic) over generator     # E0584
-    """
+    """An objective does not depend on anything that it is to move."""
 
     over: tuple[str, ...]
 

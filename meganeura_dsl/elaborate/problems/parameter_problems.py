@@ -6,14 +6,7 @@ from meganeura_dsl.elaborate.problems.location import LocatedProblem
 
 
 class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
-    """The shape of a weight depends on a size of the data.
-
-    Weights may depend on configuration and on channels only, so that the parameters of a model are
-    known before any data is.
-
-        block Bad()(x: [n, d]) -> [n, d]:
-          param scale: [n] = ones  # E0206: a batch size cannot be the size of a weight
-    """
+    """The shape of a weight depends on a size of the data."""
 
     name: str
     shape: str
@@ -28,14 +21,7 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
 
 
 class MissingInitial(LocatedProblem, code="E0209", topic="parameters"):
-    """A trainable parameter does not say what it starts as.
-
-        param weight: [c] = ones
-        param weight: [out, in] = kaiming_uniform()
-
-    The initial values are: zeros, ones, a number, uniform(bound), normal(std),
-    kaiming_uniform() and sinusoids().
-    """
+    """A trainable parameter does not say what it starts as."""
 
     name: str
     found: str
@@ -53,11 +39,7 @@ class MissingInitial(LocatedProblem, code="E0209", topic="parameters"):
 
 
 class UnfitInitial(LocatedProblem, code="E0231", topic="parameters"):
-    """A parameter cannot begin as it is said to, because of its shape or of its elements.
-
-    `sinusoids()` is a table of positions: it has two axes, the second of an even size from 4. Whole
-    numbers begin as one whole number of up to 2**24, truth values as `zeros` or `ones`.
-    """
+    """A parameter cannot begin as it is said to, because of its shape or of its elements."""
 
     name: str
     type: str

@@ -8,11 +8,7 @@ _ONE_BODY = "a scan has one body for all rounds"
 
 
 class UnstableCarry(LocatedProblem, code="E0309", topic="scan"):
-    """What a scan carries from round to round does not keep its type.
-
-    A name that is bound before a scan, and that a round reads before it binds it anew, is carried.
-    Its type is proved to be the same before and after a round.
-    """
+    """What a scan carries from round to round does not keep its type."""
 
     name: str
     before: str
@@ -30,10 +26,7 @@ class UnstableCarry(LocatedProblem, code="E0309", topic="scan"):
 
 
 class WronglyCollected(LocatedProblem, code="E0310", topic="scan"):
-    """A round of a scan does not write the slice of its own of what is collected.
-
-    The slices that the rounds write are all there are, one each, in order or in reverse order.
-    """
+    """A round of a scan does not write the slice of its own of what is collected."""
 
     fault: str
     found: str
@@ -44,11 +37,7 @@ class WronglyCollected(LocatedProblem, code="E0310", topic="scan"):
 
 
 class DiffersByRound(LocatedProblem, code="E0317", topic="scan"):
-    """A size or a choice differs from round to round of a scan.
-
-    A scan has one body for all rounds: its shapes and its structure are those of every round. Where
-    values differ, `where` picks them; where structure does, `for` writes the rounds out.
-    """
+    """A size or a choice differs from round to round of a scan."""
 
     what: str
     cure: str = ""

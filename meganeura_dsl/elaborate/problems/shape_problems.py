@@ -37,14 +37,7 @@ def _remark(title: str, text: str) -> tuple[Remark, ...]:
 
 
 class ShapeMismatch(LocatedProblem, code="E0301", topic="refuted shape equality"):
-    """Two tensors meet whose shapes differ for some sizes.
-
-    Elementwise operators need provably equal shapes; a tensor of fewer axes may meet the trailing
-    axes of the other. An axis of size 1 is never stretched.
-
-        y = x |> conv1: conv2d(c, 3, 2, pad=1)   # y is [n, c, ceil(h/2), ceil(w/2)]
-        return x + y                             # E0301
-    """
+    """Two tensors meet whose shapes differ for some sizes."""
 
     operator: str
     left: tuple[str, str]
@@ -84,11 +77,7 @@ class RankMismatch(LocatedProblem, code="E0302", topic="number of axes"):
 
 
 class ResultMismatch(LocatedProblem, code="E0303", topic="result shape"):
-    """A block returns another shape than its signature promises.
-
-    block Half()(x: [n, d]) -> [n, d // 2]:
-      return x                               # E0303
-    """
+    """A block returns another shape than its signature promises."""
 
     block: str
     declared: str
@@ -106,14 +95,7 @@ class ResultMismatch(LocatedProblem, code="E0303", topic="result shape"):
 
 
 class RearrangeMismatch(LocatedProblem, code="E0304", topic="rearrangement"):
-    """A rearrangement does not fit the tensor, or loses or invents an axis.
-
-        x |> rearrange([n, s, heads * hd] -> [n, heads, s, hd])
-
-    Names in scope are asserted, new names are bound; a product with one new name splits an axis and
-    needs a proof that the known part divides it. The same elements stand on both sides; `expand`
-    may add axes on the right, and reductions may drop axes there.
-    """
+    """A rearrangement does not fit the tensor, or loses or invents an axis."""
 
     fault: str
     found: str
@@ -132,15 +114,7 @@ class RearrangeMismatch(LocatedProblem, code="E0304", topic="rearrangement"):
 
 
 class AmbiguousRearrangement(LocatedProblem, code="E0219", topic="rearrangement"):
-    """Two axes of a rearrangement are written the same, and it could mean either.
-
-    Axes are told apart by how they are written. Equal ones keep their order; but where another axis
-    passes one of them and not the other, or where `expand` adds an axis next to an equal one,
-    nothing says which is which. Give one of them a name of its own:
-
-        rows = 3
-        expand(x, [3] -> [rows, 3])
-    """
+    """Two axes of a rearrangement are written the same, and it could mean either."""
 
     either: str
     other: str
@@ -154,10 +128,7 @@ class AmbiguousRearrangement(LocatedProblem, code="E0219", topic="rearrangement"
 
 
 class TooSmall(LocatedProblem, code="E0305", topic="empty result"):
-    """A result would have no elements, because a window or a kernel is larger than its input.
-
-    x |> conv1: conv2d(64, 7)      # E0305 where h may be below 7: state `where h >= 7`
-    """
+    """A result would have no elements, because a window or a kernel is larger than its input."""
 
     what: str
     condition: str
@@ -175,11 +146,7 @@ class TooSmall(LocatedProblem, code="E0305", topic="empty result"):
 
 
 class UnstableLoop(LocatedProblem, code="E0306", topic="induction"):
-    """A loop whose number of rounds is a symbol changes a shape, or two branches disagree.
-
-    A loop `for i in 0..depth` with a symbolic `depth` is checked by induction: one round must leave
-    every shape as it was.
-    """
+    """A loop whose number of rounds is a symbol changes a shape, or two branches disagree."""
 
     name: str
     before: str
@@ -193,10 +160,7 @@ class UnstableLoop(LocatedProblem, code="E0306", topic="induction"):
 
 
 class ElementTypeMismatch(LocatedProblem, code="E0307", topic="element type"):
-    """Two tensors of different element types meet, or an operation does not take this type.
-
-    Nothing is converted silently: write `f32(x)`, `i32(x)` or `f16(x)`.
-    """
+    """Two tensors of different element types meet, or an operation does not take this type."""
 
     what: str
     found: str
@@ -234,11 +198,7 @@ class ArgumentMismatch(LocatedProblem, code="E0308", topic="argument shape"):
 
 
 class WhereUnproved(LocatedProblem, code="E0311", topic="unmet condition"):
-    """A block is applied where its `where` clause does not always hold.
-
-    What a block states in `where` it may assume, and every caller has to prove. Make the caller's
-    configuration fit, or state the fact in the caller's own `where`.
-    """
+    """A block is applied where its `where` clause does not always hold."""
 
     block: str
     clause: str
@@ -259,11 +219,7 @@ class WhereUnproved(LocatedProblem, code="E0311", topic="unmet condition"):
 
 
 class ImpossibleWhere(LocatedProblem, code="E0313", topic="impossible condition"):
-    """The clauses of a `where` exclude each other, so that nothing could ever satisfy them.
-
-    block Never()(x: [n, d]) -> [n, d]
-        where d % 2 == 0, d == 3:      # E0313
-    """
+    """The clauses of a `where` exclude each other, so that nothing could ever satisfy them."""
 
     block: str
 
@@ -275,13 +231,7 @@ class ImpossibleWhere(LocatedProblem, code="E0313", topic="impossible condition"
 
 
 class MissingFact(LocatedProblem, code="E0312", topic="missing fact"):
-    """Something holds for some sizes and not for others, and one fact would decide it.
-
-    State the fact in `where`: the block may then assume it, and whoever applies it has to prove it.
-    Such a fact bounds a size, or says what divides it.
-
-        block Skip()(x: [n, c, h, w]) -> [n, c, h, w] where h % 2 == 0, w % 2 == 0:
-    """
+    """Something holds for some sizes and not for others, and one fact would decide it."""
 
     what: str
     left: tuple[str, str]
@@ -300,11 +250,7 @@ class MissingFact(LocatedProblem, code="E0312", topic="missing fact"):
 
 
 class NormOverOne(LocatedProblem, code="E0314", topic="degenerate norm"):
-    """A mean and variance are taken over a single element, so the result is always the bias.
-
-    The gradient of such a layer is exactly zero, and running statistics learn nothing. Use a larger
-    input or batch, or drop the norm.
-    """
+    """A mean and variance are taken over a single element, so the result is always the bias."""
 
     axes: str
 
@@ -325,14 +271,7 @@ class TypeRuleBroken(LocatedProblem, code="E0320", topic="operands"):
 
 
 class UnsolvedSize(LocatedProblem, code="E0321", topic="size of an input"):
-    """A name in the size of an input does not follow from that size.
-
-    Where a block is applied, the sizes of the given tensors say what the names of its inputs are.
-    `h` follows from `2 * h + 1`, and not from `h * h` or `h // 2`.
-
-        block Flat()(x: [n, h * h]) -> [n, h, h]:      # E0321: what is h?
-          return x |> rearrange([n, h * h] -> [n, h, h])
-    """
+    """A name in the size of an input does not follow from that size."""
 
     name: str
 
@@ -347,10 +286,7 @@ class UnsolvedSize(LocatedProblem, code="E0321", topic="size of an input"):
 class NormMayDegenerate(
     LocatedProblem, code="N0002", topic="degenerate norm", severity=Severity.NOTE
 ):
-    """A mean and variance may be taken over a single element for some sizes of the data.
-
-    With a batch of 1 and a 1 x 1 image the layer would return its bias and learn nothing.
-    """
+    """A mean and variance may be taken over a single element for some sizes of the data."""
 
     count: str
     example: Example | None
@@ -364,12 +300,7 @@ class NormMayDegenerate(
 
 
 class ZeroDivisor(LocatedProblem, code="E0322", topic="division by zero"):
-    """A size is divided, by `//` or `%`, by one that is zero for some sizes.
-
-    A proof for every size has to see that the divisor is not zero.
-
-        c // (c - 3)                   # E0322: state `where c >= 4`
-    """
+    """A size is divided, by `//` or `%`, by one that is zero for some sizes."""
 
     condition: str
     example: Example | None
@@ -385,11 +316,7 @@ class ZeroDivisor(LocatedProblem, code="E0322", topic="division by zero"):
 
 
 class PartOutside(LocatedProblem, code="E0315", topic="index range"):
-    """A part of a tensor may lie outside of it.
-
-    Where a part begins may be a whole number of the graph, `x[:, p:p + k]`. That it begins at 0 at
-    least, and ends within its axis, is proved from what `where` says of `p`.
-    """
+    """A part of a tensor may lie outside of it."""
 
     found: str
     example: Example | None
@@ -420,13 +347,7 @@ class PartOfNoSize(LocatedProblem, code="E0316", topic="subscript"):
 
 
 class IndexOverrun(LocatedProblem, code="E0323", topic="index range"):
-    """An index picks what is not there, whatever the program is fed.
-
-    An index is one of 0 ... count - 1: a row of a table, a class, a place. One that is made of
-    positions and sizes is held against what it picks from as shapes are held against each other.
-
-        gather(table, iota(s))         # E0323: for s = 32 and a table of 16 rows
-    """
+    """An index picks what is not there, whatever the program is fed."""
 
     value: str
     count: str
@@ -464,11 +385,7 @@ def _applied_here(span: Span) -> Remark:
 
 
 class IndexMayOverrun(LocatedProblem, code="N0005", topic="index range", severity=Severity.NOTE):
-    """For some sizes an index picks what is not there, whatever the program is fed.
-
-    The program runs for all other sizes, and a run for these is refused. A fact in `where` has it
-    proved: then whoever applies the block has to show it for the sizes it gives.
-    """
+    """For some sizes an index picks what is not there, whatever the program is fed."""
 
     value: str
     count: str

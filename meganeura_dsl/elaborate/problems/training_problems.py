@@ -14,10 +14,7 @@ from meganeura_dsl.elaborate.problems.location import LocatedProblem
 
 
 class ExpectationFailed(LocatedProblem, code="E0401", topic="expectation"):
-    """An `expect` line does not hold.
-
-    expect resnet18 has 62 params, 11_689_512 weights
-    """
+    """An `expect` line does not hold."""
 
     what: str
     expected: str
@@ -43,13 +40,7 @@ class UnknownUnit(LocatedProblem, code="E0402", topic="expectation"):
 
 
 class NotHeld(LocatedProblem, code="E0403", topic="expectation"):
-    """A parameter or state that an `expect ... holds` names is not there as it says.
-
-    expect resnet18 holds conv1.weight: [64, 3, 7, 7], fc.bias: [1000]
-
-    All that it names must be there, of these shapes and in this order, which is that of a
-    checkpoint; others may stand between them.
-    """
+    """A parameter or state that an `expect ... holds` names is not there as it says."""
 
     subject: str
     tensor: str
@@ -73,13 +64,7 @@ class NotHeld(LocatedProblem, code="E0403", topic="expectation"):
 
 
 class NothingChecks(LocatedProblem, code="E0404", topic="proof"):
-    """A block is not proved for all configurations, and nothing in its file gives it one.
-
-    Some blocks can only be proved where their configuration is known. A model that uses such a
-    block does that, or an `expect` that says what it maps for one configuration:
-
-    expect A(widths=[8, 4]) maps [n, 8] -> [n, 4]
-    """
+    """A block is not proved for all configurations, and nothing in its file gives it one."""
 
     block: str
     reason: str
@@ -94,11 +79,7 @@ class NothingChecks(LocatedProblem, code="E0404", topic="proof"):
 
 
 class LossNotScalar(LocatedProblem, code="E0501", topic="training"):
-    """What is minimized has axes. A gradient needs one number.
-
-    Reduce the loss over the batch, for instance with `mean(...)`; the losses of the standard
-    library already do.
-    """
+    """What is minimized has axes."""
 
     found: str
 
@@ -109,10 +90,7 @@ class LossNotScalar(LocatedProblem, code="E0501", topic="training"):
 
 
 class MetricNotScalar(LocatedProblem, code="E0504", topic="training"):
-    """A metric has axes. What is reported is one number.
-
-    Reduce it over the batch, for instance with `mean(...)`.
-    """
+    """A metric has axes."""
 
     name: str
     found: str
@@ -126,12 +104,7 @@ class MetricNotScalar(LocatedProblem, code="E0504", topic="training"):
 
 
 class NoPicture(LocatedProblem, code="E0623", topic="training"):
-    """A value that is to be shown is neither pictures nor a matrix.
-
-    Pictures are `[n, h, w]`, `[n, c, h, w]` or `[n, h, w, c]` with 1 or 3 channels, one for each
-    example, from 0 (black) to 1 (white). A matrix is `[rows, columns]`, whose sizes do not depend
-    on how many examples a batch has: the mean over all held-out examples is shown.
-    """
+    """A value that is to be shown is neither pictures nor a matrix."""
 
     name: str
     found: str
@@ -157,12 +130,7 @@ class NoLoss(LocatedProblem, code="E0502", topic="training"):
 
 
 class LabelsMismatch(LocatedProblem, code="E0503", topic="training"):
-    """Labels do not fit the predictions they are compared with.
-
-    An axis of size 1 is never stretched over classes: the loss would be finite and meaningless.
-    Class indices have one axis less than the logits and an integer type; one-hot or soft targets
-    have exactly their shape.
-    """
+    """Labels do not fit the predictions they are compared with."""
 
     labels: str
     logits: str
@@ -186,16 +154,7 @@ class LabelsMismatch(LocatedProblem, code="E0503", topic="training"):
 
 
 class NoModelHolds(LocatedProblem, code="N0004", topic="training", severity=Severity.NOTE):
-    """A `train` block has weights of its own, which no model of the file holds.
-
-    They are trained and written, but `run`, `deploy` and `build` take models. Move the layers into
-    a block, declare a model of it, and apply the model in the `train` block:
-
-        model net = Net()
-
-        train fit(x: [batch, 20], label: i32[batch]):
-          minimize cross_entropy(x |> net, label)
-    """
+    """A `train` block has weights of its own, which no model of the file holds."""
 
     train: str
     names: tuple[str, ...]
@@ -213,14 +172,7 @@ class NoModelHolds(LocatedProblem, code="N0004", topic="training", severity=Seve
 
 
 class ProbabilitiesAsLogits(LocatedProblem, code="N0006", topic="training", severity=Severity.NOTE):
-    """A loss that takes logits is given probabilities, and takes them for logits once more.
-
-    `cross_entropy` takes the softmax itself, and `bce` the sigmoid: the loss of probabilities is
-    finite, falls slowly, and never comes near 0.
-
-        minimize cross_entropy(softmax(logits), label)      # N0006
-        minimize cross_entropy(logits, label)               # well
-    """
+    """A loss that takes logits is given probabilities, and takes them for logits once more."""
 
     loss: str
     function: str
@@ -237,13 +189,7 @@ class ProbabilitiesAsLogits(LocatedProblem, code="N0006", topic="training", seve
 
 
 class UnclearExamples(LocatedProblem, code="E0536", topic="training"):
-    """The inputs of a `train` block do not say which size counts examples.
-
-    All inputs are shuffled and cut into batches along their first axis. So the first sizes of all
-    inputs are made of one size, such as `batch`. An input that is not made of examples, such as a
-    graph, a table or a mask, is marked `whole`: every step is fed all of it, neither shuffled nor
-    cut.
-    """
+    """The inputs of a `train` block do not say which size counts examples."""
 
     readings: tuple[tuple[str, str], ...]
     """Each input, and what its first axis would count."""

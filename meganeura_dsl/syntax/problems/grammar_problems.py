@@ -7,19 +7,7 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, Report
 
 
 class UnusableGrammar(Problem, code="E0190", topic="installation"):
-    """The parser cannot run: the compiled grammar is missing or damaged, or does not fit.
-
-    Lark parses `.mgn` files on tables that are compiled from the grammar and shipped with it. They
-    have to be those of the grammar beside them, and Lark has to be of a version that runs them.
-
-    Install Meganeura again, which installs a version of Lark that fits:
-
-        python -m pip install --force-reinstall meganeura
-
-    In a checkout whose grammar has changed, compile it:
-
-        python -m meganeura_dsl.syntax.parser.grammar
-    """
+    """The parser cannot run: the compiled grammar is missing or damaged, or does not fit."""
 
     reason: str
 

@@ -15,16 +15,7 @@ from meganeura_dsl.syntax.problems.text_problems import (
 
 
 class UnexpectedIndentation(SyntaxProblem, code="E0110"):
-    """A line is indented more than the one above, which opens no body.
-
-    Only a line that ends with `:` opens a body. A long line goes on where the next one begins with
-    an operator, and inside brackets lines may be laid out freely.
-
-        y = x
-            relu                 # E0110
-        y = x
-            |> relu              # well: the operator continues the line
-    """
+    """A line is indented more than the one above, which opens no body."""
 
     is_declaration: bool = False
 
@@ -37,16 +28,7 @@ class UnexpectedIndentation(SyntaxProblem, code="E0110"):
 
 
 class MissingBody(SyntaxProblem, code="E0111"):
-    """A line ends with `:`, and no body follows: the next lines, indented further.
-
-    if stride != 1:
-    x = x |> proj: conv2d(c, 1, stride)      # E0111: not indented
-
-    if stride != 1: x = relu(x)              # E0111: not on the same line
-
-    if stride != 1:
-      x = x |> proj: conv2d(c, 1, stride)    # well
-    """
+    """A line ends with `:`, and no body follows: the next lines, indented further."""
 
     opener: str
 
@@ -59,14 +41,7 @@ class MissingBody(SyntaxProblem, code="E0111"):
 
 
 class MissingColon(SyntaxProblem, code="E0112"):
-    """A line that opens a body has no `:` at its end.
-
-    block Twice()(x: [n, d]) -> [n, d]       # E0112
-      return x + x
-
-    block Twice()(x: [n, d]) -> [n, d]:      # well
-      return x + x
-    """
+    """A line that opens a body has no `:` at its end."""
 
     opener: str
 
@@ -85,15 +60,7 @@ class MissingColon(SyntaxProblem, code="E0112"):
 
 
 class MisplacedStatement(SyntaxProblem, code="E0124"):
-    """A statement stands in a declaration that has no use for it.
-
-    `minimize`, `metric` and `run` describe training, so they belong in a `train`. `return` gives
-    the results of a block; a `train` has none.
-
-        block Net()(x: [n, d]) -> [n, d]:
-          minimize mean(x)       # E0124
-          return x
-    """
+    """A statement stands in a declaration that has no use for it."""
 
     home: str
 
@@ -105,15 +72,7 @@ class MisplacedStatement(SyntaxProblem, code="E0124"):
 
 
 class OutsideDeclaration(SyntaxProblem, code="E0125"):
-    """A line at the left margin begins no declaration.
-
-    Declarations begin with `from`, `def`, `block`, `model`, `train` or `expect`. Everything else
-    is part of one of them, and is indented.
-
-        block Net()(x: [n, d]) -> [n, d]:
-          y = relu(x)
-        return y                 # E0125: outside of the block
-    """
+    """A line at the left margin begins no declaration."""
 
     is_statement: bool
 
@@ -126,15 +85,7 @@ class OutsideDeclaration(SyntaxProblem, code="E0125"):
 
 
 class UnfinishedLine(SyntaxProblem, code="E0129"):
-    """A line ends with an operator, which needs something on its right.
-
-    A long line goes on where the next one *begins* with an operator.
-
-        y = x +                  # E0129
-            z
-        y = x
-          + z                    # well
-    """
+    """A line ends with an operator, which needs something on its right."""
 
     following: str
 
@@ -149,13 +100,7 @@ class UnfinishedLine(SyntaxProblem, code="E0129"):
 
 
 class MissingBrackets(SyntaxProblem, code="E0131"):
-    """A block has one pair of brackets instead of two.
-
-    The first pair holds its configuration, which may be empty, the second its tensors.
-
-        block Net(x: [n, d]) -> [n, d]:          # E0131
-        block Net()(x: [n, d]) -> [n, d]:        # well
-    """
+    """A block has one pair of brackets instead of two."""
 
     def report(self) -> Report:
         text, code = "write both, even if the first is empty", "block Net()(x: [n, d]) -> [n, d]:"
@@ -169,12 +114,7 @@ class MissingBrackets(SyntaxProblem, code="E0131"):
 
 
 class ValueWithoutUse(SyntaxProblem, code="E0132"):
-    """A value stands alone on a line, where it does nothing.
-
-    x |> conv1: conv2d(64, 3)                # E0132
-    x = x |> conv1: conv2d(64, 3)            # well
-    return x |> conv1: conv2d(64, 3)         # well
-    """
+    """A value stands alone on a line, where it does nothing."""
 
     name: str
 
@@ -187,16 +127,7 @@ class ValueWithoutUse(SyntaxProblem, code="E0132"):
 
 
 class LabelWithoutPipe(SyntaxProblem, code="E0133"):
-    """A labelled layer stands at the beginning of a line, with nothing piped into it.
-
-    conv1: conv2d(64, 3)                     # E0133
-    x = x |> conv1: conv2d(64, 3)            # well
-
-    Nor does a colon give a value a type: shapes follow, and are written in signatures alone.
-
-    y: [n, 16] = x |> mean(2, 3)             # E0133
-    y = x |> mean(2, 3)                      # well
-    """
+    """A labelled layer stands at the beginning of a line, with nothing piped into it."""
 
     annotation: Span | None = None
     """The colon and the type that stand before `=`."""
@@ -216,12 +147,7 @@ class LabelWithoutPipe(SyntaxProblem, code="E0133"):
 
 
 class LoopWithoutRange(SyntaxProblem, code="E0135"):
-    """A loop runs over a range of whole numbers, from the first up to but without the last.
-
-    for i in range(4):       # E0135
-    for i in 0..4:           # 0, 1, 2, 3
-    for i in 1..depth:       # from 1 to depth - 1
-    """
+    """A loop runs over a range of whole numbers, from the first up to but without the last."""
 
     def report(self) -> Report:
         written = certainty.range_of(self.span.text)
@@ -232,13 +158,7 @@ class LoopWithoutRange(SyntaxProblem, code="E0135"):
 
 
 class ColonAfterDef(SyntaxProblem, code="E0136"):
-    """A `def` has a body like that of a block. It is a formula: one expression after `=`.
-
-    def down(h, s):          # E0136
-      return (h - 1) // s + 1
-
-    def down(h, s) = (h - 1) // s + 1        # well
-    """
+    """A `def` has a body like that of a block."""
 
     def report(self) -> Report:
         text, body = "write one expression after `=`", certainty.returned_formula(self.span)

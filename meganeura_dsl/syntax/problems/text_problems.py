@@ -84,14 +84,7 @@ class SyntaxProblem(Problem, ABC, topic="syntax"):
 
 
 class UnreadableFile(Problem, code="E0119", topic="file"):
-    """A file cannot be read: it does not exist, is a folder, or is not yours to read.
-
-        meganeura check resent.mgn       # E0119: there is no such file
-
-    Check the path. A model of the standard library is named without `.mgn`:
-
-        meganeura check resnet
-    """
+    """A file cannot be read: it does not exist, is a folder, or is not yours to read."""
 
     path: str
     reason: str
@@ -101,13 +94,7 @@ class UnreadableFile(Problem, code="E0119", topic="file"):
 
 
 class NotUtf8(SyntaxProblem, code="E0118", topic="file"):
-    """A file holds bytes that are not UTF-8, the one encoding of `.mgn` files.
-
-    The editor has saved it in another encoding, such as Latin-1, or the file is no text at all (a
-    checkpoint, an archive). The message shows the first byte that does not fit.
-
-    Save the file again as UTF-8.
-    """
+    """A file holds bytes that are not UTF-8, the one encoding of `.mgn` files."""
 
     byte: int
     offset: int
@@ -121,13 +108,7 @@ class NotUtf8(SyntaxProblem, code="E0118", topic="file"):
 
 
 class FileTooLarge(SyntaxProblem, code="E0117", topic="file"):
-    """A file is larger than any program: the limit is one mebibyte.
-
-    A file of that size is usually not the one that was meant, such as a data set. A program that
-    was generated can be split, its parts joined by imports:
-
-        from layers import Encoder
-    """
+    """A file is larger than any program: the limit is one mebibyte."""
 
     limit: int
 
@@ -136,15 +117,7 @@ class FileTooLarge(SyntaxProblem, code="E0117", topic="file"):
 
 
 class EmptyFile(SyntaxProblem, code="E0115", topic="file"):
-    """A file declares nothing: it is empty, or holds comments only.
-
-    A program is a sequence of declarations. The smallest model is
-
-        block Net()(x: [n, d]) -> [n, 10]:
-          return x |> fc: linear(10)
-
-        model net = Net()
-    """
+    """A file declares nothing: it is empty, or holds comments only."""
 
     def report(self) -> Report:
         cure = Help("declare a block and a model", "model net = Net()")
@@ -152,13 +125,7 @@ class EmptyFile(SyntaxProblem, code="E0115", topic="file"):
 
 
 class TabInIndentation(SyntaxProblem, code="E0106"):
-    """A line is indented with a tab.
-
-    How wide a tab is depends on the editor, and indentation has meaning here. So it is made of
-    spaces only; two for each level is usual.
-
-    Replace the tab by spaces, or let `meganeura fmt` lay out the file once the tabs are gone.
-    """
+    """A line is indented with a tab."""
 
     def report(self) -> Report:
         tabs = certainty.indenting_tabs(self.span)
@@ -168,13 +135,7 @@ class TabInIndentation(SyntaxProblem, code="E0106"):
 
 
 class ForbiddenCharacter(SyntaxProblem, code="E0107"):
-    """A character is in the text that cannot be seen: a control character or a direction mark.
-
-    Such characters come with copied text or with a file that is no program. They could make a
-    program look different from what it says, so they are refused everywhere, in comments as well.
-
-    Delete the character; the message says where it stands and which it is.
-    """
+    """A character is in the text that cannot be seen: a control character or a direction mark."""
 
     def report(self) -> Report:
         point = ord(self.span.text)
@@ -186,14 +147,7 @@ class ForbiddenCharacter(SyntaxProblem, code="E0107"):
 
 
 class UnknownCharacter(SyntaxProblem, code="E0108"):
-    """A character has no meaning in the language, at least not here.
-
-    Names are made of the letters a to z and A to Z, digits and underscores, because they become
-    the keys of checkpoints. Any letter may stand in a comment or in a text.
-
-        x = größe |> relu        # E0108: `ö` cannot be part of a name
-        x = y; z = w             # E0108: one statement stands on each line
-    """
+    """A character has no meaning in the language, at least not here."""
 
     def report(self) -> Report:
         character = self.span.text
@@ -243,11 +197,7 @@ def _described(character: str) -> str:
 
 
 class UnterminatedString(SyntaxProblem, code="E0113"):
-    """A text begins with a quote and has none at its end. A text never spans several lines.
-
-    data = "digits.safetensors        # E0113
-    data = "digits.safetensors"       # well
-    """
+    """A text begins with a quote and has none at its end."""
 
     def report(self) -> Report:
         text = self.span.text.split(" #")[0].rstrip()
@@ -259,16 +209,7 @@ class UnterminatedString(SyntaxProblem, code="E0113"):
 
 
 class MalformedNumber(SyntaxProblem, code="E0114"):
-    """A number is written in a way that no number is written, or is too large for any use.
-
-    Whole numbers may have single underscores between digits. A real number has digits on both
-    sides of its point. There are no other bases and no suffixes.
-
-        1_500    0.5    1e-5    2.5e3          # well
-        1__500   .5     1.      0x10   3f      # E0114
-
-    A whole number has at most 30 characters, and a real number fits 64 bits.
-    """
+    """A number is written in a way that no number is written, or is too large for any use."""
 
     fault: str = ""
 
@@ -281,14 +222,7 @@ class MalformedNumber(SyntaxProblem, code="E0114"):
 
 
 class UnclosedBracket(SyntaxProblem, code="E0104"):
-    """A bracket is opened and never closed before the next declaration begins.
-
-    Lines inside brackets belong together, so everything up to the end of the declaration was read
-    as part of the bracket.
-
-        x = x |> conv: conv2d(64, 3          # E0104
-        x = x |> conv: conv2d(64, 3)         # well
-    """
+    """A bracket is opened and never closed before the next declaration begins."""
 
     def report(self) -> Report:
         closing = certainty.CLOSING[self.span.text]
@@ -300,11 +234,7 @@ class UnclosedBracket(SyntaxProblem, code="E0104"):
 
 
 class UnexpectedClosingBracket(SyntaxProblem, code="E0105"):
-    """A closing bracket has no opening one, or closes one of the other kind.
-
-    x = relu(x))             # E0105: one too many
-    y: [n, c)                # E0105: `[` is closed by `]`
-    """
+    """A closing bracket has no opening one, or closes one of the other kind."""
 
     opening: Span | None = None
 
@@ -324,14 +254,7 @@ class UnexpectedClosingBracket(SyntaxProblem, code="E0105"):
 
 
 class InconsistentIndentation(SyntaxProblem, code="E0109"):
-    """A line is indented less than the line above, and no line above it is indented as much.
-
-        if stride != 1:
-            x = x |> proj: conv2d(c, 1, stride)
-          y = x                  # E0109: is this part of the `if`?
-
-    Give it the indentation of the body that it belongs to.
-    """
+    """A line is indented less than the line above, and no line above it is indented as much."""
 
     outer: int
     inner: int
@@ -346,16 +269,7 @@ class InconsistentIndentation(SyntaxProblem, code="E0109"):
 
 
 class TooDeep(SyntaxProblem, code="E0116"):
-    """Phrases are nested too deeply: brackets in brackets, or one chain of very many parts.
-
-    The limit is far beyond what people write, and keeps every later stage safe from programs that
-    were generated without end.
-
-    Give a part of it a name, and use the name:
-
-        y = x |> layers1: Half(c)
-        z = y |> layers2: Half(c)
-    """
+    """Phrases are nested too deeply: brackets in brackets, or one chain of very many parts."""
 
     limit: int
 

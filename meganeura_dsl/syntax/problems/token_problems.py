@@ -18,14 +18,7 @@ from meganeura_dsl.syntax.problems.text_problems import (
 
 
 class UnexpectedToken(SyntaxProblem, code="E0101"):
-    """Something stands where the grammar has no place for it.
-
-    The message says what was found and what could have followed. Often the mistake is just before
-    the place shown: an operator, a comma or a name is missing there.
-
-        y = x |> conv2d(64, 3) relu          # E0101: after a layer comes `|>` or the end of a line
-        y = x |> conv2d(64, 3) |> relu       # well
-    """
+    """Something stands where the grammar has no place for it."""
 
     expected: tuple[str, ...]
     advice: str = ""
@@ -53,14 +46,7 @@ def _choice(options: tuple[str, ...]) -> str:
 
 
 class LabelLostColon(SyntaxProblem, code="E0102"):
-    """A label and its layer stand side by side, without the colon between them.
-
-    After `|>` comes a layer, or a label, a colon and a layer. The label is the path of the layer's
-    weights in a checkpoint.
-
-        y = x |> conv1 conv2d(c, 3)          # E0102
-        y = x |> conv1: conv2d(c, 3)         # creates conv1.weight
-    """
+    """A label and its layer stand side by side, without the colon between them."""
 
     label: str
 
@@ -76,11 +62,7 @@ class LabelLostColon(SyntaxProblem, code="E0102"):
 
 
 class AssignmentInExpression(SyntaxProblem, code="E0103"):
-    """A single `=` stands inside an expression. `=` gives a name to a value; `==` compares.
-
-    if stride = 1:           # E0103
-    if stride == 1:          # well
-    """
+    """A single `=` stands inside an expression."""
 
     def report(self) -> Report:
         return self.say(
@@ -96,14 +78,7 @@ class AssignmentInExpression(SyntaxProblem, code="E0103"):
 
 
 class KeywordAsName(SyntaxProblem, code="E0120"):
-    """A reserved word stands where a name is needed.
-
-    Reserved are `and`, `else`, `false`, `for`, `if`, `not`, `or`, `return` and `true`. All other
-    words of the language, such as `model`, `state` or `run`, are names wherever they can be.
-
-        for = 3                  # E0120
-        block Net(if)(x: [n])    # E0120
-    """
+    """A reserved word stands where a name is needed."""
 
     def report(self) -> Report:
         word = self.span.text
@@ -112,12 +87,7 @@ class KeywordAsName(SyntaxProblem, code="E0120"):
 
 
 class ForeignSpelling(SyntaxProblem, code="E0121"):
-    """A word or sign of another language stands here, one that this language spells differently.
-
-    elif stride == 2:        # E0121: else if stride == 2:
-    bias=True                # E0121: bias=true
-    x += y                   # E0121: x = x + y
-    """
+    """A word or sign of another language stands here, one that this language spells differently."""
 
     advice: str
     line: str = ""
@@ -131,14 +101,7 @@ class ForeignSpelling(SyntaxProblem, code="E0121"):
 
 
 class MethodCall(SyntaxProblem, code="E0138"):
-    """A function is called behind a dot, as a method or of a module; here its name is enough.
-
-    Nor is a layer: it is written where it is applied, and its label names its weights.
-
-        x.mean(1)                # E0138: mean(x, 1)
-        torch.exp(x)             # E0138: exp(x)
-        self.fc1(x)              # E0138: x |> fc1: linear(10)
-    """
+    """A function is called behind a dot, as a method or of a module; here its name is enough."""
 
     cure: Help
 
@@ -149,12 +112,7 @@ class MethodCall(SyntaxProblem, code="E0138"):
 
 
 class DuplicateName(SyntaxProblem, code="E0122"):
-    """A name is given twice: to arguments of one call, parameters, or an input and a size.
-
-    conv2d(64, 3, pad=1, pad=2)              # E0122
-    block Net(c, c)(x: [n, c])               # E0122
-    block Net(c)(n: [n, c])                  # E0122
-    """
+    """A name is given twice: to arguments of one call, parameters, or an input and a size."""
 
     first: Span
     name: str
@@ -170,11 +128,7 @@ class DuplicateName(SyntaxProblem, code="E0122"):
 
 
 class PositionalAfterNamed(SyntaxProblem, code="E0123"):
-    """An argument without a name follows one with a name, so its place in the order is unclear.
-
-    conv2d(64, stride=2, 3)                  # E0123
-    conv2d(64, 3, stride=2)                  # well
-    """
+    """An argument without a name follows one with a name, so its place in the order is unclear."""
 
     def report(self) -> Report:
         return self.say(
@@ -189,11 +143,7 @@ SHORTEST_KEYWORD = 4
 
 
 class MisspeltKeyword(SyntaxProblem, code="E0137"):
-    """A word that nothing explains here is almost a keyword that would fit.
-
-    blok Net()(x: [n, d]) -> [n, d]:         # E0137: `block`
-    retrun x                                 # E0137: `return`
-    """
+    """A word that nothing explains here is almost a keyword that would fit."""
 
     keyword: str
 
@@ -218,14 +168,7 @@ _SAME_TYPES = {
 
 
 class UnknownElementType(SyntaxProblem, code="E0126"):
-    """The word before a shape is none of the element types.
-
-    They are bf16, bool, f16, f32, f64, i32, i64, u8 and u32; f32 may be left out.
-
-        label: int[batch]        # E0126
-        label: i32[batch]        # well
-        image: [batch, 784]      # f32
-    """
+    """The word before a shape is none of the element types."""
 
     def report(self) -> Report:
         headline = f"`{self.span.text}` is no element type"
@@ -236,22 +179,14 @@ class UnknownElementType(SyntaxProblem, code="E0126"):
 
 
 class RestOutsideShape(SyntaxProblem, code="E0127"):
-    """`...name` stands in a list. It means any number of axes, so it belongs in a shape.
-
-    block relu()(x: [...s]) -> [...s] = max(x, 0)        # well
-    sizes = [...s]                                       # E0127
-    """
+    """`...name` stands in a list."""
 
     def report(self) -> Report:
         return self.say("a list cannot hold `...`", "this is no shape", Help("write out its items"))
 
 
 class LabelWithoutLayer(SyntaxProblem, code="E0128"):
-    """A path with an index is used as a block. With an index it can only be a label.
-
-    model net = layers[0]                    # E0128
-    model net = layers[0]: Net(8)            # well
-    """
+    """A path with an index is used as a block."""
 
     def report(self) -> Report:
         path = self.span.text
@@ -260,11 +195,7 @@ class LabelWithoutLayer(SyntaxProblem, code="E0128"):
 
 
 class ChainedComparison(SyntaxProblem, code="E0130"):
-    """Two comparisons share an operand. Compare twice, and join the comparisons with `and`.
-
-    if 1 < stride < 4:                       # E0130
-    if 1 < stride and stride < 4:            # well
-    """
+    """Two comparisons share an operand."""
 
     middle: str
 
@@ -276,11 +207,7 @@ class ChainedComparison(SyntaxProblem, code="E0130"):
 
 
 class MissingComma(SyntaxProblem, code="E0134"):
-    """Two things stand side by side in brackets, without a comma or an operator between them.
-
-    conv2d(64 3)             # E0134
-    conv2d(64, 3)            # well
-    """
+    """Two things stand side by side in brackets, without a comma or an operator between them."""
 
     def report(self) -> Report:
         kind = certainty.of_missing_comma(self.span)
@@ -289,16 +216,7 @@ class MissingComma(SyntaxProblem, code="E0134"):
 
 
 class AmbiguousPipe(SyntaxProblem, code="E0139"):
-    """What is piped could be all that stands left of the pipe, or its last operand alone.
-
-    A pipe binds weaker than any operator. Left of one, a sum, a difference, a sign, a comparison
-    or a condition stands in brackets, so that nobody has to know. Products need none.
-
-        x = x + x |> norm: layer_norm |> attn: Attn(8)       # E0139
-        x = x + (x |> norm: layer_norm |> attn: Attn(8))     # a residual connection
-        x = (x + x) |> norm: layer_norm |> attn: Attn(8)     # the sum goes in, and none is left
-        x = image / 16 |> conv: conv2d(64, 3)                # well
-    """
+    """What is piped could be all that stands left of the pipe, or its last operand alone."""
 
     whole: Span
     """All that stands left of the first pipe."""
@@ -321,12 +239,7 @@ class AmbiguousPipe(SyntaxProblem, code="E0139"):
 
 
 class OperatorBehindPipe(SyntaxProblem, code="E0140"):
-    """An operator follows a layer. What is piped, with all its steps, stands in brackets then.
-
-    y = x |> relu + x        # E0140
-    y = (x |> relu) + x      # well
-    y = x + (x |> relu)      # well
-    """
+    """An operator follows a layer."""
 
     chain: Span
     """What is piped, and all steps of the pipe."""

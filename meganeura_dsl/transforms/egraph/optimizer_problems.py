@@ -9,11 +9,7 @@ LISTED = 12
 
 
 class UnknownRule(Problem, code="E0570", topic="optimizer"):
-    """`--disable-rule` or the setting `disabled_rules` names a rewrite rule that does not exist.
-
-    A name that was passed over would leave the rule on, and a search for the rule that is to blame
-    would look in the wrong place. `meganeura explain-opt MODEL` lists the rules a model meets.
-    """
+    """`--disable-rule` or the setting `disabled_rules` names a rewrite rule that does not exist."""
 
     name: str
     known: tuple[str, ...]
@@ -29,11 +25,7 @@ class UnknownRule(Problem, code="E0570", topic="optimizer"):
 
 
 class GaveUp(Problem, code="E0571", topic="optimizer"):
-    """The optimizer could not finish with all its rules, and does not guess.
-
-    The rules applied to a graph again and again must come to an end. The message names the rule
-    that found most to do; without it, or without the optimizer, the program runs as it is written.
-    """
+    """The optimizer could not finish with all its rules, and does not guess."""
 
     reason: str
 
@@ -46,13 +38,7 @@ class GaveUp(Problem, code="E0571", topic="optimizer"):
 
 
 class FoldedOverflow(Problem, code="E0572", topic="optimizer"):
-    """A weight that the optimizer derives from others is beyond the largest number of its type.
-
-    Batch norms, scales and sums of kernels are folded into one weight when weights are loaded, in
-    double precision. Each of them may be finite, and their product not be so in the type of the
-    weight. As it is written, the program meets these numbers one after the other, and may never
-    leave the range.
-    """
+    """A weight that the optimizer derives from others is beyond the largest number of its type."""
 
     name: str
     dtype: str

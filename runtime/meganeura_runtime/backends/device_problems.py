@@ -7,11 +7,7 @@ from meganeura_runtime.backends.memory_estimate import MemoryExceededError, giga
 
 
 class DeviceFailure(Problem, code="E0551", topic="device"):
-    """The device that was asked for is not there, or stopped working.
-
-    `meganeura devices` lists what there is. `--device cpu` needs no driver and gives the same
-    results; `--device auto`, the default, takes it where there is no GPU.
-    """
+    """The device that was asked for is not there, or stopped working."""
 
     reason: str
 
@@ -20,12 +16,7 @@ class DeviceFailure(Problem, code="E0551", topic="device"):
 
 
 class BeyondLimits(Problem, code="E0552", topic="device"):
-    """A value of the program is larger than the adapter can hold or reach in one piece.
-
-    Every GPU has limits on the bytes of a buffer and of a binding; `xla:gpu` counts the elements of
-    an array with 32 bits. A smaller batch makes most values smaller; `--device cpu` has no such
-    limits.
-    """
+    """A value of the program is larger than the adapter can hold or reach in one piece."""
 
     span: Span | None
     path: str
@@ -44,13 +35,7 @@ class BeyondLimits(Problem, code="E0552", topic="device"):
 
 
 class TooLittleMemory(Problem, code="E0554", topic="device"):
-    """A step takes more memory than the device has.
-
-    Nothing has run yet. The largest values of the fullest moment of a step are shown, each with the
-    line that makes it. All but parameters and moments grows with the batch; how large a batch fits
-    is known where the device says how much memory it has, as the CPU does and GPUs do not. The
-    setting `memory` says what a run may take: rounds of scans are then recomputed as far as needed.
-    """
+    """A step takes more memory than the device has."""
 
     needed: str
     available: str
@@ -93,11 +78,7 @@ class TooLittleMemory(Problem, code="E0554", topic="device"):
 
 
 class UnsupportedOp(Problem, code="E0558", topic="device"):
-    """The program needs an op that the backend of the device does not have.
-
-    The devices `cpu` and `wgpu` run every op. Backends that were added may run fewer; each says
-    which in its table of ops.
-    """
+    """The program needs an op that the backend of the device does not have."""
 
     span: Span | None
     path: str
@@ -115,11 +96,7 @@ class UnsupportedOp(Problem, code="E0558", topic="device"):
 
 
 class UnsupportedPrecision(Problem, code="E0559", topic="device"):
-    """The device computes in other floats than `precision` asks for.
-
-    `f32` is there on every device. `tf32` and `bf16` are for the matrix units of GPUs, which the
-    devices `xla:gpu` reach; `xla:cpu` computes in `bf16` too, slowly, so that it can be tried.
-    """
+    """The device computes in other floats than `precision` asks for."""
 
     device: str
     precision: ComputePrecision
@@ -135,12 +112,7 @@ class UnsupportedPrecision(Problem, code="E0559", topic="device"):
 
 
 class NoClock(Problem, code="E0590", topic="device"):
-    """Kernels are to be timed, and the adapter has no clock that a program may read.
-
-    `profile`, `tune` and `--profile` time kernels by timestamp queries, which WebGPU leaves
-    optional (the feature `timestamp-query`). `meganeura devices` lists the other devices there are;
-    the device `cpu` times its ops by the host's clock.
-    """
+    """Kernels are to be timed, and the adapter has no clock that a program may read."""
 
     device: str
 

@@ -6,11 +6,7 @@ from meganeura_runtime.backends.base import caches_of
 
 
 class ExportedCache(Problem, code="E0667", topic="cache"):
-    """A model with caches is to be exported or compiled into a file.
-
-    ONNX, the inference form and a compiled model map inputs to outputs; none of them keeps anything
-    from call to call. A session does.
-    """
+    """A model with caches is to be exported or compiled into a file."""
 
     name: str
     form: str

@@ -4,12 +4,7 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, Report
 
 
 class WrongSampling(Problem, code="E0662", topic="generation"):
-    """A setting of a generation is out of range.
-
-    `steps` is how many tokens are drawn at most, `temperature` what logits are divided by before
-    one is drawn (0 takes the likeliest), `top_k` from how many of the likeliest (0 for all). Of a
-    sound, `language`, `task` and `timestamps` are those that the checkpoint has tokens for.
-    """
+    """A setting of a generation is out of range."""
 
     name: str
     value: str
@@ -20,11 +15,7 @@ class WrongSampling(Problem, code="E0662", topic="generation"):
 
 
 class TooLong(Problem, code="E0661", topic="generation"):
-    """A prompt and what is to follow it are longer than the model's memory.
-
-    The positions of a model with a table of positions are as many as its rows; the capacity of a
-    generator is how many tokens its caches hold.
-    """
+    """A prompt and what is to follow it are longer than the model's memory."""
 
     prompt: int
     steps: int

@@ -11,11 +11,7 @@ Kind = Literal["image", "sound"]
 
 
 class WrongInputs(Problem, code="E0560", topic="inputs"):
-    """The inputs given are not those the model takes.
-
-    Each input of a model is given once, by its name. Where there is only one, its name may be left
-    out: `--input cat.png`.
-    """
+    """The inputs given are not those the model takes."""
 
     missing: tuple[str, ...]
     unknown: tuple[str, ...]
@@ -36,11 +32,7 @@ class WrongInputs(Problem, code="E0560", topic="inputs"):
 
 
 class InputShape(Problem, code="E0561", topic="inputs"):
-    """An input has another shape than the model takes.
-
-    Sizes that the model leaves open are those of the inputs, so the same name has the same size
-    everywhere. Nothing is stretched, squeezed or transposed to fit.
-    """
+    """An input has another shape than the model takes."""
 
     name: str
     given: str
@@ -67,11 +59,7 @@ class InputShape(Problem, code="E0561", topic="inputs"):
 
 
 class OpenSize(Problem, code="E0562", topic="inputs"):
-    """A size of the model does not follow from its inputs.
-
-    `[n, 3]` tells `n`, and `[2 * n, 3]` does too. `[ceil(n / 2)]` fits two numbers, so one of them
-    has to be chosen.
-    """
+    """A size of the model does not follow from its inputs."""
 
     size: str
 
@@ -83,11 +71,7 @@ class OpenSize(Problem, code="E0562", topic="inputs"):
 
 
 class UnusedChoice(Problem, code="E0565", topic="inputs"):
-    """An option says how images or sounds are read, and none is read.
-
-    Tensors are fed as they are: nothing is resized, cropped or normalised. An option that changed
-    nothing would leave the impression that it had.
-    """
+    """An option says how images or sounds are read, and none is read."""
 
     option: str
     kind: Kind

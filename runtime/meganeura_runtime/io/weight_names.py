@@ -16,13 +16,7 @@ SHOWN = 3
 
 
 class MalformedRename(Problem, code="E0585", topic="weights"):
-    r"""A rename of tensors is not a pattern and a replacement.
-
-    The pattern is a regular expression for the whole name of a tensor in the file, and the
-    replacement is its name in the model, where `\1` stands for the first group of the pattern:
-
-        --rename 'teacher\.(.*)=\1'
-    """
+    """A rename of tensors is not a pattern and a replacement."""
 
     text: str
     reason: str
@@ -37,10 +31,7 @@ class MalformedRename(Problem, code="E0585", topic="weights"):
 
 
 class NothingToRename(Problem, code="E0586", topic="weights"):
-    """A rename matches no tensor of the files, or none that an earlier one has left.
-
-    The pattern has to match the whole name of a tensor. The first pattern that matches counts.
-    """
+    """A rename matches no tensor of the files, or none that an earlier one has left."""
 
     pattern: str
     names: tuple[str, ...]

@@ -85,18 +85,7 @@ class Difference:
 
 
 class WeightsMismatch(Problem, code="E0540", topic="weights"):
-    """A weights file and the parameters of a model are not the same set of tensors.
-
-    Loading is strict: a name on one side only, another shape or another kind of number each mean
-    that the file belongs to another model, or to another version of this one. Everything that
-    differs is listed, and nothing is loaded. `meganeura abi MODEL` lists what the model declares,
-    and `meganeura weights check MODEL FILE` everything that differs.
-
-    Where a difference is meant, globs excuse it: `--allow-missing 'fc.*'` leaves parameters that
-    are not in the file at their initial values, `--allow-unexpected 'head.*'` leaves tensors of the
-    file unused. A tensor of another shape is unused and its parameter starts anew if both globs
-    cover it, as for the last layer of a network that is trained on other classes.
-    """
+    """A weights file and the parameters of a model are not the same set of tensors."""
 
     file: Path
     missing: tuple[str, ...]
@@ -184,11 +173,7 @@ def _path_in_front(longer: AbstractSet[str], shorter: AbstractSet[str]) -> str:
 
 
 class NothingToAllow(Problem, code="E0541", topic="weights"):
-    """A glob that should excuse missing or unexpected tensors matches none of them.
-
-    It has a typing error, or it was written for another file. If it were passed over, the next
-    difference it happens to match would be excused without anybody having looked at it.
-    """
+    """A glob that should excuse missing or unexpected tensors matches none of them."""
 
     glob: str
     kind: str

@@ -7,14 +7,7 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Repor
 
 
 class MissingExtra(Problem, code="E0564", topic="installation"):
-    """A file needs a library that is not installed.
-
-    Images are decoded by Pillow, sounds by soundfile and soxr; tables are read by pyarrow, texts
-    tokenized by tokenizers; ONNX files are written and read by onnx and tried by onnxruntime, and
-    those of PyTorch's programs are written by onnxscript. Logs are written by tensorboardX and
-    wandb. Few programs need them, so they come with the extras `images`, `audio`, `tables`, `text`,
-    `onnx`, `torch`, `tensorboard` and `wandb`.
-    """
+    """A file needs a library that is not installed."""
 
     module: str
     extra: str

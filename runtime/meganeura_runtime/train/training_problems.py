@@ -10,13 +10,7 @@ from meganeura_dsl.diagnostics.source import Span
 
 
 class LossNotFinite(Problem, code="E0550", topic="training"):
-    """The loss became infinite or NaN, and every parameter with it or soon after.
-
-    The run is stopped, and its last checkpoint, from before, is kept. The steps since then are made
-    again to find the first value that is not finite; `--detect-anomaly` looks at each step as it is
-    made, which is slower. Common causes: a learning rate that is too large, data that is not
-    scaled, a division or a logarithm that reached 0.
-    """
+    """The loss became infinite or NaN, and every parameter with it or soon after."""
 
     step: int
     loss: str
@@ -122,13 +116,7 @@ class InputMismatch:
 
 
 class BatchMismatch(Problem, code="E0546", topic="training"):
-    """A batch that Python gave does not fit the inputs of the `train` block.
-
-    A batch is a dict with an array for each input: of NumPy, a tensor of PyTorch or JAX on the
-    host, or numbers in lists. Integers become floats and wide numbers narrow ones where no value
-    changes; floats do not become integers. A size that the inputs leave open, such as `batch`, may
-    differ from one batch to the next, but is the same in all inputs of one.
-    """
+    """A batch that Python gave does not fit the inputs of the `train` block."""
 
     train: str
     wrong: tuple[InputMismatch, ...]
@@ -146,12 +134,7 @@ class BatchMismatch(Problem, code="E0546", topic="training"):
 
 
 class NoLength(Problem, code="E0548", topic="training"):
-    """A schedule needs to know of a run what a trainer that is given batches does not.
-
-    Such a trainer has no epochs. `constant` needs none, and `plateau` follows the evaluations that
-    it is asked for; schedules that spread over the run need `steps`, and those that count epochs
-    need `steps_per_epoch`.
-    """
+    """A schedule needs to know of a run what a trainer that is given batches does not."""
 
     schedule: str
     needs: str
@@ -167,11 +150,7 @@ class NoLength(Problem, code="E0548", topic="training"):
 
 
 class NoSuchMetric(Problem, code="E0549", topic="training"):
-    """The best weights are to be chosen by a metric that the `train` block does not have.
-
-    An evaluation measures the loss and each `metric` of the block. `best = "highest accuracy"` and
-    `best = "lowest error"` name one of them, and say which of its values is the best.
-    """
+    """The best weights are to be chosen by a metric that the `train` block does not have."""
 
     name: str
     metrics: tuple[str, ...]
@@ -186,10 +165,7 @@ class NoSuchMetric(Problem, code="E0549", topic="training"):
 
 
 class NothingToStopBy(Problem, code="E0573", topic="training"):
-    """A run is to end when evaluations get no better, and there is nothing to evaluate on.
-
-    `stop_after` counts evaluations on examples that are held out: tensors `test.NAME` of the data.
-    """
+    """A run is to end when evaluations get no better, and there is nothing to evaluate on."""
 
     def report(self) -> Report:
         return self.message(
@@ -199,10 +175,7 @@ class NothingToStopBy(Problem, code="E0573", topic="training"):
 
 
 class NoUpdate(Problem, code="E0574", topic="training"):
-    """A run ends before `accumulate` batches are added up: nothing would be trained.
-
-    A step is one batch, and each `accumulate` of them make one update of the parameters.
-    """
+    """A run ends before `accumulate` batches are added up: nothing would be trained."""
 
     accumulate: int
     steps: int
@@ -218,12 +191,7 @@ class NoUpdate(Problem, code="E0574", topic="training"):
 
 
 class CannotResume(Problem, code="E0553", topic="training"):
-    """A run cannot go on as if it had not been interrupted.
-
-    `meganeura train PROGRAM --resume RUN` needs the program as it was when the run began, and the
-    run's last checkpoint. Everything a step depends on is as it was then; only what it does not
-    depend on may be given anew, such as `--set epochs=40`.
-    """
+    """A run cannot go on as if it had not been interrupted."""
 
     reason: str
     changeable: tuple[str, ...] = ()
@@ -236,12 +204,7 @@ class CannotResume(Problem, code="E0553", topic="training"):
 
 
 class FolderInUse(Problem, code="E0555", topic="training"):
-    """Another process is writing to the folder of a run.
-
-    Two runs in one folder would mix their metrics, and each replace the other's weights. The
-    process that has the folder holds a lock on its file `.lock`, which the system takes back when
-    that process ends, however it ends: a lock never has to be removed by hand.
-    """
+    """Another process is writing to the folder of a run."""
 
     folder: Path
     process: int | None
@@ -256,13 +219,7 @@ class FolderInUse(Problem, code="E0555", topic="training"):
 
 
 class DataChanged(Problem, code="E0557", topic="training"):
-    """A run cannot go on with other data than it was begun with.
-
-    A checkpoint has a fingerprint of every tensor that the run is fed: its type, its shape, how
-    many examples there are and a hash of all elements. With other examples the order of an epoch,
-    the number of its steps and every loss would be those of another run. Where the data is does not
-    matter: `--set data=FILE` names a file that was moved.
-    """
+    """A run cannot go on with other data than it was begun with."""
 
     file: Path
     changed: tuple[tuple[str, str, str], ...]
@@ -282,12 +239,7 @@ class DataChanged(Problem, code="E0557", topic="training"):
 
 
 class IndivisibleBatch(Problem, code="E0567", topic="training"):
-    """A batch cannot be divided evenly over the devices that are to share it.
-
-    Each device computes on as many examples as any other, so the batch is a multiple of
-    `devices`, and so is the smaller last batch of an epoch with `drop_last = false`. All of it is
-    known before anything runs.
-    """
+    """A batch cannot be divided evenly over the devices that are to share it."""
 
     size: str
     """The name of the size that counts examples; empty where none does."""
@@ -314,12 +266,7 @@ class IndivisibleBatch(Problem, code="E0567", topic="training"):
 
 
 class UnnamedFolder(Problem, code="E0566", topic="training"):
-    """A run on several hosts has no name for its folder.
-
-    A run without `--out` numbers its folder, and each host would count for itself. One of them
-    writes the metrics, checkpoints and weights; all of them read a checkpoint when the run goes on,
-    so the folder is on a file system that they share.
-    """
+    """A run on several hosts has no name for its folder."""
 
     hosts: int
 
@@ -331,11 +278,7 @@ class UnnamedFolder(Problem, code="E0566", topic="training"):
 
 
 class LogRefused(Problem, code="E0622", topic="training"):
-    """A library that the setting `log` asks for would not begin a log.
-
-    Weights & Biases needs an account: `wandb login` stores its key, and with `WANDB_MODE=offline`
-    in the environment it writes to the folder of the run and sends nothing.
-    """
+    """A library that the setting `log` asks for would not begin a log."""
 
     library: str
     reason: str

@@ -8,6 +8,7 @@ import pytest
 
 from meganeura.cli.error_catalogue import problems
 from meganeura_dsl import checker
+from meganeura_dsl.diagnostics.message_pages import message_page
 from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Remark, Report, Severity, safe_fix
 from meganeura_dsl.diagnostics.sarif import as_sarif
 from meganeura_dsl.diagnostics.source import Source, Span
@@ -191,11 +192,9 @@ def test_a_report_of_no_place_has_no_location() -> None:
 
 def test_the_help_of_a_rule_is_its_page() -> None:
     (rule,) = log_of(error())["runs"][0]["tool"]["driver"]["rules"]
-    (problem,) = (each for each in problems() if each.code == "E0301")
-    assert rule["help"]["text"] == problem.page()
-    assert (
-        rule["shortDescription"]["text"] == "Two tensors meet whose shapes differ for some sizes."
-    )
+    page = message_page("E0301")
+    assert rule["help"] == {"text": page, "markdown": page}
+    assert rule["shortDescription"]["text"] == "two sides of different shapes"
 
 
 def test_nothing_that_a_terminal_obeys_is_in_a_message() -> None:

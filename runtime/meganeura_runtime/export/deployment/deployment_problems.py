@@ -4,12 +4,7 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
 
 class DeployedDiffers(Problem, code="E0580", topic="deploy"):
-    """The inference form of a model does not give what the model gives.
-
-    Both are run on random inputs before anything is written. A difference beyond rounding means
-    that the weights cannot be folded as they are: running variances near zero, weights that are
-    huge, or a mistake of the optimizer. `--disable-rule` finds out which rule is to blame.
-    """
+    """The inference form of a model does not give what the model gives."""
 
     output: str
     difference: float

@@ -4,11 +4,7 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
 
 class NotAnArtefact(Problem, code="E0581", topic="compiled models"):
-    """A file is no compiled model, or one of another version.
-
-    A compiled model is one file: a plan, its kernels and its weights. It is read by the version of
-    the format that wrote it; `meganeura build MODEL --mode infer -o model.mgb` writes it anew.
-    """
+    """A file is no compiled model, or one of another version."""
 
     file: str
     reason: str
@@ -21,12 +17,7 @@ class NotAnArtefact(Problem, code="E0581", topic="compiled models"):
 
 
 class NotCompiled(Problem, code="E0630", topic="compiled models"):
-    """A setting asks for what a compiled training step does not do.
-
-    A page trains on one device, in single precision, by one plan for batches of one size. Settings
-    that ask for more are refused when it is built, so that a page never trains otherwise than
-    `meganeura train` does.
-    """
+    """A setting asks for what a compiled training step does not do."""
 
     setting: str
     reason: str

@@ -5,11 +5,7 @@ from meganeura_dsl.diagnostics.source import Span
 
 
 class NoOnnxForm(Problem, code="E0582", topic="export"):
-    """An op of a model has no counterpart in ONNX, or not for these operands.
-
-    ONNX files are for inference. ONNX has no gradients of convolutions in their weights and no
-    padding between elements; random bits and scattered extremes need opset 18.
-    """
+    """An op of a model has no counterpart in ONNX, or not for these operands."""
 
     op: str
     reason: str
@@ -28,11 +24,7 @@ class NoOnnxForm(Problem, code="E0582", topic="export"):
 
 
 class OnnxDiffers(Problem, code="E0583", topic="export"):
-    """The ONNX file does not give what the model gives.
-
-    Both run on random inputs before anything is written, the file by ONNX Runtime. What differs
-    by more than rounding, or what ONNX Runtime refuses, is not written.
-    """
+    """The ONNX file does not give what the model gives."""
 
     reason: str
     sizes: tuple[tuple[str, int], ...]

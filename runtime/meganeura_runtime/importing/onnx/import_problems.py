@@ -8,12 +8,7 @@ NOTHING = Help("nothing was written")
 
 
 class UnreadableOnnx(Problem, code="E0640", topic="import"):
-    """A file is no ONNX model that can be read.
-
-    An ONNX file is not trusted. It is a protobuf of a bounded size, its graph has a bounded number
-    of nodes and of nested functions, every name is defined before it is used, and a tensor holds as
-    many bytes as its shape says.
-    """
+    """A file is no ONNX model that can be read."""
 
     file: Path
     reason: str
@@ -25,12 +20,7 @@ class UnreadableOnnx(Problem, code="E0640", topic="import"):
 
 
 class UnsafeExternalData(Problem, code="E0641", topic="import"):
-    """An ONNX file asks for the bytes of a tensor from outside of its own folder.
-
-    Large weights may lie beside a model, in files that it names. A name that is absolute, that
-    leads out of the folder, or that is a link to somewhere else, could make any file of the machine
-    part of the weights, and is refused before anything is opened.
-    """
+    """An ONNX file asks for the bytes of a tensor from outside of its own folder."""
 
     file: Path
     tensor: str
@@ -47,12 +37,7 @@ class UnsafeExternalData(Problem, code="E0641", topic="import"):
 
 
 class NoForm(Problem, code="E0642", topic="import"):
-    """A node of an ONNX model has no form in the language, or not with these operands.
-
-    Sizes, axes and the like are known before any data is, so what they come from has to be a
-    constant or a size of an input. Control flow that depends on data, quantized numbers, sequences
-    and strings are not read. `docs/onnx.md` lists the ops that are.
-    """
+    """A node of an ONNX model has no form in the language, or not with these operands."""
 
     op: str
     node: str
@@ -68,11 +53,7 @@ class NoForm(Problem, code="E0642", topic="import"):
 
 
 class NotProved(Problem, code="E0643", topic="import"):
-    """The program that an ONNX model became cannot be proved.
-
-    The model does not fit its own shapes for all sizes that it leaves open, or fits them for a
-    reason that is not found. Sizes that are given as numbers are easier: `--set s=128`.
-    """
+    """The program that an ONNX model became cannot be proved."""
 
     file: Path
     found: str
@@ -88,11 +69,7 @@ class NotProved(Problem, code="E0643", topic="import"):
 
 
 class ImportDiffers(Problem, code="E0644", topic="import"):
-    """The program made of an ONNX model does not give what ONNX Runtime gives.
-
-    Both run on random inputs before anything is written. What differs by more than rounding is not
-    written.
-    """
+    """The program made of an ONNX model does not give what ONNX Runtime gives."""
 
     file: Path
     reason: str

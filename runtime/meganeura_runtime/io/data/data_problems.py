@@ -22,11 +22,7 @@ class DataProblem(Problem, topic="data"):
 
 
 class NoData(DataProblem, code="E0520"):
-    """The setting `data` names neither a file nor an embedded data set.
-
-    A name without a suffix, such as `digits`, is an embedded data set. Anything else is a path: in
-    a .mgn file it starts from the folder of that file, in `--set data=...` from where you are.
-    """
+    """The setting `data` names neither a file nor an embedded data set."""
 
     embedded: tuple[str, ...]
 
@@ -38,11 +34,7 @@ class NoData(DataProblem, code="E0520"):
 
 
 class OutsideFolder(DataProblem, code="E0529"):
-    """A program names data that is not below its own folder.
-
-    A program from elsewhere could otherwise read any file there is. Whoever starts the run decides:
-    a path on the command line may be any.
-    """
+    """A program names data that is not below its own folder."""
 
     def report(self) -> Report:
         return self.words(
@@ -52,12 +44,7 @@ class OutsideFolder(DataProblem, code="E0529"):
 
 
 class ForeignData(DataProblem, code="E0538"):
-    """A run that goes on names data outside of its own folder and of the program's.
-
-    What a run began with stands in its checkpoint, and a run folder from elsewhere could name any
-    file there is. Whoever goes on with the run decides: a path on the command line may be any, as
-    long as it holds as many examples. One that was given when the run began is given again.
-    """
+    """A run that goes on names data outside of its own folder and of the program's."""
 
     def report(self) -> Report:
         return self.words(
@@ -68,13 +55,7 @@ class ForeignData(DataProblem, code="E0538"):
 
 
 class UnknownFormat(DataProblem, code="E0521"):
-    """The file has a suffix that no reader here knows.
-
-    Data is read from .safetensors (in place, whatever its size), .npz, .npy, IDX such as
-    `train-images-idx3-ubyte.gz`, and a folder of .npy or IDX files. A .npy file is named like the
-    input it feeds; the four files of MNIST hold `train.image`, `train.label`, `test.image` and
-    `test.label`.
-    """
+    """The file has a suffix that no reader here knows."""
 
     def report(self) -> Report:
         return self.words(
@@ -84,16 +65,7 @@ class UnknownFormat(DataProblem, code="E0521"):
 
 
 class MissingTensor(DataProblem, code="E0522"):
-    """An input of the `train` block has no tensor of its name in the data.
-
-    Inputs and tensors are matched by name. A file may hold two splits, `train.image` and
-    `test.image`; then the first is trained on and the second is held out. A file without splits
-    holds just `image`, and nothing is held out.
-
-    Where the data has another name for it, the setting says so: with
-    `data = file("x.npz", image="images")` the input `image` is fed from the tensor `images`, or
-    from `train.images` and `test.images`.
-    """
+    """An input of the `train` block has no tensor of its name in the data."""
 
     name: str
     present: tuple[str, ...]
@@ -118,11 +90,7 @@ class MissingTensor(DataProblem, code="E0522"):
 
 
 class TwoTensors(DataProblem, code="E0614"):
-    """The data has two tensors that an input could be trained on, such as `x` and `train.x`.
-
-    A file without splits holds `x`, and one of two splits `train.x` and `test.x`, or `x` and
-    `test.x`.
-    """
+    """The data has two tensors that an input could be trained on, such as `x` and `train.x`."""
 
     name: str
     input: str
@@ -136,11 +104,7 @@ class TwoTensors(DataProblem, code="E0614"):
 
 
 class DataShape(DataProblem, code="E0523"):
-    """A tensor of the data does not have the shape of the input it feeds.
-
-    The first axis counts examples and may have any length; all others must be equal. Nothing is
-    stretched, squeezed or transposed to fit.
-    """
+    """A tensor of the data does not have the shape of the input it feeds."""
 
     name: str
     given: str
@@ -156,11 +120,7 @@ class DataShape(DataProblem, code="E0523"):
 
 
 class DataType(DataProblem, code="E0524"):
-    """A tensor of the data holds another kind of numbers than the input it feeds.
-
-    Integers of any width feed integers and floats, as long as every value fits. Floats never feed
-    integers: 0.5 is no class.
-    """
+    """A tensor of the data holds another kind of numbers than the input it feeds."""
 
     name: str
     given: str
@@ -183,11 +143,7 @@ class UnequalExamples(DataProblem, code="E0525"):
 
 
 class TooFewExamples(DataProblem, code="E0526"):
-    """The data has fewer examples than one batch takes, so not one step could be made.
-
-    Training drops the last, incomplete batch of an epoch, unless `drop_last = false` trains on it;
-    here that would be all of it.
-    """
+    """The data has fewer examples than one batch takes, so not one step could be made."""
 
     examples: int
     batch: int
@@ -200,11 +156,7 @@ class TooFewExamples(DataProblem, code="E0526"):
 
 
 class NothingHeldOut(DataProblem, code="E0556"):
-    """The data has a held-out split, and not one example is in it.
-
-    Nothing could be measured on it, and there would be no best weights. Data without tensors named
-    `test.NAME` holds nothing out, and is trained on as it is.
-    """
+    """The data has a held-out split, and not one example is in it."""
 
     def report(self) -> Report:
         return self.words(
@@ -214,11 +166,7 @@ class NothingHeldOut(DataProblem, code="E0556"):
 
 
 class ExamplesNotFirst(DataProblem, code="E0527"):
-    """The size that counts examples stands somewhere else than alone on the first axis.
-
-    Batches are runs of whole rows. In `x: [batch, d]` a row is an example, in `x: [4 * batch, d]`
-    an example has four rows; `x: [d, batch]` and `x: [batch + 1, d]` cannot be cut into examples.
-    """
+    """The size that counts examples stands somewhere else than alone on the first axis."""
 
     name: str
     wanted: str

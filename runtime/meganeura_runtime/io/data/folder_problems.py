@@ -7,12 +7,7 @@ from meganeura_dsl.diagnostics.source import Span
 
 
 class NoClasses(Problem, code="E0610", topic="data"):
-    """A folder does not hold one folder of images, or of sounds, for each class.
-
-    `flowers/rose/1.jpg` is an example of the class `rose`; classes are numbered in the order of
-    their names. Folders `flowers/train` and `flowers/val` hold the classes of two splits. The
-    tensors are called `image`, or `sound`, and `label`.
-    """
+    """A folder does not hold one folder of images, or of sounds, for each class."""
 
     span: Span | None
     folder: Path
@@ -28,11 +23,7 @@ class NoClasses(Problem, code="E0610", topic="data"):
 
 
 class WorkerDied(Problem, code="E0611", topic="data"):
-    """A process that decodes files ended before it was done.
-
-    The system may have ended it for want of memory, or somebody did. `workers = 0` decodes in the
-    process that trains.
-    """
+    """A process that decodes files ended before it was done."""
 
     status: int
     file: str
@@ -48,11 +39,7 @@ class WorkerDied(Problem, code="E0611", topic="data"):
 
 
 class WrongReader(Problem, code="E0612", topic="data"):
-    """The files that `data` names are not of the kind that the call reads, or feed no input.
-
-    `images("flowers", crop=0.875)` reads a folder of classes, `table("x.csv", y="kind")` a CSV or
-    Parquet file, `text("corpus.txt")` a text; `file("x.npz", image="pictures")` tensors.
-    """
+    """The files that `data` names are not of the kind that the call reads, or feed no input."""
 
     span: Span | None
     file: Path
@@ -68,11 +55,7 @@ class WrongReader(Problem, code="E0612", topic="data"):
 
 
 class BadColumn(Problem, code="E0613", topic="data"):
-    """A table lacks a column that feeds an input, or the column does not hold numbers.
-
-    A column feeds the input of its name. `table("x.csv", x=["width", "height"])` feeds `x` from
-    several, which are its last axis. Classes are numbers from 0; an empty cell is no number.
-    """
+    """A table lacks a column that feeds an input, or the column does not hold numbers."""
 
     span: Span | None
     file: Path

@@ -13,16 +13,7 @@ from meganeura_runtime.io.files.file_problems import show_index
 
 
 class IndexOutside(Problem, code="E0535", topic="data"):
-    """A class, a word, a node or a position that is given is none of those there are.
-
-    Where a program looks an integer up in a table, adds to the row it names, or compares it with
-    the numbers of its classes, it must be one of 0 ... count - 1. Any other would pick nothing, and
-    would be counted as if it were right. Classes are counted from 0: those of a file that counts
-    from 1 need one less. A number that stands for none, such as -100, is no mistake where the
-    program compares with it, as `masked_cross_entropy` does.
-
-    All values are checked where they are read or fed, before a step runs.
-    """
+    """A class, a word, a node or a position that is given is none of those there are."""
 
     span: Span | None
     """The setting that names the data."""
@@ -62,13 +53,7 @@ class IndexOutside(Problem, code="E0535", topic="data"):
 
 
 class ComputedIndexOutside(Problem, code="E0537", topic="index range"):
-    """An index that a program computes is none of those there are.
-
-    Most computed indices are proved to be in range: those made of positions, of `argmax`, of
-    indices that are known to be in range, within `minimum` and `maximum`. Any other is looked at
-    in each step, on every device, so that no step that was computed from it counts: its loss is not
-    told, and no weights or checkpoint that depend on it are written.
-    """
+    """An index that a program computes is none of those there are."""
 
     value: int
     count: int

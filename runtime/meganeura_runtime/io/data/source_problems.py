@@ -7,12 +7,7 @@ from meganeura_dsl.diagnostics.source import Span
 
 
 class NotData(Problem, code="E0600", topic="data"):
-    """What a program was given as data holds no arrays that could feed its inputs.
-
-    Data is a dictionary of arrays; a data set, whose `len()` and `[i]` give examples; or an
-    iterable of batches, such as a `DataLoader`. An example or a batch is a dictionary by the names
-    of the inputs, or a tuple in their order.
-    """
+    """What a program was given as data holds no arrays that could feed its inputs."""
 
     what: str
     """What was looked at: the data, or which item of it."""
@@ -29,11 +24,7 @@ class NotData(Problem, code="E0600", topic="data"):
 
 
 class UnlikeExamples(Problem, code="E0601", topic="data"):
-    """An example that was given from Python has another shape or type than the first one.
-
-    The first example says what all of them are. Pad or crop where the data is made: nothing is
-    stretched to fit.
-    """
+    """An example that was given from Python has another shape or type than the first one."""
 
     number: int
     name: str
@@ -50,11 +41,7 @@ class UnlikeExamples(Problem, code="E0601", topic="data"):
 
 
 class WrongBatch(Problem, code="E0602", topic="data"):
-    """A batch of an iterable does not have as many examples as the program's batch.
-
-    A step is compiled for one size. Only the last batch of a pass may be smaller: it is left out,
-    or with `drop_last = false` trained on, where the number of examples is known beforehand.
-    """
+    """A batch of an iterable does not have as many examples as the program's batch."""
 
     number: int
     given: int
@@ -77,12 +64,7 @@ class WrongBatch(Problem, code="E0602", topic="data"):
 
 
 class Uncounted(Problem, code="E0603", topic="data"):
-    """The data does not say how many batches it has.
-
-    Schedules, progress and evaluations need the number of steps. An iterator or a generator has no
-    `len()`, so `steps_per_epoch` says how many batches make an epoch. An iterable begins anew at
-    each epoch; an iterator goes on where it was. Data that is held out has to have a length.
-    """
+    """The data does not say how many batches it has."""
 
     held_out: bool = False
 
@@ -100,12 +82,7 @@ class Uncounted(Problem, code="E0603", topic="data"):
 
 
 class StreamEnded(Problem, code="E0604", topic="data"):
-    """The data ended before the epoch did.
-
-    It gave fewer batches than `steps_per_epoch`, or than its own length, says. An iterator or a
-    generator can be gone through once: give an iterable, such as a list or a loader, where each
-    epoch is to begin anew.
-    """
+    """The data ended before the epoch did."""
 
     batches: int
     wanted: int
@@ -119,11 +96,7 @@ class StreamEnded(Problem, code="E0604", topic="data"):
 
 
 class NotForStreams(Problem, code="E0605", topic="data"):
-    """A setting needs examples that can be picked, and the data comes in an order of its own.
-
-    Batches of an iterable cannot be shuffled, drawn or set aside by the program. Give arrays or a
-    data set with `len()` and `[i]`, or let whatever makes the batches do it.
-    """
+    """A setting needs examples that can be picked, and the data comes in an order of its own."""
 
     setting: str
 
@@ -136,10 +109,7 @@ class NotForStreams(Problem, code="E0605", topic="data"):
 
 
 class DataFromPython(Problem, code="E0606", topic="data"):
-    """A run that was fed from Python goes on without its data.
-
-    What a checkpoint says of such data is what it was like, not where it is.
-    """
+    """A run that was fed from Python goes on without its data."""
 
     def report(self) -> Report:
         """Say how to go on."""
@@ -150,11 +120,7 @@ class DataFromPython(Problem, code="E0606", topic="data"):
 
 
 class UnlikeShards(Problem, code="E0607", topic="data"):
-    """The files that a glob names do not fit together.
-
-    Shards hold tensors of the same names and types, whose shapes differ in the first size alone.
-    They are joined in the order of their names.
-    """
+    """The files that a glob names do not fit together."""
 
     span: Span | None
     file: Path
@@ -176,12 +142,7 @@ class UnlikeShards(Problem, code="E0607", topic="data"):
 
 
 class UnclearValidation(Problem, code="E0608", topic="data"):
-    """It is not clear which examples are held out, or there would be none.
-
-    `validation = 0.1` holds out a tenth of the examples, which the seed picks, and
-    `validation = "FILE"` all examples of a file. Data whose tensors are named `test.NAME` says so
-    already.
-    """
+    """It is not clear which examples are held out, or there would be none."""
 
     span: Span | None
     reason: str
@@ -196,12 +157,7 @@ class UnclearValidation(Problem, code="E0608", topic="data"):
 
 
 class WrongWeights(Problem, code="E0609", topic="data"):
-    """The weights by which examples are drawn are not one number of at least 0 for each.
-
-    `sampling_weights = "weight"` names a tensor with one float for each example, of which one has
-    to be above 0; `balance = "label"` an integer tensor of classes. Examples are drawn with
-    replacement, as many as there are.
-    """
+    """The weights by which examples are drawn are not one number of at least 0 for each."""
 
     span: Span | None
     name: str

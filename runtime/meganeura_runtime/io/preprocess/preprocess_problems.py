@@ -6,11 +6,7 @@ from meganeura_dsl.diagnostics.problem import Problem, Remark, Report
 
 
 class UnfitInput(Problem, code="E0563", topic="inputs"):
-    """An image or a sound cannot be made into what an input takes.
-
-    An image becomes floats `[1, 3, h, w]`, or `[1, 1, h, w]` where the model takes one colour; a
-    sound becomes a log-mel spectrogram `[1, mels, t]`. Several files for one input make a batch.
-    """
+    """An image or a sound cannot be made into what an input takes."""
 
     name: str
     file: Path

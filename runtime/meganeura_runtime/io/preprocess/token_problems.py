@@ -4,11 +4,7 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, Report
 
 
 class OtherVocabulary(Problem, code="E0663", topic="tokenizer"):
-    """A tokenizer has tokens that the model has no place for.
-
-    A model has one row of its table for each token; a tokenizer of another checkpoint may have
-    more. Without a tokenizer a text is read as bytes, which takes 256.
-    """
+    """A tokenizer has tokens that the model has no place for."""
 
     found: str
     tokens: int
@@ -22,12 +18,7 @@ class OtherVocabulary(Problem, code="E0663", topic="tokenizer"):
 
 
 class OtherTokenizer(Problem, code="E0666", topic="tokenizer"):
-    """Weights were trained on the tokens of another tokenizer.
-
-    Training writes the SHA-256 of its tokenizer.json into the metadata of its weights, or that each
-    byte was a token, and puts a copy of the file beside them. The tokens of another one stand for
-    other texts, so what the model writes would mean nothing.
-    """
+    """Weights were trained on the tokens of another tokenizer."""
 
     used: str
     trained: str
@@ -40,10 +31,7 @@ class OtherTokenizer(Problem, code="E0666", topic="tokenizer"):
 
 
 class EmptyPrompt(Problem, code="E0665", topic="generation"):
-    """A prompt has no tokens.
-
-    The first token is drawn after those of the prompt, so there is at least one.
-    """
+    """A prompt has no tokens."""
 
     def report(self) -> Report:
         return self.message(

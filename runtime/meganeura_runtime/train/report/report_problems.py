@@ -6,11 +6,7 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
 
 class NotARun(Problem, code="E0620", topic="files"):
-    """A folder that was named as a run is none.
-
-    A run is a folder with the files `settings.json` and `metrics.jsonl`, as `meganeura train` makes
-    it: `runs/fit-1`.
-    """
+    """A folder that was named as a run is none."""
 
     folder: Path
     missing: str
@@ -23,12 +19,7 @@ class NotARun(Problem, code="E0620", topic="files"):
 
 
 class DamagedRun(Problem, code="E0621", topic="files"):
-    """A file of a run does not hold what a run writes into it.
-
-    Each line of `metrics.jsonl` is a record: a JSON object with a `kind`, a `step` and numbers.
-    `settings.json` and `run.json` are one JSON object each. A crash can leave a line that is no
-    record; `meganeura train --resume` removes it.
-    """
+    """A file of a run does not hold what a run writes into it."""
 
     file: Path
     line: int
