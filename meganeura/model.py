@@ -329,11 +329,14 @@ class Model:
         reader = Reader(inputs, choices, lambda _: None)
         return reader.read([Given(name, path) for name, each in files.items() for path in each])
 
-    def _elaborated(self, sizes: Mapping[str, int] | None = None) -> Elaboration:
+    def _elaborated(
+        self, sizes: Mapping[str, int] | None = None, *, training: bool = False
+    ) -> Elaboration:
         """The graph; sizes that are not given stay symbols."""
         return pipeline.elaborate_model(
-            self._program, self._name, config=self._config, sizes=sizes, optional=self._optional
-        )
+            self._program, self._name, config=self._config, sizes=sizes, training=training,
+            optional=self._optional,
+        )  # fmt: skip
 
     def _all_sizes(self, given: Mapping[str, SupportsIndex]) -> dict[str, int]:
         """The sizes that are given, if they are those that the inputs leave open."""

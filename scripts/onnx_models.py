@@ -72,8 +72,8 @@ def _standard(folder: Path) -> "Iterator[tuple[str, Attempt]]":
 def _there_and_back(name: str, folder: Path) -> str:
     program, config = pipeline.load(name), KINDS[name]
 
-    def elaborate(sizes: Mapping[str, int]) -> Elaboration:
-        return pipeline.elaborate_model(program, config=config, sizes=sizes)
+    def elaborate(sizes: Mapping[str, int], *, training: bool = False) -> Elaboration:
+        return pipeline.elaborate_model(program, config=config, sizes=sizes, training=training)
 
     symbolic = elaborate({})
     path = folder / f"{name.replace(':', '_')}.onnx"

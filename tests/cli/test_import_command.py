@@ -6,13 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 from safetensors import safe_open
 
 import meganeura as api
-from fuzz.onnx_models import convolutional, reshaped
+from fuzz.onnx_models import convolutional, model, reshaped, value
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.importing.onnx.folding import SHAPES
 from meganeura_runtime.importing.onnx.ops.table import TABLE
+from meganeura_runtime.importing.onnx.sequences import SEQUENCES
 from tests.cli.command import Command
 
 PAGE = Path(__file__).parents[2] / "docs" / "onnx.md"
@@ -31,7 +33,8 @@ def test_a_program_and_its_weights_are_written(
     program = tmp_path / "net.mgn"
     shown = meganeura("import", str(path), "-o", str(program))
     assert (shown.code, shown.err) == (0, "")
-    difference, written = shown.out.splitlines()
+    difference, trained, written = shown.out.splitlines()
+    assert trained == "trained: 5 parameters"
     assert difference.startswith("largest difference of an output: ")
     assert difference.endswith(" at h=32, n=1, w=32")
     assert written == f"written: {program} (6 nodes) and {tmp_path / 'net.safetensors'}"
@@ -55,6 +58,35 @@ def test_what_is_called_otherwise_is_listed(meganeura: Command, tmp_path: Path) 
     with safe_open(str(tmp_path / "net.safetensors"), "np") as file:  # pyright: ignore[reportUnknownVariableType] - untyped
         names = file.metadata()["onnx"]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - as above
     assert json.loads(names) == {"proj.weight": "onnx::MatMul_7"}  # pyright: ignore[reportUnknownArgumentType] - as above
+
+
+def test_what_is_not_trained_and_what_told_nothing_is_said(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    weights = {"bias": np.ones(4, np.float32), "scale": np.zeros((4, 4), np.float32),
+               **{f"m{index}": np.eye(4, dtype=np.float32) for index in range(6)}}  # fmt: skip
+    nodes = [helper.make_node("Gemm", ["x", "scale", "bias"], ["t0"])]
+    nodes += [
+        helper.make_node("Mul", [f"t{index}", f"m{index}"], [f"t{index + 1}"]) for index in range(6)
+    ]
+    made = model(nodes, [value("x", ["n", 4])], [value("t6", ["n", 4])], weights)
+    (tmp_path / "model.onnx").write_bytes(made.SerializeToString())
+    shown = meganeura("import", str(tmp_path / "model.onnx"), "-o", str(tmp_path / "net.mgn"))
+    lines = shown.out.splitlines()
+    assert lines[:2] == [
+        "largest difference of an output: 0 at n=4",
+        "trained: 2 parameters, and not 6 constants: m0, m1, m2, m3, m4, ...",
+    ]
+
+
+def test_a_comparison_that_tells_nothing_is_said(meganeura: Command, tmp_path: Path) -> None:
+    node = helper.make_node("Mul", ["x", "zero"], ["y"])
+    made = model([node], [value("x", ["n", 4])], [value("y", ["n", 4])],
+                 {"zero": np.zeros((), np.float32)})  # fmt: skip
+    (tmp_path / "model.onnx").write_bytes(made.SerializeToString())
+    shown = meganeura("import", str(tmp_path / "model.onnx"), "-o", str(tmp_path / "net.mgn"))
+    first, *_ = shown.out.splitlines()
+    assert first == "not compared: `y` is 0 everywhere on the inputs that were tried at n=1"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +133,7 @@ def test_the_page_lists_the_ops_that_are_read() -> None:
 
 
 def _page(text: str) -> str:
-    names = ", ".join(sorted({*TABLE, *SHAPES, "If", "Loop", "Scan"}))
+    names = ", ".join(sorted({*TABLE, *SHAPES, *SEQUENCES, "If", "Loop", "Scan"}))
     lines = re.findall(r".{1,99}(?:,|$)(?: |$)", names)
     listed = "\n".join(each.rstrip() for each in lines)
     return re.sub(r"```text\n.*?```", f"```text\n{listed}\n```", text, flags=re.DOTALL)

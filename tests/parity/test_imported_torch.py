@@ -5,9 +5,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 
 import meganeura as api
 from meganeura_dsl.diagnostics.problem import ProblemError
+
+STEPS = 3
+FIT = f"""\
+from net import net
+
+model body = net
+
+train fit(x: [batch, 3, 8, 8], y: [batch, 5]):
+  p = x |> body
+  minimize mean((p - y) ** 2)
+  run:
+    data      = "data.safetensors"
+    batch     = 6
+    epochs    = {STEPS}
+    optimizer = sgd(lr=0.1)
+"""
 
 
 class Net(torch.nn.Module):
@@ -45,6 +62,93 @@ def test_a_module_becomes_layers_of_the_library(tmp_path: Path) -> None:
     found = model.run({"x": x.numpy()}, device="cpu")["output"]
     with torch.no_grad():
         np.testing.assert_allclose(found, net(x).numpy(), atol=1e-6)
+
+
+class Trained(torch.nn.Module):
+    """A norm with a momentum of its own, one without weights, a buffer, and frozen parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = torch.nn.Conv2d(3, 4, 3, bias=False)
+        self.norm = torch.nn.BatchNorm2d(4, momentum=0.03)
+        self.plain = torch.nn.BatchNorm2d(4, affine=False)
+        self.frozen = torch.nn.Linear(4, 6).requires_grad_(requires_grad=False)
+        self.fc = torch.nn.Linear(6, 5)
+        self.fc.weight.requires_grad_(requires_grad=False)
+        self.register_buffer("shift", torch.randn(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Two halves of scores of pictures [n, 3, h, w], one upon the other."""
+        x = self.plain(torch.relu(self.norm(self.stem(x)))).mean((2, 3))
+        left, right = (self.frozen(x) + self.get_buffer("shift")).chunk(2, -1)
+        return self.fc(torch.cat([left, left * right], -1))
+
+
+def test_training_is_pytorchs(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net, x = Trained().eval(), torch.randn(6, 3, 8, 8)
+    batch = torch.export.Dim("batch")
+    exported = torch.export.export(net, (x,), dynamic_shapes=({0: batch},))
+    made = api.import_torch(exported, tmp_path / "net.mgn")
+    assert "(x: [batch, 3, 8, 8])" in made.program.read_text()
+    assert set(made.trained) == {"stem.weight", "norm.weight", "norm.bias", "fc.bias"}
+    constants = {"frozen.weight", "frozen.bias", "fc.weight", "shift", "plain.weight", "plain.bias"}
+    assert set(made.constants) == constants
+    (tmp_path / "fit.mgn").write_text(FIT)
+    data = {"x": x.numpy(), "y": np.ones((6, 5), np.float32)}
+    save_file(data, tmp_path / "data.safetensors")
+    run = api.load(str(tmp_path / "fit.mgn")).train(weights=made.weights, device="cpu")
+    net.train()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(STEPS):
+        loss = ((net(x) - 1) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()  # pyright: ignore[reportUnknownMemberType] - untyped
+        optimizer.step()  # pyright: ignore[reportUnknownMemberType] - untyped
+    found = load_file(run.weights)
+    for name, wanted in net.state_dict().items():
+        np.testing.assert_allclose(found[name], wanted.numpy(), atol=2e-6, err_msg=name)
+
+
+class Positions(torch.nn.Module):
+    """A table of positions that is read at every place, and a mask with infinities."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(32, 8)
+        self.register_buffer("mask", torch.full((32, 32), float("-inf")).triu(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Attention of [n, s, 8] to what is before."""
+        steps = x.shape[1]
+        x = x + self.table(torch.arange(steps))
+        scores = x @ x.transpose(1, 2) + self.get_buffer("mask")[:steps, :steps]
+        return scores.softmax(-1) @ x
+
+
+def test_positions_and_masks_with_infinities(tmp_path: Path) -> None:
+    net, x = Positions().eval(), torch.randn(2, 5, 8)
+    sizes = ({0: torch.export.Dim("n"), 1: torch.export.Dim("steps", max=31)},)
+    made = api.import_torch(
+        torch.export.export(net, (x,), dynamic_shapes=sizes), tmp_path / "p.mgn"
+    )
+    assert "[n, steps, 8]" in made.program.read_text()
+    assert (made.trained, made.constants) == (["table.weight"], ["mask_infinite"])
+    model = api.load(str(made.program)).model(weights=made.weights)
+    with torch.no_grad():
+        wanted = net(x).numpy()
+    for device in ("cpu", "xla"):
+        found = model.run({"x": x.numpy()}, device=device)["output"]
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_a_convolution_of_volumes_without_a_bias(tmp_path: Path) -> None:
+    net = torch.nn.Sequential(torch.nn.Conv3d(2, 4, 3, bias=False), torch.nn.ReLU()).eval()
+    made = api.import_torch(
+        torch.export.export(net, (torch.randn(1, 2, 4, 5, 6),)), tmp_path / "v.mgn"
+    )
+    assert list(made.trained) == ["p0.weight"]
+    assert "zeros([" not in made.program.read_text()
 
 
 def test_what_is_no_program_or_has_no_form_is_refused(tmp_path: Path) -> None:

@@ -1,12 +1,18 @@
 """`meganeura import`: an ONNX file as a program."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.ui.console import count, say
+
+if TYPE_CHECKING:
+    from meganeura_runtime.importing.onnx.importing import Imported
+
+SHOWN = 5
+"""Constants that are listed."""
 
 
 def import_(
@@ -33,10 +39,24 @@ def import_(
     imported = import_onnx(model, output, dict(map(_size, sizes or [])))
     shown = ", ".join(f"{name}={size}" for name, size in imported.sizes.items())
     at = f" at {shown}" if shown else ""
-    say(f"largest difference of an output: {imported.difference:.2g}{at}")
+    if len(imported.untold) < imported.outputs:
+        say(f"largest difference of an output: {imported.difference:.2g}{at}")
+    for name, text in imported.untold.items():
+        say(f"not compared: `{name}` is {text} everywhere on the inputs that were tried{at}")
     if imported.renamed:
         say(f"called otherwise: {count(len(imported.renamed), 'parameter')}, listed in the weights")
+    say(_trained(imported))
     say(f"written: {imported.program} ({count(imported.nodes, 'node')}) and {imported.weights}")
+
+
+def _trained(imported: "Imported") -> str:
+    """What training would move, and what not."""
+    said = f"trained: {count(len(imported.trained), 'parameter')}"
+    constants = imported.constants
+    if not constants:
+        return said
+    shown = ", ".join(constants[:SHOWN]) + (", ..." if len(constants) > SHOWN else "")
+    return f"{said}, and not {count(len(constants), 'constant')}: {shown}"
 
 
 def _size(text: str) -> tuple[str, int]:

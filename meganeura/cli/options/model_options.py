@@ -155,12 +155,15 @@ class ConfiguredModel:
     config: Mapping[str, "Static"]
     sizes: Mapping[str, int]
 
-    def elaborate(self, sizes: Mapping[str, int] | None = None) -> "Elaboration":
+    def elaborate(
+        self, sizes: Mapping[str, int] | None = None, *, training: bool = False
+    ) -> "Elaboration":
         """Its graph, for sizes beyond those of the command line."""
         from meganeura_dsl import pipeline
 
+        given = {**self.sizes, **(sizes or {})}
         return pipeline.elaborate_model(
-            self.program, self.name, config=self.config, sizes={**self.sizes, **(sizes or {})}
+            self.program, self.name, config=self.config, sizes=given, training=training
         )
 
 

@@ -3,7 +3,7 @@
 import logging
 import tempfile
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -12,9 +12,11 @@ from typing import Any
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.importing.onnx.import_problems import UnreadableOnnx
 from meganeura_runtime.importing.onnx.importing import Imported, import_onnx
+from meganeura_runtime.importing.onnx.stated import Stated
 from meganeura_runtime.support.optional_imports import load
 
 OPSET = 20
+TRACKED = "num_batches_tracked"
 EXPORTER = "torch.onnx._internal.exporter"
 """The logger that says which converters of other packages are missing."""
 
@@ -39,20 +41,69 @@ def import_torch(
         path = Path(folder) / f"{program.stem}.onnx"
         with _quiet():
             _write(torch, exported, path)
-        return import_onnx(path, program, sizes)
+        return import_onnx(path, program, sizes, _stated(torch, exported))
+
+
+def _stated(torch: ModuleType, exported: Any) -> Stated:  # noqa: ANN401 - a class of an extra
+    """What is trained, as the signature says and `requires_grad`; counts; the names of sizes."""
+    values: Mapping[str, Any] = exported.state_dict
+    parameters: Sequence[str] = exported.graph_signature.parameters
+    trained = frozenset(each for each in parameters if values[each].requires_grad)
+    tracked = {name: int(value.item()) for name, value in values.items() if name.endswith(TRACKED)}
+    return Stated(trained, tracked, _size_names(torch, exported))
+
+
+def _size_names(torch: ModuleType, exported: Any) -> dict[str, str]:  # noqa: ANN401 - as above
+    """What `torch.export.Dim` calls the symbols of sizes, as far as the program still knows it."""
+    found: dict[str, str] = {}
+    for node in exported.graph.nodes:
+        value = node.meta.get("val")
+        mode = getattr(value, "fake_mode", None)
+        if node.op != "placeholder" or not isinstance(value, torch.Tensor) or mode is None:
+            continue
+        called: Mapping[str, str] = getattr(mode.shape_env, "source_name_to_debug_name", {})
+        sources: Mapping[Any, Sequence[Any]] = getattr(mode.shape_env, "var_to_sources", {})
+        for symbol, places in sources.items():
+            names = [called[name] for each in places if (name := _name_of(each)) in called]
+            found.update({str(symbol): names[0]} if names else {})
+    return found
+
+
+def _name_of(source: Any) -> str:  # noqa: ANN401 - as above
+    """The name of what a size is of, which is a method in some versions of PyTorch."""
+    return str(source.name() if callable(source.name) else source.name)
 
 
 def _write(torch: ModuleType, exported: object, path: Path) -> None:
     try:
-        torch.onnx.export(
-            exported, (), str(path), dynamo=True, opset_version=OPSET, optimize=False,
-            verbose=False, external_data=False,
-        )  # fmt: skip
+        written = torch.onnx.export(
+            exported, (), dynamo=True, opset_version=OPSET, optimize=False, verbose=False
+        )
+        _drop_zero_biases(written.model)
+        written.save(str(path), external_data=False)
     except torch.onnx.errors.OnnxExporterError as error:
         lines = [each.strip() for each in str(error.__cause__ or error).splitlines()]
         said = next((each for each in lines if each), type(error).__name__)
         reason = f"PyTorch does not write it: {said[:300]}"
         raise ProblemError(UnreadableOnnx(Path(path.name), reason)) from None
+
+
+def _drop_zero_biases(model: Any) -> None:  # noqa: ANN401 - as above
+    """Take the bias from convolutions that have none, for which PyTorch writes an `Expand` of 0.
+
+    Of some it has a second axis, with which it is no bias.
+    """
+    for node in model.graph:
+        if node.op_type != "Conv" or len(node.inputs) < len(("x", "weight", "bias")):
+            continue
+        source = node.inputs[2]
+        for op in ("Expand", "CastLike", "Constant"):
+            made = None if source is None else source.producer()
+            if made is None or made.op_type != op:
+                break
+            if op == "Constant" and not made.attributes["value"].as_tensor().numpy().any():
+                node.replace_input_with(2, None)
+            source = made.inputs[0] if made.inputs else None
 
 
 @contextmanager

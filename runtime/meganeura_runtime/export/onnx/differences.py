@@ -1,6 +1,6 @@
 """How far outputs are from what they should be, and what an error says in one line."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -31,6 +31,24 @@ def distance(given: Array, wanted: Array) -> float:
             largest = float(np.maximum(largest, difference))
             scale = max(scale, float(np.abs(other[known]).max(initial=0)))
     return largest / scale
+
+
+def untold(runs: Sequence[Mapping[str, Array]]) -> dict[str, str]:
+    """The outputs that a comparison says nothing about, and what they are in all runs.
+
+    That is one number everywhere, or nothing but NaN and infinities.
+    """
+    found: dict[str, str] = {}
+    for name in runs[0] if runs else ():
+        numbers = set[float]()
+        for run in runs:
+            values = run[name].reshape(-1)
+            finite = values[np.isfinite(values)]
+            numbers.update(finite[:1].tolist())
+            numbers.update(finite[finite != finite[0]][:1].tolist() if finite.size else ())
+        if len(numbers) < 2:
+            found[name] = f"{numbers.pop():.6g}" if numbers else "NaN or infinite"
+    return found
 
 
 def allowed(

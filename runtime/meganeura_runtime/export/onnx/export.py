@@ -1,22 +1,32 @@
 """A model written as an ONNX file, after it was compared with the model itself."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.types import example_sizes
+from meganeura_dsl.symbolic.conditions import Compare
+from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.export.cache_problems import require_no_caches
 from meganeura_runtime.export.onnx.examples import Example
 from meganeura_runtime.export.onnx.options import OnnxOptions
+from meganeura_runtime.export.onnx.patterns import kept_shares
 from meganeura_runtime.export.reference_run import exact_run, random_inputs, reference_run
 from meganeura_runtime.support.optional_imports import load
 
-Elaborate = Callable[[Mapping[str, int]], Elaboration]
-"""The graph of a model for some sizes; the others stay symbols."""
+
+class Elaborate(Protocol):
+    """Elaborates a model."""
+
+    def __call__(self, sizes: Mapping[str, int], *, training: bool = False) -> Elaboration:
+        """The graph for some sizes, in evaluation or in training; the others stay symbols."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,7 @@ def export_onnx(
 
     symbolic = elaborate({})
     require_no_caches(symbolic.graph, "ONNX")
-    model = onnx_model(name, symbolic.graph, values, options)
+    model = onnx_model(name, symbolic.graph, values, options, _kept(elaborate, symbolic.graph))
     examples = [_example(graph, values, sizes) for sizes, graph in _graphs(elaborate, symbolic)]
     difference = write(model, path, examples)
     return Exported(len(model.graph.node), difference, tuple(each.sizes for each in examples))
@@ -62,11 +72,10 @@ def _graphs(
 
     Raises `ProblemError` if none is.
     """
-    sizes = example_sizes(symbolic.inputs.values())
-    if not sizes:
-        return [(sizes, symbolic.graph)]
     alone, refused = None, None
-    for _ in range(max(sizes.values()).bit_length()):
+    for sizes in _tried_sizes(symbolic):
+        if not sizes:
+            return [(sizes, symbolic.graph)]
         doubled = {name: 2 * size for name, size in sizes.items()}
         try:
             first = sizes, elaborate(sizes).graph
@@ -74,11 +83,33 @@ def _graphs(
             return [first, (doubled, elaborate(doubled).graph)]
         except ProblemError as error:
             refused = refused or error
-        sizes = {name: max(1, size // 2) for name, size in sizes.items()}
     if alone is None:
         assert refused is not None
         raise refused
     return [alone]
+
+
+def _tried_sizes(symbolic: Elaboration) -> Iterator[Mapping[str, int]]:
+    """Sizes of examples, the largest first, then the smallest that the model's `where` allows."""
+    usual = sizes = example_sizes(symbolic.inputs.values())
+    yield usual
+    while max(sizes.values(), default=1) > 1:
+        sizes = {name: max(1, size // 2) for name, size in sizes.items()}
+        yield sizes
+    for name in usual:
+        found = symbolic.facts.example(Compare(">=", dim(name), 1)) or {}
+        yield usual | {each: size for each, size in found.items() if each in usual}
+
+
+def _kept(elaborate: Elaborate, graph: Graph) -> Mapping[str, float]:
+    """How much of each running statistic a training step keeps, for models that have states."""
+    leaves = (value.op for value in graph.values)
+    if not any(isinstance(each, Parameter) and each.kind == "state" for each in leaves):
+        return {}
+    try:
+        return kept_shares(elaborate({}, training=True).graph)
+    except ProblemError:  # a model that cannot be trained has no momentum to say
+        return {}
 
 
 def _example(graph: Graph, values: Mapping[str, Array], sizes: Mapping[str, int]) -> Example:

@@ -13,7 +13,7 @@ from meganeura_runtime.export.onnx.functions import DOMAIN, VERSION, function
 from meganeura_runtime.export.onnx.lowering import Lowering, exact
 from meganeura_runtime.export.onnx.ops.table import TABLE
 from meganeura_runtime.export.onnx.options import OnnxOptions
-from meganeura_runtime.export.onnx.patterns import find_all, needed
+from meganeura_runtime.export.onnx.patterns import find_all, needed, with_momentum
 from meganeura_runtime.export.onnx.sizes import Sizes
 
 IR_VERSION = 8
@@ -21,18 +21,24 @@ IR_VERSION = 8
 
 
 def onnx_model(
-    name: str, graph: Graph, values: Mapping[str, Array], options: OnnxOptions
+    name: str,
+    graph: Graph,
+    values: Mapping[str, Array],
+    options: OnnxOptions,
+    kept: Mapping[str, float] | None = None,
 ) -> ModelProto:
     """The model of a graph of primitives, whose sizes may be symbols.
 
-    `values` has the parameters and states by name. Raises `ProblemError` for what ONNX cannot say.
+    `values` has the parameters and states by name, `kept` how much of a running statistic a
+    training step keeps. Raises `ProblemError` for what ONNX cannot say.
     """
     emitter = Emitter(options.opset)
     inputs = {each.op.name: each.type for each in graph.values if isinstance(each.op, Input)}
     for each in inputs:
         emitter.reserve(each)
     lowering = Lowering(emitter, Sizes(emitter, inputs), TABLE)
-    matches = find_all(graph, options.opset)
+    found = find_all(graph, options.opset)
+    matches = {number: with_momentum(match, kept or {}) for number, match in found.items()}
     names: Mapping[str, str] = {}
     if options.fold_batch_norm:
         matches, values, names = folded(graph, matches, values)

@@ -6,7 +6,7 @@ is written in another way stays primitives, which mean the same.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isclose, pi, prod, sqrt
 
 from meganeura_dsl.ir.graph import Graph, Op, Value
@@ -27,6 +27,7 @@ from meganeura_dsl.ir.ops import (
     Minimum,
     Mul,
     Neg,
+    Parameter,
     RandomBits,
     ReduceMax,
     Sqrt,
@@ -337,6 +338,32 @@ def _batch_norm(value: Value) -> Match | None:
                 case _:
                     pass
     return None
+
+
+def kept_shares(training: Graph) -> dict[str, float]:
+    """How much of each state a training step keeps: `a` of `update s = a * s + b * y`."""
+    found: dict[str, float] = {}
+    for name, value in training.updates.items():
+        for product_, _ in _swapped(value, Add):
+            for share, state in _swapped(product_, Mul):
+                number = _number(share)
+                is_own = isinstance(state.op, Parameter) and state.op.name == name
+                if number is not None and is_own:
+                    found[name] = number
+    return found
+
+
+def with_momentum(match: Match, kept: Mapping[str, float]) -> Match:
+    """A batch norm that says how much of its mean a training step keeps."""
+    if match.op_type != "BatchNormalization":
+        return match
+    mean = match.operands[3].op
+    share = kept.get(mean.name) if isinstance(mean, Parameter) else None
+    return (
+        match
+        if share is None
+        else replace(match, attributes=match.attributes | {"momentum": share})
+    )
 
 
 def _biased(value: Value) -> Match | None:

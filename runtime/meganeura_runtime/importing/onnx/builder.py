@@ -57,6 +57,23 @@ class Stored:
     values: Array
     origin: str
     """The initializer, or empty for what the importer made."""
+    is_constant: bool = False
+    """Whether the layer that declares it is frozen."""
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether training moves it."""
+        return self.kind == "param" and not self.is_constant
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where the program has an initializer."""
+
+    words: Words
+    type: TensorType
+    is_turned: bool = False
+    """Whether it is kept transposed."""
 
 
 @dataclass
@@ -68,12 +85,18 @@ class Builder:
     facts: Facts = field(default_factory=Facts)
     statements: list[Statement] = field(default_factory=list[Statement])
     stored: dict[str, Stored] = field(default_factory=dict[str, Stored])
+    kept: dict[str, Kept] = field(default_factory=dict[str, Kept])
+    """The initializers that are parameters already."""
+    layers: dict[object, Words] = field(default_factory=dict[object, Words])
+    """The labels of the layers: by what they are and the initializers they keep."""
     helpers: dict[str, str] = field(default_factory=dict[str, str])
     """Blocks that statements apply and the library lacks: their texts, by name."""
     moves: dict[int, tuple[Tensor, Move]] = field(default_factory=dict[int, tuple[Tensor, Move]])
     """The values that are rearranged, and of what."""
     counters: set[int] = field(default_factory=set[int])
     """The values that random numbers are drawn from, which no statement gives."""
+    sizes: dict[int, Size] = field(default_factory=dict[int, Size])
+    """The values that are sizes written as numbers of another type."""
     _count: int = 0
     _codes: dict[int, Expression] = field(default_factory=dict[int, Expression])
     stated: list[Compare] = field(default_factory=list[Compare])
@@ -150,11 +173,11 @@ class Builder:
         *config: tuple[Piece, ...],
         shape: Sequence[Size] | None = None,
         label: Words | None = None,
-        tensors: tuple[Piece, ...] = (),
+        dtype: DType | None = None,
     ) -> Tensor:
         """A layer of the library applied to a tensor."""
-        code = Applied(x.id, callee, listed(config), tensors, label, is_block=True)
-        return self.add(code, x.dtype, x.shape if shape is None else shape)
+        code = Applied(x.id, callee, listed(config), (), label, is_block=True)
+        return self.add(code, dtype or x.dtype, x.shape if shape is None else shape)
 
     def elementwise(self, callee: str, x: Tensor) -> Tensor:
         """A function that keeps the shape."""

@@ -15,7 +15,13 @@ from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import DType, example_sizes
 from meganeura_dsl.symbolic.conditions import Compare
 from meganeura_dsl.symbolic.size import dim, evaluate
-from meganeura_runtime.export.onnx.differences import ALLOWED, allowed, distance, first_line
+from meganeura_runtime.export.onnx.differences import (
+    ALLOWED,
+    allowed,
+    distance,
+    first_line,
+    untold,
+)
 from meganeura_runtime.export.reference_run import exact_run, random_inputs, reference_run
 from meganeura_runtime.importing.onnx.code import Scanned, Statement
 from meganeura_runtime.importing.onnx.import_problems import ImportDiffers
@@ -36,15 +42,61 @@ ALLOWED_HALF = 2e-2
 """The largest difference of an output of f16, in units of its largest element or of 1."""
 
 
-def compared(
-    file: OnnxFile, translation: Translation, proved: Proved
-) -> tuple[float, Mapping[str, int]]:
-    """The largest difference of an output on random inputs, and the sizes they had.
+@dataclass(frozen=True)
+class Comparison:
+    """How far a program is from its file, on random inputs."""
 
-    Raises `ProblemError` if it is too large, or where the program cannot be run on them.
+    difference: float
+    """The largest difference of an output, NaN where no output tells anything."""
+    sizes: Mapping[str, int]
+    untold: Mapping[str, str]
+    """The outputs that tell nothing, and what they are: one number everywhere, or NaN."""
+
+
+def compared(file: OnnxFile, translation: Translation, proved: Proved) -> Comparison:
+    """The largest difference of an output on random inputs.
+
+    Where an output is one number or NaN, other inputs are tried. Raises `ProblemError` if the
+    difference is too large, or where the program cannot be run on them.
     """
     stored = {name: each.values for name, each in translation.build.stored.items()}
     sizes, graph, inputs, found = _at_some_sizes(file, translation, proved, stored)
+    runs, largest = [found], 0.0
+    for scale in SCALES:
+        if scale is not None:
+            inputs = _scaled(inputs, scale)
+            found = reference_run(graph, stored, inputs)
+            runs.append(found)
+        difference = _difference(file, translation, graph, stored, inputs, found)
+        largest = max(largest, difference)
+        if not untold(runs):
+            break
+    silent = untold(runs)
+    names = dict(zip(found, (name for name, _ in translation.outputs), strict=True))
+    said = {names[own]: text for own, text in silent.items()}
+    return Comparison(float("nan") if len(said) == len(found) else largest, sizes, said)
+
+
+SCALES = (None, 0.5, 0.01, 10.0)
+"""What random floats are multiplied with, and made positive, where the outputs tell nothing."""
+
+
+def _scaled(inputs: Mapping[str, Array], scale: float) -> dict[str, Array]:
+    """Other inputs: positive floats of another size; what is whole comes in another order."""
+    return {
+        name: np.abs(each * each.dtype.type(scale))
+        if each.dtype.kind == "f"
+        else each[::-1].copy()
+        if each.ndim and name != COUNTER
+        else each
+        for name, each in inputs.items()
+    }
+
+
+def _difference(
+    file: OnnxFile, translation: Translation, graph: Graph, stored: Mapping[str, Array],
+    inputs: Mapping[str, Array], found: Mapping[str, Array],
+) -> float:  # fmt: skip
     fed = {own: inputs[own if own in inputs else f"_{own}"] for _, own, _ in translation.inputs}
     if translation.draws:  # also what no output needs, which the program has not
         fed[COUNTER] = inputs.get(COUNTER, np.zeros(2, np.uint32))
@@ -63,7 +115,7 @@ def compared(
             reason = f"`{name}` differs by {difference:.3g}, and {most:.3g} is allowed"
             raise ProblemError(ImportDiffers(file.path, reason))
         largest = max(largest, difference)
-    return largest, sizes
+    return largest
 
 
 def _at_some_sizes(

@@ -23,6 +23,7 @@ from meganeura_runtime.importing.onnx.node import (
     known_sizes,
     plain,
     settled,
+    without_elements,
 )
 
 LARGEST = 1 << 22
@@ -37,6 +38,8 @@ Fold = Callable[[Node, list[Array]], "Array | list[Array] | None"]
 
 def folded(node: Node) -> list[Value | None] | None:
     """The results of a node that needs no data, None if it does, or if it is not computed."""
+    if any(isinstance(each, Known) and each.open_shape is not None for each in node.inputs):
+        return _shape(node) if node.op == "Shape" else None
     of_shape = SHAPES.get(node.op)
     if of_shape is not None:
         return of_shape(node)
@@ -134,6 +137,8 @@ def _constant_of_shape(node: Node) -> list[Value | None] | None:
     if array.size != 1 or any(size < 0 for size in whole):
         raise UnsayableError("its shape or its value is impossible")
     number = array.reshape(-1)[0]
+    if 0 in whole:
+        return [without_elements(dtype, tuple(sizes))]
     if len(whole) == len(sizes) and prod(whole) <= LARGEST:
         return [Known(np.full(whole, number, array.dtype), dtype)]
     return [node.build.filled(number.item(), dtype, tuple(sizes))]
@@ -315,7 +320,7 @@ def _cast_like(node: Node, arrays: list[Array]) -> Array | None:
     array, like = arrays
     if array.dtype == object:
         return array if like.dtype == object or like.dtype.kind == "i" else None
-    return array if like.dtype == object else converted(array, like.dtype)
+    return converted(array, np.dtype(np.int64) if like.dtype == object else like.dtype)
 
 
 # --- movement ------------------------------------------------------------------------------------

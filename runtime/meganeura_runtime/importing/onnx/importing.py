@@ -1,12 +1,13 @@
 """An ONNX file read as a program, which is proved and compared before it is written."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.importing.onnx.import_problems import UnreadableOnnx
+from meganeura_runtime.importing.onnx.stated import Stated
 from meganeura_runtime.io.files.atomic_write import write_text
 from meganeura_runtime.support.optional_imports import load
 
@@ -20,20 +21,36 @@ class Imported:
     weights: Path
     """Its weights: a safetensors file beside it."""
     difference: float
-    """The largest difference of an output, in units of its largest element or of 1."""
+    """The largest difference of an output, in units of its largest element or of 1.
+
+    NaN if no output was more than one number, or NaN and infinities, on all inputs that were tried.
+    """
     sizes: Mapping[str, int]
     """The open sizes at which it was compared."""
     nodes: int
-    """The nodes of the ONNX graph."""
+    """The nodes of the ONNX graph, those of branches and loops included."""
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     """The initializer of each parameter that is called otherwise."""
+    trained: Sequence[str] = ()
+    """The parameters that training moves."""
+    constants: Sequence[str] = ()
+    """The parameters that it leaves as they are; states are in neither."""
+    outputs: int = 0
+    untold: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The outputs that could not be compared, and what they are on all inputs that were tried."""
 
 
-def import_onnx(path: Path, program: Path, sizes: Mapping[str, int] | None = None) -> Imported:
+def import_onnx(
+    path: Path,
+    program: Path,
+    sizes: Mapping[str, int] | None = None,
+    stated: Stated | None = None,
+) -> Imported:
     """Read an ONNX model and write it as a program, with its weights beside it.
 
     `sizes` gives numbers for symbolic sizes, by their names in the file, and for inputs of one
-    whole number, which then are inputs no more; the others stay open.
+    whole number, which then are inputs no more; the others stay open. `stated` is what the program
+    that the file was written from says of it.
     Raises `ProblemError` for files that cannot be read, for nodes without a form in the language,
     for what is not proved, and where ONNX Runtime gives something else; nothing is written then.
     Also where the extra `onnx` is not installed, and `ValueError` for a name that ends otherwise
@@ -46,18 +63,21 @@ def import_onnx(path: Path, program: Path, sizes: Mapping[str, int] | None = Non
     from meganeura_runtime.importing.onnx.comparison import compared
     from meganeura_runtime.importing.onnx.onnx_file import read_onnx
     from meganeura_runtime.importing.onnx.proved import prove
+    from meganeura_runtime.importing.onnx.trained import name_sizes
     from meganeura_runtime.importing.onnx.translation import open_names, translate
     from meganeura_runtime.io.weights import write_weights
 
     file = read_onnx(path)
+    if stated is not None:
+        name_sizes(file.model.graph, stated)
     unknown = set(sizes or {}) - open_names(file.model.graph.input)
     if unknown:
         reason = f"no size that is open, and no input of one number, is called `{min(unknown)}`"
         raise ProblemError(UnreadableOnnx(path, reason))
-    translation = translate(file, sizes or {})
+    translation = translate(file, sizes or {}, stated)
     proved = prove(file, translation, program)
     values = {each: stored.values for each, stored in translation.build.stored.items()}
-    difference, at = compared(file, translation, proved)
+    comparison = compared(file, translation, proved)
     renamed = {
         name: stored.origin
         for name, stored in translation.build.stored.items()
@@ -67,4 +87,10 @@ def import_onnx(path: Path, program: Path, sizes: Mapping[str, int] | None = Non
     metadata = {"onnx": json.dumps(renamed, sort_keys=True)} if renamed else {}
     write_weights(weights, proved.parameters, values, metadata)
     write_text(program, proved.source.text)
-    return Imported(program, weights, difference, at, len(file.model.graph.node), renamed)
+    stored = {each.name: translation.build.stored[each.name] for each in proved.parameters}
+    return Imported(
+        program, weights, comparison.difference, comparison.sizes, file.nodes, renamed,
+        [name for name, each in stored.items() if each.is_trained],
+        [name for name, each in stored.items() if not each.is_trained and each.kind != "state"],
+        len(translation.outputs), comparison.untold,
+    )  # fmt: skip

@@ -78,6 +78,11 @@ class Paths:
             if self.is_free(words):
                 return self._free(words)
 
+    def beside(self, words: Words) -> Words:
+        """A path like another, for the infinities of what is there."""
+        *above, last = words
+        return self._free((*above, f"{last}_infinite"))
+
     def layer(self, words: Words) -> Words:
         """A path for a layer, whose parameters lie below it."""
         return self._free(words)
@@ -135,5 +140,6 @@ def path_words(name: str, *, is_label: bool = False) -> Words:
     if not words:
         return ("p",)
     if isinstance(words[-1], int) and not is_label:
-        words[-2:] = [f"{words[-2]}_{words[-1]}"]
+        first = max(at for at, word in enumerate(words) if isinstance(word, str))
+        words[first:] = ["_".join(map(str, words[first:]))]
     return tuple(words)

@@ -1,7 +1,7 @@
 """One node of an ONNX graph, with its operands, as the table of ops sees it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,8 @@ import numpy as np
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic.size import Dim, Size
-from meganeura_runtime.importing.onnx.builder import Builder, Stored, UnsayableError
-from meganeura_runtime.importing.onnx.code import Tensor, Words
+from meganeura_runtime.importing.onnx.builder import Builder, Kept, Stored, UnsayableError
+from meganeura_runtime.importing.onnx.code import Code, LabelPath, Level, Piece, Tensor, Words
 from meganeura_runtime.importing.onnx.names import Paths, path_words, scope_of
 
 
@@ -24,11 +24,13 @@ class Known:
     """The initializer it is, or empty."""
     is_turned: bool = False
     """Whether it is that initializer transposed."""
+    open_shape: Shape | None = None
+    """Its sizes, if it has no elements and some of them are not numbers."""
 
     @property
     def shape(self) -> Shape:
         """Its sizes."""
-        return self.array.shape
+        return self.array.shape if self.open_shape is None else self.open_shape
 
     @property
     def rank(self) -> int:
@@ -47,6 +49,41 @@ class Known:
 
 
 Value = Tensor | Known
+ARRAYS: Mapping[DType, str] = {
+    DType.F32: "f4", DType.F16: "f2", DType.I32: "i8", DType.U32: "u4", DType.BOOL: "?",
+}  # fmt: skip
+"""The type of an array of constants of an element type; whole numbers are checked when written."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A parameter or a state of a layer of the library, and the constant that it holds."""
+
+    known: Known
+    kind: str = "param"
+    is_flipped: bool = False
+    """Whether the layer has the transpose of the constant."""
+
+    @property
+    def array(self) -> Array:
+        """The values that the layer has."""
+        array = self.known.array.T if self.is_flipped else self.known.array
+        return np.asarray(array, order="C")
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether these are the transpose of the initializer."""
+        return self.is_flipped != self.known.is_turned
+
+    def is_trained(self, constants: frozenset[str]) -> bool:
+        """Whether it is an initializer that is trained; a constant of a node is not."""
+        return bool(self.known.name) and self.known.name not in constants
+
+
+def without_elements(dtype: DType, shape: Shape) -> Known:
+    """A tensor of which an axis has size 0; the program has no such value."""
+    sizes = tuple(each if isinstance(each, int) else 1 for each in shape)
+    return Known(np.zeros(sizes, ARRAYS[dtype]), dtype, open_shape=shape)
 
 
 def element_of(of: np.dtype[Any]) -> DType:
@@ -98,6 +135,12 @@ class Node:
     paths: Paths
     sites: Mapping[str, int]
     """How many nodes read each initializer."""
+    constants: frozenset[str] = frozenset()
+    """The initializers that are not trained."""
+    tracked: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many batches batch norms have seen, by the names of these counts."""
+    is_round: bool = False
+    """Whether the node stands in the rounds of a loop."""
     follower: Known | None = None
     """What is added to the result by the only node that reads it, if that is constant."""
     is_absorbed: bool = False
@@ -202,13 +245,48 @@ class Node:
     # --- layers of the library -------------------------------------------------------------------
 
     def is_own(self, known: Value | None) -> bool:
-        """Whether an operand is an initializer, of f32 as in layers, that no other node reads."""
+        """Whether an operand is an initializer that a layer may keep: finite, and of f32.
+
+        Other nodes may read it too, but for one in the rounds of a loop.
+        """
         return (
             isinstance(known, Known)
             and bool(known.name)
             and known.dtype is DType.F32
-            and self.sites[known.name] == 1
+            and (self.sites[known.name] == 1 or not self.is_round)
+            and bool(np.isfinite(narrowed(known)).all())
         )
+
+    def layer(
+        self, callee: str, x: Tensor, config: Sequence[tuple[Piece, ...]],
+        parts: Mapping[str, Part], default: str, shape: Sequence[Size] | None = None,
+        dtype: DType | None = None,
+    ) -> Tensor | None:  # fmt: skip
+        """A layer of the library that keeps these parts, None where it cannot keep them all.
+
+        Its parameters are trained, or none of them is. What another layer keeps is kept once: the
+        same layer is applied again, and for another layer of other parts there is no form.
+        """
+        build = self.build
+        params = [each for each in parts.values() if each.kind == "param"]
+        trained = {each.is_trained(self.constants) for each in params}
+        if len(trained) > 1:
+            return None
+        if trained == {False}:  # a path that is read elsewhere is trained
+            if any(self.sites[each.known.name] > 1 for each in params if each.known.name):
+                return None
+            config = [*config, ("frozen=true",)]
+        names = {suffix: each.known.name for suffix, each in parts.items()}
+        key = (callee, tuple(config), tuple(names.items()))
+        label = build.layers.get(key)
+        if label is None:
+            if any(name in build.kept for name in names.values()):
+                return None
+            label = self.label({suffix: each.known for suffix, each in parts.items()}, default)
+            build.layers[key] = label
+            for suffix, part in parts.items():
+                self.keep(label, suffix, part)
+        return build.block(callee, x, *config, shape=shape, label=label, dtype=dtype)
 
     def label(self, parts: Mapping[str, Known], default: str) -> Words:
         """The path of a layer with these parameters: what their names have in common.
@@ -228,14 +306,20 @@ class Node:
             return self.paths.layer(scope)
         return self.paths.fresh(default)
 
-    def keep(
-        self, label: Words, suffix: str, array: Array, origin: str, kind: str = "param"
-    ) -> None:
+    def steps_of(self, statistics: Known) -> Known:
+        """How many batches the statistics of a batch norm are of, as far as that is known."""
+        name = f"{statistics.name.rpartition('.')[0]}.num_batches_tracked".lstrip(".")
+        return Known(np.array(self.tracked.get(name, 0), np.int32), DType.I32)
+
+    def keep(self, label: Words, suffix: str, part: Part) -> None:
         """Values of a parameter that a layer declares."""
-        words = (*label, suffix)
-        dtype = element_of(array.dtype)
-        of, array = TensorType(dtype, array.shape), narrowed(Known(array, dtype))
-        self.build.stored[".".join(map(str, words))] = Stored(words, kind, of, array, origin)
+        words, known, array = (*label, suffix), part.known, part.array
+        of, values = TensorType(known.dtype, array.shape), narrowed(Known(array, known.dtype))
+        is_constant = not part.is_trained(self.constants)
+        stored = Stored(words, part.kind, of, values, known.name, is_constant)
+        self.build.stored[".".join(map(str, words))] = stored
+        if known.name:
+            self.build.kept[known.name] = Kept(words, of, part.is_turned)
 
     # --- constants as values ---------------------------------------------------------------------
 
@@ -246,8 +330,15 @@ class Node:
             return self._sizes_written(known)
         if array.size == 0:
             raise UnsayableError("a constant has no elements")
+        kept = build.kept.get(known.name)
+        if kept is not None and kept.words not in self.paths.written:
+            path = Code((LabelPath(kept.words),), Level.ATOM)
+            value = build.add(path, known.dtype, kept.type.shape)
+            return build.transpose(value, (1, 0)) if known.is_turned != kept.is_turned else value
         if known.is_turned:
             return build.transpose(self.written(Known(array.T, known.dtype, known.name)), (1, 0))
+        if known.dtype.is_float and array.size > 1 and not np.isfinite(narrowed(known)).all():
+            return self._with_infinities(known)
         first = array.reshape(-1)[0]
         is_weight = bool(known.name) and known.dtype.is_float
         if array.size == 1 or (not is_weight and bool((array == first).all())):
@@ -257,7 +348,8 @@ class Node:
         if known.dtype is DType.BOOL:
             ones = Known(array.astype(np.int64), DType.I32, known.name)
             return build.cast(self.written(ones), DType.BOOL)
-        kind = "param" if is_weight else "frozen param"
+        is_trained = is_weight and known.name not in self.constants
+        kind = "param" if is_trained else "frozen param"
         words = self.paths.of(known.name) if known.name else self.paths.fresh("constant")
         return self._stored(words, kind, known)
 
@@ -269,7 +361,32 @@ class Node:
         of = TensorType(known.dtype, known.array.shape)
         built = build.parameter(Stored(words, kind, of, narrowed(known), known.name))
         self.paths.written[words] = built
+        if known.name:
+            build.kept[known.name] = Kept(words, of)
         return built
+
+    def _with_infinities(self, known: Known) -> Tensor:
+        """Floats of which some are infinite, which no file of weights may hold.
+
+        The finite ones are as they would be, with 0 in place of the others, and the signs of the
+        infinities are a tensor of their own.
+        """
+        array = narrowed(known)
+        if np.isnan(array).any():
+            raise UnsayableError(f"`{known.name or 'a constant'}` holds NaN")
+        build, infinite = self.build, np.isinf(array)
+        signs = np.where(infinite, np.sign(array), 0).astype(np.int64)
+        words = self.paths.beside(self.paths.of(known.name) if known.name else ("constant",))
+        sign = self._stored(words, "frozen param", Known(signs, DType.I32))
+        rest = np.where(infinite, 0, array).astype(array.dtype)
+        is_mask = not rest.any() and (not known.name or known.name in self.constants)
+        value = 0.0 if is_mask else self.written(Known(rest, known.dtype, known.name))
+        for number, operator in ((1, ">"), (-1, "<")):
+            if (signs == number).any():
+                infinity = build.filled(number * np.inf, known.dtype)
+                value = build.where(build.binary(operator, sign, 0), infinity, value)
+        assert isinstance(value, Tensor)
+        return value
 
     def _sizes_written(self, known: Known) -> Tensor:
         parts = [self.build.filled(each, known.dtype) for each in known.numbers]

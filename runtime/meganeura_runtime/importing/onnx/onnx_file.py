@@ -34,6 +34,11 @@ class OnnxFile:
     path: Path
     model: ModelProto
 
+    @property
+    def nodes(self) -> int:
+        """The nodes of the graph and of the graphs in it."""
+        return sum(count for _, count in _nested(self.model.graph.node, 0))
+
     def fault(self, reason: str) -> ProblemError:
         """The error that this is not what ONNX allows."""
         return ProblemError(UnreadableOnnx(self.path, reason))

@@ -6,7 +6,7 @@ entry in the table is replaced by the function that ONNX defines it by, if there
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,9 @@ from meganeura_runtime.importing.onnx.onnx_file import (
 )
 from meganeura_runtime.importing.onnx.ops.table import TABLE
 from meganeura_runtime.importing.onnx.schemas import require_conforming
+from meganeura_runtime.importing.onnx.sequences import SEQUENCES, sequence_op
+from meganeura_runtime.importing.onnx.stated import Stated
+from meganeura_runtime.importing.onnx.trained import constant_names
 
 ELEMENT: Mapping[int, DType] = {
     Proto.FLOAT: DType.F32,
@@ -62,6 +65,8 @@ ELEMENT: Mapping[int, DType] = {
 }
 """The element types that are read; 64-bit whole numbers become i32, as in the language."""
 OLDEST_OPSET = 7
+BRANCHES = ("then_branch", "else_branch")
+"""The graphs of an `If`."""
 WORK = 400_000_000
 """Steps of arithmetic on sizes, in units of `work_budget`."""
 
@@ -88,16 +93,22 @@ class _Scope:
     opset: int
     attributes: Mapping[str, AttributeProto] = field(default_factory=dict[str, AttributeProto])
     label: str = ""
+    sequences: dict[str, Sequence[Value]] = field(default_factory=dict[str, Sequence[Value]])
+    """The sequences of tensors among its names."""
+    is_round: bool = False
+    """Whether it is gone through in each round of a loop."""
 
 
-def translate(file: OnnxFile, sizes: Mapping[str, int]) -> Translation:
+def translate(
+    file: OnnxFile, sizes: Mapping[str, int], stated: Stated | None = None
+) -> Translation:
     """The statements of a model, where some symbolic sizes are given as numbers.
 
     Raises `ProblemError`.
     """
     try:
         with within(Budget(WORK)):
-            return _Translator(file, sizes).run()
+            return _Translator(file, sizes, stated or Stated()).run()
     except OutOfWorkError:
         raise file.fault("its sizes take too long to work out") from None
     except RecursionError:
@@ -105,8 +116,10 @@ def translate(file: OnnxFile, sizes: Mapping[str, int]) -> Translation:
 
 
 class _Translator:
-    def __init__(self, file: OnnxFile, sizes: Mapping[str, int]) -> None:
+    def __init__(self, file: OnnxFile, sizes: Mapping[str, int], stated: Stated) -> None:
         self.file = file
+        self.stated = stated
+        self.constants = constant_names(file.model.graph, stated)
         self.sizes = sizes
         self.opsets = {each.domain: each.version for each in file.model.opset_import}
         self.functions = {(each.domain, each.name): each for each in file.model.functions}
@@ -166,8 +179,9 @@ class _Translator:
         if isinstance(value, Tensor):
             return value
         node = Node(
-            "Identity", name, [value], [name], {}, scope.opset, self.build, self.paths, self.sites
-        )
+            "Identity", name, [value], [name], {}, scope.opset, self.build, self.paths, self.sites,
+            self.constants,
+        )  # fmt: skip
         try:
             return node.written(value)
         except UnsayableError as error:
@@ -283,8 +297,8 @@ class _Translator:
     def _results(
         self, proto: NodeProto, scope: _Scope, depth: int, label: str
     ) -> Sequence[Value | None]:
-        inputs = [self._input(name, scope) for name in proto.input]
-        while inputs and inputs[-1] is None:
+        inputs = [self._operand(name, proto.op_type, scope) for name in proto.input]
+        while inputs and inputs[-1] is None and proto.input[len(inputs) - 1] not in scope.sequences:
             inputs.pop()
         if is_draw(proto.domain, proto.op_type):
             return self.draws.read(self._node_of(proto, inputs, scope, label))
@@ -293,12 +307,18 @@ class _Translator:
             return self._function(local, proto, inputs, scope, depth, label)
         if proto.domain not in ("", "ai.onnx"):
             raise UnsayableError(f"the domain `{proto.domain[:80]}` is not read")
-        require_conforming(proto, inputs, scope.opset)
+        given = [
+            name in scope.sequences or value is not None
+            for name, value in zip(proto.input, inputs, strict=False)
+        ]
+        require_conforming(proto, [each or None for each in given], scope.opset)
         if proto.op_type == "If":
             return self._branch(proto, inputs, scope, depth, label)
         if proto.op_type in ("Scan", "Loop"):
             return self._loop(proto, inputs, scope, depth, label)
         node = self._node_of(proto, inputs, scope, label)
+        if node.op in SEQUENCES:
+            return self._sequence(node, proto, scope)
         follower = self._follower(proto, scope, depth) if node.op == "MatMul" else None
         if follower is not None:
             node.follower = follower[1]
@@ -324,6 +344,14 @@ class _Translator:
             )
         return self._function(body, proto, inputs, scope, depth, label)
 
+    def _sequence(self, node: Node, proto: NodeProto, scope: _Scope) -> Sequence[Value | None]:
+        """The tensor that is read of a sequence; a sequence is remembered by its name."""
+        found = sequence_op(node, proto.input, scope.sequences)
+        if isinstance(found, Tensor | Known):
+            return [found]
+        scope.sequences[proto.output[0]] = found
+        return [None]
+
     def _node_of(
         self,
         proto: NodeProto,
@@ -338,7 +366,8 @@ class _Translator:
         return Node(
             proto.op_type, label, inputs, list(proto.output),
             {name: value for name, value in attributes.items() if value is not None},
-            scope.opset, self.build, self.paths, self.sites,
+            scope.opset, self.build, self.paths, self.sites, self.constants, self.stated.tracked,
+            scope.is_round,
         )  # fmt: skip
 
     def _input(self, name: str, scope: _Scope) -> Value | None:
@@ -347,6 +376,12 @@ class _Translator:
         if name not in scope.values:
             raise UnsayableError(f"`{name[:80]}` is not defined before it")
         return scope.values[name]
+
+    def _operand(self, name: str, op: str, scope: _Scope) -> Value | None:
+        """An operand of a node, a sequence being one of none but the ops that read it."""
+        if name in scope.sequences and op not in SEQUENCES:
+            raise UnsayableError(f"`{name[:80]}` is a sequence of tensors")
+        return self._input(name, scope)
 
     def _attribute(self, attribute: AttributeProto, scope: _Scope) -> Any:  # noqa: ANN401 - of any type
         if attribute.ref_attr_name:
@@ -382,13 +417,49 @@ class _Translator:
     ) -> Sequence[Value | None]:
         """The branch of an `If` whose condition is known."""
         condition = inputs[0] if inputs else None
-        if not isinstance(condition, Known) or condition.array.size != 1 or condition.is_symbolic:
+        graphs = {each.name: each.g for each in proto.attribute}
+        absent = [name for name in BRANCHES if name not in graphs]
+        if absent:
+            raise UnsayableError(f"it has no `{absent[0]}`")
+        if isinstance(condition, Tensor):
+            node = Node(
+                "If", label, inputs, list(proto.output), {}, scope.opset, self.build, self.paths,
+                self.sites, self.constants,
+            )  # fmt: skip
+            return self._both(node, condition, [graphs[each] for each in BRANCHES], scope, depth)
+        if condition is None or condition.array.size != 1 or condition.is_symbolic:
             raise UnsayableError("which branch is taken depends on data")
-        wanted = "then_branch" if condition.array.reshape(-1)[0] else "else_branch"
-        graph = next((each.g for each in proto.attribute if each.name == wanted), None)
-        if graph is None:
-            raise UnsayableError(f"it has no `{wanted}`")
-        return self._inside(graph, scope, depth, label, {})
+        wanted = BRANCHES[0] if condition.array.reshape(-1)[0] else BRANCHES[1]
+        return self._inside(graphs[wanted], scope, depth, label, {})
+
+    def _both(
+        self,
+        node: Node,
+        condition: Tensor,
+        graphs: Sequence[GraphProto],
+        scope: _Scope,
+        depth: int,
+    ) -> Sequence[Value | None]:
+        """What an `If` gives that data decides: both branches, of which `where` picks one."""
+        build = self.build
+        condition = build.reshape(condition, ())
+        pairs = zip(
+            *(self._inside(each, scope, depth, node.name, {}) for each in graphs), strict=True
+        )
+        found: list[Value | None] = []
+        for pair in pairs:
+            then, otherwise = (
+                each if isinstance(each, Tensor) else node.written(each)
+                for each in pair
+                if each is not None
+            )
+            if then.dtype is not otherwise.dtype or not build.same_shape(
+                then.shape, otherwise.shape
+            ):
+                types = f"{then.type} and {otherwise.type}"
+                raise UnsayableError(f"data decides whether it gives {types}")
+            found.append(build.where(condition, then, otherwise))
+        return found
 
     def _loop(
         self,
@@ -416,7 +487,8 @@ class _Translator:
             if len(first) != len(graph.input):
                 raise UnsayableError("its body has other operands than it says")
             names = (each.name for each in graph.input)
-            found = self._inside(graph, scope, depth, label, dict(zip(names, first, strict=True)))
+            given_names = dict(zip(names, first, strict=True))
+            found = self._inside(graph, replace(scope, is_round=True), depth, label, given_names)
             if is_loop and (found[0] is None or not is_true(found[0])):
                 raise UnsayableError("when it ends depends on data")
             return [
@@ -436,7 +508,9 @@ class _Translator:
         given: Mapping[str, Value],
     ) -> Sequence[Value | None]:
         """The outputs of a graph of a node, which reads what is around it and what it is given."""
-        inner = _Scope(dict(scope.values), scope.opset, scope.attributes, f"{label}/")
+        inner = replace(
+            scope, values=dict(scope.values), label=f"{label}/", sequences=dict(scope.sequences)
+        )
         for tensor in graph.initializer:
             inner.values[tensor.name] = self._known(tensor, "")
         inner.values.update(given)
@@ -463,7 +537,8 @@ class _Translator:
             if outer is not None:
                 given[each.name] = outer
         opsets = {each.domain: each.version for each in function.opset_import}
-        inner = _Scope(values, opsets.get("", scope.opset), given, f"{label}/")
+        opset = opsets.get("", scope.opset)
+        inner = _Scope(values, opset, given, f"{label}/", is_round=scope.is_round)
         self._nodes(function.node, inner, depth + 1)
         wanted = [*proto.output, *[""] * len(function.output)]
         return [

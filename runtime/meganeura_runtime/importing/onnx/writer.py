@@ -75,6 +75,9 @@ class BodyWriter:
         self.pending: dict[int, Text] = {}
         self.paths: dict[int, str] = {}
         self.left = Counter(_uses(body))
+        self.shared = shared_labels(body)
+        self.labelled: set[Words] = set()
+        """The layers that are applied already."""
         self.holders: dict[str, int] = {}
 
     def lines(self) -> list[str]:
@@ -104,9 +107,10 @@ class BodyWriter:
             initial = " = zeros" if code.kind == "param" else ""
             yield f"{code.kind} {path}: {type_text(value.type, self.sizes)}{initial}"
             return
+        is_named = isinstance(code, Code) and code.is_named
+        is_named |= isinstance(code, Applied) and code.label in self.shared - self.labelled
         shown = self._expression(code)
         uses = [self.left[each.id] for each in statement.results]
-        is_named = isinstance(code, Code) and code.is_named
         if uses == [1] and not is_named and self._is_inside(shown):
             self.pending[statement.results[0].id] = shown
             return
@@ -226,7 +230,7 @@ class BodyWriter:
             straight(code.body, leaving), known, self.sizes,
             frozenset({*taken, index, round_index}), self.blocks, self.prefix,
         )  # fmt: skip
-        inner.paths = self.paths
+        inner.paths, inner.labelled, inner.shared = self.paths, self.labelled, self.shared
         yield from (f"  {line}" for line in inner.round_lines(code, names, round_index))
 
     def round_lines(self, code: Scanned, names: Sequence[str], round_index: str) -> list[str]:
@@ -300,8 +304,11 @@ class BodyWriter:
                 return Text(f"{code.callee}({listed})", Level.ATOM, reads)
             if not config:
                 return Text(f"{code.callee}({source.text})", Level.ATOM, reads)
-        label = "" if code.label is None else f"{self._path(code.label)}: "
-        layer = f"{label}{code.callee}{given}{behind}"
+        layer = f"{code.callee}{given}{behind}"
+        if code.label is not None:
+            path = self._path(code.label)
+            layer = path if code.label in self.labelled else f"{path}: {layer}"
+            self.labelled.add(code.label)
         is_plain = is_piped or (source.level >= Level.PRODUCT and source.text[0] != "-")
         piped = source.text if is_plain else f"({source.text})"
         return Text(f"{piped} |> {layer}", Level.PIPE, reads)
@@ -311,6 +318,27 @@ class BodyWriter:
         if words[: len(self.prefix)] == self.prefix:
             words = words[len(self.prefix) :]
         return path_text(words)
+
+
+def shared_labels(body: Body) -> frozenset[Words]:
+    """The layers that are applied again, or whose parameters something else reads."""
+    labels: Counter[Words] = Counter()
+    read: set[Words] = set()
+    for each in _statements(body.steps):
+        if isinstance(each.code, Applied):
+            labels.update([] if each.code.label is None else [each.code.label])
+        elif isinstance(each.code, Code):
+            read.update(one.words[:-1] for one in each.code.pieces if isinstance(one, LabelPath))
+    return frozenset(each for each, count in labels.items() if count > 1 or each in read)
+
+
+def _statements(steps: Sequence[Statement | Repeat]) -> Iterator[Statement]:
+    """The statements of a body, those of its scans included."""
+    for each in steps:
+        if isinstance(each, Statement):
+            yield each
+            if isinstance(each.code, Scanned):
+                yield from _statements(each.code.body)
 
 
 def path_text(words: Words) -> str:

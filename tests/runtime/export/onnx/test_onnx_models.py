@@ -30,10 +30,10 @@ class Model:
     target: str
     config: Mapping[str, Static]
 
-    def elaborate(self, sizes: Mapping[str, int]) -> Elaboration:
+    def elaborate(self, sizes: Mapping[str, int], *, training: bool = False) -> Elaboration:
         """Its graph."""
         program = pipeline.load(self.target)
-        return pipeline.elaborate_model(program, config=self.config, sizes=sizes)
+        return pipeline.elaborate_model(program, config=self.config, sizes=sizes, training=training)
 
     def export(self, path: Path, options: OnnxOptions) -> Exported:
         """Write it with weights as of a trained model."""
@@ -419,3 +419,14 @@ def test_what_differs_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyP
     error = refusal(model, tmp_path)
     assert isinstance(error.problem, OnnxDiffers)
     assert error.problem.reason.startswith("`output` differs by ")
+
+
+def test_sizes_that_where_needs_are_found(tmp_path: Path) -> None:
+    program = tmp_path / "net.mgn"
+    program.write_text(
+        "block Net()(x: [n, s, 2]) -> [n, s - 500, 2]\n"
+        "    where s >= 512, n <= 3:\n"
+        "  return x[:, 500:]\n\nmodel net = Net()\n"
+    )
+    made = Model(str(program), {}).export(tmp_path / "net.onnx", OnnxOptions())
+    assert [dict(each) for each in made.sizes] == [{"n": 1, "s": 512}, {"n": 2, "s": 1024}]

@@ -223,7 +223,9 @@ def test_an_op_is_what_onnx_runtime_has(number: int, tmp_path: Path) -> None:
     results = [ValueInfoProto(name=each) for each in outputs]
     made = model([*nodes, node], inputs, results, weights, case.opset)
     (tmp_path / "model.onnx").write_bytes(made.SerializeToString())
-    assert import_onnx(tmp_path / "model.onnx", tmp_path / "net.mgn").difference < 1e-4
+    found = import_onnx(tmp_path / "model.onnx", tmp_path / "net.mgn")
+    is_silent = case.whole or case.truth or case.op in ("Equal", "IsInf", "IsNaN")
+    assert found.difference < 1e-4 or (is_silent and found.untold)
 
 
 FED = np.array([[1, -1], [-3, 2], [2, -4]], np.int64)

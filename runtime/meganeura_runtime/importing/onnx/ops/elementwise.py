@@ -10,12 +10,9 @@ from meganeura_dsl.symbolic.size import Dim, Size
 from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
 from meganeura_runtime.importing.onnx.code import Tensor
 from meganeura_runtime.importing.onnx.folding import CASTS, converted
-from meganeura_runtime.importing.onnx.node import Known, Node, Value, element_of
+from meganeura_runtime.importing.onnx.node import ARRAYS, Known, Node, Value, element_of
+from meganeura_runtime.importing.onnx.onnx_file import type_name
 
-ARRAYS: Mapping[DType, str] = {
-    DType.F32: "f4", DType.F16: "f2", DType.I32: "i8", DType.U32: "u4", DType.BOOL: "?",
-}  # fmt: skip
-"""The type of an array of constants of an element type; whole numbers are checked when written."""
 Entry = Callable[[Node], Sequence[Value | None] | None]
 
 
@@ -257,10 +254,14 @@ def _is_usual(number: Size) -> bool:
 
 
 def _cast(node: Node) -> list[Value | None]:
-    x, to = node.tensor(0), CASTS.get(node.attribute("to", 0))
+    number, known = node.attribute("to", 0), node.value(0)
+    x, to = node.tensor(0), CASTS.get(number)
     if to is None or (to.itemsize == 1 and to.kind != "b") or to == np.float64:
-        raise UnsayableError("the language has no such element type")
-    return [node.build.cast(x, element_of(to))]
+        raise UnsayableError(f"the language has no elements of type {type_name(number)}")
+    built = node.build.cast(x, element_of(to))
+    if isinstance(known, Known) and known.is_symbolic and known.array.size == 1:
+        node.build.sizes[built.id] = known.numbers[0]
+    return [built]
 
 
 def _cast_like(node: Node) -> list[Value | None]:

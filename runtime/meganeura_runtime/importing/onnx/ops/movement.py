@@ -1,14 +1,14 @@
 """Ops that move elements: shapes, slices, concatenations, gathers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.size import Dim, Size, product
 from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
-from meganeura_runtime.importing.onnx.code import Applied, Tensor
-from meganeura_runtime.importing.onnx.node import Known, Node, Value
+from meganeura_runtime.importing.onnx.code import Tensor
+from meganeura_runtime.importing.onnx.node import Known, Node, Part, Value, without_elements
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 
 LONG = 1 << 16
@@ -105,10 +105,16 @@ def _tile(node: Node) -> list[Value | None]:
 
 
 def _concat(node: Node) -> list[Value | None]:
-    parts = node.tensors()
-    if not parts:
+    places = [index for index, each in enumerate(node.inputs) if not _is_empty(each)]
+    if not node.inputs:
         raise UnsayableError("it has no operands")
+    parts = [node.tensor(index) for index in places or range(len(node.inputs))]
     return [node.build.concat(parts, node.axis(1, parts[0].rank))]
+
+
+def _is_empty(value: Value | None) -> bool:
+    """Whether a value has no elements, which a concatenation is without."""
+    return isinstance(value, Known) and value.array.size == 0
 
 
 def _split(node: Node) -> list[Value | None]:
@@ -125,8 +131,13 @@ def _split(node: Node) -> list[Value | None]:
         each = (size + count - 1) // count
         sizes = [each] * (count - 1)
         sizes.append(size - each * (count - 1))
+    return [*parts_along(build, x, axis, sizes)]
+
+
+def parts_along(build: Builder, x: Tensor, axis: int, sizes: Sequence[Size]) -> list[Tensor]:
+    """A tensor cut into parts of these sizes, which have to be all of it."""
     start: Size = 0
-    parts: list[Value | None] = []
+    parts: list[Tensor] = []
     for size in sizes:
         parts.append(build.between(x, axis, start, start + size))
         start = start + size
@@ -145,7 +156,10 @@ def _slice(node: Node) -> list[Value | None]:
         steps = node.integers(4, "steps") if node.has(4) else [1] * len(starts)
     axes = range(len(starts)) if axes is None else axes
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        x = _part(node, x, node.checked_axis(axis, x.rank), start, end, step)
+        at = node.checked_axis(axis, x.rank)
+        if isinstance(start, int) and start == end and step > 0:
+            return [without_elements(x.dtype, (*x.shape[:at], 0, *x.shape[at + 1 :]))]
+        x = _part(node, x, at, start, end, step)
     return [x]
 
 
@@ -209,18 +223,21 @@ def _gather(node: Node) -> list[Value | None]:
         return [build.reshape(part, (*x.shape[:axis], *ids.shape, *x.shape[axis + 1 :]))]
     if isinstance(table, Known) and axis == 0 and table.rank == 2 and table.dtype is DType.F32:
         x = _positions(node.tensor(1))
-        if node.is_own(table) and table.name.endswith(".weight"):
-            return [_embedding(node, table, x)]
+        layer = _embedding(node, table, x) if table.name.endswith(".weight") else None
+        if layer is not None:
+            return [layer]
     x = node.tensor(0)
     return [build.gather(x, _positions(_ids(node, 1, x.shape[axis])), axis)]
 
 
-def _embedding(node: Node, table: Known, ids: Tensor) -> Tensor:
+def _embedding(node: Node, table: Known, ids: Tensor) -> Tensor | None:
     words, d = table.array.shape
-    label = node.label({"weight": table}, "embedding")
-    node.keep(label, "weight", table.array, table.name)
-    code = Applied(ids.id, "embedding", (f"{words}, {d}",), (), label, is_block=True)
-    return node.build.add(code, DType.F32, (*ids.shape, d))
+    if not node.is_own(table):
+        return None
+    config = [(f"{words}, {d}",)]
+    return node.layer(
+        "embedding", ids, config, {"weight": Part(table)}, "embedding", (*ids.shape, d), DType.F32
+    )
 
 
 def _ids(node: Node, index: int, size: Size) -> Tensor:
@@ -380,15 +397,30 @@ def _image(x: Tensor) -> tuple[Size, Size, Size, Size]:
 
 def _range(node: Node) -> list[Value | None]:
     build = node.build
-    start, limit, step = (node.sizes(index, "bounds")[0] for index in range(3))
-    if any(isinstance(each, float) for each in (start, limit)) or not isinstance(step, int):
-        raise UnsayableError("its bounds are no whole numbers")
+    start, limit, step = (_bound(node, index) for index in range(3))
+    if not isinstance(step, int):
+        raise UnsayableError("its step depends on a size")
     if step < 1:
         raise UnsayableError("its step is below 1")
     built = build.iota((limit - start + step - 1) // step)
     if step != 1:
         built = build.binary("*", built, step)
-    return [built if start == 0 else build.binary("+", built, start)]
+    built = built if start == 0 else build.binary("+", built, start)
+    return [build.cast(built, node.value(0).dtype)]
+
+
+def _bound(node: Node, index: int) -> Size:
+    """A bound of a range: a whole number or a size, which may be written as a float."""
+    found = node.value(index)
+    if isinstance(found, Tensor):
+        size = node.build.sizes.get(found.id)
+        if size is None:
+            raise UnsayableError("its bounds depend on data")
+        return size
+    (number,) = node.numbers(index, "bounds")
+    if isinstance(number, float) and not number.is_integer():
+        raise UnsayableError(f"its bound {number} is no whole number")
+    return int(number) if isinstance(number, float) else number
 
 
 def _one_hot(node: Node) -> list[Value | None]:

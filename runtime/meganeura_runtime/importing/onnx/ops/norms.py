@@ -8,7 +8,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Size
 from meganeura_runtime.importing.onnx.builder import UnsayableError, number_text
 from meganeura_runtime.importing.onnx.code import Tensor
-from meganeura_runtime.importing.onnx.node import Known, Node, Value
+from meganeura_runtime.importing.onnx.node import Known, Node, Part, Value
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 
 
@@ -26,28 +26,45 @@ def _batch_norm(node: Node) -> list[Value | None]:
     build, x = node.build, node.tensor(0)
     if node.attribute("training_mode", 0) or node.wants(1):
         raise UnsayableError("it is in training mode")
-    names = ("weight", "bias", "running_mean", "running_var")
-    parts = {name: node.value(index + 1) for index, name in enumerate(names)}
-    known = {
-        name: each
-        for name, each in parts.items()
-        if isinstance(each, Known)
-        and node.is_own(each)
-        and each.dtype is DType.F32
-        and each.rank == 1
-    }
-    if len(known) == len(names) and x.dtype is DType.F32:
-        build.need("==", x.shape[1], known["weight"].array.shape[0], "it has other channels")
-        label = node.label(known, "norm")
-        for name, each in known.items():
-            kind = "state" if name.startswith("running") else "param"
-            node.keep(label, name, each.array, each.name, kind)
-        node.keep(label, "num_batches_tracked", np.zeros((), np.int32), "", "state")
-        return [build.block("batch_norm", x, *_epsilon(node, 1e-5), label=label)]
+    layer = _batch_norm_layer(node, x)
+    if layer is not None:
+        return [layer]
     scale, bias, mean, variance = (build.along(node.tensor(i), 1, x.shape) for i in range(1, 5))
     centered = build.binary("-", x, mean)
     spread = build.elementwise("sqrt", build.binary("+", variance, _float(node, "epsilon", 1e-5)))
     return [build.binary("+", build.binary("*", build.binary("/", centered, spread), scale), bias)]
+
+
+def _batch_norm_layer(node: Node, x: Tensor) -> Tensor | None:
+    """`batch_norm`, if its operands are initializers, or a weight and a bias that are constant."""
+    channels = node.value(1).shape
+    parts: dict[str, Part] = {}
+    for index, name in enumerate(("weight", "bias", "running_mean", "running_var"), 1):
+        known, is_state = node.value(index), index > 2
+        if not isinstance(known, Known) or known.dtype is not DType.F32 or known.rank != 1:
+            return None
+        if known.shape != channels or not (node.is_own(known) or not (known.name or is_state)):
+            return None
+        parts[name] = Part(known, "state" if is_state else "param")
+    if x.dtype is not DType.F32:
+        return None
+    node.build.need("==", x.shape[1], channels[0], "it has other channels")
+    parts["num_batches_tracked"] = Part(node.steps_of(parts["running_mean"].known), "state")
+    return node.layer("batch_norm", x, [*_epsilon(node, 1e-5), *_momentum(node)], parts, "norm")
+
+
+def _momentum(node: Node) -> tuple[tuple[str], ...]:
+    """The argument `momentum`: ONNX says how much of the old statistics stays.
+
+    It is the shortest number whose rest is what the file says in single precision.
+    """
+    stays = np.float32(node.attribute("momentum", 0.9))
+    if not 0 <= stays <= 1:
+        raise UnsayableError(f"its momentum is {stays}, and not from 0 to 1")
+    exact = 1 - float(stays)
+    tried = (float(f"{exact:.{digits}g}") for digits in range(1, 18))
+    momentum = next((each for each in tried if np.float32(1 - each) == stays), exact)
+    return () if momentum == 0.1 else ((f"momentum={number_text(momentum)}",),)
 
 
 def _is_scale(node: Node, known: Value | None, size: Size) -> bool:
@@ -71,11 +88,10 @@ def _layer_norm(node: Node) -> list[Value | None]:
         and _is_scale(node, weight, x.shape[-1]) and _is_scale(node, bias, x.shape[-1])
     )  # fmt: skip
     if is_layer and isinstance(weight, Known) and isinstance(bias, Known):
-        parts = {"weight": weight, "bias": bias}
-        label = node.label(parts, "norm")
-        for name, each in parts.items():
-            node.keep(label, name, each.array, each.name)
-        return [build.block("layer_norm", x, *_epsilon(node, 1e-5), label=label)]
+        parts = {"weight": Part(weight), "bias": Part(bias)}
+        layer = node.layer("layer_norm", x, _epsilon(node, 1e-5), parts, "norm")
+        if layer is not None:
+            return [layer]
     axes = range(axis, x.rank)
     mean = build.reduce("mean", x, axes, keep=True)
     centered = build.binary("-", x, mean)
@@ -93,9 +109,9 @@ def _rms_norm(node: Node) -> list[Value | None]:
     weight = node.value(1)
     is_layer = axis == x.rank - 1 and x.rank > 1 and _is_scale(node, weight, x.shape[-1])
     if is_layer and isinstance(weight, Known):
-        label = node.label({"weight": weight}, "norm")
-        node.keep(label, "weight", weight.array, weight.name)
-        return [build.block("rms_norm", x, *_epsilon(node, 1e-6), label=label)]
+        layer = node.layer("rms_norm", x, _epsilon(node, 1e-6), {"weight": Part(weight)}, "norm")
+        if layer is not None:
+            return [layer]
     axes = range(axis, x.rank)
     size = build.reduce("mean", build.power(x, 2), axes, keep=True)
     spread = build.elementwise("sqrt", build.binary("+", size, _float(node, "epsilon", 1e-5)))
@@ -125,11 +141,11 @@ def _group_norm(node: Node) -> list[Value | None]:
     weight, bias = node.value(1), node.value(2)
     is_layer = _is_scale(node, weight, channels) and _is_scale(node, bias, channels)
     if is_layer and isinstance(weight, Known) and isinstance(bias, Known):
-        parts = {"weight": weight, "bias": bias}
-        label = node.label(parts, "norm")
-        for name, each in parts.items():
-            node.keep(label, name, each.array, each.name)
-        return [build.block("group_norm", x, (str(groups),), *_epsilon(node, 1e-5), label=label)]
+        parts = {"weight": Part(weight), "bias": Part(bias)}
+        config = [(str(groups),), *_epsilon(node, 1e-5)]
+        layer = node.layer("group_norm", x, config, parts, "norm")
+        if layer is not None:
+            return [layer]
     split = build.reshape(x, (x.shape[0], groups, channels // groups, *x.shape[2:]))
     y = _normalized(node, split, range(2, split.rank))
     vectors = [node.tensor(1), node.tensor(2)]

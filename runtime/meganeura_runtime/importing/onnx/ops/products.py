@@ -8,7 +8,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Size
 from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
 from meganeura_runtime.importing.onnx.code import Piece, Ref, Tensor
-from meganeura_runtime.importing.onnx.node import Known, Node, Value
+from meganeura_runtime.importing.onnx.node import Known, Node, Part, Value
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 
 LARGEST_STEP = 1 << 20
@@ -41,15 +41,12 @@ def _linear_of(node: Node, weight: Known) -> Tensor | None:
         or not node.build.same(x.shape[-1], weight.array.shape[0])
     ):
         return None
-    parts = {"weight": weight} | ({"bias": bias} if has_bias and bias is not None else {})
-    label = node.label(parts, "linear")
-    node.keep(label, "weight", np.ascontiguousarray(weight.array.T), weight.name)
+    parts = {"weight": Part(weight, is_flipped=True)}
     if has_bias and bias is not None:
-        node.keep(label, "bias", bias.array, bias.name)
-        node.is_absorbed = True
-    config: list[tuple[Piece, ...]] = [(str(out),)]
-    config += [] if has_bias else [("bias=false",)]
-    return node.build.block("linear", x, *config, shape=(*x.shape[:-1], out), label=label)
+        parts["bias"] = Part(bias)
+    layer = _linear(node, x, parts, out)
+    node.is_absorbed = layer is not None and has_bias
+    return layer
 
 
 def matmul(build: Builder, a: Tensor, b: Tensor) -> Tensor:
@@ -81,7 +78,7 @@ def _gemm(node: Node) -> list[Value | None]:
     alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
     flips, turned = node.attribute("transA", 0), node.attribute("transB", 0)
     weight = node.value(1)
-    bias = node.value(2) if node.has(2) else None
+    bias = _bias(node)
     if flips:
         x = build.transpose(x, (1, 0))
     is_linear = (
@@ -91,7 +88,10 @@ def _gemm(node: Node) -> list[Value | None]:
     )  # fmt: skip
     if is_linear and isinstance(weight, Known):
         build.need("==", x.shape[-1], weight.array.shape[1], "a product sums over one size")
-        return [_linear(node, x, weight, bias if isinstance(bias, Known) else None)]
+        parts = {"weight": Part(weight)} | ({"bias": Part(bias)} if isinstance(bias, Known) else {})
+        layer = _linear(node, x, parts, weight.array.shape[0])
+        if layer is not None:
+            return [layer]
     b = node.tensor(1)
     if turned:
         b = build.transpose(b, (1, 0))
@@ -104,16 +104,19 @@ def _gemm(node: Node) -> list[Value | None]:
     return [y]
 
 
-def _linear(node: Node, x: Tensor, weight: Known, bias: Known | None) -> Tensor:
-    parts = {"weight": weight} | ({} if bias is None else {"bias": bias})
-    label, out = node.label(parts, "linear"), weight.array.shape[0]
-    node.keep(label, "weight", weight.array, weight.name)
+def _linear(node: Node, x: Tensor, parts: Mapping[str, Part], out: int) -> Tensor | None:
     config: list[tuple[Piece, ...]] = [(str(out),)]
-    if bias is None:
-        config.append(("bias=false",))
-    else:
-        node.keep(label, "bias", bias.array, bias.name)
-    return node.build.block("linear", x, *config, shape=(*x.shape[:-1], out), label=label)
+    config += [] if "bias" in parts else [("bias=false",)]
+    return node.layer("linear", x, config, parts, "linear", (*x.shape[:-1], out))
+
+
+def _bias(node: Node) -> Value | None:
+    """What is added to a product or a convolution, None for zeros that no parameter holds."""
+    found = node.value(2) if node.has(2) else None
+    is_constant = isinstance(found, Known) and (not found.name or found.name in node.constants)
+    if isinstance(found, Known) and is_constant and not found.is_symbolic and not found.array.any():
+        return None
+    return found
 
 
 # --- convolutions --------------------------------------------------------------------------------
@@ -197,7 +200,7 @@ def _conv(node: Node) -> list[Value | None]:
         "dilation": (dilations, 1),
         "groups": ([groups], 1),
     }
-    bias = node.value(2) if node.has(2) else None
+    bias = _bias(node)
     layer = _conv_layer(node, x, weight, bias, geometry, kernel, shape)
     if layer is not None:
         return [layer]
@@ -235,9 +238,7 @@ def _conv_layer(
         return None
     if x.dtype is not DType.F32:
         return None
-    parts = {"weight": weight} | ({"bias": bias} if isinstance(bias, Known) else {})
-    label = node.label(parts, "conv")
-    node.keep(label, "weight", weight.array, weight.name)
+    parts = {"weight": Part(weight)} | ({"bias": Part(bias)} if isinstance(bias, Known) else {})
     config = [f"{weight.array.shape[0]}", f"{kernel[0]}"]
     if geometry["stride"][0][0] != 1:
         config.append(str(geometry["stride"][0][0]))
@@ -246,12 +247,9 @@ def _conv_layer(
         for name, (each, usual) in geometry.items()
         if name != "stride" and each[0] != usual
     ]
-    if isinstance(bias, Known):
-        node.keep(label, "bias", bias.array, bias.name)
-    else:
-        config.append("bias=false")
+    config += [] if "bias" in parts else ["bias=false"]
     callee = "conv1d" if len(kernel) == 1 else "conv2d"
-    return node.build.block(callee, x, *[(each,) for each in config], shape=shape, label=label)
+    return node.layer(callee, x, [(each,) for each in config], parts, "conv", shape)
 
 
 def _conv_transpose(node: Node) -> list[Value | None]:
@@ -282,7 +280,7 @@ def _conv_transpose(node: Node) -> list[Value | None]:
         for axis in range(rank):
             more = extra[axis] - after[axis]
             y = build.pad(y, axis + 2, -before[axis], more)
-    if node.has(2):
+    if _bias(node) is not None:
         y = build.binary("+", y, build.along(node.tensor(2), 1, y.shape))
     return [y]
 

@@ -1,0 +1,84 @@
+"""Which initializers are trained: as the file says or its program, else by how nodes read them."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, numpy_helper
+
+from meganeura_runtime.importing.onnx.onnx_file import DEEPEST
+from meganeura_runtime.importing.onnx.stated import Stated
+
+KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+"""The entry of a value's metadata that says what PyTorch has it as."""
+PARAMETER = "PARAMETER"
+FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE})
+SETTINGS: Mapping[str, frozenset[int]] = {
+    "BatchNormalization": frozenset({3, 4}), "Clip": frozenset({1, 2}), "Pad": frozenset({2}),
+    "Pow": frozenset({1}), "Resize": frozenset({1, 2}), "Upsample": frozenset({1}),
+    "Where": frozenset({1, 2}),
+}  # fmt: skip
+"""The operands that are bounds, masks and statistics, by op."""
+LARGEST_MASK = 1 << 22
+"""Elements of an initializer that is looked through for a mask."""
+SMALLEST_MASK = 16
+LOWEST = -1e4
+"""What a mask adds at most to a score that is to be left out."""
+
+
+def constant_names(graph: GraphProto, stated: Stated) -> frozenset[str]:
+    """The initializers that are not trained.
+
+    A file of PyTorch says which are parameters. Of others, those that nodes read as bounds, masks
+    or statistics alone, and masks of two numbers, are not.
+    """
+    names = {each.name for each in graph.initializer}
+    if stated.trained is not None:
+        return frozenset(names - stated.trained)
+    kinds = {
+        value.name: entry.value
+        for value in graph.value_info
+        for entry in value.metadata_props
+        if entry.key == KIND
+    }
+    reads: dict[str, set[bool]] = {}
+    for node, depth in _nodes(graph, 0):
+        for at, name in enumerate(node.input):
+            is_setting = depth == 0 and at in SETTINGS.get(node.op_type, ())
+            reads.setdefault(name, set()).add(is_setting)
+    return frozenset(
+        each.name
+        for each in graph.initializer
+        if kinds.get(each.name, PARAMETER) != PARAMETER
+        or each.data_type not in FLOATS
+        or reads.get(each.name) == {True}
+        or (each.name not in kinds and _is_mask(each))
+    )
+
+
+def _nodes(graph: GraphProto, depth: int) -> Iterator[tuple[NodeProto, int]]:
+    for node in graph.node:
+        yield node, depth
+        for each in node.attribute if depth < DEEPEST else ():
+            if each.type == AttributeProto.GRAPH:
+                yield from _nodes(each.g, depth + 1)
+
+
+def _is_mask(tensor: TensorProto) -> bool:
+    """Whether a matrix or more has two numbers, of which one is 0 and the other 1 or very low."""
+    size = int(np.prod(tensor.dims))
+    is_small = SMALLEST_MASK <= size <= LARGEST_MASK
+    if len(tensor.dims) < 2 or not is_small or tensor.data_location == TensorProto.EXTERNAL:
+        return False
+    try:
+        numbers = np.unique(numpy_helper.to_array(tensor)).tolist()
+    except (ValueError, TypeError, OverflowError):  # said where the tensor is read
+        return False
+    return len(numbers) == 2 and 0 in numbers and (1 in numbers or min(numbers) <= LOWEST)
+
+
+def name_sizes(graph: GraphProto, stated: Stated) -> None:
+    """Give the open sizes of the inputs the names that a program has for them."""
+    for each in graph.input:
+        for size in each.type.tensor_type.shape.dim:
+            if size.dim_param in stated.sizes:
+                size.dim_param = stated.sizes[size.dim_param]

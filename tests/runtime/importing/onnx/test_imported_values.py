@@ -1,0 +1,172 @@
+"""Sequences, ranges of sizes, branches, empty tensors and biases, and what a comparison tells."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import GraphProto, ModelProto, TensorProto, helper
+
+import meganeura as api
+from fuzz.onnx_models import drawn, model, value
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.export.onnx.differences import untold
+from meganeura_runtime.importing.onnx.importing import Imported, import_onnx
+
+X = value("x", ["n", 6, 4])
+FOUR = [value("y", ["n", 4])]
+ints = np.array
+
+
+def imported(made: ModelProto, folder: Path) -> Imported:
+    (folder / "model.onnx").write_bytes(made.SerializeToString())
+    return import_onnx(folder / "model.onnx", folder / "net.mgn")
+
+
+def text(made: Imported) -> str:
+    return made.program.read_text()
+
+
+@pytest.mark.parametrize("sizes", [ints(2), ints(4), ints([1, 2, 3]), None])
+def test_parts_of_a_sequence(
+    sizes: "np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None", tmp_path: Path
+) -> None:
+    given = ["x"] + ([] if sizes is None else ["sizes"])
+    nodes = [
+        helper.make_node("SplitToSequence", given, ["parts"], axis=1, keepdims=1),
+        helper.make_node("SequenceAt", ["parts", "first"], ["a"]),
+        helper.make_node("SequenceAt", ["parts", "last"], ["b"]),
+        helper.make_node("Concat", ["b", "a"], ["y"], axis=1),
+    ]
+    weights = {"first": ints(0), "last": ints(-1)} | ({} if sizes is None else {"sizes": sizes})
+    made = imported(model(nodes, [X], [value("y", ["n", "m", 4])], weights), tmp_path)
+    assert made.difference == 0
+    assert "concat(x[:, " in text(made)
+
+
+def test_sequences_that_are_built_and_joined(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("SequenceConstruct", ["x", "x"], ["two"]),
+        helper.make_node("Neg", ["x"], ["z"]),
+        helper.make_node("SequenceInsert", ["two", "z", "one"], ["three"]),
+        helper.make_node("SequenceErase", ["three", "zero"], ["left"]),
+        helper.make_node("ConcatFromSequence", ["left"], ["y"], axis=1, new_axis=1),
+    ]
+    weights = {"one": ints(1), "zero": ints(0)}
+    made = imported(model(nodes, [X], [value("y", ["n", 2, 6, 4])], weights), tmp_path)
+    assert made.difference == 0
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        ([helper.make_node("SequenceAt", ["parts", "far"], ["y"])], "no place 9"),
+        ([helper.make_node("Neg", ["parts"], ["y"])], "is a sequence of tensors"),
+    ],
+)
+def test_sequences_that_are_read_wrongly(nodes: list[object], reason: str, tmp_path: Path) -> None:
+    split = helper.make_node("SplitToSequence", ["x"], ["parts"], axis=1)
+    made = model([split, *nodes], [X], [value("y", ["n", 1, 4])], {"far": ints(9)})  # pyright: ignore[reportArgumentType] - nodes
+    with pytest.raises(ProblemError) as caught:
+        imported(made, tmp_path)
+    assert reason in str(caught.value.problem)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.INT64, TensorProto.FLOAT])
+def test_a_range_over_a_size(kind: int, tmp_path: Path) -> None:
+    """As PyTorch writes `arange(x.shape[1])`: bounds that are casts of constants, or floats."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], start=1, end=2),
+        helper.make_node("Squeeze", ["s"], ["whole"]),
+        helper.make_node("Cast", ["whole"], ["size"], to=kind),
+        helper.make_node("CastLike", ["zero", "size"], ["start"]),
+        helper.make_node("CastLike", ["one", "size"], ["step"]),
+        helper.make_node("Range", ["start", "size", "step"], ["r"]),
+        helper.make_node("Cast", ["r"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["x", "f"], ["y"]),
+    ]
+    weights = {"zero": ints(0, np.float32), "one": ints(1, np.float32)}
+    of = ["n", "s"]
+    made = imported(model(nodes, [value("x", of)], [value("y", of)], weights), tmp_path)
+    assert "f32(iota(s))" in text(made)
+
+
+def branch(op: str, shape: list[int | str]) -> GraphProto:
+    output = [value("z", shape)]
+    return helper.make_graph([helper.make_node(op, ["x"], ["z"])], op, [], output)
+
+
+def decided(otherwise: GraphProto) -> ModelProto:
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0),
+        helper.make_node("Greater", ["total", "zero"], ["is"]),
+        helper.make_node("If", ["is"], ["y"], then_branch=branch("Neg", ["n", 6, 4]),
+                         else_branch=otherwise),
+    ]  # fmt: skip
+    return model(nodes, [X], [value("y", ["n", "m", 4])], {"zero": ints(0, np.float32)})
+
+
+def test_a_branch_that_data_decides(tmp_path: Path) -> None:
+    made = imported(decided(branch("Exp", ["n", 6, 4])), tmp_path)
+    network = api.load(str(made.program)).model(weights=made.weights)
+    for sign in (1, -1):
+        x = sign * np.abs(drawn(2, 6, 4))
+        found = network.run({"x": x}, device="cpu")["output"]
+        np.testing.assert_allclose(found, -x if sign == 1 else np.exp(x), atol=1e-6)
+
+
+def test_branches_of_other_shapes_are_refused(tmp_path: Path) -> None:
+    sums, axis = [helper.make_node("ReduceSum", ["x", "axis"], ["z"])], value("z", ["n", 1, 4])
+    one = helper.make_tensor("axis", TensorProto.INT64, [1], [1])
+    short = helper.make_graph(sums, "short", [], [axis], [one])
+    with pytest.raises(ProblemError) as caught:
+        imported(decided(short), tmp_path)
+    assert "data decides whether it gives" in str(caught.value.problem)
+
+
+def test_an_empty_tensor_drops_out_of_a_concatenation(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"], start=0, end=1),
+        helper.make_node("Concat", ["n", "rest"], ["shape"], axis=0),
+        helper.make_node("ConstantOfShape", ["shape"], ["none"]),
+        helper.make_node("Slice", ["x", "zero", "zero", "one"], ["nothing"]),
+        helper.make_node("Concat", ["none", "x", "nothing"], ["y"], axis=1),
+    ]
+    weights = {"rest": ints([0, 4]), "zero": ints([0]), "one": ints([1])}
+    made = imported(model(nodes, [X], [value("y", ["n", 6, 4])], weights), tmp_path)
+    assert "return x" in text(made)
+
+
+def test_a_bias_of_zeros_is_none(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("ConstantOfShape", ["four"], ["zeros"]),
+        helper.make_node("Conv", ["x", "c.weight", "zeros"], ["a"]),
+        helper.make_node("Flatten", ["a"], ["b"]),
+        helper.make_node("Gemm", ["b", "l.weight", "zeros"], ["y"], transB=1),
+    ]
+    weights = {"four": ints([4]), "c.weight": drawn(4, 3, 3, 3), "l.weight": drawn(4, 4)}
+    made = imported(model(nodes, [value("x", ["n", 3, 3, 3])], FOUR, weights), tmp_path)
+    assert "c: conv2d(4, 3, bias=false)" in text(made)
+    assert "l: linear(4, bias=false)" in text(made)
+
+
+def test_a_comparison_that_tells_nothing_is_no_pass(tmp_path: Path) -> None:
+    weights = {"l.weight": np.zeros((4, 4), np.float32), "l.bias": np.ones(4, np.float32)}
+    nodes = [helper.make_node("Gemm", ["x", "l.weight", "l.bias"], ["y"], transB=1)]
+    made = imported(model(nodes, [value("x", ["n", 4])], [value("y", ["n", 4])], weights), tmp_path)
+    assert made.untold == {"y": "1"}
+    assert math.isnan(made.difference)
+
+
+def test_other_inputs_are_tried_where_the_first_tell_nothing(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Log", ["x"], ["a"]), helper.make_node("ReduceSum", ["a"], ["y"])]
+    made = imported(model(nodes, [X], [value("y", [1, 1, 1])]), tmp_path)
+    assert not made.untold
+    assert made.difference < 1e-5
+
+
+def test_what_outputs_tell() -> None:
+    nan, one, rows = np.full(2, np.nan), np.ones(2), np.array([1.0, np.inf, 2.0])
+    assert untold([{"a": nan, "b": one, "c": rows}]) == {"a": "NaN or infinite", "b": "1"}
+    assert untold([{"b": one}, {"b": 2 * one}]) == {}
+    assert untold([]) == {}

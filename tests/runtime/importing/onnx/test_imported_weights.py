@@ -1,0 +1,172 @@
+"""What becomes of the weights of a file: what is trained, what is constant, what is shared."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, helper
+
+import meganeura as api
+from fuzz.onnx_models import convolutional, drawn, model, value
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Array
+from meganeura_runtime.importing.onnx.importing import Imported, import_onnx
+
+X = value("x", ["b", 4, 4])
+Y = value("y", ["b", 4, 4])
+
+
+def imported(made: ModelProto, folder: Path) -> Imported:
+    (folder / "model.onnx").write_bytes(made.SerializeToString())
+    return import_onnx(folder / "model.onnx", folder / "net.mgn")
+
+
+def text(made: Imported) -> str:
+    return made.program.read_text()
+
+
+def normed(momentum: float | None) -> ModelProto:
+    made = convolutional()
+    if momentum is not None:
+        made.graph.node[1].attribute.append(helper.make_attribute("momentum", momentum))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("stays", "said"),
+    [(0.99, "batch_norm(momentum=0.01)"), (0.9997, "batch_norm(momentum=0.0003)"),
+     (1.0, "batch_norm(momentum=0.0)"), (0.0, "batch_norm(momentum=1.0)"),
+     (0.9, "batch_norm |>"), (None, "batch_norm |>")],
+)  # fmt: skip
+def test_the_momentum_of_a_norm_is_read(stays: float | None, said: str, tmp_path: Path) -> None:
+    assert said in text(imported(normed(stays), tmp_path))
+
+
+def test_a_momentum_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match="BatchNormalization"):
+        imported(normed(1.5), tmp_path)
+
+
+@pytest.mark.parametrize(("momentum", "stays"), [("0.01", 0.99), ("0.1", 0.9), ("0.0", 1.0)])
+def test_the_momentum_of_a_norm_is_written(momentum: str, stays: float, tmp_path: Path) -> None:
+    program = tmp_path / "net.mgn"
+    program.write_text(
+        "block Net()(x: [n, 3, h, w]) -> [n, 3, h, w]:\n"
+        f"  return x |> bn: batch_norm(momentum={momentum})\n\nmodel net = Net()\n"
+    )
+    api.load(str(program)).model(seed=0).export(tmp_path / "net.onnx")
+    (node,) = onnx.load(str(tmp_path / "net.onnx")).graph.node[:1]  # pyright: ignore[reportUnknownMemberType] - PathLike is left open
+    assert node.op_type == "BatchNormalization"
+    found = {each.name: each.f for each in node.attribute}
+    assert found["momentum"] == pytest.approx(stays, abs=1e-7)
+
+
+def masked(mask: Array) -> ModelProto:
+    nodes = [
+        helper.make_node("Add", ["x", "mask"], ["s"]),
+        helper.make_node("Softmax", ["s"], ["y"], axis=-1),
+    ]
+    return model(nodes, [X], [Y], {"mask": mask})
+
+
+def test_a_mask_with_infinities_runs_and_is_not_trained(tmp_path: Path) -> None:
+    made = imported(masked(np.triu(np.full((4, 4), -np.inf, np.float32), 1)), tmp_path)
+    assert (made.trained, made.constants) == ([], ["mask_infinite"])
+    network = api.load(str(made.program)).model(weights=made.weights)
+    found = network.run({"x": np.zeros((1, 4, 4), np.float32)}, device="cpu")["output"]
+    np.testing.assert_allclose(found[0, 1], [0.5, 0.5, 0, 0], atol=1e-6)
+
+
+def test_weights_with_infinities_are_trained_where_they_are_finite(tmp_path: Path) -> None:
+    table = drawn(4, 4)
+    table[0, 3], table[2, 1], table[1, 1] = -np.inf, -np.inf, np.inf
+    nodes = [helper.make_node("Add", ["x", "t.weight"], ["a"]),
+             helper.make_node("Sigmoid", ["a"], ["y"])]  # fmt: skip
+    made = imported(model(nodes, [X], [Y], {"t.weight": table}), tmp_path)
+    assert (made.trained, made.constants) == (["t.weight"], ["t.weight_infinite"])
+    network = api.load(str(made.program)).model(weights=made.weights)
+    found = network.run({"x": np.zeros((1, 4, 4), np.float32)}, device="cpu")["output"]
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(found[0], 1 / (1 + np.exp(-table)), atol=1e-6)
+
+
+def test_weights_with_nan_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match="cannot say this `Add`"):
+        imported(masked(np.full((4, 4), np.nan, np.float32) + drawn(4, 4)), tmp_path)
+
+
+def test_masks_bounds_and_choices_are_not_trained(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Mul", ["x", "mask"], ["a"]),
+        helper.make_node("Where", ["is", "a", "fill"], ["b"]),
+        helper.make_node("Add", ["b", "w"], ["y"]),
+    ]
+    weights = {
+        "mask": np.tril(np.ones((4, 4), np.float32)), "is": np.eye(4, dtype=bool),
+        "fill": drawn(4), "w": drawn(4, 4),
+    }  # fmt: skip
+    made = imported(model(nodes, [X], [Y], weights), tmp_path)
+    assert made.trained == ["w"]
+    assert sorted(made.constants) == ["fill", "is", "mask"]
+
+
+def test_what_pytorch_says_of_a_value_counts(tmp_path: Path) -> None:
+    made = model([helper.make_node("Add", ["x", "w"], ["a"]),
+                  helper.make_node("Mul", ["a", "p"], ["y"])],
+                 [X], [Y], {"w": drawn(4), "p": drawn(4)})  # fmt: skip
+    for name, kind in (("w", "BUFFER"), ("p", "PARAMETER")):
+        entry = made.graph.value_info.add(name=name).metadata_props.add()
+        entry.key, entry.value = "pkg.torch.export.graph_signature.InputSpec.kind", kind
+    found = imported(made, tmp_path)
+    assert (found.trained, found.constants) == (["p"], ["w"])
+
+
+def test_statistics_that_no_layer_keeps_are_not_trained(tmp_path: Path) -> None:
+    made = convolutional()
+    del made.graph.initializer[2]
+    made.graph.input.append(value("norm.bias", [4]))
+    found = imported(made, tmp_path)
+    assert sorted(found.constants) == ["norm.running_mean", "norm.running_var"]
+
+
+@pytest.mark.parametrize("name", ["w.0.0", "p2o.pd_op.reshape.0.0", "a.1.2.3.4", "0.1", "7"])
+def test_names_that_end_in_numbers(name: str, tmp_path: Path) -> None:
+    made = imported(model([helper.make_node("Add", ["x", name], ["y"])], [X], [Y],
+                          {name: drawn(4)}), tmp_path)  # fmt: skip
+    assert len(made.trained) == 1
+
+
+def applied_twice(second: str) -> ModelProto:
+    nodes = [
+        helper.make_node("Gemm", ["x", "fc.weight", "fc.bias"], ["a"], transB=1),
+        helper.make_node("Tanh", ["a"], ["b"]),
+        helper.make_node("Gemm", ["b", "fc.weight", second], ["y"], transB=1),
+    ]
+    weights = {"fc.weight": drawn(4, 4), "fc.bias": drawn(4), "other": drawn(4, seed=1)}
+    return model(nodes, [value("x", ["n", 4])], [value("y", ["n", 4])], weights)
+
+
+def test_a_layer_is_applied_again(tmp_path: Path) -> None:
+    made = imported(applied_twice("fc.bias"), tmp_path)
+    assert "|> fc: linear(4)" in text(made)
+    assert "|> fc\n" in text(made)
+    assert made.trained == ["fc.weight", "fc.bias"]
+
+
+def test_a_weight_that_two_layers_share_is_one(tmp_path: Path) -> None:
+    made = imported(applied_twice("other"), tmp_path)
+    assert made.trained == ["fc.weight", "fc.bias", "other"]
+    assert "fc.weight" in text(made)
+
+
+def test_a_table_that_is_read_again_is_one(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Gather", ["wte.weight", "ids"], ["e"]),
+        helper.make_node("Transpose", ["wte.weight"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["e", "t"], ["y"]),
+    ]
+    ids, out = value("ids", ["n", "s"], onnx.TensorProto.INT64), value("y", ["n", "s", 9])
+    made = imported(model(nodes, [ids], [out], {"wte.weight": drawn(9, 4)}), tmp_path)
+    assert "wte: embedding(9, 4)" in text(made)
+    assert made.trained == ["wte.weight"]
