@@ -4,6 +4,9 @@ wgpu gives cffi a header of 4,000 lines as text. cffi parses it at every start, 
 of its names again for each type that is used for the first time: forty times before the first step,
 all of it in Python. The tables that cffi makes of declarations for compiled modules hold the same,
 and types are found in them by its C code.
+
+These are the tables of cffi's out-of-line ABI mode. That mode writes a module of Python and imports
+it; here its tables are read as literals, because nothing of the cache is executed.
 """
 
 import ast
