@@ -8,7 +8,7 @@ from meganeura_dsl.checker import Checker, CheckResult, check
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_dsl.elaborate.declarations import generation, models, training_blocks
 from meganeura_dsl.elaborate.declarations.models import Elaboration
-from meganeura_dsl.elaborate.declarations.training_blocks import Setting
+from meganeura_dsl.elaborate.declarations.training_blocks import WrittenSetting
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.program import Program, find, loader_beside
 from meganeura_dsl.proof_cache import known_notes, store_notes
@@ -134,7 +134,7 @@ def elaborate_train(
         return training_blocks.elaborate_train(program.module, node, sizes=sizes, training=training)
 
 
-def train_settings(program: Program, train: str | None = None) -> dict[str, Setting]:
+def train_settings(program: Program, train: str | None = None) -> dict[str, WrittenSetting]:
     """What is written under `run:`, evaluated but not judged. Raises `ProblemError`."""
     return training_blocks.train_settings(
         program.module, program.module.trains[program.train(train)]

@@ -127,10 +127,10 @@ def _as_setting(option: str, command: str | None) -> str:
     if not option.startswith("--") or command != "train":
         return ""
     from meganeura_dsl.settings.other_settings import OTHER_SETTINGS, with_the_command
-    from meganeura_dsl.settings.run_settings import MEANINGS
+    from meganeura_dsl.settings.run_settings import SETTINGS
 
     name = option.removeprefix("--").replace("-", "_")
-    if name in MEANINGS:
+    if name in SETTINGS:
         return f"`{name}` is a setting: --set {name}=VALUE"
     if name not in OTHER_SETTINGS:
         return ""

@@ -11,8 +11,9 @@ from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.reference.page import Entry, Page
 from meganeura_dsl.resources import grammar, standard_model_names, standard_models
 from meganeura_dsl.settings.choices import CHOICES, arguments
-from meganeura_dsl.settings.run_settings import MEANINGS, RunSettings
-from meganeura_dsl.settings.setting_values import DEFAULT_CHOICES, shown_value
+from meganeura_dsl.settings.run_settings import SETTINGS, RunSettings
+from meganeura_dsl.settings.setting import Setting
+from meganeura_dsl.settings.value_text import shown_value
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.formatter.statements import is_formula
 from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
@@ -30,7 +31,7 @@ FUNCTIONS = """\
 These are built in. An axis is a number, counted from 0, or from the end with a minus; `axes...` may
 also be a pattern, as in `sum(x, [n, c] -> [c])`."""
 
-SETTINGS = """\
+SETTINGS_TEXT = """\
 # Settings of a run
 
 What may stand under `run:`, or after `--set`, with its default; besides, each size that the inputs
@@ -133,10 +134,11 @@ def _signature(block: ast.Block) -> str:
 def settings_page() -> Page:
     """What stands under `run:`, and the arguments of each choice."""
     entries = [
-        Entry(name, f"{_with_default(name)}: {meaning}") for name, meaning in MEANINGS.items()
+        Entry(name, f"{_with_default(name, setting)}: {setting.meaning}")
+        for name, setting in SETTINGS.items()
     ]
     text = [
-        SETTINGS,
+        SETTINGS_TEXT,
         _listed(entries),
     ]
     for setting, choices in CHOICES.items():
@@ -157,17 +159,13 @@ def _choice(name: str, choice: type[Choice]) -> Entry:
     return Entry(name, f"`{name}({given})`: {cleandoc(choice.__doc__ or '')}")
 
 
-def _with_default(name: str) -> str:
-    if RunSettings.model_fields[name].is_required() and name not in DEFAULT_CHOICES:
+def _with_default(name: str, setting: Setting) -> str:
+    """A setting and its default, as they are written in a program."""
+    if setting.default_choice:
+        return f"`{name} = {setting.default_choice}`"
+    if RunSettings.model_fields[name].is_required():
         return f"`{name}`, which is required"
-    return f"`{name} = {_default(name)}`"
-
-
-def _default(name: str) -> str:
-    """The default of a setting as it is written in a program."""
-    if name in DEFAULT_CHOICES:
-        return DEFAULT_CHOICES[name]
-    return shown_value(RunSettings.model_fields[name].get_default(call_default_factory=True))
+    return f"`{name} = {shown_value(setting.default)}`"
 
 
 def grammar_page() -> Page:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, cre
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
-from meganeura_dsl.settings.setting_values import shown_value
+from meganeura_dsl.settings.value_text import shown_value
 from meganeura_dsl.transforms.optimizers.hyperparameters import Choice
 from meganeura_dsl.transforms.optimizers.optimizers import OPTIMIZERS, Optimizer
 from meganeura_dsl.transforms.optimizers.schedules import SCHEDULES, Schedule

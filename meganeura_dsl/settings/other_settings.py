@@ -1,46 +1,48 @@
-"""What settings of PyTorch Lightning, Keras and Hugging Face are called here."""
+"""Names of settings in PyTorch Lightning, Keras and Hugging Face, and the advice on each."""
 
 from collections.abc import Mapping
 
 from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.settings.run_settings import SETTINGS
 
 BATCH = "batch = 64"
-_SETTINGS: Mapping[str, str] = {
+_NAMES: Mapping[str, str] = {
     "optimizer.lr = 1e-3": "lr learning_rate base_lr max_lr",
     "optimizer.weight_decay = 0.01": "weight_decay wd l2",
     "optimizer.momentum = 0.9": "momentum",
     "optimizer.beta1 = 0.9": "beta1 betas adam_beta1",
     "optimizer.beta2 = 0.999": "beta2 adam_beta2",
     BATCH: "batch_size bs train_batch_size per_device_train_batch_size minibatch",
-    "epochs = 10": "n_epochs num_epochs max_epochs num_train_epochs",
-    "steps = 1000": "max_steps num_steps iterations max_iters n_steps total_steps",
-    "seed = 0": "random_seed manual_seed random_state",
-    "workers = 2": "num_workers n_workers dataloader_num_workers",
-    "stop_after = 3": "early_stopping early_stop patience EarlyStopping early_stopping_patience",
-    "schedule = cosine(warmup=100)": (
+    "epochs": "n_epochs num_epochs max_epochs num_train_epochs",
+    "steps": "max_steps num_steps iterations max_iters n_steps total_steps",
+    "seed": "random_seed manual_seed random_state",
+    "workers": "num_workers n_workers dataloader_num_workers",
+    "stop_after": "early_stopping early_stop patience EarlyStopping early_stopping_patience",
+    "schedule": (
         "scheduler lr_scheduler lr_schedule warmup warmup_steps num_warmup_steps lr_decay"
         " lr_scheduler_type cosine"
     ),
-    "clip_norm = 1.0": (
+    "clip_norm": (
         "grad_clip gradient_clip gradient_clip_val gradient_clipping max_grad_norm clip"
         " clip_grad_norm clip_grad clipnorm"
     ),
-    "clip_value = 1.0": "clip_grad_value clipvalue",
-    'precision = "bf16"': "amp fp16 bf16 mixed_precision autocast half dtype",
-    'device = "wgpu"': "accelerator gpu gpus cuda use_cuda backend",
-    "accumulate = 4": (
+    "clip_value": "clip_grad_value clipvalue",
+    "precision": "amp fp16 bf16 mixed_precision autocast half dtype",
+    "device": "accelerator gpu gpus cuda use_cuda backend",
+    "accumulate": (
         "gradient_accumulation_steps accumulate_grad_batches grad_accum grad_accumulation"
     ),
-    "validation = 0.1": "val val_split validation_split valid validation_data val_data test_size",
+    "validation": "val val_split validation_split valid validation_data val_data test_size",
     'data = "images"': "dataset train_data data_dir data_path train_dir dataset_path",
-    "ema = 0.999": "ema_decay use_ema swa",
-    "log_every = 50": "log_interval log_every_n_steps logging_steps print_every",
-    "eval_every = 1": "eval_interval eval_steps check_val_every_n_epoch validation_freq",
-    "save_every = 1": "checkpoint_every save_steps save_interval save_freq",
-    'not_finite = "skip"': "detect_anomaly grad_scaler terminate_on_nan skip_nan",
-    'best = "highest accuracy"': "monitor metric_for_best_model save_best_only",
-    'memory = "8GiB"': "gradient_checkpointing activation_checkpointing checkpointing",
+    "ema": "ema_decay use_ema swa",
+    "log_every": "log_interval log_every_n_steps logging_steps print_every",
+    "eval_every": "eval_interval eval_steps check_val_every_n_epoch validation_freq",
+    "save_every": "checkpoint_every save_steps save_interval save_freq",
+    "not_finite": "detect_anomaly grad_scaler terminate_on_nan skip_nan",
+    "best": "monitor metric_for_best_model save_best_only",
+    "memory": "gradient_checkpointing activation_checkpointing checkpointing",
 }
+"""Names of other systems, by the setting that they are called here."""
 _WORDS: Mapping[str, str] = {
     "what is made small is `minimize` in the `train` block": "loss criterion loss_fn objective",
     "a metric is `metric accuracy = mean(...)` in the `train` block": "metric metrics",
@@ -52,10 +54,17 @@ _WORDS: Mapping[str, str] = {
     "each program is compiled": "compile jit torch_compile",
     "every run is deterministic": "deterministic benchmark",
 }
+
+
+def _written(setting: str) -> str:
+    """A setting with a value: its example, unless one is written already."""
+    return f"{setting} = {SETTINGS[setting].example}" if setting in SETTINGS else setting
+
+
 OTHER_SETTINGS: Mapping[str, Help] = {
     **{
-        name: Help("it is called", setting)
-        for setting, names in _SETTINGS.items()
+        name: Help("it is called", _written(setting))
+        for setting, names in _NAMES.items()
         for name in names.split()
     },
     **{name: Help(words) for words, names in _WORDS.items() for name in names.split()},

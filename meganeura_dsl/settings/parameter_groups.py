@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from meganeura_dsl.diagnostics.problem import Problem
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.declarations.training_blocks import Setting, setting_key
+from meganeura_dsl.elaborate.declarations.training_blocks import WrittenSetting, setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import Invocation
 from meganeura_dsl.settings.run_settings import RunSettings
@@ -93,7 +93,7 @@ def group_problems(
 def _span_of(written: RawSettings, key: str, word: str) -> Span:
     """Where an optimizer was chosen: a line of the program, or else the setting by itself."""
     match written.get(key):
-        case Setting(value=Invocation(name=name), span=span) if name == word:
+        case WrittenSetting(value=Invocation(name=name), span=span) if name == word:
             return span
         case _:
             return whole(f"{key}={word}")

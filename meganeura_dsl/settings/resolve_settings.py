@@ -8,22 +8,21 @@ from pydantic_core import ErrorDetails
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemsError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.declarations.training_blocks import FROZEN, Setting, setting_key
+from meganeura_dsl.elaborate.declarations.training_blocks import FROZEN, WrittenSetting, setting_key
 from meganeura_dsl.elaborate.values import Invocation, Static
 from meganeura_dsl.settings.choices import CHOICES
 from meganeura_dsl.settings.device_names import DeviceNames
-from meganeura_dsl.settings.run_settings import EXAMPLES, MEANINGS, RunSettings
+from meganeura_dsl.settings.run_settings import FIELDS_BY_PATH, SETTINGS, RunSettings
 from meganeura_dsl.settings.setting_values import (
+    DATA_CALLS,
     DEFAULT_CHOICES,
     FILE,
     NONE,
     OVERRIDE,
-    READERS,
     TABLE,
     RawSettings,
     choice_of_all,
     paths_of,
-    shown_value,
     with_overrides,
 )
 from meganeura_dsl.settings.settings_problems import (
@@ -37,15 +36,13 @@ from meganeura_dsl.settings.settings_problems import (
     UnnamedArgument,
     WrongSettingType,
 )
+from meganeura_dsl.settings.value_text import shown_value
 from meganeura_dsl.transforms.optimizers.hyperparameters import Choice
 
 KIND = "kind"
 """The word of a choice, in its record."""
-EVERY = "every"
-"""The setting of how many steps parameters wait, which is always for some paths."""
-FIELDS_BY_PATH = {"optimizers": "optimizer", "intervals": EVERY, "schedules": "schedule"}
-"""The fields of settings for paths, and how these are written."""
 BY_PATH = tuple(FIELDS_BY_PATH.values())
+"""The settings that may be for some paths, such as `optimizer["*.bias"]`."""
 
 
 def resolve_settings(
@@ -63,8 +60,8 @@ def resolve_settings(
     written = _of_one_length(with_overrides(raw, overrides), free_dims)
     problems = [*_name_problems(written, free_dims), *_data_problems(written)]
     if needs_data and "data" not in written:
-        span = _first(written)
-        problems.append(MissingSetting("data", MEANINGS["data"], 'data = "digits"', span))
+        span, data = _first(written), SETTINGS["data"]
+        problems.append(MissingSetting("data", data.meaning, f"data = {data.example}", span))
     if len(_lengths(written, free_dims)) == 2:
         problems.append(TwoLengths(written["steps"].span))
     if _data_problems(written):
@@ -72,7 +69,7 @@ def resolve_settings(
     known = {
         name: each
         for name, each in written.items()
-        if name in {*MEANINGS, *free_dims}
+        if name in {*SETTINGS, *free_dims}
         or (paths_of(name)[0] in BY_PATH and paths_of(name)[1] is not None)
     }
     try:
@@ -101,7 +98,7 @@ def _lengths(written: RawSettings, free_dims: Sequence[str]) -> list[str]:
 
 def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Problem]:
     """Names that are unknown, missing or taken."""
-    known = (*free_dims, *MEANINGS)
+    known = (*free_dims, *SETTINGS)
     given = tuple(name for name in known if name in written)
     span = next(iter(written.values())).span if written else None
     keys = [(*paths_of(key), setting.span) for key, setting in written.items()]
@@ -124,14 +121,14 @@ def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Probl
         *(
             ReservedSize(written[name].span, name)
             for name in free_dims
-            if name in written and name in MEANINGS
+            if name in written and name in SETTINGS
         ),
         *(
             UnnamedArgument(setting.span)
             for setting in written.values()
             if isinstance(setting.value, Invocation)
             and setting.value.positional
-            and setting.value.name not in READERS
+            and setting.value.name not in DATA_CALLS
         ),
         *_taken_arguments(written),
     ]
@@ -161,9 +158,9 @@ def _data_problems(written: RawSettings) -> list[Problem]:
     if setting is None or not isinstance(setting.value, Invocation):
         return []
     word, (path, arguments) = setting.value.name, data_of(setting.value)
-    if word not in READERS:
-        return [UnknownChoice(setting.span, "way to read data", word, tuple(READERS))]
-    known = READERS[word]
+    if word not in DATA_CALLS:
+        return [UnknownChoice(setting.span, "way to read data", word, tuple(DATA_CALLS))]
+    known = DATA_CALLS[word].arguments
     if known is not None:
         unknown = [name for name in arguments if name not in known]
         return [
@@ -176,10 +173,12 @@ def _data_problems(written: RawSettings) -> list[Problem]:
     return [_wrong_call(setting)]
 
 
-def _wrong_call(setting: Setting) -> WrongSettingType:
-    expected = 'a file and names of its tensors, such as file("x.npz", image="images")'
-    if isinstance(setting.value, Invocation) and setting.value.name != FILE:
-        expected = f"""a path in quotes, and more by name, such as {EXAMPLES[setting.value.name]}"""
+def _wrong_call(setting: WrittenSetting) -> WrongSettingType:
+    word = setting.value.name if isinstance(setting.value, Invocation) else FILE
+    wanted = (
+        "a file and names of its tensors" if word == FILE else "a path in quotes, and more by name"
+    )
+    expected = f"{wanted}, such as {DATA_CALLS[word].example}"
     return WrongSettingType(setting.span, "data", expected, setting.span.text.partition("=")[2])
 
 
@@ -224,16 +223,18 @@ def _as_fields(known: RawSettings, free_dims: Sequence[str]) -> dict[str, object
 
 def _by_path(known: RawSettings) -> dict[str, object]:
     """The settings that are for paths, by their globs."""
-    intervals = {
-        glob: _plain(setting.value)
-        for key, setting in known.items()
-        for name, glob in [paths_of(key)]
-        if glob is not None and name == EVERY
-    }
+    return {field: _for_paths(known, name) for field, name in FIELDS_BY_PATH.items()}
+
+
+def _for_paths(known: RawSettings, name: str) -> dict[str, object]:
+    """The values of one setting for paths, by their globs."""
+    if name in DEFAULT_CHOICES:
+        return _choices(known, name)
+    keys = {key: paths_of(key) for key in known}
     return {
-        "optimizers": _choices(known, "optimizer"),
-        "intervals": intervals,
-        "schedules": _choices(known, "schedule"),
+        glob: _plain(known[key].value)
+        for key, (found, glob) in keys.items()
+        if glob is not None and found == name
     }
 
 

@@ -1,6 +1,7 @@
 """The settings of a training run: what may be written under `run:`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction as Ratio
 from typing import Annotated
 
@@ -22,6 +23,7 @@ from meganeura_dsl.settings.device_names import ANY_DEVICE, DeviceNames
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.settings.log_format import LogFormat
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
+from meganeura_dsl.settings.setting import ForPaths, Setting
 from meganeura_dsl.support.byte_sizes import parsed_bytes
 from meganeura_dsl.transforms.optimizers.schedules import Reduction, RunLength, Schedule
 
@@ -89,13 +91,6 @@ def _log(names: list[str]) -> list[str]:
 FILTERS = ("nearest", "bilinear", "bicubic", "lanczos", "box", "hamming")
 """Ways to resample an image, by Pillow's names."""
 
-EXAMPLES = {
-    "images": 'images("flowers", crop=0.875)',
-    "table": 'table("flowers.csv", x=["width", "height"], y="kind")',
-    "text": 'text("corpus.txt", tokenizer="tokenizer.json")',
-}
-"""Calls that name data, by their words."""
-
 
 def _filter(name: str) -> str:
     if name not in FILTERS:
@@ -103,11 +98,11 @@ def _filter(name: str) -> str:
     return name
 
 
-class Reading(Strict):
-    """How files are read that hold no tensors: arguments of `images(...)`, `table(...)`, ..."""
+class ReaderOptions(Strict):
+    """The arguments of `images(...)`, `table(...)` and `text(...)`, which make tensors of files."""
 
     crop: Annotated[float, Field(gt=0, le=1)] | None = None
-    """The share of a resized image's edge that is shown."""
+    """Share of the edge of a resized image that remains."""
     mean: Annotated[list[float], Field(min_length=1, max_length=3)] | None = None
     std: Annotated[list[PositiveFloat], Field(min_length=1, max_length=3)] | None = None
     resample: Annotated[str, AfterValidator(_filter)] | None = None
@@ -120,54 +115,283 @@ class Reading(Strict):
 
 
 class RunSettings(Strict):
-    """Everything a training run needs to know besides the program."""
+    """All settings of a training run: each field declares a type, bounds, a default and a text.
 
-    data: Annotated[str, AfterValidator(_data)] = ""
+    `settings.json` has the fields in this order, and so have the documentation and the messages.
+    """
+
+    data: Annotated[
+        str,
+        AfterValidator(_data),
+        Setting(
+            meaning="a file of examples, a glob of several, or the name of an embedded data set",
+            example='"digits"',
+            is_resumable=True,
+            is_bare=True,
+        ),
+    ] = ""
     """Empty only where Python gives the batches."""
     tensors: dict[str, str] = Field(default_factory=dict[str, str])
-    """For inputs whose tensors have other names in the data, these names."""
-    reading: Reading = Reading()
-    """How files are read that hold no tensors."""
-    workers: Annotated[int, Field(ge=0, le=256)] = 2
+    """Names of tensors in the data, by the inputs that have other names; a part of `data`."""
+    reading: ReaderOptions = ReaderOptions()
+    """Arguments of the call in `data`, for files that hold no tensors."""
+    workers: Annotated[
+        int,
+        Field(ge=0, le=256),
+        Setting(
+            meaning="processes that decode images and sounds; 0 decodes where it trains",
+            example="2",
+            is_resumable=True,
+        ),
+    ] = 2
     sizes: dict[str, PositiveInt]
-    validation: Annotated[str | float | None, PlainValidator(_validation)] = None
-    sampling_weights: Annotated[str, Field(min_length=1)] | None = None
-    balance: Annotated[str, Field(min_length=1)] | None = None
-    epochs: NonNegativeInt = 1
-    steps: PositiveInt | None = None
-    steps_per_epoch: PositiveInt | None = None
-    optimizer: OptimizerChoice
-    optimizers: dict[str, OptimizerChoice | None] = Field(
+    """The sizes that the inputs leave open, each of which is written by its own name."""
+    validation: Annotated[
+        str | float | None,
+        PlainValidator(_validation),
+        Setting(
+            meaning="the held-out examples: a file, or a share such as 0.1 of the examples",
+            example="0.1",
+            is_resumable=True,
+            is_bare=True,
+        ),
+    ] = None
+    sampling_weights: Annotated[
+        Annotated[str, Field(min_length=1)] | None,
+        Setting(
+            meaning="a tensor with the frequency of each example, drawn with replacement",
+            example='"weight"',
+            is_bare=True,
+        ),
+    ] = None
+    balance: Annotated[
+        Annotated[str, Field(min_length=1)] | None,
+        Setting(
+            meaning="an integer tensor of classes, each of which is drawn as often as the others",
+            example='"label"',
+            is_bare=True,
+        ),
+    ] = None
+    epochs: Annotated[
+        NonNegativeInt,
+        Setting(
+            meaning="passes over all examples; 0 writes the initial weights",
+            example="10",
+            is_resumable=True,
+        ),
+    ] = 1
+    steps: Annotated[
+        PositiveInt | None,
+        Setting(
+            meaning="the number of steps of a run, in place of epochs",
+            example="1000",
+            is_resumable=True,
+        ),
+    ] = None
+    steps_per_epoch: Annotated[
+        PositiveInt | None,
+        Setting(
+            meaning="the batches of an epoch, where that is not all examples",
+            example="100",
+        ),
+    ] = None
+    optimizer: Annotated[
+        OptimizerChoice,
+        Setting(
+            meaning="the rule that moves the parameters, such as adam",
+            example="adam(lr=1e-3)",
+            default_choice="adam",
+        ),
+    ]
+    optimizers: Annotated[dict[str, OptimizerChoice | None], ForPaths("optimizer")] = Field(
         default_factory=dict[str, OptimizerChoice | None]
     )
-    """Those of the paths that match a glob, of which the last counts; None moves nothing."""
-    intervals: dict[str, PositiveInt] = Field(default_factory=dict[str, PositiveInt])
-    """How many steps those of the paths that match a glob wait; the last match counts."""
-    schedule: ScheduleChoice
-    schedules: dict[str, ScheduleChoice] = Field(default_factory=dict[str, ScheduleChoice])
-    """Those of the paths that match a glob, in place of `schedule`; the last match counts."""
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    shuffle: bool = True
-    drop_last: bool = True
-    clip_norm: PositiveFloat | None = None
-    clip_value: PositiveFloat | None = None
-    gradient_norm: bool = False
-    accumulate: PositiveInt = 1
-    ema: Annotated[float, Field(gt=0, lt=1)] | None = None
-    not_finite: Annotated[str, AfterValidator(_not_finite)] = NotFinitePolicy.STOP.value
-    best: Annotated[str, AfterValidator(_best)] = LOWEST_LOSS
-    stop_after: PositiveInt | None = None
-    log_every: NonNegativeInt = 50
-    log: Annotated[list[str], AfterValidator(_log)] = Field(default_factory=list[str])
-    eval_every: PositiveInt = 1
-    save_every: PositiveInt = 1
-    device: Annotated[str, AfterValidator(_device)] = "auto"
-    devices: PositiveInt = 1
-    sharding: Annotated[str, AfterValidator(_sharding)] = DeviceSharding.DATA.value
-    precision: Annotated[ComputePrecision, Field(strict=False)] = ComputePrecision.F32
-    memory: Annotated[str | None, AfterValidator(_memory)] = None
-    optimize: bool = True
-    disabled_rules: list[str] = Field(default_factory=list[str])
+    """Optimizers by globs of paths, of which the last match counts; None moves nothing."""
+    intervals: Annotated[dict[str, PositiveInt], ForPaths("every")] = Field(
+        default_factory=dict[str, PositiveInt]
+    )
+    """Steps between two updates, by globs of paths; the last match counts."""
+    schedule: Annotated[
+        ScheduleChoice,
+        Setting(
+            meaning="the course of the learning rate, such as cosine",
+            example="cosine(warmup=100)",
+            is_resumable=True,
+            default_choice="constant",
+        ),
+    ]
+    schedules: Annotated[dict[str, ScheduleChoice], ForPaths("schedule")] = Field(
+        default_factory=dict[str, ScheduleChoice]
+    )
+    """Schedules in place of `schedule`, by globs of paths; the last match counts."""
+    seed: Annotated[
+        int,
+        Field(ge=0, lt=2**32),
+        Setting(meaning="the seed of everything random", example="0"),
+    ] = 0
+    shuffle: Annotated[
+        bool,
+        Setting(meaning="true draws the examples of each epoch in a new order", example="false"),
+    ] = True
+    drop_last: Annotated[
+        bool,
+        Setting(
+            meaning="true leaves out the examples of an epoch that do not fill a last batch",
+            example="false",
+        ),
+    ] = True
+    clip_norm: Annotated[
+        PositiveFloat | None,
+        Setting(
+            meaning="the largest norm all gradients together may have",
+            example="1.0",
+        ),
+    ] = None
+    clip_value: Annotated[
+        PositiveFloat | None,
+        Setting(
+            meaning="the largest absolute value an element of a gradient may have",
+            example="1.0",
+        ),
+    ] = None
+    gradient_norm: Annotated[
+        bool,
+        Setting(
+            meaning="true makes the norm of all gradients, before clipping, a metric",
+            example="true",
+        ),
+    ] = False
+    accumulate: Annotated[
+        PositiveInt,
+        Setting(
+            meaning="the batches of one update, which takes the mean of their gradients",
+            example="4",
+        ),
+    ] = 1
+    ema: Annotated[
+        Annotated[float, Field(gt=0, lt=1)] | None,
+        Setting(
+            meaning="the decay of an average of the weights, for evaluation and saved weights",
+            example="0.999",
+        ),
+    ] = None
+    not_finite: Annotated[
+        str,
+        AfterValidator(_not_finite),
+        Setting(
+            meaning="the response to a gradient that is not finite: stop, skip the update, ignore",
+            example='"skip"',
+            is_bare=True,
+        ),
+    ] = NotFinitePolicy.STOP.value
+    best: Annotated[
+        str,
+        AfterValidator(_best),
+        Setting(
+            meaning="the metric that the best weights are chosen by, such as highest accuracy",
+            example='"highest accuracy"',
+            is_resumable=True,
+            is_bare=True,
+        ),
+    ] = LOWEST_LOSS
+    stop_after: Annotated[
+        PositiveInt | None,
+        Setting(
+            meaning="evaluations without a better one after which a run ends",
+            example="3",
+            is_resumable=True,
+        ),
+    ] = None
+    log_every: Annotated[
+        NonNegativeInt,
+        Setting(
+            meaning="steps between two lines of the log; 0 logs no steps",
+            example="50",
+            is_resumable=True,
+        ),
+    ] = 50
+    log: Annotated[
+        list[str],
+        AfterValidator(_log),
+        Setting(
+            meaning="logs of other tools that a run keeps too: tensorboard, wandb",
+            example='["tensorboard"]',
+            is_resumable=True,
+        ),
+    ] = Field(default_factory=list[str])
+    eval_every: Annotated[
+        PositiveInt,
+        Setting(
+            meaning="epochs between two evaluations on the held-out examples",
+            example="1",
+            is_resumable=True,
+        ),
+    ] = 1
+    save_every: Annotated[
+        PositiveInt,
+        Setting(meaning="epochs between two checkpoints", example="1", is_resumable=True),
+    ] = 1
+    device: Annotated[
+        str,
+        AfterValidator(_device),
+        Setting(
+            meaning="the device, as `meganeura devices` lists it, or auto",
+            example='"wgpu"',
+            is_resumable=True,
+            is_bare=True,
+        ),
+    ] = "auto"
+    devices: Annotated[
+        PositiveInt,
+        Setting(
+            meaning="devices of the backend `xla` that share each batch, on all hosts together",
+            example="2",
+            is_resumable=True,
+        ),
+    ] = 1
+    sharding: Annotated[
+        str,
+        AfterValidator(_sharding),
+        Setting(
+            meaning="the parameters on each of them: data, all of them; fsdp, a share",
+            example='"fsdp"',
+            is_resumable=True,
+            is_bare=True,
+        ),
+    ] = DeviceSharding.DATA.value
+    precision: Annotated[
+        ComputePrecision,
+        Field(strict=False),
+        Setting(
+            meaning="the floats of products: f32, or on `xla` tf32 or bf16",
+            example='"bf16"',
+            is_resumable=True,
+            is_bare=True,
+        ),
+    ] = ComputePrecision.F32
+    memory: Annotated[
+        str | None,
+        AfterValidator(_memory),
+        Setting(
+            meaning="the device memory of a run, such as 8GiB: scans recompute iterations to fit",
+            example='"8GiB"',
+            is_bare=True,
+        ),
+    ] = None
+    optimize: Annotated[
+        bool,
+        Setting(
+            meaning="true rewrites the graph of a step so that it runs faster",
+            example="false",
+        ),
+    ] = True
+    disabled_rules: Annotated[
+        list[str],
+        Setting(
+            meaning="rewrite rules that are not applied",
+            example='["fold"]',
+        ),
+    ] = Field(default_factory=list[str])
 
     def learning_rate(self, step: int, run: RunLength) -> float:
         """The rate of a step, counted from 0, before what evaluations do to it.
@@ -226,42 +450,23 @@ class RunSettings(Strict):
         return best_metric(self.best)
 
 
-MEANINGS = {
-    "data": "a file of examples, a glob of several, or the name of an embedded data set",
-    "validation": "what is held out: a file, or a share such as 0.1 of the examples",
-    "sampling_weights": "a tensor that says how often each example is drawn, with replacement",
-    "workers": "processes that decode images and sounds; 0 decodes where it trains",
-    "balance": "an integer tensor of classes, of which each is drawn as often as the others",
-    "epochs": "how often the training goes through all examples; 0 writes the initial weights",
-    "steps": "how many steps a run has, in place of epochs",
-    "steps_per_epoch": "how many batches make an epoch, where that is not all examples",
-    "optimizer": "the rule that moves the parameters, such as adam",
-    "schedule": "how the learning rate changes, such as cosine",
-    "seed": "the start of everything random",
-    "shuffle": "whether each epoch draws the examples in a new order",
-    "clip_norm": "the largest norm all gradients together may have",
-    "clip_value": "the largest absolute value an element of a gradient may have",
-    "gradient_norm": "whether the norm of all gradients, before clipping, is a metric",
-    "accumulate": "how many batches make an update, by the mean of their gradients",
-    "ema": "the decay of an average of the weights, which evaluation and saved weights use",
-    "not_finite": "what a gradient that is not finite does: stop, skip the update, or ignore",
-    "best": "the metric that the best weights are chosen by, such as highest accuracy",
-    "stop_after": "evaluations without a better one after which a run ends",
-    "drop_last": "whether an epoch leaves out the examples that do not fill a last batch",
-    "log_every": "steps between two lines of the log; 0 logs no steps",
-    "log": "logs of other tools that a run keeps too: tensorboard, wandb",
-    "eval_every": "epochs between two evaluations on the held-out examples",
-    "save_every": "epochs between two checkpoints",
-    "device": "what it runs on, as `meganeura devices` lists it, or auto",
-    "devices": "how many devices of the backend `xla` share each batch, on all hosts together",
-    "sharding": "what each of them holds: data, all parameters; fsdp, a share of them",
-    "precision": "the floats of products: f32, or on `xla` tf32 or bf16",
-    "memory": "what a run may take of the device, such as 8GiB: scans recompute rounds to fit",
-    "optimize": "whether the graph of a step is rewritten to run faster",
-    "disabled_rules": "rewrite rules that are not applied",
+SETTINGS: Mapping[str, Setting] = {
+    name: setting
+    if field.is_required()
+    else replace(setting, default=field.get_default(call_default_factory=True))
+    for name, field in RunSettings.model_fields.items()
+    for setting in field.metadata
+    if isinstance(setting, Setting)
 }
-"""What each setting is, in a line.
+"""The settings that are written under `run:`, by their names.
 
-`sizes` and `tensors` are not among them: every size goes by its own name, and tensors are part of
-`data = file("x.npz", image="images")`.
+The other fields of `RunSettings` are parts of `data`, free sizes, and settings for paths.
 """
+
+FIELDS_BY_PATH: Mapping[str, str] = {
+    name: each.setting
+    for name, field in RunSettings.model_fields.items()
+    for each in field.metadata
+    if isinstance(each, ForPaths)
+}
+"""The settings that may be for paths, by the fields that hold their values."""

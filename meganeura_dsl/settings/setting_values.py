@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import cast
+from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.elaborate.declarations.training_blocks import Setting
+from meganeura_dsl.elaborate.declarations.training_blocks import WrittenSetting
 from meganeura_dsl.elaborate.values import Invocation, Static
+from meganeura_dsl.settings.run_settings import SETTINGS
 from meganeura_dsl.settings.settings_problems import (
     OVERRIDE,
     MalformedOverride,
@@ -18,41 +19,40 @@ from meganeura_dsl.settings.settings_problems import (
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
 
-BARE_TEXTS = (
-    "balance",
-    "best",
-    "data",
-    "device",
-    "memory",
-    "not_finite",
-    "precision",
-    "sampling_weights",
-    "sharding",
-    "validation",
-)
-"""Settings that are texts: on a command line, where a shell eats quotes, they may go without."""
-
 NONE = "none"
-"""The word for what is not set."""
-UNSET = ("balance", "memory", "sampling_weights", "validation")
-"""Settings among them that need not be set; a file of that name goes in quotes."""
-
-DEFAULT_CHOICES = {"optimizer": "adam", "schedule": "constant"}
-"""Settings that choose by a word, and the word where they are left out."""
+"""The word for a setting without a value."""
 
 FILE = "file"
 """The call that names data and the tensors of it that feed inputs of other names."""
 TABLE = "table"
 """The call that names a table and the columns that feed each input."""
-READERS: Mapping[str, tuple[str, ...] | None] = {
-    FILE: None,
-    "images": ("crop", "mean", "std", "resample", "preprocess"),
-    TABLE: None,
-    "text": ("tokenizer",),
-}
-"""Calls that name data, and their arguments; `None` where these are names of inputs."""
 
-RawSettings = Mapping[str, Setting]
+
+@dataclass(frozen=True)
+class DataCall:
+    """A call that names data and the way to read it, such as `images(...)`."""
+
+    example: str
+    arguments: tuple[str, ...] | None = None
+    """Its arguments beside the path; `None` where these are names of inputs."""
+
+
+DATA_CALLS: Mapping[str, DataCall] = {
+    FILE: DataCall('file("x.npz", image="images")'),
+    "images": DataCall(
+        'images("flowers", crop=0.875)', ("crop", "mean", "std", "resample", "preprocess")
+    ),
+    TABLE: DataCall('table("flowers.csv", x=["width", "height"], y="kind")'),
+    "text": DataCall('text("corpus.txt", tokenizer="tokenizer.json")', ("tokenizer",)),
+}
+"""The calls that name data, by their words."""
+
+DEFAULT_CHOICES = {
+    name: each.default_choice for name, each in SETTINGS.items() if each.default_choice
+}
+"""Settings that choose by a word, and the word where they are left out."""
+
+RawSettings = Mapping[str, WrittenSetting]
 
 
 def with_overrides(raw: RawSettings, overrides: Sequence[str]) -> RawSettings:
@@ -70,7 +70,7 @@ def with_overrides(raw: RawSettings, overrides: Sequence[str]) -> RawSettings:
                 raise ProblemError(NoArguments(whole(text), name))
             arguments = {**choice.arguments, argument: value}
             value = Invocation(choice.name, arguments, choice.positional)
-        settings[name] = Setting(value, whole(text))
+        settings[name] = WrittenSetting(value, whole(text))
     return settings
 
 
@@ -108,11 +108,12 @@ def _value_of(text: str, name: str) -> Static:
     assert found is not None
     written = found["value"]
     word = written.partition("(")[0]
-    is_call = name == "data" and word in READERS and written.endswith(")")
+    is_call = name == "data" and word in DATA_CALLS and written.endswith(")")
     is_share = name == "validation" and _NUMBER.match(written) is not None
-    is_unset = written == NONE and name in UNSET
-    is_value = written.startswith('"') or is_unset or is_call or is_share
-    if name in BARE_TEXTS and not is_value:
+    setting = SETTINGS.get(name)
+    is_none = written == NONE and setting is not None and setting.default is None
+    is_value = written.startswith('"') or is_none or is_call or is_share
+    if setting is not None and setting.is_bare and not is_value:
         return written
     return _read(_parse(text, written), text)
 
@@ -139,7 +140,9 @@ def _read(expression: ast.Expression | ast.Rearrangement, text: str) -> Static:
             return [_read(item, text) for item in items]
         case ast.Name(text=name):
             return Invocation(name, {})
-        case ast.Call(label=None, callee=word, arguments=arguments, inputs=()) if word in READERS:
+        case ast.Call(label=None, callee=word, arguments=arguments, inputs=()) if (
+            word in DATA_CALLS
+        ):
             unnamed = [_read(each.value, text) for each in arguments if each.name is None]
             named = [_argument(each, text) for each in arguments if each.name is not None]
             return Invocation(word, dict(named), tuple(unnamed))
@@ -165,22 +168,3 @@ def _unwritten(key: str, settings: RawSettings) -> Invocation | None:
     """What an argument is given to where nothing is written: for some paths the word of all."""
     name, _ = paths_of(key)
     return Invocation(choice_of_all(settings, name).name, {}) if name in DEFAULT_CHOICES else None
-
-
-def shown_value(value: object) -> str:
-    """A value as one writes it in a .mgn file."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            return f'"{value}"'
-        case {"kind": str(word)}:
-            return f"the word `{word}`"
-        case None:
-            return "none"
-        case list() | tuple():
-            return f"[{', '.join(map(shown_value, cast('Sequence[object]', value)))}]"
-        case float():
-            return f"{value:g}"
-        case _:
-            return str(value)

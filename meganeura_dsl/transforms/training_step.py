@@ -5,7 +5,7 @@ optimized, planned and run as one graph. The moments are parameters of kind `sta
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value, reachable
@@ -87,6 +87,7 @@ class TrainingSettings:
     """
 
     optimizer: Optimizer
+    _: KW_ONLY
     clip_norm: float | None = None
     feed_learning_rate: bool = False
     groups: tuple[tuple[str, Optimizer | None], ...] = ()

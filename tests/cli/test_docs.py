@@ -15,7 +15,7 @@ from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.reference.lookup import look_up, pages
 from meganeura_dsl.resources import grammar, standard_models
 from meganeura_dsl.settings.choices import CHOICES
-from meganeura_dsl.settings.run_settings import MEANINGS
+from meganeura_dsl.settings.run_settings import SETTINGS
 from tests.cli.command import Command
 
 
@@ -47,7 +47,7 @@ def test_every_function_block_and_setting_has_an_entry() -> None:
     blocks = re.findall(r"^block (\w+)", library, re.MULTILINE)
     choices = [name for each in CHOICES.values() for name in each]
     assert "conv2d" in blocks
-    for name in (*BUILTINS, *blocks, *MEANINGS, *choices, "resnet18"):
+    for name in (*BUILTINS, *blocks, *SETTINGS, *choices, "resnet18"):
         (*_, entry) = look_up(name).entries
         assert len(entry.text) > len(name) + 5
 
@@ -71,7 +71,7 @@ def test_a_block_is_shown_whole(meganeura: Command) -> None:
 
 def test_settings_have_their_defaults(meganeura: Command) -> None:
     text = meganeura("docs", "settings").out
-    assert "- `epochs = 1`: how often" in text
+    assert "- `epochs = 1`: passes over" in text
     assert "- `optimizer = adam`: " in text
     assert "- `sgd(lr=0.01, momentum=0, " in text
 

@@ -8,7 +8,7 @@ from meganeura.cli.driver.checked_target import check_target
 from meganeura_dsl.diagnostics.problem import Report
 from meganeura_dsl.settings.other_settings import OTHER_SETTINGS, in_a_run, with_the_command
 from meganeura_dsl.settings.resolve_settings import resolve_settings
-from meganeura_dsl.settings.run_settings import MEANINGS
+from meganeura_dsl.settings.run_settings import SETTINGS
 from meganeura_runtime.backends.registry import DEVICE_NAMES
 from tests.dsl.settings.test_run_settings import raw, refused, resolved
 from tests.folded import each_of
@@ -32,7 +32,7 @@ def refusals(file: Path) -> list[Report]:
 
 
 def test_no_name_is_a_setting() -> None:
-    assert not OTHER_SETTINGS.keys() & MEANINGS.keys()
+    assert not OTHER_SETTINGS.keys() & SETTINGS.keys()
 
 
 @each_of(("name", "code"), CODES)

@@ -291,7 +291,7 @@ def test_clipping_by_value_comes_before_the_norm(norm: float | None) -> None:
 
 
 def test_the_gradient_norm_is_that_before_clipping() -> None:
-    settings = TrainingSettings(Sgd(0.02), 0.5, clip_value=0.3, gradient_norm=True)
+    settings = TrainingSettings(Sgd(0.02), clip_norm=0.5, clip_value=0.3, gradient_norm=True)
     found: list[float] = []
 
     def measure(parameters: list[torch.Tensor]) -> None:

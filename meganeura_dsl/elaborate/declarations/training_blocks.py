@@ -75,7 +75,7 @@ COLOURS = (1, 3)
 
 
 @dataclass(frozen=True)
-class Setting:
+class WrittenSetting:
     """One line of `run:`, evaluated, and where it stands."""
 
     value: Static
@@ -398,9 +398,9 @@ def evaluate_setting(module: LinkedModule, node: ast.Expression) -> Static:
     return value
 
 
-def train_settings(module: LinkedModule, train: ast.Train) -> dict[str, Setting]:
+def train_settings(module: LinkedModule, train: ast.Train) -> dict[str, WrittenSetting]:
     """The settings under `run:`, evaluated. Raises `ProblemError`."""
-    settings: dict[str, Setting] = {}
+    settings: dict[str, WrittenSetting] = {}
     for statement in train.body:
         if isinstance(statement, ast.Run):
             for setting in statement.settings:
@@ -409,5 +409,5 @@ def train_settings(module: LinkedModule, train: ast.Train) -> dict[str, Setting]
                     location = Location(setting.name.span)
                     raise ProblemError(NotAllowedHere(location, f"`{name}`", "is set twice"))
                 value = evaluate_setting(module, setting.value)
-                settings[name] = Setting(value, setting.span)
+                settings[name] = WrittenSetting(value, setting.span)
     return settings

@@ -6,7 +6,7 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.elaborate.declarations.training_blocks import Setting
+from meganeura_dsl.elaborate.declarations.training_blocks import WrittenSetting
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import Invocation, Static
@@ -29,7 +29,7 @@ def raw(**values: Static) -> RawSettings:
     source = Source("fit.mgn", "".join(f"{name} = ...\n" for name in values))
     starts = [source.text.index(f"{name} = ") for name in values]
     return {
-        name: Setting(value, Span(source, start, start + len(name)))
+        name: WrittenSetting(value, Span(source, start, start + len(name)))
         for (name, value), start in zip(values.items(), starts, strict=True)
     }
 

@@ -12,7 +12,7 @@ from meganeura_dsl.diagnostics.problem import ProblemsError
 from meganeura_dsl.settings.best_metric import best_metric
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.resolve_settings import resolve_settings
-from meganeura_dsl.settings.run_settings import MEANINGS, RunSettings
+from meganeura_dsl.settings.run_settings import FIELDS_BY_PATH, SETTINGS, RunSettings
 from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from meganeura_dsl.transforms.optimizers.schedules import (
     Constant,
@@ -72,10 +72,27 @@ def resolved(*overrides: str) -> RunSettings:
 
 
 def test_every_setting_has_a_row() -> None:
-    assert set(BOUNDS) == set(MEANINGS)
-    assert set(MEANINGS) == set(RunSettings.model_fields) - {
-        "sizes", "tensors", "reading", "optimizers", "intervals", "schedules",
-    }  # fmt: skip
+    assert set(BOUNDS) == set(SETTINGS)
+    others = set(RunSettings.model_fields) - set(SETTINGS)
+    assert others == {"sizes", "tensors", "reading", *FIELDS_BY_PATH}
+
+
+def test_the_example_of_each_setting_is_accepted() -> None:
+    for name, setting in SETTINGS.items():
+        resolved(f"{name}={setting.example}")
+        if setting.is_bare:
+            bare = setting.example.strip('"')
+            assert resolved(f"{name}={bare}") == resolved(f"{name}={setting.example}")
+
+
+def test_every_text_goes_without_quotes_and_only_a_setting_without_default_is_none() -> None:
+    for name, setting in SETTINGS.items():
+        assert setting.is_bare == (setting.example.startswith('"') or name == "validation")
+        if setting.is_bare and setting.default is None:
+            assert getattr(resolved(f"{name}=none"), name) is None
+        elif setting.is_bare and name not in {"data", "device"}:
+            with pytest.raises(ProblemsError):
+                resolved(f"{name}=none")
 
 
 @pytest.mark.parametrize("name", BOUNDS)

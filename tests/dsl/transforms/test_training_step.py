@@ -299,7 +299,9 @@ def test_the_last_group_that_matches_moves_a_parameter() -> None:
             (True, (("layer.*", Sgd(0.02)),)),
             (False, (("layer.*", Sgd(0.05)), ("*.weight", None))),
         )
-        for graph in [training_step(forward(), TrainingSettings(Sgd(), None, fed, groups))]
+        for graph in [
+            training_step(forward(), TrainingSettings(Sgd(), feed_learning_rate=fed, groups=groups))
+        ]
     )
     moved = 1 - plain["layer.weight"]
     np.testing.assert_allclose(1 - faster["layer.weight"], 5 * moved, rtol=1e-5)
@@ -312,7 +314,7 @@ def test_what_nothing_moves_has_no_part_in_the_norm_of_the_gradients() -> None:
     build = Builder()
     left, right = (build.add(Parameter(name, DType.F32, (2,), "param")) for name in "ab")
     loss = build.add(Sum((0,)), build.add(Add(), left, build.add(Mul(), right, right)))
-    settings = TrainingSettings(Sgd(1.0), 0.5, groups=(("b", None),))
+    settings = TrainingSettings(Sgd(1.0), clip_norm=0.5, groups=(("b", None),))
     graph = training_step(build.graph({"loss": loss}), settings)
     feeds = {"a": np.zeros(2, np.float32), "b": np.full(2, 1e6, np.float32)}
     assert set(graph.updates) == {"a"}
@@ -428,7 +430,7 @@ def test_gradients_of_half_floats_are_bounded_in_single_precision(limit: float) 
 
 
 def test_the_gradient_norm_is_an_output_of_its_own() -> None:
-    settings = TrainingSettings(Sgd(1.0), 0.5, clip_value=1.0, gradient_norm=True)
+    settings = TrainingSettings(Sgd(1.0), clip_norm=0.5, clip_value=1.0, gradient_norm=True)
     graph = training_step(forward(), settings)
     assert list(graph.outputs) == ["loss", "metric", "gradient_norm"]
     found = evaluate(graph, feeds_for(graph, x=np.array([3, 0, 4], np.float32)))

@@ -49,7 +49,7 @@ class Step:
     ) -> None:
         settings = TrainingSettings(
             optimizer,
-            clip_norm,
+            clip_norm=clip_norm,
             ema=0.5,
             accumulate=accumulate,
             skip_not_finite=skips,

@@ -7,7 +7,7 @@ from pathlib import Path
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.settings.run_settings import Reading
+from meganeura_dsl.settings.run_settings import ReaderOptions
 from meganeura_dsl.symbolic.size import evaluate
 from meganeura_runtime.io.data.class_folders import (
     ClassFolder,
@@ -48,7 +48,7 @@ class Reader:
     """Reads files for the inputs of a program."""
 
     demand: Demand
-    reading: Reading
+    reading: ReaderOptions
     workers: int
     """Processes that decode images and sounds."""
     preprocess: Path | None = None

@@ -8,7 +8,7 @@ from meganeura_runtime.train.loop.speed import Speed
 
 
 @dataclass(frozen=True)
-class Reading:
+class StepRecord:
     """The outputs of a step, to be read and reported; the step is counted from 1."""
 
     step: int
@@ -42,13 +42,13 @@ class Losses:
         """The mean over all examples; not a number where no loss was finite."""
         return self.sum / self.examples if self.examples else math.nan
 
-    def add(self, reading: Reading, loss: float) -> None:
+    def add(self, reading: StepRecord, loss: float) -> None:
         """Count the loss of a step as often as it has examples."""
         if self._since is None:
             self._since = reading.lasted[0]
         self.sum += loss * reading.examples
         self.examples += reading.examples
 
-    def seconds(self, last: Reading) -> float:
+    def seconds(self, last: StepRecord) -> float:
         """From the beginning of the first step that was added to the end of the last."""
         return last.lasted[1] - (last.lasted[0] if self._since is None else self._since)

@@ -48,7 +48,7 @@ from meganeura_runtime.train.loop.feeder import Feeder
 from meganeura_runtime.train.loop.prefetcher import Prefetcher, is_worthwhile
 from meganeura_runtime.train.loop.speed import Clock, Speed
 from meganeura_runtime.train.loop.start_event import start_event
-from meganeura_runtime.train.loop.step_record import Losses, Reading
+from meganeura_runtime.train.loop.step_record import Losses, StepRecord
 from meganeura_runtime.train.loop.training_session import TrainingSession
 from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.records.run_logs import LogStart, logged
@@ -120,9 +120,9 @@ class Loop:
         self.session = trained.session
         self.watch = watch
         self.stop = stop
-        self.last: Reading | None = None
+        self.last: StepRecord | None = None
         self.losses = Losses()
-        self.unread: deque[Reading] = deque()
+        self.unread: deque[StepRecord] = deque()
         self.epoch = 0
         """The epoch to begin with."""
         self.is_ended = False
@@ -262,7 +262,7 @@ class Loop:
         self.clock.examples += examples
         rates = self.feeder.rates(self.step - 1)
         lasted = began, perf_counter()
-        self.last = Reading(self.step, epoch, examples, rates, outputs, lasted)
+        self.last = StepRecord(self.step, epoch, examples, rates, outputs, lasted)
         self.watch(Stepped(self.step, epoch))
         at_once = every > 0 and self.step in (1, job.steps)
         logged = at_once or (every > 0 and self.step % every == 0)
@@ -303,7 +303,7 @@ class Loop:
             raise ProblemError(_not_finite(anomaly.step, float(outputs[LOSS]), anomaly))
         return outputs
 
-    def _explained(self, last: Reading) -> LossNotFinite:
+    def _explained(self, last: StepRecord) -> LossNotFinite:
         """Why the loss is not finite: the steps since the last checkpoint are repeated.
 
         They cannot be where the data comes in an order of its own.
@@ -323,7 +323,7 @@ class Loop:
         while self.unread and self.unread[0].due(behind) <= self.step:
             self._take_in(self.unread.popleft())
 
-    def _take_in(self, reading: Reading) -> None:
+    def _take_in(self, reading: StepRecord) -> None:
         """Read the outputs of a step, which waits for it, and report what is due."""
         with self.span("read loss"):
             loss = float(reading.outputs[LOSS])
@@ -347,7 +347,7 @@ class Loop:
         if is_whole:
             self.losses = Losses()
 
-    def _log(self, reading: Reading, speed: Speed) -> None:
+    def _log(self, reading: StepRecord, speed: Speed) -> None:
         """Record and report the loss and the metrics of a step."""
         metrics = {name: float(value) for name, value in reading.outputs.items()}
         loss = metrics.pop(LOSS)
@@ -359,7 +359,7 @@ class Loop:
             rate, speeds = reading.rates[0], (speed.steps, speed.examples)
             self.watch(Logged(reading.step, reading.epoch, loss, metrics, rate, *speeds))
 
-    def _report_epoch(self, last: Reading) -> None:
+    def _report_epoch(self, last: StepRecord) -> None:
         """Tell the mean loss of an epoch, or of the part of it that the run ends with."""
         steps = last.step - last.epoch * self.job.steps_per_epoch
         loss, seconds = self.losses.mean, self.losses.seconds(last)

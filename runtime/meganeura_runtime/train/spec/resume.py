@@ -9,7 +9,7 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.pipeline import Program
-from meganeura_dsl.settings.run_settings import Reading, RunSettings
+from meganeura_dsl.settings.run_settings import SETTINGS, ReaderOptions, RunSettings
 from meganeura_dsl.transforms.optimizers.schedules import RunLength
 from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice
 from meganeura_runtime.backends.base import Session
@@ -26,28 +26,8 @@ from meganeura_runtime.train.spec.train_run import Job, prepare
 from meganeura_runtime.train.spec.train_spec import Recipe, recipe_by_hand, settings_of
 from meganeura_runtime.train.training_problems import CannotResume, DataChanged
 
-CHANGEABLE = (
-    "epochs",
-    "steps",
-    "schedule",
-    "best",
-    "stop_after",
-    "log_every",
-    "log",
-    "eval_every",
-    "save_every",
-    "device",
-    "devices",
-    "sharding",
-    "precision",
-    "data",
-    "validation",
-    "workers",
-)
-"""Settings that change no formula of a step, but perhaps how it rounds, and what it is fed as rate.
-
-Data may be elsewhere, but not other data.
-"""
+CHANGEABLE = tuple(name for name, setting in SETTINGS.items() if setting.is_resumable)
+"""Settings that a resumed run may be given anew; data may be elsewhere, but not other data."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +254,7 @@ def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) ->
     if "epochs" in names:
         names.append("steps")  # which `epochs` takes the place of
     if "data" in names:
-        said = {"tensors": now.tensors, "reading": now.reading != Reading()}
+        said = {"tensors": now.tensors, "reading": now.reading != ReaderOptions()}
         names += [name for name, is_said in said.items() if is_said]
     return stored.model_copy(update={name: getattr(now, name) for name in names})
 

@@ -466,17 +466,17 @@ def training_settings(
 ) -> training.TrainingSettings:
     """The part of the settings that the graph of a step depends on."""
     return training.TrainingSettings(
-        settings.optimizer,
-        settings.clip_norm,
-        options.steered or not settings.is_steady or settings.accumulate > 1,
-        tuple(settings.optimizers.items()),
-        options.gradients,
-        tuple(settings.intervals.items()),
-        settings.clip_value,
-        settings.gradient_norm,
-        settings.accumulate,
-        settings.ema,
-        settings.not_finite == NotFinitePolicy.SKIP,
+        optimizer=settings.optimizer,
+        clip_norm=settings.clip_norm,
+        feed_learning_rate=(options.steered or not settings.is_steady or settings.accumulate > 1),
+        groups=tuple(settings.optimizers.items()),
+        gradients=options.gradients,
+        every=tuple(settings.intervals.items()),
+        clip_value=settings.clip_value,
+        gradient_norm=settings.gradient_norm,
+        accumulate=settings.accumulate,
+        ema=settings.ema,
+        skip_not_finite=settings.not_finite == NotFinitePolicy.SKIP,
         schedules=tuple(settings.schedules),
     )
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.settings.run_settings import Reading
+from meganeura_dsl.settings.run_settings import ReaderOptions
 from meganeura_dsl.symbolic.size import Size, dim
 from meganeura_runtime.io.data.batches import order_of_epoch
 from meganeura_runtime.io.data.class_folders import (
@@ -75,12 +75,14 @@ def flowers(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def read(path: Path, wanted: Demand, workers: int = 0, reading: Reading | None = None) -> Dataset:
-    tensors = Reader(wanted, reading or Reading(), workers).tensors(path)
+def read(
+    path: Path, wanted: Demand, workers: int = 0, reading: ReaderOptions | None = None
+) -> Dataset:
+    tensors = Reader(wanted, reading or ReaderOptions(), workers).tensors(path)
     return match_data(tensors, wanted, path)
 
 
-def refused(path: Path, wanted: Demand, reading: Reading | None = None) -> Problem:
+def refused(path: Path, wanted: Demand, reading: ReaderOptions | None = None) -> Problem:
     with pytest.raises(ProblemError) as caught:
         read(path, wanted, 0, reading)
     caught.value.problem.report()
@@ -137,14 +139,14 @@ def test_a_sound_is_a_spectrogram(tmp_path: Path) -> None:
     fed = taken(dataset, slice(0, 4))
     assert fed["label"].tolist() == [0, 0, 1, 1]
     assert np.array_equal(fed["sound"][2], read_sound(tmp_path / "low" / "1.wav", 20, 50).values)
-    crop = Reading(crop=0.5)
+    crop = ReaderOptions(crop=0.5)
     assert isinstance(refused(tmp_path, demand(20, 50, name="sound"), crop), WrongReader)
     assert isinstance(refused(tmp_path, demand(20, 50, 2, name="sound")), UnfitInput)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_there_is_one_mean_for_all_colors_or_one_for_each(count: int, flowers: Path) -> None:
-    for more in (Reading(mean=[0.5] * count), Reading(std=[0.5] * count)):
+    for more in (ReaderOptions(mean=[0.5] * count), ReaderOptions(std=[0.5] * count)):
         for colors in (1, 3):
             if count in (1, colors):
                 found = taken(read(flowers, demand(colors, 8, 16), 0, more), slice(0, 1))
@@ -154,10 +156,12 @@ def test_there_is_one_mean_for_all_colors_or_one_for_each(count: int, flowers: P
 
 
 def test_what_is_asked_of_images_is_done(flowers: Path) -> None:
-    reading = Reading(crop=0.5, mean=[0.0], std=[1.0], resample="nearest")
+    reading = ReaderOptions(crop=0.5, mean=[0.0], std=[1.0], resample="nearest")
     fed = taken(read(flowers, demand(3, 8, 8), 0, reading), slice(7, 8))["image"]
     assert np.array_equal(fed, np.full((1, 3, 8, 8), np.float32(10) * np.float32(1 / 255)))
-    whole = taken(read(flowers, demand(3, 16, 16), 0, Reading(mean=[0.0], std=[1.0])), slice(7, 8))
+    whole = taken(
+        read(flowers, demand(3, 16, 16), 0, ReaderOptions(mean=[0.0], std=[1.0])), slice(7, 8)
+    )
     assert whole["image"].min() == fed.min()
 
 
@@ -182,7 +186,7 @@ def test_images_prepared_for_a_model_have_the_size_of_the_input(
     config = tmp_path / "preprocessor_config.json"
     config.write_text(f'{{"size": {{"height": {edge}, "width": 8}}, "image_mean": [0, 0, 0]}}')
     wanted = demand(3, 8, 8)
-    reader = Reader(wanted, Reading(), 0, preprocess=config)
+    reader = Reader(wanted, ReaderOptions(), 0, preprocess=config)
     if fits:
         assert reader.tensors(flowers)["image"].shape == (14, 3, 8, 8)
     else:
@@ -198,7 +202,7 @@ def test_a_folder_of_tensors_may_have_folders(
     (tmp_path / folder).mkdir(exist_ok=True)
     if tensors:
         np.save(tmp_path / "x.npy", np.zeros((3, 2), np.float32))
-    found = Reader(demand(2, name="x"), Reading(), 0).tensors(tmp_path)
+    found = Reader(demand(2, name="x"), ReaderOptions(), 0).tensors(tmp_path)
     assert [*found] == ["x"] * tensors
 
 
@@ -451,7 +455,7 @@ def test_folders_of_classes_are_joined_with_nothing_else(name: str, tmp_path: Pa
 
 def test_held_out_classes_are_those_that_are_trained_on(tmp_path: Path) -> None:
     painted(tmp_path / "held", "b", "c")
-    reader = Reader(demand(3, 8, 8), Reading(), 0, classes=("a", "b", "c"))
+    reader = Reader(demand(3, 8, 8), ReaderOptions(), 0, classes=("a", "b", "c"))
     assert reader.tensors(tmp_path / "held")["label"].bits.tolist() == [1, 2]
     painted(tmp_path / "held", "d")
     with pytest.raises(ProblemError) as caught:

@@ -16,7 +16,7 @@ from tokenizers.processors import TemplateProcessing
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.settings.run_settings import Reading
+from meganeura_dsl.settings.run_settings import ReaderOptions
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.data import tables, texts
 from meganeura_runtime.io.data.data_problems import DataShape, DataType
@@ -31,20 +31,20 @@ POINTS = Demand(
     {"x": TensorType(DType.F32, (BATCH, 2)), "y": TensorType(DType.I32, (BATCH,))}, {"batch": 2}
 )
 IDS = Demand({"ids": TensorType(DType.I32, (BATCH, 5))}, {"batch": 2})
-WIDE = Reading(columns={"x": ["width", "height"], "y": ["kind"]})
+WIDE = ReaderOptions(columns={"x": ["width", "height"], "y": ["kind"]})
 UNKNOWN = "[unk]"
 CSV = "name,height,width,kind\nrose,1.5,2,0\naster,2.5,3,1\nlily,-1,4,1\n"
 
 
-def read(path: Path, wanted: Demand, reading: Reading | None = None) -> Dataset:
-    said = reading or Reading()
+def read(path: Path, wanted: Demand, reading: ReaderOptions | None = None) -> Dataset:
+    said = reading or ReaderOptions()
     preprocess = None if said.preprocess is None else Path(said.preprocess)
     tokenizer = None if said.tokenizer is None else Path(said.tokenizer)
     tensors = Reader(wanted, said, 0, preprocess, tokenizer).tensors(path)
     return match_data(tensors, wanted, path)
 
 
-def refused(path: Path, wanted: Demand, reading: Reading | None = None) -> Problem:
+def refused(path: Path, wanted: Demand, reading: ReaderOptions | None = None) -> Problem:
     with pytest.raises(ProblemError) as caught:
         read(path, wanted, reading)
     caught.value.problem.report()
@@ -112,7 +112,7 @@ def test_what_is_no_number_is_refused(
     tmp_path: Path, text: str, columns: dict[str, list[str]], kind: type[Problem]
 ) -> None:
     (tmp_path / "a.csv").write_text(text)
-    assert isinstance(refused(tmp_path / "a.csv", POINTS, Reading(columns=columns)), kind)
+    assert isinstance(refused(tmp_path / "a.csv", POINTS, ReaderOptions(columns=columns)), kind)
 
 
 def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_what_a_column_lacks_is_told_with_those_there_are(tmp_path: Path) -> Non
     ):
         text = CSV.replace("2.5", "") if "empty" in reason else CSV
         path.write_text(text.splitlines(keepends=True)[0] if "rows" in reason else text)
-        problem = refused(path, POINTS, Reading(columns=columns))
+        problem = refused(path, POINTS, ReaderOptions(columns=columns))
         assert isinstance(problem, BadColumn)
         said = [each.title for each in problem.report().remarks]
         assert said == ["because", "its columns"][: 1 + bool(known)]
@@ -176,12 +176,12 @@ def test_what_a_column_lacks_is_told_with_those_there_are(tmp_path: Path) -> Non
 def test_an_input_of_one_number_takes_one_column(tmp_path: Path, names: tuple[str, ...]) -> None:
     (tmp_path / "a.csv").write_text(CSV)
     one = Demand({"y": TensorType(DType.F32, (BATCH,))}, {"batch": 1})
-    problem = refused(tmp_path / "a.csv", one, Reading(columns={"y": [*names]}))
+    problem = refused(tmp_path / "a.csv", one, ReaderOptions(columns={"y": [*names]}))
     assert isinstance(problem, BadColumn)
     assert problem.name == "y"
     assert all(f"`{each}`" in problem.reason for each in names)
     assert problem.advice == f"name one of them, or give `y` an axis of {len(names)}"
-    read(tmp_path / "a.csv", one, Reading(columns={"y": ["width"]}))
+    read(tmp_path / "a.csv", one, ReaderOptions(columns={"y": ["width"]}))
 
 
 def test_whole_numbers_beside_the_fractions_of_other_tables_are_fractions(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_weights_may_be_whole_numbers_in_one_table_and_fractions_in_another(tmp_
         rows = "".join(f"{each},{each}\n" for each in weights)
         (tmp_path / f"a-{number}.csv").write_text(f"x,weight\n{rows}")
     one = Demand({"x": TensorType(DType.F32, (BATCH,))}, {"batch": 1})
-    found = Reader(one, Reading(), 0, more=("weight",)).tensors(tmp_path / "a-*.csv")
+    found = Reader(one, ReaderOptions(), 0, more=("weight",)).tensors(tmp_path / "a-*.csv")
     assert found["weight"].bits.tolist() == [1, 2, 0.25, 1]
 
 
@@ -217,13 +217,13 @@ def test_columns_that_say_how_often_examples_are_drawn_are_read_too(
             pa.table({"x": [1, 2], "weight": [0.5, 0.0], "name": ["a", "b"]}), path
         )
     one = Demand({"x": TensorType(DType.F32, (BATCH,))}, {"batch": 1})
-    found = Reader(one, Reading(), 0, more=("weight", "x", "other")).tensors(path)
+    found = Reader(one, ReaderOptions(), 0, more=("weight", "x", "other")).tensors(path)
     assert {name: each.bits.tolist() for name, each in found.items()} == {
         "x": [1, 2],
         "weight": [0.5, 0],
     }
     with pytest.raises(ProblemError) as caught:
-        Reader(one, Reading(), 0, more=("name",)).tensors(path)
+        Reader(one, ReaderOptions(), 0, more=("name",)).tensors(path)
     assert isinstance(caught.value.problem, BadColumn)
 
 
@@ -232,7 +232,7 @@ def test_a_parquet_file_tells_all_columns_it_has(tmp_path: Path) -> None:
     columns = ("name", "height", "width")
     pyarrow.parquet.write_table(pa.table({name: [1, 2] for name in columns}), path)
     for asked in (("width", "depth"), ("depth", "length")):
-        problem = refused(path, POINTS, Reading(columns={"x": [*asked], "y": ["height"]}))
+        problem = refused(path, POINTS, ReaderOptions(columns={"x": [*asked], "y": ["height"]}))
         assert isinstance(problem, BadColumn)
         missing = next(each for each in asked if each not in columns)
         assert problem.reason == f"it has no column `{missing}`"
@@ -259,14 +259,14 @@ def test_a_file_that_is_there_is_no_pattern(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "reading",
     [
-        Reading(crop=0.5),
-        Reading(mean=[0.5]),
-        Reading(std=[0.5]),
-        Reading(resample="bilinear"),
-        Reading(preprocess="preprocessor_config.json"),
+        ReaderOptions(crop=0.5),
+        ReaderOptions(mean=[0.5]),
+        ReaderOptions(std=[0.5]),
+        ReaderOptions(resample="bilinear"),
+        ReaderOptions(preprocess="preprocessor_config.json"),
     ],
 )
-def test_a_file_is_not_read_as_images(name: str, reading: Reading, tmp_path: Path) -> None:
+def test_a_file_is_not_read_as_images(name: str, reading: ReaderOptions, tmp_path: Path) -> None:
     (tmp_path / name).write_text("x,y\n1,2\n")
     problem = refused(tmp_path / name, IDS if name == "a.txt" else POINTS, reading)
     assert isinstance(problem, WrongReader)
@@ -329,7 +329,7 @@ def test_a_text_is_tokens_of_a_tokenizer(tmp_path: Path, monkeypatch: pytest.Mon
     tokenizer.pre_tokenizer = Whitespace()
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "a.txt").write_text("to be or not\nto be to see\nor to be")
-    said = Reading(tokenizer=str(tmp_path / "tokenizer.json"))
+    said = ReaderOptions(tokenizer=str(tmp_path / "tokenizer.json"))
     (tmp_path / "a.md").write_bytes((tmp_path / "a.txt").read_bytes())
     for name in ("a.txt", "a.md"):
         fed = read(tmp_path / name, IDS, said).train.take(slice(0, 2))
@@ -357,7 +357,7 @@ def test_a_tokenizer_puts_nothing_around_a_text_that_is_trained_on(tmp_path: Pat
     )
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "a.txt").write_text("to be be to be")
-    said = Reading(tokenizer=str(tmp_path / "tokenizer.json"))
+    said = ReaderOptions(tokenizer=str(tmp_path / "tokenizer.json"))
     assert read(tmp_path / "a.txt", IDS, said).train.take(slice(0, 1))["ids"].tolist() == [
         [1, 2, 2, 1, 2]
     ]
@@ -370,7 +370,7 @@ def test_long_texts_are_cut_at_line_ends(tmp_path: Path, monkeypatch: pytest.Mon
     tokenizer.pre_tokenizer = Whitespace()
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "a.txt").write_text("\n".join(f"w{n}" for n in range(50)))
-    said = Reading(tokenizer=str(tmp_path / "tokenizer.json"))
+    said = ReaderOptions(tokenizer=str(tmp_path / "tokenizer.json"))
     fed = read(tmp_path / "a.txt", IDS, said).train.take(slice(0, 10))
     assert fed["ids"].reshape(-1).tolist() == list(range(1, 51))
     monkeypatch.setattr("meganeura_runtime.io.data.texts.LONGEST_LINE", 3)

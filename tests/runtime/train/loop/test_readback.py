@@ -387,8 +387,8 @@ def test_the_speed_leaves_evaluations_out(
         now[0] += 1000.0
         return measure(self, batches, kept, shown)
 
-    for module in ("loop", "speed"):
-        monkeypatch.setattr(f"meganeura_runtime.train.{module}.perf_counter", lambda: now[0])
+    for module in ("training_loop", "speed"):
+        monkeypatch.setattr(f"meganeura_runtime.train.loop.{module}.perf_counter", lambda: now[0])
     monkeypatch.setattr(Evaluator, "measure", slow)
     workspace.start("run", "log_every=1")
     assert now[0] == 4000.0

@@ -7,14 +7,14 @@ import pytest
 from meganeura_runtime.backends.base import Computed
 from meganeura_runtime.train.loop import speed
 from meganeura_runtime.train.loop.speed import Clock, Speed
-from meganeura_runtime.train.loop.step_record import Losses, Reading
+from meganeura_runtime.train.loop.step_record import Losses, StepRecord
 
 
-def reading(step: int, *, examples: int = 4, is_logged: bool = False) -> Reading:
+def reading(step: int, *, examples: int = 4, is_logged: bool = False) -> StepRecord:
     """A step that began at ten times its number, and took one second."""
     lasted = 10.0 * step, 10.0 * step + 1
     found = Speed(1, 1) if is_logged else None
-    return Reading(step, 0, examples, (0.1,), Computed({}), lasted, found)
+    return StepRecord(step, 0, examples, (0.1,), Computed({}), lasted, found)
 
 
 def test_a_mean_loss_counts_each_example_once() -> None:

@@ -70,8 +70,8 @@ def test_the_speed_of_a_run_is_that_of_the_steps_it_makes_itself(
 ) -> None:
     """Half a second for each four examples; evaluations and what came before are left out."""
     now = [100.0]
-    for place in ("loop", "speed"):
-        monkeypatch.setattr(f"meganeura_runtime.train.{place}.perf_counter", lambda: now[0])
+    for place in ("training_loop", "speed"):
+        monkeypatch.setattr(f"meganeura_runtime.train.loop.{place}.perf_counter", lambda: now[0])
 
     class Timed(ReferenceSession):
         def step(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:

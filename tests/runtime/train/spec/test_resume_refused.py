@@ -8,7 +8,7 @@ from safetensors.numpy import load_file, save_file
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.settings.run_settings import MEANINGS
+from meganeura_dsl.settings.run_settings import SETTINGS
 from meganeura_dsl.transforms.optimizers.schedules import Linear
 from meganeura_runtime.io.checkpoint import read_checkpoint, write_checkpoint
 from meganeura_runtime.io.data.data_problems import ForeignData
@@ -327,7 +327,7 @@ def test_only_what_changes_no_formula_may_be_given_anew(workspace: Workspace) ->
         {*ANEW, "data", "schedule"},
         {override.partition("=")[0] for override in DECIDED} - {"batch"},
     )
-    assert set[str]().union(*known) == {*MEANINGS}, "a new setting is one or the other"
+    assert set[str]().union(*known) == {*SETTINGS}, "a new setting is one or the other"
     for name, value in ANEW.items():
         settings = resumed(f"{name}={'none' if value is None else value}").settings
         assert getattr(settings, name) == value

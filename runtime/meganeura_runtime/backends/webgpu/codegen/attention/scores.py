@@ -12,7 +12,7 @@ from meganeura_runtime.backends.webgpu.codegen.attention.attention_tile import A
 from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import Read
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Index
 from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
-from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import ElementReader
 
 UNIT = log2(e)
 """Scores are counted in powers of two, whose exponential is the one that adapters have."""
@@ -63,20 +63,20 @@ class Heads:
         """What makes a product of a query and a key a score in powers of two."""
         return f"{self.whole.scale * UNIT:.9g}f"
 
-    def query(self, reading: Reading, head: Index) -> Read:
+    def query(self, reading: ElementReader, head: Index) -> Read:
         """Queries of a head."""
         return plain(reading, self.q, head)
 
-    def key(self, reading: Reading, head: Index) -> Read:
+    def key(self, reading: ElementReader, head: Index) -> Read:
         """Keys of a head of keys."""
         return plain(reading, self.k, head)
 
-    def value(self, reading: Reading, head: Index) -> Read:
+    def value(self, reading: ElementReader, head: Index) -> Read:
         """Values of a head of keys."""
         return plain(reading, self.v, head)
 
 
-def plain(reading: Reading, value: Value, head: Index) -> Read:
+def plain(reading: ElementReader, value: Value, head: Index) -> Read:
     """A tensor's rows of a head."""
     return lambda at, term: reading.at(value, (*head, *at, *term))
 

@@ -5,7 +5,7 @@ from meganeura_dsl.ir.ops import ArgMax, ReduceMax, Sum
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_runtime.backends.webgpu.codegen.lowering.reduction import Kind, Reduction, Term
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Index
-from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import ElementReader
 
 REDUCES: tuple[type[Op], ...] = (Sum, ReduceMax, ArgMax)
 
@@ -26,7 +26,7 @@ def reduction(value: Value) -> Reduction:
 def _along(x: Value, axes: tuple[int, ...], kind: Kind) -> Reduction:
     shape = concrete_shape(x.type.shape)
 
-    def term(reading: Reading, kept: Index, at: Index) -> Term:
+    def term(reading: ElementReader, kept: Index, at: Index) -> Term:
         return Term(reading.at(x, merged(len(shape), axes, kept, at)))
 
     loops = tuple(tuple(shape[axis] for axis in run) for run in runs(axes))

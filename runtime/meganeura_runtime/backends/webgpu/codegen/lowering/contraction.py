@@ -6,9 +6,9 @@ from math import prod
 from typing import TypeAlias
 
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import BoundsCheck, Expression, Index
-from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import ElementReader
 
-Factor: TypeAlias = Callable[[Reading, Index, Index, Index], Expression]
+Factor: TypeAlias = Callable[[ElementReader, Index, Index, Index], Expression]
 """A factor, at an index of the batch, of its rows or columns, and of the terms."""
 
 

@@ -18,7 +18,7 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     Expression,
     Index,
 )
-from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading, guarded
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import ElementReader, guarded
 from meganeura_runtime.backends.webgpu.ops.lowered import ChannelsLast
 
 Each = TypeVar("Each")
@@ -51,10 +51,10 @@ def turned(op: Op, a: Value, b: Value) -> Contraction:
         return _turned_weight_gradient(whole)
     reached = whole.reached
 
-    def left(reading: Reading, at: Index, row: Index, term: Index) -> Expression:
+    def left(reading: ElementReader, at: Index, row: Index, term: Index) -> Expression:
         return whole.right(reading, at, row, _first(term))
 
-    def right(reading: Reading, at: Index, column: Index, term: Index) -> Expression:
+    def right(reading: ElementReader, at: Index, column: Index, term: Index) -> Expression:
         return whole.left(reading, at, column, _first(term))
 
     def coordinate(at: Index, row: Index, column: Index) -> OutputCoordinate:
@@ -76,7 +76,7 @@ def turned(op: Op, a: Value, b: Value) -> Contraction:
 def _turned_weight_gradient(whole: Contraction) -> Contraction:
     """Columns are channels already; here they become the innermost of them."""
 
-    def right(reading: Reading, at: Index, column: Index, term: Index) -> Expression:
+    def right(reading: ElementReader, at: Index, column: Index, term: Index) -> Expression:
         return whole.right(reading, at, _first(column), term)
 
     def coordinate(at: Index, row: Index, column: Index) -> OutputCoordinate:
@@ -114,7 +114,9 @@ class _Geometry:
         return [BoundsCheck(o * s + k * d - p, 1, size) for o, k, s, d, p, size in axes]
 
 
-def _read(reading: Reading, x: Value, start: Index, guards: Sequence[BoundsCheck]) -> Expression:
+def _read(
+    reading: ElementReader, x: Value, start: Index, guards: Sequence[BoundsCheck]
+) -> Expression:
     """An element of x, and zero in its padding."""
     index = (*start, *(guard.index for guard in guards))
     return guarded(reading.make, guards, reading.at(x, index))
@@ -126,10 +128,10 @@ def _forward(geometry: _Geometry, x: Value, w: Value) -> Contraction:
     each = outputs // geometry.groups
     pixels = _pixels(spatial, kernel, geometry)
 
-    def left(reading: Reading, group: Index, row: Index, term: Index) -> Expression:
+    def left(reading: ElementReader, group: Index, row: Index, term: Index) -> Expression:
         return reading.at(w, (group[0] * each + row[0], *term))
 
-    def right(reading: Reading, group: Index, column: Index, term: Index) -> Expression:
+    def right(reading: ElementReader, group: Index, column: Index, term: Index) -> Expression:
         start = column[0], group[0] * depth + term[0]
         return _read(reading, x, start, geometry.taps(column[1:], term[1:], spatial))
 
@@ -147,10 +149,10 @@ def _weight_gradient(
     outputs, *pixels = concrete_shape(dy.type.shape[1:])
     each, depth = outputs // geometry.groups, channels // geometry.groups
 
-    def left(reading: Reading, group: Index, row: Index, term: Index) -> Expression:
+    def left(reading: ElementReader, group: Index, row: Index, term: Index) -> Expression:
         return reading.at(dy, (term[0], group[0] * each + row[0], *term[1:]))
 
-    def right(reading: Reading, group: Index, column: Index, term: Index) -> Expression:
+    def right(reading: ElementReader, group: Index, column: Index, term: Index) -> Expression:
         start = term[0], group[0] * depth + column[0]
         return _read(reading, x, start, geometry.taps(term[1:], column[1:], spatial))
 
@@ -214,12 +216,12 @@ def _input_gradient(
     )
     phases = [_Phases(*numbers) for numbers in sizes]
 
-    def left(reading: Reading, at: Index, row: Index, term: Index) -> Expression:
+    def left(reading: ElementReader, at: Index, row: Index, term: Index) -> Expression:
         axes = zip(phases, at[1:], term[1:], strict=True)
         guards = [axis.tap(phase, j) for axis, phase, j in axes]
         return _read(reading, w, (at[0] * each + term[0], row[0]), guards)
 
-    def right(reading: Reading, at: Index, column: Index, term: Index) -> Expression:
+    def right(reading: ElementReader, at: Index, column: Index, term: Index) -> Expression:
         axes = zip(phases, at[1:], column[1:], term[1:], strict=True)
         guards = [axis.output(phase, i, j) for axis, phase, i, j in axes]
         return _read(reading, dy, (column[0], at[0] * each + term[0]), guards)

@@ -8,9 +8,9 @@ from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_runtime.backends.webgpu.codegen.lowering import elementwise, leaf, movement, pool
 from meganeura_runtime.backends.webgpu.codegen.lowering import gather_scatter as index
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Expression, Index, ravel
-from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expressions, Reading
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import ElementReader, Expressions
 
-Read: TypeAlias = Callable[[Reading, Value, Index], Expression]
+Read: TypeAlias = Callable[[ElementReader, Value, Index], Expression]
 
 READS: Mapping[type[Op], Read] = {
     **dict.fromkeys(elementwise.OPS, elementwise.read),

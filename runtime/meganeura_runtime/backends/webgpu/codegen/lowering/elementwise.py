@@ -37,7 +37,7 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Expression, Index
-from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Call, Literal, Reading
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Call, ElementReader, Literal
 
 TEMPLATES: Mapping[type[Op], str] = {
     Neg: "-({0})",
@@ -91,7 +91,7 @@ Vulkan leaves a `%` of negative numbers undefined (`OpSRem`), and it is wrong on
 OPS: tuple[type[Op], ...] = (*TEMPLATES, *EXTREMES, *DIVISIONS, Compare, Cast, StopGradient)
 
 
-def read(reading: Reading, value: Value, index: Index) -> Expression:
+def read(reading: ElementReader, value: Value, index: Index) -> Expression:
     """The element of an elementwise op, from the operands' elements at the same index."""
     operands = tuple(reading.at(operand, index) for operand in value.operands)
     dtype = value.type.dtype

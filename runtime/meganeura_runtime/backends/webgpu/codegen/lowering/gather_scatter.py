@@ -10,14 +10,18 @@ from meganeura_runtime.backends.webgpu.codegen.lowering.reduction import (
     Term,
 )
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import BoundsCheck, Expression, Index
-from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading, guarded, integer
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import (
+    ElementReader,
+    guarded,
+    integer,
+)
 from meganeura_runtime.backends.webgpu.ops.lowered import LinkedReduction
 
 READS: tuple[type[Op], ...] = (Gather, DynamicSlice, DynamicUpdate)
 REDUCES: tuple[type[Op], ...] = (ScatterAdd, ScatterExtreme, LinkedReduction)
 
 
-def read(reading: Reading, value: Value, index: Index) -> Expression:
+def read(reading: ElementReader, value: Value, index: Index) -> Expression:
     """The element of the row that an id names, zero where there is no such row, or of a part."""
     match value.op:
         case Gather(axis=axis, batch=batch):
@@ -62,7 +66,7 @@ def reduction(value: Value) -> Reduction:
 
 
 def _scattered(kind: Kind, axis: int, batch: int, ids: Value, updates: Value) -> Reduction:
-    def term(reading: Reading, kept: Index, at: Index) -> Term:
+    def term(reading: ElementReader, kept: Index, at: Index) -> Term:
         distance = integer(reading.at(ids, (*kept[:batch], *at))) - kept[axis]
         position = (*kept[:axis], *at, *kept[axis + 1 :])
         return Term(reading.at(updates, position), BoundsCheck(distance, 1, 1))
@@ -73,7 +77,7 @@ def _scattered(kind: Kind, axis: int, batch: int, ids: Value, updates: Value) ->
 def _linked(kind: Kind, axis: int, first: Value, following: Value, updates: Value) -> Reduction:
     """The updates of a list, in its order, which is that of the updates."""
 
-    def term(reading: Reading, kept: Index, at: Index) -> Term:
+    def term(reading: ElementReader, kept: Index, at: Index) -> Term:
         return Term(reading.at(updates, (*kept[:axis], *at, *kept[axis + 1 :])))
 
     links = Links(

@@ -8,12 +8,12 @@ from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Dim
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Affine, Expression, Index, ravel
-from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import ElementReader
 
 OPS: tuple[type[Op], ...] = tuple(op for op in PRIMITIVES if Trait.GENERATOR in op.traits)
 
 
-def read(reading: Reading, value: Value, index: Index) -> Expression:
+def read(reading: ElementReader, value: Value, index: Index) -> Expression:
     """The element of a value that is computed from its index."""
     make = reading.make
     match value.op:

@@ -8,7 +8,7 @@ from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import (
     OutputCoordinate,
 )
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Expression, Index
-from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import ElementReader
 
 CONTRACTS: tuple[type[Op], ...] = (MatMul,)
 
@@ -28,10 +28,10 @@ def contraction(op: Op, a: Value, b: Value) -> Contraction:
     else:
         rows = left_shape[-1:] if op.transpose_left else left_shape[-2:-1]
 
-    def left(reading: Reading, at: Index, row: Index, term: Index) -> Expression:
+    def left(reading: ElementReader, at: Index, row: Index, term: Index) -> Expression:
         return reading.at(a, (*at, *term, *row) if op.transpose_left else (*at, *row, *term))
 
-    def right(reading: Reading, at: Index, column: Index, term: Index) -> Expression:
+    def right(reading: ElementReader, at: Index, column: Index, term: Index) -> Expression:
         matrix = (*column, *term) if op.transpose_right else (*term, *column)
         return reading.at(b, (*at, *matrix))
 

@@ -13,12 +13,12 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     ravel,
     unravel,
 )
-from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading, guarded
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import ElementReader, guarded
 
 OPS: tuple[type[Op], ...] = tuple(op for op in PRIMITIVES if Trait.MOVEMENT in op.traits)
 
 
-def read(reading: Reading, value: Value, index: Index) -> Expression:
+def read(reading: ElementReader, value: Value, index: Index) -> Expression:
     """The element of a moved value, from where it stood before."""
     operand = value.operands[0]
     shape = concrete_shape(operand.type.shape)
@@ -56,7 +56,7 @@ def _reversed(index: Index, shape: tuple[int, ...], axes: tuple[int, ...]) -> In
     )
 
 
-def _joined(reading: Reading, value: Value, index: Index, axis: int) -> Expression:
+def _joined(reading: ElementReader, value: Value, index: Index, axis: int) -> Expression:
     """The operand that holds the index, found from the last to the first."""
     found: list[tuple[BoundsCheck, Expression]] = []
     start = concrete(value.type.shape[axis])

@@ -15,13 +15,17 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     ravel,
     unravel,
 )
-from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading, guarded, integer
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import (
+    ElementReader,
+    guarded,
+    integer,
+)
 
 READS: tuple[type[Op], ...] = (MaxPoolSelect,)
 REDUCES: tuple[type[Op], ...] = (MaxPool, MaxPoolGradient)
 
 
-def read(reading: Reading, value: Value, index: Index) -> Expression:
+def read(reading: ElementReader, value: Value, index: Index) -> Expression:
     """What stands at a window's index."""
     match value.op:
         case MaxPoolSelect() as op:
@@ -62,7 +66,7 @@ def _loops(op: Pooling) -> tuple[tuple[int, ...], ...]:
 
 
 def _largest(op: Pooling, x: Value, kind: Kind) -> Reduction:
-    def term(reading: Reading, kept: Index, tap: Index) -> Term:
+    def term(reading: ElementReader, kept: Index, tap: Index) -> Term:
         guards = _taps(op, x, kept, tap)
         element = reading.at(x, (*kept[:2], *(guard.index for guard in guards)))
         for guard in guards:
@@ -81,7 +85,7 @@ def _added(op: MaxPoolGradient, indices: Value, dy: Value) -> Reduction:
     window, stride = concrete_shape(op.window), concrete_shape(op.stride)
     padding, windows = concrete_shape(op.padding), concrete_shape(dy.type.shape[2:])
 
-    def term(reading: Reading, kept: Index, at: Index) -> Term:
+    def term(reading: ElementReader, kept: Index, at: Index) -> Term:
         positions = [position + pad for position, pad in zip(kept[2:], padding, strict=True)]
         axes = list(zip(positions, at, stride, strict=True))
         numbers = zip(axes, windows, strict=True)

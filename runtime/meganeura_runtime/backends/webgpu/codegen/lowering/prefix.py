@@ -8,7 +8,11 @@ from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.lowering.reduction import Kind, Reduction, Term
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import BoundsCheck, Expression, Index
-from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading, guarded, integer
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import (
+    ElementReader,
+    guarded,
+    integer,
+)
 from meganeura_runtime.backends.webgpu.ops.prefix import MergeRound, PrefixRound, RecurrenceRound
 
 REDUCES: tuple[type[Op], ...] = (PrefixRound, RecurrenceRound, MergeRound)
@@ -25,7 +29,7 @@ COMBINED = {
 def reduction(value: Value) -> Reduction:
     """The element, as the only term: each round is stored, as the next reads it elsewhere."""
 
-    def term(reading: Reading, kept: Index, _: Index) -> Term:
+    def term(reading: ElementReader, kept: Index, _: Index) -> Term:
         match value.op:
             case PrefixRound() as op:
                 return Term(_combined(reading, op, value, kept))
@@ -48,7 +52,7 @@ def _positions(
     return [BoundsCheck(at + step * number, 1, shape[op.axis]) for number in range(op.terms)]
 
 
-def _combined(reading: Reading, op: PrefixRound, value: Value, kept: Index) -> Expression:
+def _combined(reading: ElementReader, op: PrefixRound, value: Value, kept: Index) -> Expression:
     """x[t], x[t - d], ... combined; a combination with nothing changes nothing."""
     (x,) = value.operands
     make = reading.make
@@ -60,7 +64,7 @@ def _combined(reading: Reading, op: PrefixRound, value: Value, kept: Index) -> E
     return total
 
 
-def _composed(reading: Reading, op: RecurrenceRound, value: Value, kept: Index) -> Expression:
+def _composed(reading: ElementReader, op: RecurrenceRound, value: Value, kept: Index) -> Expression:
     """a[t] a[t - d] ..., or b[t] + a[t] (b[t - d] + a[t - d] (...)); before the first, (1, 0)."""
     a, b = value.operands
     make, dtype = reading.make, a.type.dtype
@@ -80,7 +84,7 @@ def _composed(reading: Reading, op: RecurrenceRound, value: Value, kept: Index) 
 class _Merge:
     """Two neighbouring sorted runs A and B, at the places from `start`, `middle` up to `stop`."""
 
-    reading: Reading
+    reading: ElementReader
     op: MergeRound
     values: Value
     kept: Index
@@ -151,7 +155,7 @@ class _Merge:
         return low
 
 
-def _merged(reading: Reading, op: MergeRound, value: Value, kept: Index) -> Expression:
+def _merged(reading: ElementReader, op: MergeRound, value: Value, kept: Index) -> Expression:
     """The element of two sorted runs at a place of both together, found by binary search.
 
     O. Green, R. McColl and D. Bader, "GPU merge path: a GPU merging algorithm", ICS 2012.

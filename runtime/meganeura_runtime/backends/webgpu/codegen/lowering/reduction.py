@@ -15,7 +15,7 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     unravel,
     variable,
 )
-from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import ElementReader
 
 
 class Kind(Enum):
@@ -46,7 +46,7 @@ class Term:
     counts: BoundsCheck | None = None
 
 
-ReadTerm: TypeAlias = Callable[[Reading, Index, Index], Term]
+ReadTerm: TypeAlias = Callable[[ElementReader, Index, Index], Term]
 """The term at an index of the result and an index among the terms."""
 
 
@@ -57,8 +57,8 @@ class Links:
     It ends at the first number that is no term.
     """
 
-    first: Callable[[Reading, Index], Expression]
-    following: Callable[[Reading, Index], Expression]
+    first: Callable[[ElementReader, Index], Expression]
+    following: Callable[[ElementReader, Index], Expression]
 
 
 @dataclass(frozen=True, slots=True)

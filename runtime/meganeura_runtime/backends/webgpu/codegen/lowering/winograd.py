@@ -22,7 +22,7 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     Index,
     ravel,
 )
-from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading, guarded
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import ElementReader, guarded
 
 Kind = TypeVar("Kind", bound=Winograd)
 
@@ -33,7 +33,7 @@ class Transform:
 
     units: tuple[int, ...]
     matrix: Array
-    read: Callable[[Reading, Index, int, int], Expression]
+    read: Callable[[ElementReader, Index, int, int], Expression]
     coordinate: Callable[[Index, int, int], OutputCoordinate]
 
 
@@ -62,7 +62,7 @@ def _input(value: Value) -> Transform:
     outputs = [size + 2 * around - 2 for size, around in zip(spatial, padding, strict=True)]
     tiles = (n, *(-(-size // op.outputs) for size in outputs))
 
-    def read(reading: Reading, unit: Index, row: int, column: int) -> Expression:
+    def read(reading: ElementReader, unit: Index, row: int, column: int) -> Expression:
         return _pixel(reading, x, unit, _start(op, unit, (row, column), padding))
 
     def coordinate(unit: Index, row: int, column: int) -> OutputCoordinate:
@@ -75,7 +75,7 @@ def _kernel(value: Value) -> Transform:
     op, (w,) = _op(value, WinogradKernel), value.operands
     last = 2 if op.mirrored else 0
 
-    def read(reading: Reading, unit: Index, row: int, column: int) -> Expression:
+    def read(reading: ElementReader, unit: Index, row: int, column: int) -> Expression:
         return reading.at(w, (*unit, Affine(abs(last - row)), Affine(abs(last - column))))
 
     def coordinate(unit: Index, row: int, column: int) -> OutputCoordinate:
@@ -88,7 +88,7 @@ def _kernel(value: Value) -> Transform:
 def _kernel_gradient(value: Value) -> Transform:
     op, (products,) = _op(value, WinogradKernelGradient), value.operands
 
-    def read(reading: Reading, unit: Index, row: int, column: int) -> Expression:
+    def read(reading: ElementReader, unit: Index, row: int, column: int) -> Expression:
         return reading.at(products, (Affine(row * op.size + column), *unit))
 
     def coordinate(unit: Index, row: int, column: int) -> OutputCoordinate:
@@ -103,7 +103,7 @@ def _output(value: Value) -> Transform:
     spatial = concrete_shape(op.spatial)
     tiles = (op.images, *(-(-size // op.outputs) for size in spatial))
 
-    def read(reading: Reading, unit: Index, row: int, column: int) -> Expression:
+    def read(reading: ElementReader, unit: Index, row: int, column: int) -> Expression:
         return reading.at(products, _product(op, unit, tiles, row, column).index)
 
     def coordinate(unit: Index, row: int, column: int) -> OutputCoordinate:
@@ -120,7 +120,7 @@ def _output_gradient(value: Value) -> Transform:
     n, k, *spatial = concrete_shape(dy.type.shape)
     tiles = (n, *(-(-size // op.outputs) for size in spatial))
 
-    def read(reading: Reading, unit: Index, row: int, column: int) -> Expression:
+    def read(reading: ElementReader, unit: Index, row: int, column: int) -> Expression:
         return _pixel(reading, dy, unit, _start(op, unit, (row, column), (0, 0)))
 
     def coordinate(unit: Index, row: int, column: int) -> OutputCoordinate:
@@ -153,7 +153,7 @@ def _start(
     return [tile * op.outputs + position - around for tile, position, around in axes]
 
 
-def _pixel(reading: Reading, x: Value, unit: Index, at: list[Affine]) -> Expression:
+def _pixel(reading: ElementReader, x: Value, unit: Index, at: list[Affine]) -> Expression:
     """An element of the image of a unit, and zero beyond it."""
     sizes = concrete_shape(x.type.shape[2:])
     guards = [BoundsCheck(position, 1, size) for position, size in zip(at, sizes, strict=True)]

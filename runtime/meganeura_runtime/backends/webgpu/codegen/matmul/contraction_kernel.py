@@ -41,7 +41,11 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     variable,
 )
 from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
-from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expressions, Reading, guarded
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import (
+    ElementReader,
+    Expressions,
+    guarded,
+)
 from meganeura_runtime.backends.webgpu.config.limits import Style, Target
 from meganeura_runtime.backends.webgpu.ops.lowered import ChannelsLast, SplitKPartial
 
@@ -77,11 +81,11 @@ def _split(whole: Contraction, parts: int) -> Contraction:
         guard = BoundsCheck(at[0] * length + term[axis], 1, size)
         return guard, (*term[:axis], guard.index, *term[axis + 1 :])
 
-    def left(reading: Reading, at: Index, row: Index, term: Index) -> Expression:
+    def left(reading: ElementReader, at: Index, row: Index, term: Index) -> Expression:
         guard, term = original(at, term)
         return guarded(reading.make, [guard], whole.left(reading, at[1:], row, term))
 
-    def right(reading: Reading, at: Index, column: Index, term: Index) -> Expression:
+    def right(reading: ElementReader, at: Index, column: Index, term: Index) -> Expression:
         return whole.right(reading, at[1:], column, original(at, term)[1])
 
     def coordinate(at: Index, row: Index, column: Index) -> OutputCoordinate:

@@ -119,7 +119,7 @@ class _Make(Protocol):
     def __call__(self, number: int, /) -> Expression: ...
 
 
-class Reading(Protocol):
+class ElementReader(Protocol):
     """Gives the element of a value at an index, whether it is stored or computed on the spot."""
 
     @property
