@@ -15,7 +15,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Sink
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.diagnostics.terminal import render
-from meganeura_dsl.elaborate.declarations.training_blocks import Setting
+from meganeura_dsl.elaborate.declarations.training_blocks import WrittenSetting
 from meganeura_dsl.ir.ops import OPS
 from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
 from meganeura_dsl.ir.types import DType, TensorType
@@ -58,7 +58,7 @@ FOLDER = tempfile.TemporaryDirectory(
     prefix="meganeura-fuzz-", dir=MEMORY if MEMORY.is_dir() else None
 )
 PLACE = Span(Source("fuzz.mgn", "data"), 0, 4)
-SETTINGS = {"data": Setting("digits", PLACE), "batch": Setting(4, PLACE)}
+SETTINGS = {"data": WrittenSetting("digits", PLACE), "batch": WrittenSetting(4, PLACE)}
 
 
 def read_program(data: bytes) -> str:

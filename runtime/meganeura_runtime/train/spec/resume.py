@@ -26,7 +26,7 @@ from meganeura_runtime.train.spec.train_run import Job, prepare
 from meganeura_runtime.train.spec.train_spec import Recipe, recipe_by_hand, settings_of
 from meganeura_runtime.train.training_problems import CannotResume, DataChanged
 
-CHANGEABLE = tuple(name for name, setting in SETTINGS.items() if setting.is_resumable)
+RESUMABLE = tuple(name for name, setting in SETTINGS.items() if setting.is_resumable)
 """Settings that a resumed run may be given anew; data may be elsewhere, but not other data."""
 
 
@@ -248,9 +248,9 @@ def _require_same_data(job: Job, progress: Progress) -> None:
 def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) -> RunSettings:
     """The settings a run began with, but for those given anew, of which some are too late."""
     names = _names(overrides)
-    late = [name for name in names if name not in CHANGEABLE]
+    late = [name for name in names if name not in RESUMABLE]
     if late:
-        raise ProblemError(CannotResume(f"`{late[0]}` was decided when it began", CHANGEABLE))
+        raise ProblemError(CannotResume(f"`{late[0]}` was decided when it began", RESUMABLE))
     if "epochs" in names:
         names.append("steps")  # which `epochs` takes the place of
     if "data" in names:
