@@ -30,7 +30,7 @@ NEAR_DEVICES := */device.py,*/webgpu_types.py,*/wgpu_native.py
 PYTEST_OPTIONS ?= --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast nightly real-weights coverage mutation conditions check check-parity format setup wheel-test npm-package clean
+.PHONY: help demo test test-fast nightly real-weights coverage check check-parity format setup wheel-test npm-package clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,14 +68,6 @@ coverage: $(LINTERS) $(PARITY) ## Run the suite, and demand that it takes nearly
 	$(VENV)/bin/coverage json -o - --include='meganeura_dsl/*' | $(PYTHON) scripts/branches.py 95
 	$(VENV)/bin/coverage report --include='runtime/*' --omit='$(NEAR_DEVICES)' --fail-under=90
 	$(VENV)/bin/coverage json -o - --include='runtime/*' --omit='$(NEAR_DEVICES)' | $(PYTHON) scripts/branches.py 90
-
-mutation: $(LINTERS) $(PARITY) ## Make small mistakes in gradients and prover: hours
-	$(TEST_ENVIRONMENT) $(PYTHON) scripts/mutation.py
-
-conditions: $(TESTING) ## Run the suite without PyTorch, and list the conditions that it never sees matter
-	@scripts/ensure_adapter.sh
-	@scripts/ensure_browser.sh $(VENV)
-	$(TEST_ENVIRONMENT) $(PYTHON) scripts/conditions.py $(PYTEST_OPTIONS) --without-parity
 
 check: $(LINTERS) ## Run all linters, and prove that they bite
 	$(VENV)/bin/ruff format --check

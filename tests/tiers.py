@@ -145,7 +145,6 @@ FULL = (
     "runtime/web",
     "stdlib_models",
     "test_end_to_end.py",
-    "test_mutation.py",
     "test_new_op.py",
     "test_new_pieces.py",
     "test_problem_variants.py",
