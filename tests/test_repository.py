@@ -51,7 +51,13 @@ def test_the_distribution_depends_on_what_it_imports_and_on_nothing_else() -> No
     imported = {name for path in packages for name in imported_by(path)}
     own = {"meganeura", "meganeura_dsl", "meganeura_runtime"}
     provided = {"_cffi_backend", "cffi", "pydantic_core"}  # with wgpu and pydantic
-    optional = {"jax", "onnx", "onnxruntime", "google"}  # extras; `google` is the protobuf of onnx
+    optional = {
+        "hypothesis",
+        "jax",
+        "onnx",
+        "onnxruntime",
+        "google",
+    }  # extras; `google` is the protobuf of onnx
     assert imported - own - provided - optional - sys.stdlib_module_names == declared
 
 

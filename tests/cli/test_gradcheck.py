@@ -1,5 +1,6 @@
 """`meganeura gradcheck`, and the way it fails."""
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,6 +26,16 @@ def test_an_index_out_of_range_is_no_mistake_of_ours(meganeura: Command, tmp_pat
     assert "B: not checked: an index is " in shown.out
     assert "C: fine, 2 examples, " in shown.out, "one block does not end the run"
     assert shown.err == ""
+
+
+def test_without_hypothesis_the_command_to_install_it_is_named(
+    meganeura: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    shown = meganeura("gradcheck", "nn", "--block", "relu", "--examples", "2")
+    assert (shown.code, shown.out) == (1, "")
+    assert "error[E0564]: `hypothesis` is not installed" in shown.err
+    assert "pip install 'meganeura[gradcheck]'" in shown.err
 
 
 def test_an_index_that_is_computed_is_drawn_in_range(meganeura: Command, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from meganeura.cli.options.device_options import NAMES
 from meganeura.cli.options.target_program import load
 from meganeura.cli.ui.console import say
 from meganeura_runtime.backends.registry import choose_device
+from meganeura_runtime.support.optional_imports import load as load_extra
 
 if TYPE_CHECKING:
     from meganeura_dsl.gradcheck.device_check import RunGraph
@@ -36,6 +37,7 @@ def gradcheck(
     Fails where a gradient is wrong or could not be checked, and where nothing that was asked for
     has one.
     """
+    load_extra("hypothesis", "gradcheck", "draw the cases that gradients are tried on")
     from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients
     from meganeura_dsl.gradcheck.subjects import subjects
     from meganeura_dsl.gradcheck.verdict_text import describe
