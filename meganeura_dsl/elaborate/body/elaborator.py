@@ -11,8 +11,7 @@ from meganeura_dsl.diagnostics.other_names import Answer, other_names
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.assume_signature import may_assume_signature
-from meganeura_dsl.elaborate.body.equal_calls import call_key
-from meganeura_dsl.elaborate.body.layer_summaries import apply_summary, repeated_call
+from meganeura_dsl.elaborate.body.layer_summaries import apply_summary
 from meganeura_dsl.elaborate.body.layer_templates import apply_template, is_hashable
 from meganeura_dsl.elaborate.body.layers import Layers
 from meganeura_dsl.elaborate.body.modes import TRAINING, in_mode, mode_below, split_mode
@@ -381,13 +380,6 @@ class Elaborator(Layers):
         block, span = application.block, application.span
         inner = self.child(frame, application.module, block, span, application.path)
         inner.may_own = application.may_own
-        summaries, arguments = inner.state.summaries, application.arguments
-        key = None if summaries is None else call_key(inner, block, arguments)
-        if summaries is not None and key is not None:
-            results = repeated_call(inner, key, arguments, summaries)
-            if results is not None:
-                return results
-        facts = inner.facts
         if not inner.may_own:
             owned = own_parameters(inner.module, block)
             if owned:
@@ -409,15 +401,9 @@ class Elaborator(Layers):
                 path = inner.join(with_texts(block, name, inner.names))
                 inner.state.claim(path, location, inner.label, is_sure=name in sure)
             return self.stand_in(inner, block, dict(inner.names))
-        if summaries is not None:
-            call = (None if inner.facts is not facts else key), arguments
+        if inner.state.summaries is not None:
             return apply_summary(
-                inner,
-                block,
-                summaries,
-                self,
-                lambda: self.run_body(inner, block),
-                call,
+                inner, block, inner.state.summaries, self, lambda: self.run_body(inner, block)
             )
         return apply_template(inner, block, span, lambda: self._run_given(inner, block, span))
 

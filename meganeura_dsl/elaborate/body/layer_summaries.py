@@ -18,7 +18,6 @@ from typing import Protocol, TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.body.equal_calls import equal_call, inputs_of
 from meganeura_dsl.elaborate.body.general_applications import (
     GeneralApplication,
     general_application,
@@ -36,7 +35,6 @@ from meganeura_dsl.elaborate.scope.summary import (
 )
 from meganeura_dsl.elaborate.typecheck.positions import position_of, whole_number
 from meganeura_dsl.elaborate.typecheck.probabilities import normalised_by
-from meganeura_dsl.elaborate.typecheck.signatures import Arguments
 from meganeura_dsl.elaborate.values import BlockValue, Tensor, is_tensor
 from meganeura_dsl.ir.objectives import reached_values
 from meganeura_dsl.ir.ops import Parameter
@@ -88,12 +86,8 @@ def apply_summary(
     summaries: Summaries,
     elaborator: Elaborates,
     run: Callable[[], tuple[Tensor, ...]],
-    call: tuple[Hashable, Arguments],
 ) -> tuple[Tensor, ...]:
-    """The results of `run`, or what the summary of an equal application says of them.
-
-    `call` is what `repeated_call` is asked about calls like this one.
-    """
+    """The results of `run`, or what the summary of an equal application says of them."""
     inputs = [value for item in block.inputs if is_tensor(value := inner.names[item.name])]
     key = _key(inner, block, inputs)
     if key is None:
@@ -104,8 +98,6 @@ def apply_summary(
         if known is not None:
             summaries.known[key] = known
     if known is not None and _may_stand_here(inner, known):
-        if call[0] is not None:
-            summaries.calls[call[0]] = equal_call(known, inputs, call[1])
         return _repeat(inner, known, inputs)
     summarizer = _Summarizer(inner, inputs)
     with _collected(inner.state) as applied:
@@ -114,16 +106,6 @@ def apply_summary(
     if summary is not None:
         summaries.known[key] = summary
     return results
-
-
-def repeated_call(
-    inner: Frame, key: Hashable, arguments: Arguments, summaries: Summaries
-) -> tuple[Tensor, ...] | None:
-    """The results of a call that is equal to one before it; None if there was none."""
-    known = summaries.calls.get(key)
-    if known is None or not _may_stand_here(inner, known.summary):
-        return None
-    return _repeat(inner, known.summary, inputs_of(known, arguments))
 
 
 def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
@@ -356,7 +338,7 @@ def _effects(state: ElaborationState, count: int) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     state, build = inner.state, inner.build
     spend(VALUE * summary.values)
     build.skip(summary.values)
@@ -379,8 +361,7 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor | None]) -> 
 
     def value(each: SummarizedValue) -> Tensor:
         leaves = [state.leaves[prefix + name] for name in each.parameters]
-        tensors = [inputs[number] for number in each.inputs]
-        operands = (*[tensor for tensor in tensors if tensor is not None], *leaves)
+        operands = (*[inputs[number] for number in each.inputs], *leaves)
         return build.add_new(Summarized(build.count, each.normalised_by), each.type, *operands)
 
     state.updates.update((inner.join(name), value(each)) for name, each in summary.updates)

@@ -96,15 +96,6 @@ class Summary:
     """The shapes of all values that were made with symbols."""
 
 
-@dataclass(frozen=True)
-class EqualCall:
-    """What a call of a block did, and which of its tensors each input of the block was."""
-
-    summary: Summary
-    slots: tuple[int | None, ...]
-    """The number of a tensor of the call; None for an input that has its default."""
-
-
 @dataclass
 class Summaries:
     """The summaries of one check, which all its elaborations share, and the facts they start from.
@@ -121,7 +112,5 @@ class Summaries:
     """Summaries in symbols, for what was applied twice; None where there is none."""
     seen: set[Hashable] = field(default_factory=set["Hashable"])
     """What was applied once."""
-    calls: dict[Hashable, EqualCall] = field(default_factory=dict["Hashable", "EqualCall"])
-    """What was done by a call that may come again."""
     attempts: dict[ast.Block, int] = field(default_factory=dict["ast.Block", int])
     """How often it was tried in vain to elaborate a block in symbols."""

@@ -100,7 +100,7 @@ def checked(text: str) -> CheckResult:
 def walked(text: str, monkeypatch: pytest.MonkeyPatch) -> CheckResult:
     """What a check finds that summarizes nothing."""
     with monkeypatch.context() as patch:
-        patch.setattr(elaborator, "apply_summary", lambda *arguments: arguments[-2]())
+        patch.setattr(elaborator, "apply_summary", lambda *arguments: arguments[-1]())
         return checked(text)
 
 
@@ -532,40 +532,6 @@ def test_parameters_begin_as_their_own_numbers_say() -> None:
     assert any(summary is not None for summary in summaries.general.values())
 
 
-def test_a_layer_that_is_called_again_is_matched_with_its_signature_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    text = BODIES + dedent(
-        """\
-        block Net()(x: [n, 4]) -> [n, 4]:
-          for i in 0..40:
-            x = x |> layers[i]: Twice(4)
-          return x
-
-        model net = Net()
-        """
-    )
-    program, calls = checked(text).program, list[str]()
-    match = elaborator.Elaborator._match
-    monkeypatch.setattr(
-        elaborator.Elaborator,
-        "_match",
-        lambda self, inner, block, span: (
-            calls.append(block.name.text) or match(self, inner, block, span)
-        ),
-    )
-    found = models.elaborate_model(
-        program.module,
-        program.module.models["net"],
-        config={},
-        sizes=None,
-        training=False,
-        summaries=Summaries(),
-    )
-    assert calls.count("Twice") < 3
-    assert len(found.parameters) == 160
-
-
 @pytest.mark.parametrize("layer", ["relu", "layer_norm", "linear(16)"])
 def test_a_standard_layer_is_elaborated_once_for_all_sizes(layer: str) -> None:
     """Of a square, whose two sizes are equal, as of an oblong."""
@@ -731,7 +697,6 @@ def test_what_a_parameter_begins_as_is_found_once_and_costs_its_steps_again(
     def elaborate(model: ast.Model) -> tuple[Elaboration, int]:
         runs.clear()
         known.known.clear()
-        known.calls.clear()
         return work_budget.measured(
             lambda: models.elaborate_model(
                 program.module, model, config={}, sizes=None, training=False, summaries=known
