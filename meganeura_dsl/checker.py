@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from meganeura_dsl.diagnostics.problem import (
@@ -59,6 +59,10 @@ class CheckResult:
     types: Mapping[tuple[int, str], TensorType]
     proved: tuple[str, ...]
     holds: int
+    values: tuple[Binding, ...] = ()
+    """Every visible value of the file, the first at its place: names, and stages of pipes."""
+    elaborations: Mapping[str, Elaboration] = field(default_factory=dict[str, Elaboration])
+    """The models that hold, by name, with the parameters of their checkpoints."""
 
     @property
     def reports(self) -> tuple[Report, ...]:
@@ -76,17 +80,29 @@ class CheckResult:
         return all(problem.severity is not Severity.ERROR for problem in self.problems)
 
 
+def _go_on() -> None:
+    """Never ends a check."""
+
+
 @few_collections()
-def check(source: Source, loader: Loader) -> CheckResult:
-    """Prove everything a file declares: its blocks, models, expectations and trainings."""
-    return Checker(source, loader).run()
+def check(source: Source, loader: Loader, before_each: Callable[[], None] = _go_on) -> CheckResult:
+    """Prove everything a file declares: its blocks, models, expectations and trainings.
+
+    `before_each` is called before each declaration; what it raises ends the check.
+    """
+    return Checker(source, loader, before_each=before_each).run()
 
 
 class Checker:
     """One check of one file: a declaration at a time, each problem kept, none fatal."""
 
     def __init__(
-        self, source: Source, loader: Loader, chosen: str | None = None, prefix: str = ""
+        self,
+        source: Source,
+        loader: Loader,
+        chosen: str | None = None,
+        prefix: str = "",
+        before_each: Callable[[], None] = _go_on,
     ) -> None:
         self.sink = Sink()
         self._linker = Linker(loader, self.sink)
@@ -97,6 +113,8 @@ class Checker:
         self.prefix = prefix
         self.proved: list[str] = []
         self.types: dict[tuple[int, str], TensorType] = {}
+        self._values: dict[tuple[int, int], Binding] = {}
+        self._before_each = before_each
         self.holds = 0
         self._budget = Budget(CHECK + CHECK_CHARACTER * len(source.text))
         self._locations: set[tuple[str, int, int]] = set()
@@ -130,7 +148,15 @@ class Checker:
         found = [self._judged(each) for each in self.sink if each not in explained]
         problems = tuple(sorted(found, key=lambda each: each.severity is not Severity.ERROR))
         program = Program(self.module, self.chosen, self.prefix)
-        return CheckResult(program, problems, self.types, tuple(self.proved), self.holds)
+        return CheckResult(
+            program,
+            problems,
+            self.types,
+            tuple(self.proved),
+            self.holds,
+            tuple(self._values.values()),
+            {name: found for (name, given), found in self._elaborated.items() if given == "[]"},
+        )
 
     def _explained(self) -> set[Problem]:
         """What is unused because of another problem of its declaration, which is the root.
@@ -214,12 +240,14 @@ class Checker:
                 for problem in unused_values(node):
                     self._add(problem)
         for module, block in self._imported_blocks():
+            self._before_each()
             problem = prover.prove_imported(module, block)
             if problem is not None and problem.severity is Severity.ERROR:
                 self._add(problem)
         for name, block in self.module.blocks.items():
             if block in cut or self._budget.is_spent:
                 continue
+            self._before_each()
             with within(self._budget):
                 problem = prover.prove(self.module, block)
             if problem is None:
@@ -332,8 +360,10 @@ class Checker:
         for binding in bindings:
             if binding.span.source is self.module.source:
                 self.types.setdefault((binding.span.line, binding.name), binding.type)
+                self._values.setdefault((binding.span.start, binding.span.end), binding)
 
     def _attempt(self, span: Span, action: Callable[[], None]) -> bool:
+        self._before_each()
         if self._budget.is_spent:
             self._failed = True
             return False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
 from meganeura_dsl.diagnostics.problem import (
     ProblemError,
@@ -142,11 +144,16 @@ def _declared_in_library(target: str, folder: Path) -> Target:
     return Target(folder / f"{holders[0]}.mgn", target, is_standard=True)
 
 
-def loader_beside(path: Path) -> Loader:
-    """Finds imports beside a file, then in the standard models; never above the file's folder."""
+def loader_beside(path: Path, texts: Mapping[Path, str] = MappingProxyType({})) -> Loader:
+    """Finds imports beside a file, then in the standard models; never above the file's folder.
+
+    `texts` has what stands in some files, by their paths, in place of what is on disk.
+    """
 
     def load_module(words: tuple[str, ...]) -> Source | None:
         relative = Path(*words).with_suffix(".mgn")
+        if path.parent / relative in texts:
+            return _source_of(str(path.parent / relative), texts[path.parent / relative])
         if (path.parent / relative).is_file():
             return _known_source(read_source(path.parent / relative))
         standard = Path(str(standard_models())) / relative

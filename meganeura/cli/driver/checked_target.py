@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report, Severity
+from meganeura_dsl.diagnostics.problem import ProblemError, Report, Severity
 
 if TYPE_CHECKING:
     from meganeura_dsl.pipeline import Program
@@ -30,39 +30,13 @@ class Checked:
 
 def check_target(target: str) -> Checked:
     """All that is wrong with a target and with the settings it trains by."""
+    from meganeura.settings_reports import settings_reports
     from meganeura_dsl import pipeline
 
     try:
         found = pipeline.check_file(target)
-        settings = _settings_reports(found.program)
+        settings = settings_reports(found.program)
     except ProblemError as error:
         return Checked(target, None, (error.problem.report(),))
     reports = (*found.reports, *settings)
     return Checked(target, found.program, reports, found.proved, found.holds)
-
-
-def _settings_reports(program: "Program") -> tuple[Report, ...]:
-    """Problems in the settings of the checked `train` blocks; none for a block without any.
-
-    None is missing here: a run may get it on its command line, or from Python.
-    """
-    from meganeura_dsl import pipeline
-
-    reports: list[Report] = []
-    for train in program.trains if program.chosen is None else {program.chosen} & {*program.trains}:
-        try:
-            raw = pipeline.train_settings(program, train)
-        except ProblemError:
-            continue  # a setting that has no value is told of the program
-        if not raw:
-            continue
-        from meganeura_dsl.settings.resolve_settings import resolve_settings
-        from meganeura_dsl.settings.settings_problems import MissingSetting
-        from meganeura_runtime.backends.registry import DEVICE_NAMES
-
-        try:
-            resolve_settings(raw, (), pipeline.free_sizes(program, train), DEVICE_NAMES)
-        except ProblemsError as error:
-            wrong = (each for each in error.problems if not isinstance(each, MissingSetting))
-            reports.extend(problem.report() for problem in wrong)
-    return tuple(reports)

@@ -138,7 +138,8 @@ class Prover:
     ) -> tuple[Problem, ...]:
         """All that is wrong with a block that was refused, and why it was.
 
-        Of its layers, those that were refused are taken at their signatures.
+        Of its layers, those that were refused are taken at their signatures. The values that are
+        known in spite of it join `bindings`.
         """
         recovery = Recovery(block)
         recovery.add(first)
@@ -148,6 +149,7 @@ class Prover:
             self._recover(module, block, recovery, lacking)
             if len(recovery.lacking) == len(lacking):
                 break
+        self.bindings += recovery.bindings
         return tuple(with_clause(problem, block) for problem in recovery.problems)
 
     def _recover(
@@ -333,6 +335,8 @@ def _prove_case(
     _require_fitting_defaults(elaborator, frame, block)
     state.recovery = recovery
     elaborator.run_body(frame, block)
+    if recovery is not None:
+        recovery.bindings += state.bindings
     require_one_use(block, frame)
     settle(state)
     return state

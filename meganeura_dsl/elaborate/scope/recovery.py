@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Iterator
 from meganeura_dsl.diagnostics.problem import Problem, Report
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.name_problems import UnknownName
+from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.unused_values import walk, words_of
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.walk import children
@@ -27,6 +28,8 @@ class Recovery:
     def __init__(self, declaration: ast.Block | ast.Train) -> None:
         self.declaration = declaration
         self.unknown: set[str] = set()
+        self.bindings: list[Binding] = []
+        """The values that are known."""
         self._found: dict[int, Problem] = {}
         self._roots: set[str | None] = set()
         """The names that are unknown and the facts that are missing: each is told once."""

@@ -1,0 +1,1 @@
+"""The language server: what editors ask about programs, answered by the checker."""

@@ -1,0 +1,97 @@
+"""The server as an editor meets it: over the protocol, in a process of its own."""
+
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_lsp
+from lsprotocol import types
+from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
+
+URI = "file:///programs/net.mgn"
+BROKEN = """\
+# ümläut
+block Net(d)(x: [n, d]) -> [n, 2]:
+  y = x |> a: linear(3)  # 🎉
+  return y |> b: linear(4)
+"""
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_lsp.fixture(
+    scope="module",
+    loop_scope="module",
+    config=ClientServerConfig(server_command=[sys.executable, "-m", "meganeura", "lsp"]),
+)
+async def client(lsp_client: LanguageClient) -> AsyncIterator[None]:
+    await lsp_client.initialize_session(
+        types.InitializeParams(capabilities=client_capabilities("visual-studio-code"))
+    )
+    yield
+    await lsp_client.shutdown_session()
+
+
+async def opened(client: LanguageClient, text: str, uri: str = URI) -> list[types.Diagnostic]:
+    """Open a document, and wait for what is said about it."""
+    item = types.TextDocumentItem(uri, "meganeura", 1, text)
+    client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+    return await told(client, uri, 1)
+
+
+async def told(client: LanguageClient, uri: str, version: int) -> list[types.Diagnostic]:
+    """What is said about a version of a document."""
+    while True:
+        found = await client.wait_for_notification(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        if (found.uri, found.version) == (uri, version):
+            return list(found.diagnostics)
+
+
+def change(client: LanguageClient, text: str, version: int, uri: str = URI) -> None:
+    """Replace all of a document."""
+    client.text_document_did_change(
+        types.DidChangeTextDocumentParams(
+            types.VersionedTextDocumentIdentifier(version, uri),
+            [types.TextDocumentContentChangeWholeDocument(text)],
+        )
+    )
+
+
+async def test_all_problems_of_an_unsaved_text_are_told_and_gone_once_mended(
+    client: LanguageClient,
+) -> None:
+    (found,) = await opened(client, BROKEN)
+    assert (found.code, found.range.start.line, found.source) == ("E0303", 3, "meganeura")
+    assert found.code_description is not None
+    assert found.code_description.href.endswith("errors/E0303.md")
+    assert found.message.startswith("`Net` returns another shape than it says\n")
+    change(client, "block", 2)  # nothing is said about a text that was typed over
+    change(client, BROKEN.replace("linear(4)", "linear(2)"), 3)
+    assert await told(client, URI, 3) == []
+
+
+async def test_hints_of_the_lines_that_are_shown(client: LanguageClient) -> None:
+    uri = "file:///programs/hints.mgn"
+    await opened(client, BROKEN, uri)
+    shown = types.Range(types.Position(2, 0), types.Position(2, 0))
+    asked = types.InlayHintParams(types.TextDocumentIdentifier(uri), shown)
+    hints = await client.text_document_inlay_hint_async(asked)
+    assert [(each.position, each.label) for each in hints or []] == [
+        (types.Position(2, 24), "[n, 3]")
+    ]
+
+
+async def test_an_import_is_found_among_the_open_documents(client: LanguageClient) -> None:
+    """Where it changes, what imports it is told anew."""
+    part, whole = "file:///programs/part.mgn", "file:///programs/whole.mgn"
+    good = "block Twice()(x: [n, d]) -> [n, d] = x + x\n"
+    await opened(client, good, part)
+    text = "from part import Twice\nblock Net()(x: [n, d]) -> [n, d] = x |> Twice\n"
+    assert await opened(client, text, whole) == []
+    change(client, good.replace("-> [n, d]", "-> [d, n]"), 2, part)
+    await told(client, part, 2)
+    found = await told(client, whole, 1)
+    assert found[0].range.start.line == 0
+    assert "(in part.mgn:1)" in found[0].message
+    assert found[0].related_information is not None
+    assert found[0].related_information[0].location.uri == part
