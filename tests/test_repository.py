@@ -51,13 +51,8 @@ def test_the_distribution_depends_on_what_it_imports_and_on_nothing_else() -> No
     imported = {name for path in packages for name in imported_by(path)}
     own = {"meganeura", "meganeura_dsl", "meganeura_runtime"}
     provided = {"_cffi_backend", "cffi", "pydantic_core"}  # with wgpu and pydantic
-    optional = {
-        "hypothesis",
-        "jax",
-        "onnx",
-        "onnxruntime",
-        "google",
-    }  # extras; `google` is the protobuf of onnx
+    # Extras; `google` is the protobuf of onnx.
+    optional = {"google", "hypothesis", "jax", "lsprotocol", "onnx", "onnxruntime", "pygls"}
     assert imported - own - provided - optional - sys.stdlib_module_names == declared
 
 

@@ -77,7 +77,7 @@ async def test_hints_of_the_lines_that_are_shown(client: LanguageClient) -> None
     asked = types.InlayHintParams(types.TextDocumentIdentifier(uri), shown)
     hints = await client.text_document_inlay_hint_async(asked)
     assert [(each.position, each.label) for each in hints or []] == [
-        (types.Position(2, 24), "[n, 3]")
+        (types.Position(2, 23), "[n, 3]")
     ]
 
 
