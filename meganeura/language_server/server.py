@@ -5,8 +5,11 @@ of the text before it at the next declaration, and starts another a moment later
 """
 
 import asyncio
+import os
+import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from lsprotocol import types
@@ -149,5 +152,9 @@ async def hints(
 
 
 def serve() -> None:
-    """Serve one editor on standard input and output, until it leaves."""
-    SERVER.start_io()
+    """Serve one editor on standard input and output, until it leaves.
+
+    Nothing else may write there meanwhile: what is printed goes to standard error.
+    """
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output, redirect_stdout(sys.stderr):
+        SERVER.start_io(stdout=output)
