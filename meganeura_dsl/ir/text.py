@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from math import isfinite
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Literal, assert_never, get_args, get_origin, get_type_hints
 
 from meganeura_dsl.ir.graph import Body, Graph, Op, Origin, Value
 from meganeura_dsl.ir.types import DType, TensorType
@@ -103,6 +103,8 @@ def _attribute(value: Attribute, bodies: Mapping[Body, int]) -> str:
             return f"@{bodies[value]}"
         case tuple():
             return f"[{', '.join(_attribute(each, bodies) for each in value)}]"
+        case _:
+            assert_never(value)
 
 
 def parse_graph(text: str, ops: Iterable[type[Op]], origins: Sequence[Origin] = ()) -> Graph:

@@ -36,7 +36,7 @@ from meganeura_dsl.ir.interpreter import Interpreter
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.fused.contraction import FusedMatMul
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.backends.xla.passes.fuse_matmul_epilogue import with_finished_products
+from meganeura_runtime.backends.xla.passes.fuse_matmul_epilogue import fuse_matmul_epilogue
 from tests.effort import effort
 
 TINY = Model(
@@ -107,7 +107,7 @@ def test_products_that_a_library_gives_with_their_gelu_are_counted() -> None:
     y = build.add(product, build.add(product, x, w, bias), w, bias)
     graph = build.graph({"y": y})
     assert products_to_finish(graph) == 0
-    assert products_to_finish(with_finished_products(graph)) == 2
+    assert products_to_finish(fuse_matmul_epilogue(graph)) == 2
 
 
 def test_what_a_device_does_not_compute_in_is_said() -> None:

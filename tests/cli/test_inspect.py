@@ -175,6 +175,32 @@ def test_the_graph_after_a_pass_is_printed(meganeura: Command) -> None:
     assert "SplitKPartial" not in meganeura(*step, "after:channels-last-layout").out
 
 
+def test_the_graph_after_a_pass_for_xla_is_printed(meganeura: Command) -> None:
+    words = ("build", "digits_cnn", "--device", "xla:cpu", "--emit")
+    narrow = ("--set", "precision=bf16")
+    before = meganeura(*words, "after:expand-unsupported", *narrow).out
+    after = meganeura(*words, "after:one-pass-variance", *narrow).out
+    verify(parse_graph(after, (*OPS, *FUSED_OPS)))
+    assert before.count("= Maximum(") < after.count("= Maximum(")
+    refused = meganeura(*words, "after:flatten-norm-rows", *narrow)
+    assert refused.code == 2
+    needs = (
+        "the pass `flatten-norm-rows` runs for bf16, gpu, inference; here is bf16, cpu, training"
+    )
+    assert needs in " ".join(refused.err.split())
+    unknown = meganeura(*words, "after:legalize")
+    assert (
+        "there is no pass `legalize`; there are, in order, fuse-attention, fuse-matmul"
+        in " ".join(unknown.err.split())
+    )
+
+
+def test_a_device_without_passes_refuses_to_print_them(meganeura: Command) -> None:
+    refused = meganeura("build", "digits_cnn", "--emit", "after:legalize", "--device", "cpu")
+    assert refused.code == 2
+    assert "there is no after:legalize for the CPU" in " ".join(refused.err.split())
+
+
 @pytest.mark.parametrize(
     ("stage", "words"),
     [

@@ -5,9 +5,10 @@ import pytest
 from meganeura_dsl.ir.graph import Graph, Leaf
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.verify import GraphError, verify
+from meganeura_runtime.backends.verify_passes import VERIFY, PassError
 from meganeura_runtime.backends.webgpu.config.limits import Target
 from meganeura_runtime.backends.webgpu.passes import pipeline
-from meganeura_runtime.backends.webgpu.passes.pipeline import PassError, after_each
+from meganeura_runtime.backends.webgpu.passes.pipeline import after_each
 from tests.dsl.transforms.egraph.compare import assert_equal_results, feeds, run
 from tests.passes.golden import BACK_END, FRONT_END, Golden, goldens
 
@@ -52,9 +53,9 @@ def test_a_pass_that_breaks_the_graph_is_named(monkeypatch: pytest.MonkeyPatch) 
 
     graph = next(each for each in GOLDENS if each.path.parent.name == "legalize").graph
     monkeypatch.setattr(pipeline, "PASSES", (drop_values,))
-    monkeypatch.setenv(pipeline.VERIFY, "1")
+    monkeypatch.setenv(VERIFY, "1")
     with pytest.raises(PassError, match=r"after drop-values: .* not among") as raised:
         list(after_each(graph, Target()))
     assert isinstance(raised.value.__cause__, GraphError)
-    monkeypatch.setenv(pipeline.VERIFY, "0")
+    monkeypatch.setenv(VERIFY, "0")
     assert [name for name, _ in after_each(graph, Target())] == ["drop-values"]

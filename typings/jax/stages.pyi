@@ -1,9 +1,9 @@
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 
 from jax import Array
 
-_Arrays: TypeAlias = Mapping[str, Array]
+_Key = TypeVar("_Key")
 
 class CompiledMemoryStats:
     argument_size_in_bytes: int
@@ -13,8 +13,11 @@ class CompiledMemoryStats:
 
 class Compiled:
     def __call__(
-        self, updated: _Arrays, constant: _Arrays, fed: _Arrays
-    ) -> tuple[dict[str, Array], dict[str, Array]]: ...
+        self,
+        updated: Mapping[_Key, Array],
+        constant: Mapping[_Key, Array],
+        fed: Mapping[str, Array],
+    ) -> tuple[dict[str, Array], dict[_Key, Array]]: ...
     def as_text(self) -> str: ...
     def memory_analysis(self) -> CompiledMemoryStats | None: ...
 

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from meganeura_runtime.export.mgb import Artefact
     from meganeura_runtime.io.weights import Allowed
 
-AFTER = "after:"
-"""What the name of a pass follows, to print the graph after it: the same for all devices."""
-
 
 class Stage(StrEnum):
     """Where to stop and print, before a backend has its own stages."""
@@ -148,8 +145,7 @@ def build(
             )
         )
         return
-    on_device = None if emit.startswith(AFTER) else device
-    text = _text(stages, emit, on_device, no_tuned=no_tuned)
+    text = _text(stages, emit, device, no_tuned=no_tuned)
     if as_data:
         found = report_data(stages.compiled) if report else {}
         say(json.dumps({"stage": emit, "text": text, **found}, indent=2))

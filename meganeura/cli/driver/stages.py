@@ -222,13 +222,17 @@ class Emission:
 def emitted(wanted: Emission, backend: "Backend", graph: "Graph") -> str:
     """The text of a stage of a backend."""
     from meganeura_runtime.backends.device_failures import explained_failures
-    from meganeura_runtime.backends.registry import choose_device
+    from meganeura_runtime.backends.registry import AUTO, backend_of, choose_device
 
     with explained_failures():
         chosen = None
         if wanted.device is not None:
-            chosen = choose_device(wanted.device, tuned=wanted.tuned, precision=wanted.precision)
-            backend = chosen.backend
+            backend = backend if wanted.device == AUTO else backend_of(wanted.device)
+            if not backend.is_portable(wanted.stage):
+                chosen = choose_device(
+                    wanted.device, tuned=wanted.tuned, precision=wanted.precision
+                )
+                backend = chosen.backend
         backend.require_precision(wanted.precision)
         if not backend.can_emit(wanted.stage):
             others = " or ".join(backend.capabilities.stages)

@@ -45,6 +45,8 @@ class Capabilities:
     """Whether a device is worth opening in a thread while the program is read."""
     stages: tuple[str, ...] = ()
     """What `build --emit` prints; `after:PASS` stands for every name that begins with `after:`."""
+    portable_stages: tuple[str, ...] = ()
+    """Stages that are the same on all of its devices, so that none is opened for them."""
     precisions: tuple[ComputePrecision, ...] = (ComputePrecision.F32,)
     """How exactly its devices can compute, if not all of them each."""
     plans_memory: bool = False
@@ -110,12 +112,12 @@ class Backend(ABC):
         return re.fullmatch(self.pattern, name) is not None
 
     def can_emit(self, stage: str) -> bool:
-        """Whether `build --emit` prints a stage of it."""
-        stages = self.capabilities.stages
-        return any(
-            stage.startswith(each.removesuffix("PASS")) if each.endswith(":PASS") else stage == each
-            for each in stages
-        )
+        """True if `build --emit` prints a stage of this backend."""
+        return _is_among(stage, self.capabilities.stages)
+
+    def is_portable(self, stage: str) -> bool:
+        """True if a stage is the same on all devices of this backend."""
+        return _is_among(stage, self.capabilities.portable_stages)
 
     @abstractmethod
     def devices(self) -> Sequence[DeviceRow]:
@@ -244,3 +246,10 @@ class OpenDevice(ABC):
         from meganeura_runtime.backends.timing.tracer import Tracer
 
         return Tracer(timeline)
+
+
+def _is_among(stage: str, stages: Sequence[str]) -> bool:
+    return any(
+        stage.startswith(each.removesuffix("PASS")) if each.endswith(":PASS") else stage == each
+        for each in stages
+    )

@@ -93,7 +93,8 @@ def device_forms(of: Iterable[Backend] = BUILT_IN) -> tuple[str, ...]:
 
 def stage_forms() -> tuple[str, ...]:
     """The stages of backends that `build --emit` prints."""
-    return tuple(stage for backend in BUILT_IN for stage in backend.capabilities.stages)
+    stages = (stage for backend in BUILT_IN for stage in backend.capabilities.stages)
+    return tuple(dict.fromkeys(stages))
 
 
 def emitting(stage: str) -> Backend | None:

@@ -29,6 +29,7 @@ class WebGpuBackend(Backend):
         plans_memory=True,
         opens_slowly=True,
         stages=("plan", "wgsl", "after:PASS"),
+        portable_stages=("after:PASS",),
         only_f32="WebGPU reaches no matrix units, without which other floats are no faster",
     )
 

@@ -34,7 +34,7 @@ class XlaBackend(Backend):
     pattern = r"xla(:cpu|:gpu(:[0-9]{1,9})?)?"
     capabilities = Capabilities(
         opens_slowly=True,
-        stages=("stablehlo", "precision"),
+        stages=("stablehlo", "precision", "after:PASS"),
         precisions=tuple(ComputePrecision),
         cache=CACHE,
     )
@@ -106,7 +106,7 @@ class XlaBackend(Backend):
     def emit(
         self, stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision
     ) -> str:
-        """The step in StableHLO, for a device or for the CPU, or the floats of its values."""
+        """Returns StableHLO, float types or the graph after a pass, for a device or the CPU."""
         _require_jax()
         from meganeura_runtime.backends.xla.emit import emit
 

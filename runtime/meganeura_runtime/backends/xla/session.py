@@ -1,4 +1,4 @@
-"""The session of a step compiled by XLA: arrays stay on the devices, and a step is one call."""
+"""Session of a step compiled by XLA: arrays stay on the devices, and a step is one call."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -22,6 +22,7 @@ from meganeura_runtime.backends.errors import OutOfMemoryError
 from meganeura_runtime.backends.memory_estimate import MemoryExceededError
 from meganeura_runtime.backends.session_guard import Guard
 from meganeura_runtime.backends.xla.compile import Program
+from meganeura_runtime.backends.xla.config.measured_choices import EAGER_OUTPUTS
 from meganeura_runtime.backends.xla.device.failures import explained
 from meganeura_runtime.backends.xla.device.transfers import (
     in_rows,
@@ -30,19 +31,14 @@ from meganeura_runtime.backends.xla.device.transfers import (
     placed_parts,
     placed_whole,
 )
-from meganeura_runtime.backends.xla.step import copy_of
+from meganeura_runtime.backends.xla.step import ArrayKey
 from meganeura_runtime.backends.xla.step_memory import memory_by_role, step_memory
 from meganeura_runtime.support.background import begin
 
 AHEAD = 3
-"""Steps that may be handed to a device before the first of them is done.
+"""Steps that may be queued on a device before the first of them is done.
 
-So many keep it busy, and no more inputs than theirs have to be held.
-"""
-SMALL = 1 << 12
-"""Bytes of outputs that are always copied to the host behind their step, as losses are.
-
-A copy of 64,000 bytes takes a GPU 10 us, which the next step waits for.
+That many keep it busy, and only their inputs have to be held.
 """
 
 DeviceArrays = dict[str, jax.Array]
@@ -58,14 +54,17 @@ class XlaSession(Session):
         )
         self.program = program
         self._arrays: DeviceArrays = {}
-        """What is kept; sessions that share it have one dictionary."""
+        """Parameters and states; sessions that share them have one dictionary."""
         updated = program.graph.updates.keys() - program.counters.keys()
-        self._updated = [name for name in persistent if name in updated]
-        self._constant = [name for name in persistent if name not in updated]
+        copies = (ArrayKey(name, is_copy=True) for name in program.copies)
+        # JAX sorts the keys in every step, which is quick for keys in order.
+        keys = sorted([*map(ArrayKey, persistent), *copies])
+        self._updated = [key for key in keys if key.name in updated]
+        self._constant = [key for key in keys if key.name not in updated]
         self._counted: dict[str, int] = {}
-        """What is to be added to states; sessions that share arrays have one dictionary."""
+        """Pending increments of states; sessions that share arrays have one dictionary."""
         self._copies: dict[str, tuple[jax.Array, jax.Array]] = {}
-        """Of a parameter the array that was copied, and its copy in bfloat16."""
+        """By parameter the array that was copied, and its copy in bfloat16."""
         self._running: deque[list[jax.Array]] = deque()
         self._compiling = begin("compile", program.compiled)
 
@@ -176,24 +175,28 @@ class XlaSession(Session):
                 if self._counted.keys() - self.program.counters.keys():
                     self._add_counted()
                 arrays, copies = self._arrays, self._copied()
-                updated = {name: arrays[name] for name in self._updated}
-                constant = {name: arrays[name] for name in self._constant}
-                for name, copy in copies.items():
-                    (updated if name in updated else constant)[copy_of(name)] = copy
+                updated, constant = (
+                    {key: (copies if key.is_copy else arrays)[key.name] for key in keys}
+                    for keys in (self._updated, self._constant)
+                )
                 found, new = self.compiled(updated, constant, fed)
-                arrays.update({name: new[name] for name in self._updated})
-                for name in copies.keys() & {*self._updated}:
-                    self._copies[name] = arrays[name], new[copy_of(name)]
+                for key in self._updated:
+                    if not key.is_copy:
+                        arrays[key.name] = new[key]
+                for key in self._updated:
+                    if key.is_copy:
+                        self._copies[key.name] = arrays[key.name], new[key]
                 for name, added in self.program.counters.items():
                     self._counted[name] = self._counted.get(name, 0) + added
         except OutOfMemoryError as error:
             need = step_memory(self.program.graph, self.compiled)
             raise MemoryExceededError(need, None) from error
-        # XLA gives them in the order of the alphabet, in which 10 is before 2.
+        # XLA returns them in alphabetical order, in which 10 is before 2.
         outputs = {name: found[name] for name in self.program.graph.outputs}
         self._running.append([*outputs.values()])
         fetched = _Fetched(outputs, self.guard)
-        if sum(array.nbytes for array in outputs.values()) <= SMALL:
+        size = sum(array.nbytes for array in outputs.values())
+        if EAGER_OUTPUTS.is_on and size <= EAGER_OUTPUTS.value:
             fetched.request()
         return fetched
 

@@ -1,12 +1,13 @@
-"""A graph as one function of JAX: what is kept and fed, to outputs and the next of what is kept.
+"""Traces a graph as one function of JAX: from persistent arrays and inputs to outputs and updates.
 
-Each value is traced under its place in the program, `layer1.0/net.mgn:7/%12`, which is its name in
-StableHLO, in compiled programs and in profiles.
+Each value is traced under its location in the program, `layer1.0/net.mgn:7/%12`, which is its name
+in StableHLO, in compiled programs and in profiles.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,8 +28,8 @@ from meganeura_runtime.backends.xla.lowering.element_types import jax_type, wide
 from meganeura_runtime.backends.xla.lowering.table import (
     COMPUTES,
     CONTRACTIONS,
-    FINISHED,
     FUSED,
+    LIBRARY_PRODUCTS,
     MOVES,
     Lowered,
     Lowering,
@@ -41,22 +42,31 @@ from meganeura_runtime.backends.xla.ops.attention import (
 MEAN = LibraryAttentionGradient.operands.required.index("mean")
 
 
-def copy_of(name: str) -> str:
-    """What the copy of a parameter in bfloat16 is called among what a step only reads."""
-    return f"{name} in bfloat16"
+class ArrayKey(NamedTuple):
+    """Key of a persistent array of a step: a parameter or state, or a parameter's bfloat16 copy.
+
+    Keys are ordered: a copy follows its parameter.
+    """
+
+    name: str
+    is_copy: bool = False
+
+    def __repr__(self) -> str:
+        """Returns the name of the argument in StableHLO."""
+        return repr(f"{self.name} in bfloat16" if self.is_copy else self.name)
 
 
 Pullback = Callable[[jax.Array], tuple[jax.Array, ...]]
-"""From the cotangent of a result to those of the operands."""
-Arrays = Mapping[str, jax.Array]
-Round = tuple[list[jax.Array], list[jax.Array]]
-"""What a round carries on, and what it gives."""
-RoundFunction = Callable[[list[jax.Array], jax.Array, list[jax.Array]], Round]
-"""From carries, the place of a round and its slices."""
-Stepped = tuple[dict[str, jax.Array], dict[str, jax.Array]]
-"""Outputs, and updates with the copies of what is updated."""
-StepFunction = Callable[[Arrays, Arrays, Arrays], Stepped]
-"""From what a step updates, what it only reads, and what it is fed."""
+"""Maps the cotangent of a result to those of the operands."""
+Arrays = Mapping[ArrayKey, jax.Array]
+Iteration = tuple[list[jax.Array], list[jax.Array]]
+"""Carries and collected values of an iteration of a loop."""
+IterationFunction = Callable[[list[jax.Array], jax.Array, list[jax.Array]], Iteration]
+"""Maps carries, the index of an iteration and its slices to its results."""
+StepResults = tuple[dict[str, jax.Array], dict[ArrayKey, jax.Array]]
+"""Outputs, and updates with the copies of updated parameters."""
+StepFunction = Callable[[Arrays, Arrays, Mapping[str, jax.Array]], StepResults]
+"""Maps updated arrays, constant arrays and inputs to results."""
 
 
 def step_function(
@@ -67,10 +77,10 @@ def step_function(
     barriers: Barriers,
     sums: PartialSums | None = None,
 ) -> StepFunction:
-    """The step of a graph of ops that the table lowers, some of them as `lowerings` says.
+    """Returns the step of a graph in ops of the lowering table; `lowerings` overrides the table.
 
-    A leaf that `gathered` names is spread over devices. Ops that work element by element, as
-    optimizers do, compute on its parts; for others it is gathered to where `gathered` says.
+    A leaf that `gathered` names is sharded over devices. Elementwise ops, as of optimizers, compute
+    on its shards; for others it is gathered with the sharding in `gathered`.
     Each of `sums` is computed as one, from the operands of its parts.
     """
     applications = by_application(graph.values)
@@ -79,14 +89,16 @@ def step_function(
         for value in graph.values
         if isinstance(value.op, LibraryAttentionGradient)
     )
-    copied = _shared(graph)
+    aliased = _aliased_updates(graph)
 
-    def step(updated: Arrays, constant: Arrays, fed: Arrays) -> Stepped:
+    def step(updated: Arrays, constant: Arrays, inputs: Mapping[str, jax.Array]) -> StepResults:
         trace = _Trace(numerics, gathered, lowerings, barriers, sums, trained)
-        leaves = {**updated, **constant, **fed}
+        persistent = {**updated, **constant}
         for results in applications:
-            if isinstance(results[0].op, Leaf):
-                trace.read(results[0], results[0].op.name, leaves)
+            leaf = results[0].op
+            if isinstance(leaf, Leaf):
+                source = {ArrayKey(leaf.name): inputs[leaf.name]} if leaf.name in inputs else {}
+                trace.read(results[0], leaf.name, source or persistent)
             else:
                 trace.compute(results)
         outputs = {
@@ -94,16 +106,16 @@ def step_function(
             for name, value in graph.outputs.items()
         }
         updates = {
-            name: jnp.copy(new) if name in copied else new
+            ArrayKey(name): jnp.copy(new) if name in aliased else new
             for name, value in graph.updates.items()
             for new in (
                 lax.convert_element_type(trace.found[value.id], jax_type(value.type.dtype)),
             )
         }
         narrow = {
-            copy_of(name): lax.convert_element_type(new, BFLOAT16)
-            for name, new in updates.items()
-            if copy_of(name) in updated
+            copy: lax.convert_element_type(new, BFLOAT16)
+            for key, new in updates.items()
+            if (copy := ArrayKey(key.name, is_copy=True)) in updated
         }
         return outputs, {**updates, **narrow}
 
@@ -112,7 +124,7 @@ def step_function(
 
 @dataclass(frozen=True)
 class _Trace:
-    """The arrays of a step that is traced, by the ids of its values."""
+    """The traced arrays of a step, by ids of values."""
 
     numerics: Numerics
     gathered: Mapping[str, Sharding]
@@ -120,24 +132,25 @@ class _Trace:
     barriers: Barriers
     sums: PartialSums | None
     trained: frozenset[int]
-    """Attentions that have a gradient."""
+    """Attentions with a gradient."""
     found: dict[int, jax.Array] = field(default_factory=dict[int, jax.Array])
     whole: dict[int, jax.Array] = field(default_factory=dict[int, jax.Array])
-    """Leaves that are gathered."""
+    """Leaves that are gathered from shards."""
     copies: dict[int, jax.Array] = field(default_factory=dict[int, jax.Array])
-    """Those of parameters in bfloat16."""
+    """Copies of parameters in bfloat16."""
     pullbacks: dict[int, Pullback] = field(default_factory=dict[int, Pullback])
-    """Of attentions."""
+    """Pullbacks of attentions."""
     products: dict[int, jax.Array] = field(default_factory=dict[int, jax.Array])
-    """What is computed together with others, before it is converted to what it is stored in."""
+    """Jointly computed values before they are converted to the type they are stored in."""
 
     def read(self, leaf: Value, name: str, leaves: Arrays) -> None:
-        """Take what a step is given."""
-        self.found[leaf.id] = leaves[name]
-        if copy_of(name) in leaves:
-            self.copies[leaf.id] = self._gathered(name, leaves[copy_of(name)])
+        """Read a leaf, its copy if there is one, and gather both if they are sharded."""
+        key, copy = ArrayKey(name), ArrayKey(name, is_copy=True)
+        self.found[leaf.id] = leaves[key]
+        if copy in leaves:
+            self.copies[leaf.id] = self._gathered(name, leaves[copy])
         if name in self.gathered:
-            self.whole[leaf.id] = self._gathered(name, leaves[name])
+            self.whole[leaf.id] = self._gathered(name, leaves[key])
 
     def _gathered(self, name: str, array: jax.Array) -> jax.Array:
         where = self.gathered.get(name)
@@ -153,16 +166,16 @@ class _Trace:
             for each in results:
                 stored = self.numerics.stored[each.id]
                 self.found[each.id] = lax.convert_element_type(arrays[each.index], stored)
-            if value.id in self.barriers.shared:
-                self._share(value, self.barriers.shared[value.id])
+            if value.id in self.barriers.shared_scalars:
+                self._share(value, self.barriers.shared_scalars[value.id])
             for each in results:
-                if each.id in self.barriers.together:
+                if each.id in self.barriers.computed_jointly:
                     is_product = bool(each.op.traits & PRODUCTS)
                     self.products[each.id] = (
                         arrays[each.index] if is_product else self.found[each.id]
                     )
-                    group = self.barriers.together[each.id]
-                    self.found.update(_together(group, self.products, self.numerics))
+                    group = self.barriers.computed_jointly[each.id]
+                    self.found.update(_behind_barrier(group, self.products, self.numerics))
 
     def _operands(self, value: Value) -> list[jax.Array]:
         others: Mapping[int, jax.Array] = {}
@@ -182,19 +195,19 @@ class _Trace:
             dy = lax.convert_element_type(operands[-1], jnp.bfloat16)
             return self.pullbacks[value.operands[MEAN].id](dy)
         if isinstance(op, Loop):
-            return _rounds(op, operands, self.numerics.precision, self.lowerings)
+            return _loop(op, operands, self.numerics.precision, self.lowerings)
         return _lowered(value, operands, self.numerics, self.lowerings)
 
     def _share(self, value: Value, first: int) -> None:
-        """Have one array, which is stored, for all that are the same."""
+        """Use one stored array for all equal ones."""
         array = self.found[first]
         self.found[value.id] = lax.optimization_barrier(array) if first == value.id else array
 
 
-def _together(
+def _behind_barrier(
     group: Sequence[int], products: Mapping[int, jax.Array], numerics: Numerics
 ) -> dict[int, jax.Array]:
-    """A group as it is stored, once all of it is computed and before any of it is read."""
+    """Returns a group behind a barrier once all of it is computed; before, nothing."""
     if not all(each in products for each in group):
         return {}
     found = lax.optimization_barrier(tuple(products[each] for each in group))
@@ -210,7 +223,7 @@ def _part(
     value: Value,
     operands: Sequence[jax.Array],
 ) -> jax.Array:
-    """A part of a sum over the examples, from some of these."""
+    """Returns a part of a sum over the examples, from a device's own examples."""
     with jax.named_scope(_scope(value)):
         (found,) = _lowered(value, operands, numerics, lowerings)
         return widened(lax.convert_element_type(found, numerics.stored[value.id]))
@@ -222,13 +235,13 @@ def _lowered(
     numerics: Numerics,
     lowerings: Mapping[type[Op], Lowering],
 ) -> tuple[jax.Array, ...]:
-    """All results of the application that a value is a result of."""
+    """Returns all results of the application that a value is a result of."""
     op, kind = value.op, type(value.op)
     found: Lowered
     if kind in MOVES:
-        found = MOVES[kind](op, *_alike(operands, numerics.stored[value.id]))
-    elif kind in CONTRACTIONS or kind in FINISHED:
-        function = CONTRACTIONS.get(kind) or FINISHED[kind]
+        found = MOVES[kind](op, *_in_type_of_result(operands, numerics.stored[value.id]))
+    elif kind in CONTRACTIONS or kind in LIBRARY_PRODUCTS:
+        function = CONTRACTIONS.get(kind) or LIBRARY_PRODUCTS[kind]
         found = function(op, numerics.arithmetic(value), *operands)
     else:
         table = next(each for each in (lowerings, FUSED, COMPUTES) if kind in each)
@@ -236,13 +249,13 @@ def _lowered(
     return found if isinstance(found, tuple) else (found,)
 
 
-def _rounds(
+def _loop(
     loop: Loop,
     operands: Sequence[jax.Array],
     precision: ComputePrecision,
     lowerings: Mapping[type[Op], Lowering],
 ) -> tuple[jax.Array, ...]:
-    """The rounds of a loop: what each round reads and gives has its own type."""
+    """Returns the results of a loop, whose body reads and returns values in their own types."""
     graph = loop.body.graph
     carried = [graph.outputs[f"{CARRY}{number}"] for number in range(loop.carried)]
     numerics = Numerics.of(graph, precision, carried)
@@ -255,70 +268,68 @@ def _rounds(
     names, first, second = loop.names, loop.carried, loop.carried + len(loop.sliced)
     constant = dict(zip(names[second:], given[second:], strict=True))
 
-    def one_round(
-        carries: list[jax.Array], round_index: jax.Array, slices: list[jax.Array]
-    ) -> Round:
-        fed = {ROUND: round_index, **dict(zip(names[:first], carries, strict=True))}
-        fed |= dict(zip(names[first:second], slices, strict=True))
-        outputs, _ = body({}, constant, fed)
+    def iteration(carries: list[jax.Array], index: jax.Array, slices: list[jax.Array]) -> Iteration:
+        inputs = {**constant, ROUND: index, **dict(zip(names[:first], carries, strict=True))}
+        inputs |= dict(zip(names[first:second], slices, strict=True))
+        outputs, _ = body({}, {}, inputs)
         return (
             [outputs[f"{CARRY}{number}"] for number in range(loop.carried)],
             [outputs[f"{COLLECTED}{number}"] for number in range(len(loop.collected))],
         )
 
-    run = _until_it_stops if loop.stops else _all_rounds
-    carries, stacks = run(loop, one_round, given[:first], given[first:second])
+    run = _while_loop if loop.stops else _scan
+    carries, stacks = run(loop, iteration, given[:first], given[first:second])
     return (*carries, *stacks)
 
 
-def _all_rounds(
-    loop: Loop, one_round: RoundFunction, starts: list[jax.Array], sources: list[jax.Array]
-) -> Round:
-    """The rounds of a loop by `lax.scan`."""
+def _scan(
+    loop: Loop, iteration: IterationFunction, starts: list[jax.Array], sources: list[jax.Array]
+) -> Iteration:
+    """Returns the results of a loop by `lax.scan`."""
     slices = [jnp.moveaxis(x, axis, 0) for x, axis in zip(sources, loop.sliced, strict=True)]
-    round_indices = jnp.arange(concrete(loop.rounds), dtype=jnp.int32)
+    indices = jnp.arange(concrete(loop.rounds), dtype=jnp.int32)
 
-    def step(carries: list[jax.Array], read: tuple[jax.Array, list[jax.Array]]) -> Round:
-        return one_round(carries, *read)
+    def step(carries: list[jax.Array], read: tuple[jax.Array, list[jax.Array]]) -> Iteration:
+        return iteration(carries, *read)
 
-    carries, stacks = lax.scan(step, starts, (round_indices, slices), reverse=loop.backward)
+    carries, stacks = lax.scan(step, starts, (indices, slices), reverse=loop.backward)
     collected = zip(stacks, loop.collected, strict=True)
     return carries, [jnp.moveaxis(stack, 0, axis) for stack, axis in collected]
 
 
-def _until_it_stops(
-    loop: Loop, one_round: RoundFunction, starts: list[jax.Array], sources: list[jax.Array]
-) -> Round:
-    """The rounds of a loop by `lax.while_loop`, up to the first that leaves the last carry false.
+def _while_loop(
+    loop: Loop, iteration: IterationFunction, starts: list[jax.Array], sources: list[jax.Array]
+) -> Iteration:
+    """Returns the results of a loop by `lax.while_loop`, which stops once the last carry is false.
 
-    What those behind it would collect is zero.
+    Iterations that are left out collect zeros.
     """
-    rounds = concrete(loop.rounds)
+    length = concrete(loop.rounds)
 
-    def goes_on(state: tuple[jax.Array, Round]) -> jax.Array:
+    def continues(state: tuple[jax.Array, Iteration]) -> jax.Array:
         count, (carries, _) = state
-        return (count < rounds) & carries[-1]
+        return (count < length) & carries[-1]
 
-    def step(state: tuple[jax.Array, Round]) -> tuple[jax.Array, Round]:
+    def step(state: tuple[jax.Array, Iteration]) -> tuple[jax.Array, Iteration]:
         count, (carries, stacks) = state
-        round_index = rounds - 1 - count if loop.backward else count
+        index = length - 1 - count if loop.backward else count
         slices = [
-            lax.dynamic_index_in_dim(x, round_index, axis, keepdims=False)
+            lax.dynamic_index_in_dim(x, index, axis, keepdims=False)
             for x, axis in zip(sources, loop.sliced, strict=True)
         ]
-        following, found = one_round(carries, round_index, slices)
+        following, found = iteration(carries, index, slices)
         written = [
-            lax.dynamic_update_index_in_dim(whole, each, round_index, axis)
+            lax.dynamic_update_index_in_dim(whole, each, index, axis)
             for whole, each, axis in zip(stacks, found, loop.collected, strict=True)
         ]
         return count + 1, (following, written)
 
     stacks = [
-        stack(value.type, axis, rounds)
+        stack(value.type, axis, length)
         for value, axis in zip(loop.given, loop.collected, strict=True)
     ]
     empty = [jnp.zeros(concrete_shape(of.shape), jax_type(of.dtype)) for of in stacks]
-    _, found = lax.while_loop(goes_on, step, (jnp.zeros((), jnp.int32), (starts, empty)))
+    _, found = lax.while_loop(continues, step, (jnp.zeros((), jnp.int32), (starts, empty)))
     return found
 
 
@@ -328,7 +339,7 @@ def _attention(
     trained: Container[int],
     pullbacks: dict[int, Pullback],
 ) -> tuple[jax.Array]:
-    """What a library gives, and how its gradients follow, which share what it computes."""
+    """Returns the attention of a library, and keeps its pullback if it has a gradient."""
     op = value.op
     assert isinstance(op, LibraryAttention)
 
@@ -341,20 +352,22 @@ def _attention(
     return (found,)
 
 
-def _alike(operands: Sequence[jax.Array], stored: np.dtype[np.generic]) -> Iterator[jax.Array]:
-    """Operands whose elements are moved, floats in the type of the result if that is one of floats.
+def _in_type_of_result(
+    operands: Sequence[jax.Array], stored: np.dtype[np.generic]
+) -> Iterator[jax.Array]:
+    """Yields operands whose elements are moved; floats in the result's type if that is a float.
 
-    The only result of a pooling that a graph uses may be its indices.
+    Indices may be the only result of a pooling that a graph uses.
     """
     for operand in operands:
         are_floats = all(jnp.issubdtype(each, jnp.floating) for each in (operand.dtype, stored))
         yield lax.convert_element_type(operand, stored) if are_floats else operand
 
 
-def _shared(graph: Graph) -> frozenset[str]:
-    """The updates whose values an output, another update or a leaf has too.
+def _aliased_updates(graph: Graph) -> frozenset[str]:
+    """Returns the names of updates whose value is also an output, another update or a leaf.
 
-    The next step overwrites updates in place, so they get memory of their own.
+    The next step overwrites updates in place, so these are copied.
     """
     taken = {value.id for value in graph.outputs.values()}
     shared: set[str] = set()
@@ -366,6 +379,6 @@ def _shared(graph: Graph) -> frozenset[str]:
 
 
 def _scope(value: Value) -> str:
-    """The place of a value in the program, and its number in the graph."""
+    """Returns the location of a value in the program, and its number in the graph."""
     parts = (value.origin.path, value.origin.location, f"%{value.id}")
     return "/".join(part for part in parts if part)

@@ -155,7 +155,7 @@ def test_updates_get_memory_of_their_own_where_others_have_their_values() -> Non
     w, v, u, _c, a, b = (build.add(Parameter(name, DType.F32, (3,), "state")) for name in "wvucab")
     moved, square, double = build.add(Add(), w, v), build.add(Mul(), a, a), build.add(Add(), b, b)
     updates = {"w": moved, "v": moved, "u": x, "c": u, "a": square, "b": double}
-    assert step._shared(build.graph({"y": square}, updates)) == {"v", "u", "c", "a"}
+    assert step._aliased_updates(build.graph({"y": square}, updates)) == {"v", "u", "c", "a"}
 
 
 @pytest.mark.parametrize(("is_told", "need"), [(True, 160), (False, 6 * 12)])

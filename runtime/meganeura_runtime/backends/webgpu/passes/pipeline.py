@@ -4,11 +4,10 @@ A pass is a function from a graph and a target to a graph that means the same. T
 in a file of its own, name it here, and give it a golden file in `tests/passes`.
 """
 
-import os
 from collections.abc import Callable, Iterator
 
 from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.ir.verify import GraphError, verify
+from meganeura_runtime.backends.verify_passes import verify_after
 from meganeura_runtime.backends.webgpu.config.limits import Target
 from meganeura_runtime.backends.webgpu.passes.channels_last import channels_last_layout
 from meganeura_runtime.backends.webgpu.passes.fuse_attention import fuse_attention
@@ -21,13 +20,6 @@ from meganeura_runtime.backends.webgpu.passes.rematerialize import rematerialize
 from meganeura_runtime.backends.webgpu.passes.support import SUPPORT
 
 Pass = Callable[[Graph, Target], Graph]
-
-VERIFY = "MEGANEURA_VERIFY"
-"""Set this variable to 1 to verify the graph after each pass; the test suite does."""
-
-
-class PassError(Exception):
-    """A pass made a graph that breaks an invariant; the message names the pass and the value."""
 
 
 def expand_unsupported(graph: Graph, _target: Target) -> Graph:
@@ -58,13 +50,8 @@ def run_passes(graph: Graph, target: Target) -> Graph:
 
 
 def after_each(graph: Graph, target: Target) -> Iterator[tuple[str, Graph]]:
-    """The name of each pass with the graph after it. Raises `PassError` where `VERIFY` is set."""
-    verifies = os.environ.get(VERIFY) == "1"
+    """The name of each pass with the graph after it; see `verify_after` for `PassError`."""
     for one in PASSES:
         graph = one(graph, target)
-        if verifies:
-            try:
-                verify(graph)
-            except GraphError as error:
-                raise PassError(f"after {name_of(one)}: {error}") from error
+        verify_after(name_of(one), graph)
         yield name_of(one), graph

@@ -1,9 +1,9 @@
-"""What XLA may not fuse or put in another order, as it would lose by it on a GPU.
+"""Optimization barriers: fusions and reorderings that XLA must not do on a GPU.
 
-XLA decides by a model of one kernel and its readers. It does not see that
+XLA decides by a cost model of one kernel and its readers. It does not see that
 
-- a product which gives the gradient of a weight does not have to add the momentum too: that reads
-  and writes the momentum once more, in a kernel of its own before;
+- a product that computes the gradient of a weight should not add the momentum too: that reads and
+  writes the momentum once more, in another kernel before;
 - a weight which is updated before the last product that reads it has to be copied first, as the
   new value takes its memory. So the two products of a cotangent dy, dw = x^T dy and dx = dy w^T,
   are computed before either is read;
@@ -15,7 +15,7 @@ XLA decides by a model of one kernel and its readers. It does not see that
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value
@@ -23,39 +23,46 @@ from meganeura_dsl.ir.ops import Add, Broadcast, Constant, Sum
 from meganeura_dsl.ir.traits import PRODUCTS, Trait
 from meganeura_dsl.ir.types import TensorType, size_in_bytes
 from meganeura_runtime.backends.xla.analysis.numerics import BFLOAT16, Numerics, upstream
-
-SMALL = 1 << 15
-"""Bytes of a parameter up to which its update takes no longer than its launch."""
-FEW = 3
-"""So many updates become one kernel."""
+from meganeura_runtime.backends.xla.config.measured_choices import (
+    JOINT_PRODUCTS,
+    RESIDUAL_WITH_NORM,
+    SHARED_SCALARS,
+)
 
 
 @dataclass(frozen=True)
 class Barriers:
     """The barriers of a step."""
 
-    together: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
-    """Of a product, by its id, those that are computed before any of them is read, itself too."""
-    shared: Mapping[int, int] = field(default_factory=dict[int, int])
-    """Of a scalar that is spread the first that is the same, which is stored before it is read."""
+    computed_jointly: Mapping[int, tuple[int, ...]] = field(
+        default_factory=dict[int, tuple[int, ...]]
+    )
+    """By the id of a value its group: all of a group are computed before any of them is read."""
+    shared_scalars: Mapping[int, int] = field(default_factory=dict[int, int])
+    """By the id of a broadcast scalar the first equal one, which is stored for all of them."""
 
     @staticmethod
     def of(graph: Graph, numerics: Numerics) -> "Barriers":
-        """Those of a step on one GPU."""
-        groups = _of_one_cotangent(graph, numerics) if graph.updates else _of_rows(graph, numerics)
-        together = {each: group for group in groups for each in group}
-        return Barriers(together, dict(_shared(graph)))
+        """Returns the barriers of a step on one GPU."""
+        groups: Iterable[tuple[int, ...]] = ()
+        if graph.updates and JOINT_PRODUCTS.is_on:
+            groups = _products_of_cotangents(graph, numerics)
+        elif not graph.updates and RESIDUAL_WITH_NORM.is_on:
+            groups = _residuals_with_norms(graph, numerics)
+        computed_jointly = {each: group for group in groups for each in group}
+        shared_scalars = dict(_shared_scalars(graph)) if SHARED_SCALARS.is_on else {}
+        return Barriers(computed_jointly, shared_scalars)
 
 
-def _of_one_cotangent(graph: Graph, numerics: Numerics) -> Iterator[tuple[int, ...]]:
-    """The products of each cotangent: gradients of weights, and of what these multiplied."""
+def _products_of_cotangents(graph: Graph, numerics: Numerics) -> Iterator[tuple[int, ...]]:
+    """Returns the products of each cotangent: gradients of weights and of their co-operands."""
     positions = {value.id: position for position, value in enumerate(graph.values)}
     products = [value for value in graph.values if value.op.traits & PRODUCTS]
     found: defaultdict[int, list[int]] = defaultdict(list)
     passed_on = upstream(graph)
     for value in products:
-        if value.id not in passed_on and not numerics.is_cut(value):
-            # Of x and dy the latter is computed from the former.
+        if value.id not in passed_on and not numerics.is_slice_of_padded(value):
+            # Of the operands x and dy the latter is computed from the former.
             cotangent = max(map(_source, value.operands), key=lambda each: positions[each.id])
             found[cotangent.id].append(value.id)
     for value in products:
@@ -67,8 +74,8 @@ def _of_one_cotangent(graph: Graph, numerics: Numerics) -> Iterator[tuple[int, .
     return map(tuple, found.values())
 
 
-def _of_rows(graph: Graph, numerics: Numerics) -> Iterator[tuple[int, int]]:
-    """Each residual that is read behind it too, with the norm of its rows that products read."""
+def _residuals_with_norms(graph: Graph, numerics: Numerics) -> Iterator[tuple[int, int]]:
+    """Yields each residual that has other readers, with the norm of its rows for products."""
     readers: defaultdict[int, list[Value]] = defaultdict(list)
     for value in graph.values:
         for operand in value.operands:
@@ -91,7 +98,7 @@ def _is_stored(value: Value, numerics: Numerics) -> bool:
 
 
 def _reading(value: Value, readers: Mapping[int, list[Value]]) -> Iterator[Value]:
-    """What reads a value, as it is or viewed."""
+    """Yields the readers of a value and of its views."""
     for each in readers[value.id]:
         if Trait.VIEW in each.op.traits:
             yield from _reading(each, readers)
@@ -100,7 +107,7 @@ def _reading(value: Value, readers: Mapping[int, list[Value]]) -> Iterator[Value
 
 
 def _computed_from(value: Value, numerics: Numerics) -> tuple[set[Value], set[Value]]:
-    """The values in bfloat16 that a value is computed from, and what lies between."""
+    """Returns the bfloat16 values that a value is computed from, and the values between."""
     sources: set[Value] = set()
     between: set[Value] = set()
     left = [*value.operands]
@@ -117,30 +124,30 @@ def _computed_from(value: Value, numerics: Numerics) -> tuple[set[Value], set[Va
 
 
 def _is_of_rows(value: Value) -> bool:
-    """Whether a value is the sums of rows."""
+    """True for sums along the last axis."""
     return isinstance(value.op, Sum) and value.op.axes == (value.operands[0].type.rank - 1,)
 
 
 def _source(value: Value) -> Value:
-    """What a value shows the elements of."""
+    """Returns the value that views lead to."""
     while Trait.VIEW in value.op.traits:
         (value,) = value.operands
     return value
 
 
 def _reads_updated(value: Value, graph: Graph) -> bool:
-    """Whether a value reads what the step updates."""
+    """True if a value reads a parameter or state that the step updates."""
     leaves = [source.op for source in map(_source, value.operands)]
     return any(isinstance(leaf, Leaf) and leaf.name in graph.updates for leaf in leaves)
 
 
-def _shared(graph: Graph) -> Iterator[tuple[int, int]]:
-    """For each shape of small parameters the spread scalars that most of their updates read."""
+def _shared_scalars(graph: Graph) -> Iterator[tuple[int, int]]:
+    """Yields, for each shape of small parameters, the scalars that most of their updates read."""
     reads: defaultdict[tuple[TensorType, Hashable], list[Value]] = defaultdict(list)
     for value in _in_small_updates(graph):
-        for each in filter(_is_spread, value.operands):
+        for each in filter(_is_broadcast_scalar, value.operands):
             reads[each.type, _scalar(each)].append(each)
-    most: defaultdict[TensorType, int] = defaultdict(lambda: FEW)
+    most: defaultdict[TensorType, int] = defaultdict(lambda: SHARED_SCALARS.value.count)
     for (of, _), some in reads.items():
         most[of] = max(most[of], len(some))
     positions = {value.id: position for position, value in enumerate(graph.values)}
@@ -151,12 +158,12 @@ def _shared(graph: Graph) -> Iterator[tuple[int, int]]:
 
 
 def _in_small_updates(graph: Graph) -> Iterator[Value]:
-    """What new values of small parameters are computed from element by element, and they too."""
+    """Yields the elementwise ops that compute the updates of small parameters."""
     found: set[int] = set()
     left = [
         value
         for value in graph.updates.values()
-        if value.type.rank > 0 and size_in_bytes(value.type) <= SMALL
+        if value.type.rank > 0 and size_in_bytes(value.type) <= SHARED_SCALARS.value.size
     ]
     while left:
         value = left.pop()
@@ -166,11 +173,11 @@ def _in_small_updates(graph: Graph) -> Iterator[Value]:
             yield value
 
 
-def _is_spread(value: Value) -> bool:
+def _is_broadcast_scalar(value: Value) -> bool:
     return isinstance(value.op, Broadcast) and value.operands[0].type.rank == 0
 
 
 def _scalar(value: Value) -> Hashable:
-    """The number that is spread in a value, or which value it is."""
+    """Returns the constant that a value broadcasts, or the id of the broadcast value."""
     (source,) = value.operands
     return source.op if isinstance(source.op, Constant) else source.id

@@ -1,21 +1,21 @@
-"""Which floats each op computes in, and which its results are stored in.
+"""Float types: the type that each op computes in, and the type that its result is stored in.
 
 In `f32` and `tf32` everything is stored in its own type. In `bf16` these values of float32 are
 stored in bfloat16, and every other one is computed from them in float32 where it is read:
 
-- what contractions give that another contraction depends on: activations and their gradients,
+- results of contractions that another contraction depends on: activations and their gradients,
   but not the gradients of weights;
-- what contractions read, but not parameters and what depends on parameters alone;
+- operands of contractions, but not parameters and values that depend on parameters alone;
 - sums that several ops read, of which a part is computed from the former without a reduction:
   residuals and their gradients;
-- what is selected of the former, as by the gradient of a relu, and gradients of max pooling.
+- selections of the former, as by the gradient of a relu, and gradients of max pooling.
 
 Parameters that products read have a copy in bfloat16 beside them: they are rounded once, by the
 step that updates them if there is one, and a product reads half as many bytes.
 
-So norms, softmax, losses, reductions and updates read and give float32: what a step leaves in a
-parameter or state, and a round in a carry, is not rounded where products read it, or a mean over
-many steps would stay where one of them changes it by less than a rounding. Moving elements changes
+So norms, softmax, losses, reductions and updates read and return float32. The new value of a
+parameter or state, and of a carry of a loop, is not rounded even if products read it: a mean over
+many steps would stop where one of them changes it by less than a rounding. Moving elements changes
 no type.
 """
 
@@ -46,7 +46,13 @@ from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.traits import PRODUCTS, Trait
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_runtime.backends.xla.lowering.contraction import Arithmetic, is_cut
+from meganeura_runtime.backends.xla.config.measured_choices import (
+    ALIGNED_PRODUCTS,
+    COLUMN_MAJOR_LOGITS,
+    DEPTHWISE_BY_TAPS,
+    NARROW_COPIES,
+)
+from meganeura_runtime.backends.xla.lowering.contraction import Arithmetic, has_unaligned_axis
 from meganeura_runtime.backends.xla.lowering.element_types import jax_type
 from meganeura_runtime.backends.xla.lowering.table import MOVES
 
@@ -61,55 +67,62 @@ class Numerics:
 
     precision: ComputePrecision
     stored: Mapping[int, np.dtype[np.generic]]
-    """The type that each value is stored in, by its id."""
+    """The type that each value is stored in, by id."""
     copied: frozenset[str] = frozenset()
     """The parameters of which products read a copy in bfloat16."""
     moved: frozenset[int] = frozenset()
     """Such parameters with their elements moved, which products alone read."""
-    is_aligned: bool = False
-    """Whether long axes of products are aligned: in training, where no output is to be cut."""
+    trains_narrow: bool = False
+    """The graph updates parameters, in bf16."""
     is_on_one_gpu: bool = False
-    """Whether one GPU computes them."""
+    """The graph runs on a single GPU."""
 
     @staticmethod
     def of(
         graph: Graph, precision: ComputePrecision, carried: Collection[Value] = ()
     ) -> "Numerics":
-        """What a precision means for a graph, or for that of a round, which carries values on."""
+        """Returns the numerics of a graph, or of the body of a loop with values it carries."""
         is_narrow = precision is ComputePrecision.BF16
-        moved = frozenset(_moved(graph)) if is_narrow else frozenset[int]()
+        has_copies = is_narrow and NARROW_COPIES.is_on
+        moved = frozenset(_moved(graph)) if has_copies else frozenset[int]()
         rounded = _rounded(graph, carried) | moved if is_narrow else frozenset[int]()
         stored = {
             value.id: BFLOAT16 if value.id in rounded else jax_type(value.type.dtype)
             for value in graph.values
         }
-        copied = frozenset(_copied(graph, moved)) if is_narrow else frozenset[str]()
+        copied = frozenset(_copied(graph, moved)) if has_copies else frozenset[str]()
         return Numerics(precision, stored, copied, moved, is_narrow and bool(graph.updates))
 
     def reads_copy(self, value: Value) -> bool:
-        """Whether a value reads the copies of parameters."""
+        """True if a value reads the bfloat16 copies of parameters."""
         return _takes_copies(value) or value.id in self.moved
 
-    def has_odd_rows(self, value: Value) -> bool:
-        """Whether a GPU gives long axes of a product that are no multiples as they are.
+    @property
+    def pads_to_alignment(self) -> bool:
+        """True if long axes of products are padded: in training, which returns no product."""
+        return self.trains_narrow and ALIGNED_PRODUCTS.is_on
 
-        XLA pads both factors of such a product, and copies what it gives to where it belongs.
+    def has_unaligned_output(self, value: Value) -> bool:
+        """True if a GPU returns a product with unaligned long axes as it is.
+
+        XLA pads both operands of such a product, and copies the result into place.
         """
         return (
-            self.is_on_one_gpu
+            COLUMN_MAJOR_LOGITS.is_on
+            and self.is_on_one_gpu
             and self.precision is ComputePrecision.BF16
-            and not self.is_aligned
+            and not self.trains_narrow
             and isinstance(value.op, MatMul)
             and self.stored[value.id] == FLOAT32
-            and is_cut(value.type)
+            and has_unaligned_axis(value.type)
         )
 
-    def is_cut(self, value: Value) -> bool:
-        """Whether a product is a part of one whose long axes are aligned."""
-        return self.is_aligned and is_cut(value.type)
+    def is_slice_of_padded(self, value: Value) -> bool:
+        """True if a product is a slice of one whose long axes are padded."""
+        return self.pads_to_alignment and has_unaligned_axis(value.type)
 
     def computed_in(self, value: Value) -> str:
-        """The floats that a value is computed in, for people."""
+        """Returns the float type that a value is computed in, as `build` prints it."""
         if value.op.traits & PRODUCTS:
             operands = self.arithmetic(value).operands or jax_type(value.type.dtype)
             is_tf32 = self.precision is ComputePrecision.TF32 and operands == FLOAT32
@@ -117,10 +130,10 @@ class Numerics:
         return "moved" if type(value.op) in MOVES else "float32"
 
     def arithmetic(self, value: Value) -> Arithmetic:
-        """What a contraction computes in."""
+        """Returns types and exactness of a contraction."""
         result = self.stored[value.id]
-        if self.has_odd_rows(value):
-            return Arithmetic(BFLOAT16, FLOAT32, lax.Precision.DEFAULT, has_odd_rows=True)
+        if self.has_unaligned_output(value):
+            return Arithmetic(BFLOAT16, FLOAT32, lax.Precision.DEFAULT, unaligned_output=True)
         sums = result if result == BFLOAT16 else FLOAT32
         if value.type.dtype is DType.F16:
             # cuDNN sums convolutions of halves in float32, and what runs on a CPU does not.
@@ -133,12 +146,19 @@ class Numerics:
             case ComputePrecision.TF32:
                 exactness = lax.Precision.DEFAULT
             case ComputePrecision.BF16:
-                return Arithmetic(BFLOAT16, sums, lax.Precision.DEFAULT, self.is_aligned)
-        return Arithmetic(FLOAT32, sums, exactness, sums_taps=self.is_on_one_gpu)
+                return Arithmetic(BFLOAT16, sums, lax.Precision.DEFAULT, self.pads_to_alignment)
+        sums_taps = self.is_on_one_gpu and DEPTHWISE_BY_TAPS.is_on
+        return Arithmetic(FLOAT32, sums, exactness, sums_taps=sums_taps)
+
+
+def stored_in_bfloat16(graph: Graph) -> frozenset[int]:
+    """Returns the ids of the values that are stored in bfloat16 if the precision is bf16."""
+    stored = Numerics.of(graph, ComputePrecision.BF16).stored
+    return frozenset(number for number, dtype in stored.items() if dtype == BFLOAT16)
 
 
 def _rounded(graph: Graph, carried: Collection[Value]) -> frozenset[int]:
-    """The values of float32 that are stored in bfloat16."""
+    """Returns the ids of the float32 values that are stored in bfloat16."""
     needed = upstream(graph)
     varying = _varying(graph)
     readers = _readers(graph)
@@ -146,7 +166,7 @@ def _rounded(graph: Graph, carried: Collection[Value]) -> frozenset[int]:
     wanted = {*_between(graph, needed), *_read(graph, varying)}
     rounded: set[int] = set()
     derived: set[int] = set()
-    """Those, and what is computed from them element by element."""
+    """Values that are rounded, and values computed from them element by element."""
     for value in graph.values:
         if value.type.dtype is not DType.F32:
             continue
@@ -172,9 +192,9 @@ def _rounded(graph: Graph, carried: Collection[Value]) -> frozenset[int]:
 
 
 def _kept(graph: Graph, carried: Collection[Value]) -> frozenset[int]:
-    """What is carried on, and what parameters and states become, as it is, moved or selected.
+    """Returns the ids of carried values and of updates, and of values these move or select.
 
-    Caches hold activations.
+    Updates of caches are left out: caches hold activations.
     """
     leaves = [value.op for value in graph.values if isinstance(value.op, Parameter)]
     caches = {leaf.name for leaf in leaves if leaf.kind == "cache"}
@@ -190,14 +210,14 @@ def _kept(graph: Graph, carried: Collection[Value]) -> frozenset[int]:
 
 
 def _moved(graph: Graph) -> Iterator[int]:
-    """Parameters whose elements are moved for products alone."""
+    """Yields the ids of views of parameters that only products read."""
     readers: dict[int, list[Value]] = {}
     for value in graph.values:
         for operand in value.operands:
             readers.setdefault(operand.id, []).append(value)
     given = {value.id for value in (*graph.outputs.values(), *graph.updates.values())}
     only: set[int] = set()
-    """What products alone read, perhaps moved once more."""
+    """Views that only products, or views for products alone, read."""
     for value in reversed(graph.values):
         reading = readers.get(value.id, [])
         if (
@@ -218,7 +238,7 @@ def _moved(graph: Graph) -> Iterator[int]:
 
 
 def _copied(graph: Graph, moved: frozenset[int]) -> Iterator[str]:
-    """The parameters that products read, as they are or moved."""
+    """Yields the names of the parameters that products read, directly or through a view."""
     for value in graph.values:
         if _takes_copies(value) or value.id in moved:
             for operand in value.operands:
@@ -227,17 +247,17 @@ def _copied(graph: Graph, moved: frozenset[int]) -> Iterator[str]:
 
 
 def _takes_copies(value: Value) -> bool:
-    """Whether an op reads copies of parameters."""
+    """True if an op reads copies of parameters."""
     return bool(value.op.traits & PRODUCTS)
 
 
 def _is_parameter(value: Value) -> bool:
-    """Whether a value is a parameter of float32."""
+    """True if a value is a parameter of float32."""
     return isinstance(value.op, Parameter) and value.type.dtype is DType.F32
 
 
 def upstream(graph: Graph) -> frozenset[int]:
-    """What some contraction depends on."""
+    """Returns the ids of the values that some contraction depends on."""
     found: set[int] = set()
     for value in reversed(graph.values):
         if value.id in found or value.op.traits & PRODUCTS:
@@ -246,7 +266,7 @@ def upstream(graph: Graph) -> frozenset[int]:
 
 
 def _varying(graph: Graph) -> frozenset[int]:
-    """What depends on inputs, or is drawn."""
+    """Returns the ids of the values that depend on inputs or random numbers."""
     found: set[int] = set()
     for value in graph.values:
         is_source = isinstance(value.op, Input | RandomBits)
@@ -256,14 +276,14 @@ def _varying(graph: Graph) -> frozenset[int]:
 
 
 def _between(graph: Graph, needed: frozenset[int]) -> Iterator[int]:
-    """What contractions give to other contractions."""
+    """Yields the ids of the contractions that other contractions depend on."""
     for value in graph.values:
         if value.op.traits & PRODUCTS and value.id in needed:
             yield value.id
 
 
 def _read(graph: Graph, varying: frozenset[int]) -> Iterator[int]:
-    """What contractions read, where it is computed."""
+    """Yields the ids of the computed operands of contractions, looking through views."""
     for value in graph.values:
         for operand in value.operands if value.op.traits & PRODUCTS else ():
             source = operand
@@ -274,7 +294,7 @@ def _read(graph: Graph, varying: frozenset[int]) -> Iterator[int]:
 
 
 def _readers(graph: Graph) -> Counter[int]:
-    """How many ops read each value; who reads a part that is selected of it reads it too."""
+    """Returns the number of readers by id; readers of a selection read its operands too."""
     readers = Counter(operand.id for value in graph.values for operand in {*value.operands})
     for value in reversed(graph.values):
         for operand in {*value.operands} if isinstance(value.op, Where) else ():
@@ -283,7 +303,7 @@ def _readers(graph: Graph) -> Counter[int]:
 
 
 def _selects(value: Value, rounded: Container[int]) -> bool:
-    """Whether a value is one that is stored in bfloat16, or zero: so it is in bfloat16 already."""
+    """True if each element is one of a value stored in bfloat16, or zero."""
     if not isinstance(value.op, Where):
         return False
     _, *parts = value.operands
@@ -298,7 +318,7 @@ def _or_zero(is_stored: bool, value: Value) -> bool:  # noqa: FBT001
 
 
 def _is_spread(value: Value) -> bool:
-    """Whether one number is repeated in a value, as statistics and biases are."""
+    """True if a value is a broadcast, as statistics and biases are."""
     while Trait.VIEW in value.op.traits:
         if isinstance(value.op, Broadcast):
             return True

@@ -16,31 +16,30 @@ from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, Ma
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.types import TensorType
+from meganeura_runtime.backends.xla.config.measured_choices import (
+    ALIGNED_PRODUCTS,
+    DEPTHWISE_BY_TAPS,
+)
 from meganeura_runtime.backends.xla.lowering.element_types import NARROW
 from meganeura_runtime.backends.xla.ops.matmul import LibraryMatMul
-
-ALIGNMENT, LONG = 8, 4096
-"""Elements that a row is a multiple of, if there are so many."""
-LARGE = 25
-"""Elements of a depthwise kernel up to which cuDNN has its own kernels."""
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """What a contraction computes in."""
+    """Types and exactness of a contraction."""
 
     operands: np.dtype[np.generic] | None
     """The type that both operands are converted to; `None` leaves them as they are stored."""
     result: np.dtype[np.generic]
     """The type of a matrix product; sums are float32, and a convolution's are rounded after."""
     precision: lax.Precision
-    """How exactly products of float32 are made."""
-    is_aligned: bool = False
-    """Whether long axes of matrices get zeros up to a multiple of `ALIGNMENT`."""
-    has_odd_rows: bool = False
-    """Whether they get none from XLA either."""
+    """Exactness of products of float32."""
+    pads_to_alignment: bool = False
+    """Long axes of matrices get zeros up to a multiple; see `ALIGNED_PRODUCTS`."""
+    unaligned_output: bool = False
+    """The result has rows that are no multiple, which XLA must not pad either."""
     sums_taps: bool = False
-    """Whether the gradient of a large depthwise kernel is one sum of products for each element."""
+    """The gradient of a large depthwise kernel is one sum of products for each element."""
 
 
 def mat_mul(op: MatMul, by: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array:
@@ -55,16 +54,16 @@ def mat_mul(op: MatMul, by: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array
     left = a.ndim - 2 if op.transpose_left else a.ndim - 1
     right = b.ndim - 1 if op.transpose_right else b.ndim - 2
     a, b = _converted(by, a, b)
-    if by.has_odd_rows:
+    if by.unaligned_output:
         # XLA pads factors of bfloat16, before it finds that this algorithm rounds these to them.
         a, b = lax.convert_element_type(a, np.float32), lax.convert_element_type(b, np.float32)
     free = [size for axis, size in enumerate(b.shape) if axis not in (*batch, right)]
     shape = (*(size for axis, size in enumerate(a.shape) if axis != left), *free)
     product = lax.dot(
-        _aligned(a) if by.is_aligned else a,
-        _aligned(b) if by.is_aligned else b,
+        _padded(a) if by.pads_to_alignment else a,
+        _padded(b) if by.pads_to_alignment else b,
         dimension_numbers=(((left,), (right,)), (batch, batch)),
-        precision=lax.DotAlgorithmPreset.BF16_BF16_F32 if by.has_odd_rows else by.precision,
+        precision=lax.DotAlgorithmPreset.BF16_BF16_F32 if by.unaligned_output else by.precision,
         preferred_element_type=by.result,
     )
     if product.shape == shape:
@@ -89,29 +88,27 @@ def library_mat_mul(
     return lax.reshape(found, (*a.shape[:-1], found.shape[-1]))
 
 
-def is_cut(of: TensorType) -> bool:
-    """Whether a product of that type is a part of one whose long axes are aligned."""
-    return any(_missing(size) for size in concrete_shape(of.shape))
+def has_unaligned_axis(of: TensorType) -> bool:
+    """True if a product of that type is a slice of one whose long axes are padded."""
+    return any(_padding(size) for size in concrete_shape(of.shape))
 
 
-def has_even_columns(value: Value) -> bool:
-    """Whether a product of rows gives odd rows whose columns are multiples."""
+def has_aligned_columns(value: Value) -> bool:
+    """True for a product by a matrix whose rows are unaligned and whose columns are aligned."""
     *rows, row = concrete_shape(value.type.shape)
     is_of_rows = len(value.operands) == 2 and value.operands[1].type.rank == 2
-    return is_of_rows and _missing(row) > 0 and prod(rows) % ALIGNMENT == 0
+    return is_of_rows and _padding(row) > 0 and prod(rows) % ALIGNED_PRODUCTS.value.multiple == 0
 
 
-def _missing(size: int) -> int:
-    """How many elements a long axis is short of a multiple."""
-    return -size % ALIGNMENT if size >= LONG else 0
+def _padding(size: int) -> int:
+    """Returns the number of zeros that align an axis of this size; 0 for a short axis."""
+    alignment = ALIGNED_PRODUCTS.value
+    return -size % alignment.multiple if size >= alignment.least else 0
 
 
-def _aligned(x: jax.Array) -> jax.Array:
-    """Zeros behind long axes, as cuBLAS is fast where rows begin at multiples of 16 bytes.
-
-    The rows of logits seldom do, which a training step reads in two products.
-    """
-    missing = [_missing(size) for size in x.shape]
+def _padded(x: jax.Array) -> jax.Array:
+    """Returns x with zeros behind its long axes; see `ALIGNED_PRODUCTS`."""
+    missing = [_padding(size) for size in x.shape]
     if not any(missing):
         return x
     return lax.pad(x, jnp.zeros((), x.dtype), [(0, more, 0) for more in missing])
@@ -146,17 +143,18 @@ def conv_weight_gradient(
 
 
 def _is_large_depthwise(op: ConvWeightGradient, x: jax.Array, dy: jax.Array) -> bool:
-    """Whether each channel has its own kernel, for which cuDNN has no kernel of its own."""
+    """True if each channel has its own kernel, and cuDNN has none for its size."""
     channels = concrete(op.groups)
     is_depthwise = x.shape[1] == dy.shape[1] == channels > 1
-    return is_depthwise and x.ndim == 4 and prod(concrete_shape(op.kernel)) > LARGE
+    return (
+        is_depthwise and x.ndim == 4 and prod(concrete_shape(op.kernel)) > DEPTHWISE_BY_TAPS.value
+    )
 
 
 def _sums_of_taps(op: ConvWeightGradient, x: jax.Array, dy: jax.Array) -> jax.Array:
     """dw[c, 0, i, j] = sum over n, y, x of x[n, c, y + i, x + j] dy[n, c, y, x].
 
-    cuDNN computes it in float32 by a kernel or two for each channel: a training step of ConvNeXt-T,
-    16 images, takes 25.9 ms on an H200 so, and 19.5 by sums.
+    In float32 cuDNN would launch a kernel or two for each channel.
     """
     steps, gaps = concrete_shape(op.stride), concrete_shape(op.dilation)
     edges = [(0, 0, 0), (0, 0, 0), *((size, size, 0) for size in concrete_shape(op.padding))]

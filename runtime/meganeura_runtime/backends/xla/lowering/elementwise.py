@@ -41,6 +41,7 @@ from meganeura_dsl.ir.ops import (
 )
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.xla.config.measured_choices import TANH_BY_EXPONENTIAL
 from meganeura_runtime.backends.xla.lowering.element_types import jax_type
 
 
@@ -74,19 +75,15 @@ BINARY: Mapping[type[Op], Callable[[jax.Array, jax.Array], jax.Array]] = {
 }
 
 
-SERIES = 2.0**-6
-"""Up to where two terms of the series of tanh are enough."""
-
-
 def tanh_by_exponential(_op: Tanh, x: jax.Array) -> jax.Array:
-    """Tanh within 2^-15 of itself, by what XLA computes twice rather than store.
+    """Returns tanh with an error of at most 2^-15, in few instructions.
 
-    A gelu needs its tanh once more for its slope. That of `lax.tanh` is stored in float32 for it.
-    Near 0, where 1 - 2 / (exp(2 x) + 1) cancels, it is the beginning of its series.
+    XLA recomputes it for the slope of a gelu; `lax.tanh` it would store in float32. Near 0, where
+    1 - 2 / (exp(2 x) + 1) cancels, two terms of the series are used.
     """
     large = 1 - lax.div(jnp.full(x.shape, 2, x.dtype), lax.exp(x * 2) + 1)
     small = x - x * x * x * (1 / 3)
-    return lax.select(lax.abs(x) < SERIES, small, large)
+    return lax.select(lax.abs(x) < TANH_BY_EXPONENTIAL.value, small, large)
 
 
 def compare(op: Compare, a: jax.Array, b: jax.Array) -> jax.Array:

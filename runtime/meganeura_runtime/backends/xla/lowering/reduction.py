@@ -20,12 +20,8 @@ from meganeura_dsl.ir.ops import (
 )
 from meganeura_dsl.ir.ops.fused.softmax import CrossEntropy
 from meganeura_dsl.ir.ops.type_rules import concrete
+from meganeura_runtime.backends.xla.config.measured_choices import CUT_SUMS
 from meganeura_runtime.backends.xla.lowering.gather import gather
-
-ROWS = range(512, 4097)
-"""Of a sum along the first axis that is cut: few are quick, and XLA cuts more than 4,096 itself."""
-PARTS, COUNTS = 32, range(8, 129)
-"""Into how many equal parts a sum is cut, and what else is near enough if that is not possible."""
 
 
 def sum_(op: Sum, x: jax.Array) -> jax.Array:
@@ -34,10 +30,9 @@ def sum_(op: Sum, x: jax.Array) -> jax.Array:
 
 
 def sum_by_parts(op: Sum, x: jax.Array) -> jax.Array:
-    """The sum along the first axis and others, of parts first where XLA has few blocks for it.
+    """Returns the sum along the first axis and others, in two steps if XLA has few blocks for it.
 
-    XLA has one block for 32 columns, with all their rows, which leaves most of a GPU idle. Without
-    the barrier it would make one sum of both.
+    Without the barrier XLA would merge both steps.
     """
     rows = prod(x.shape[axis] for axis in op.axes)
     kept = tuple(axis for axis in range(x.ndim) if axis not in op.axes)
@@ -51,9 +46,10 @@ def sum_by_parts(op: Sum, x: jax.Array) -> jax.Array:
 
 
 def _parts(rows: int) -> int | None:
-    """In how many parts of one length so many rows are cut; `None` if they are not."""
-    counts = [each for each in COUNTS if rows in ROWS and rows % each == 0]
-    return min(counts, key=lambda each: max(each / PARTS, PARTS / each), default=None)
+    """Returns the number of equal parts that rows are summed in; `None` for a single sum."""
+    cut = CUT_SUMS.value
+    counts = [each for each in cut.counts if rows in cut.rows and rows % each == 0]
+    return min(counts, key=lambda each: max(each / cut.parts, cut.parts / each), default=None)
 
 
 def reduce_max(op: ReduceMax, x: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""The table of ops: which function lowers each, and in which floats it takes its operands."""
+"""The table of ops: the function that lowers each, and the float types of its operands."""
 
 from collections.abc import Callable, Mapping
 
@@ -57,7 +57,7 @@ from meganeura_runtime.backends.xla.ops.matmul import LibraryMatMul
 
 Lowered = jax.Array | tuple[jax.Array, ...]
 Lowering = Callable[..., Lowered]
-"""From an op and its operands to its result, or to all of its results."""
+"""Maps an op and its operands to its result, or to all of its results."""
 
 MOVES: Mapping[type[Op], Lowering] = {
     Broadcast: movement.broadcast,
@@ -82,10 +82,10 @@ CONTRACTIONS: Mapping[type[Op], Lowering] = {
     ConvInputGradient: contraction.conv_input_gradient,
     ConvWeightGradient: contraction.conv_weight_gradient,
 }
-"""Ops that also take an `Arithmetic`, which says what they compute in."""
+"""Ops whose functions also take an `Arithmetic`."""
 
-FINISHED: Mapping[type[Op], Lowering] = {LibraryMatMul: contraction.library_mat_mul}
-"""Such ops that only graphs for XLA contain."""
+LIBRARY_PRODUCTS: Mapping[type[Op], Lowering] = {LibraryMatMul: contraction.library_mat_mul}
+"""Contractions that only graphs for XLA contain."""
 
 
 def _plain(function: Callable[..., jax.Array]) -> Lowering:
@@ -122,9 +122,9 @@ FUSED: Mapping[type[Op], Lowering] = {CrossEntropy: reduction.cross_entropy}
 """Fused ops for which XLA has more than their parts; these compute in float32 too."""
 
 IN_BFLOAT16: Mapping[type[Op], Lowering] = {Tanh: elementwise.tanh_by_exponential}
-"""What computes in float32 otherwise where results are stored in bfloat16."""
+"""Overrides in bf16."""
 ON_ONE_GPU: Mapping[type[Op], Lowering] = {Sum: reduction.sum_by_parts}
-"""What computes otherwise on one GPU."""
+"""Overrides on one GPU."""
 
 LOWERED = frozenset((*MOVES, *CONTRACTIONS, *COMPUTES, *FUSED, Scan))
-"""Every op that is lowered; the rounds of a `Scan` are a step function of their own."""
+"""Every op that is lowered; the body of a `Scan` is traced as another step function."""

@@ -1,8 +1,8 @@
-"""Attention as a library of the device makes it, in ops that only graphs for XLA contain."""
+"""Attention by a library of the device, in ops that only graphs for XLA contain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from meganeura_dsl.ir.graph import Array, Op
 from meganeura_dsl.ir.ops.fused.attention import Attention
@@ -12,18 +12,17 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 
 
-@dataclass(frozen=True)
-class Library:
-    """How `jax.nn.dot_product_attention` is called."""
+class Library(NamedTuple):
+    """The library that `jax.nn.dot_product_attention` calls, and its requirements."""
 
     implementation: Literal["cudnn", "xla"]
     multiple: int = 1
-    """Queries and keys are padded to a multiple of so many rows, which the library leaves out."""
+    """Queries and keys are padded to a multiple of this number of rows, which the library masks."""
 
 
 @dataclass(frozen=True)
 class LibraryAttention(Op):
-    """The first result of `whole`, without a mask."""
+    """The weighted mean of values of `whole`, which has no mask."""
 
     operands = Operands(("q", "k", "v"))
     traits = Attention.traits
@@ -33,21 +32,21 @@ class LibraryAttention(Op):
     library: Library
 
     def infer(self, facts: Facts, q: TensorType, k: TensorType, v: TensorType) -> TensorType:
-        """The type of the weighted mean of values."""
+        """Returns the type of the weighted mean of values."""
         return self.whole.require_values(facts, q, k, v)
 
     def evaluate(self, q: Array, k: Array, v: Array) -> Array:
-        """What the reference gives."""
+        """Returns the result of the reference."""
         return self.whole.evaluate(q, k, v)[0]
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        """As many as the whole."""
+        """Returns the count of the attention without its logarithms."""
         return self.whole.flops(operands, result)
 
 
 @dataclass(frozen=True)
 class LibraryAttentionGradient(Op):
-    """The gradients dq, dk and dv of the `LibraryAttention` that gave `mean`."""
+    """The gradients dq, dk and dv of the `LibraryAttention` that returned `mean`."""
 
     operands = Operands(("q", "k", "v", "mean", "dy"))
     traits = Attention.traits
@@ -60,17 +59,17 @@ class LibraryAttentionGradient(Op):
     def infer(
         self, facts: Facts, q: TensorType, k: TensorType, v: TensorType, *_: TensorType
     ) -> tuple[TensorType, ...]:
-        """The types of q, k and v."""
+        """Returns the types of q, k and v."""
         self.whole.require_values(facts, q, k, v)
         return q, k, v
 
     def evaluate(self, q: Array, k: Array, v: Array, mean: Array, dy: Array) -> tuple[Array, ...]:
-        """What the gradient's reference gives."""
+        """Returns the results of the gradient's reference."""
         _, rows = self.whole.evaluate(q, k, v)
         level = (dy * mean).sum(-1)
         return self.whole.gradient.evaluate(q, k, v, dy, rows, level)
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:  # noqa: ARG002
-        """Five products: the scores, the slopes of the weights, dq, dk and dv."""
+        """Returns the count of five products: scores, slopes of weights, dq, dk and dv."""
         q, k, v, *_ = operands
         return self.whole.products(q, k, 3 * width_of(q) + 2 * width_of(v))

@@ -1,4 +1,4 @@
-"""Products that a library finishes, in an op that only graphs for XLA contain."""
+"""Matrix products with an epilogue of a library, in an op that only graphs for XLA contain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ class LibraryMatMul(Op):
     whole: FusedMatMul
 
     def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
-        """The type of the product."""
+        """Returns the type of the product."""
         return self.whole.infer(facts, *operands)
 
     def evaluate(self, *operands: Array) -> Array:
-        """What the reference gives."""
+        """Returns the result of the reference."""
         return self.whole.evaluate(*operands)
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        """Those of the product."""
+        """Returns the count of the product."""
         return self.whole.flops(operands, result)

@@ -1,4 +1,4 @@
-"""Which attentions a library makes: those of a form that it takes, and that nobody looks into."""
+"""Fusion of attention, and of its gradient, into calls of a library of the device."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -18,17 +18,22 @@ from meganeura_runtime.backends.xla.ops.attention import (
     LibraryAttentionGradient,
 )
 
-Takes = Callable[[Library, Attention, Sequence[Value], bool], bool]
-"""Whether a library makes an attention of q, k and v, and its gradient too if it is trained."""
+Supports = Callable[[Library, Attention, Sequence[Value], bool], bool]
+"""A predicate: the library supports an attention of q, k and v, and its gradient if it has one."""
 CUDNN = (Library("cudnn"), Library("cudnn", multiple=2))
-"""Its gradient is made for even numbers of rows only."""
+"""In order of preference: its gradient supports even numbers of rows only."""
 QKV = len(Attention.operands.required)
 ROWS, LEVEL = 4, 5
 """Operands of a gradient: the logarithms of the rows, and sum(dy mean)."""
 
 
-def fuse_attention(graph: Graph, libraries: Sequence[Library], takes: Takes) -> Graph:
-    """The same step with each attention that a library takes in ops of the first that does.
+def fuse_attention(graph: Graph) -> Graph:
+    """Returns the graph with each attention that cuDNN supports on this machine as its op."""
+    return fuse_into(graph, CUDNN, supports)
+
+
+def fuse_into(graph: Graph, libraries: Sequence[Library], supports: Supports) -> Graph:
+    """Returns the graph with each supported attention as an op of the first library that has it.
 
     An attention stays as it is if it has a mask, or if something but its gradient reads the
     logarithms of its rows.
@@ -41,7 +46,7 @@ def fuse_attention(graph: Graph, libraries: Sequence[Library], takes: Takes) -> 
         and len(value.operands) == QKV
         and all(readers[value.application])
         for library in reversed(libraries)
-        if takes(library, value.op, value.operands, bool(readers[value.application]))
+        if supports(library, value.op, value.operands, bool(readers[value.application]))
     }
     build = Builder()
     means: dict[Application, Value] = {}
@@ -64,7 +69,7 @@ def fuse_attention(graph: Graph, libraries: Sequence[Library], takes: Takes) -> 
 
 
 def _readers_of_rows(graph: Graph) -> Mapping[Application, list[bool]]:
-    """For each attention, whether each reader of its rows is its gradient and nothing else."""
+    """Returns, for each attention, one flag for each reader of its rows: it is the gradient."""
     found: defaultdict[Application, list[bool]] = defaultdict(list)
     for value in graph.values:
         for number, operand in enumerate(value.operands):
@@ -78,7 +83,7 @@ def _readers_of_rows(graph: Graph) -> Mapping[Application, list[bool]]:
 
 
 def _is_gradient(value: Value, rows: Value) -> bool:
-    """Whether a value is the gradient of the attention that gave `rows`, which has no other."""
+    """True if a value is the gradient of the attention that returned `rows`."""
     op, forward = value.op, rows.op
     if not isinstance(op, AttentionGradient) or not isinstance(forward, Attention):
         return False
@@ -93,8 +98,8 @@ def _is_gradient(value: Value, rows: Value) -> bool:
     return isinstance(product.op, Mul) and bool(means) and factors == {*means, dy.id}
 
 
-def is_taken(library: Library, whole: Attention, qkv: Sequence[Value], trained: bool) -> bool:  # noqa: FBT001
-    """Whether a library has an attention for these sizes on this machine, by asking JAX for it."""
+def supports(library: Library, whole: Attention, qkv: Sequence[Value], trained: bool) -> bool:  # noqa: FBT001
+    """True if JAX can call a library for these sizes on this machine."""
     if any(each.type.dtype is not DType.F32 for each in qkv):
         return False
 

@@ -1,19 +1,25 @@
-"""Gradients of relus whose condition is read from what the relu gave.
+"""Gradients of relus that read the sign of the relu's output instead of its input.
 
 The gradient of relu(y) is zero where y <= 0, which is where relu(y) <= 0. Behind a norm y is not
-stored, so that XLA computes it once more from what the norm reads, in a kernel of its own, as each
-kernel would read the vectors of the norm too. What the relu gave lies in memory for the gradient of
-the convolution that reads it.
+stored, so that XLA computes it once more from the operands of the norm, in a kernel of its own, as
+each kernel would read the vectors of the norm too. The output of the relu is in memory for the
+gradient of the convolution that reads it.
 """
 
 from collections.abc import Container
 
 from meganeura_dsl.ir.graph import Builder, Graph, Value, rebuild
 from meganeura_dsl.ir.ops import Broadcast, Compare, Constant, Where
+from meganeura_runtime.backends.xla.analysis.numerics import stored_in_bfloat16
 
 
-def with_masks_of_results(graph: Graph, stored: Container[int]) -> Graph:
-    """The same step, where gradients of the relus that `stored` names read these."""
+def relu_backward_from_output(graph: Graph) -> Graph:
+    """Returns the graph with gradients of relus that are stored in bfloat16 reading these."""
+    return from_outputs(graph, stored_in_bfloat16(graph))
+
+
+def from_outputs(graph: Graph, stored: Container[int]) -> Graph:
+    """Returns the same for the relus whose ids `stored` contains."""
     relus = {value.operands[0].id: value for value in graph.values if _is_relu(value, stored)}
     if not relus:
         return graph
@@ -34,7 +40,7 @@ def with_masks_of_results(graph: Graph, stored: Container[int]) -> Graph:
 
 
 def _is_relu(value: Value, stored: Container[int]) -> bool:
-    """Whether a stored value is 0 where y <= 0, and else y."""
+    """True for a stored value that is 0 where y <= 0, and else y."""
     if not isinstance(value.op, Where) or value.id not in stored:
         return False
     condition, zero, y = value.operands

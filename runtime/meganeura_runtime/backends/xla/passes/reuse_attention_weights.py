@@ -1,9 +1,9 @@
-"""Gradients of attention by the weights of its forward pass, where a step stores them anyway.
+"""Gradients of attention that read the weights of the forward pass, instead of recomputing them.
 
 A kernel without a matrix of scores recomputes each weight from the logarithm of its row. XLA has
 the matrix in memory: for logarithms it reads the scores once for their maxima, once for sums and
-once for weights, and the gradient reads them too. Without logarithms one kernel makes weights of
-scores, and the gradient reads these.
+once for weights, and the gradient reads them too. Without logarithms one kernel computes weights
+from scores, and the gradient reads the weights.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from meganeura_dsl.ir.ops.fused.attention import Attention, AttentionGradient
 NAMES = (*AttentionGradient.operands.required, *AttentionGradient.operands.optional)
 ROWS = NAMES.index("rows")
 READ = [NAMES.index(name) for name in ("q", "k", "v", "mask")]
-"""What the attention reads too."""
+"""Operands of the gradient that are operands of the attention."""
 
 
-def with_kept_weights(graph: Graph) -> Graph:
-    """The same step, where gradients of attention read the weights that the attention computes."""
+def reuse_attention_weights(graph: Graph) -> Graph:
+    """Returns the graph with gradients of attention expanded by the attention's own weights."""
     build = Builder()
     found: dict[Application, tuple[Value, ...]] = {}
 
@@ -34,7 +34,7 @@ def with_kept_weights(graph: Graph) -> Graph:
 
 
 def _is_of_attention(gradient: AttentionGradient, operands: Sequence[Value]) -> bool:
-    """Whether a gradient is of an attention of the same scores."""
+    """True if a gradient belongs to an attention with the same scores."""
     rows = operands[ROWS]
     read = tuple(operands[each] for each in READ if each < len(operands))
     return (

@@ -1,4 +1,4 @@
-"""Which ops XLA is given as they are: the table of this backend."""
+"""The ops that this backend lowers, as the registry of backends lists them."""
 
 from meganeura_dsl.ir.graph import Leaf, Op
 from meganeura_dsl.ir.ops import OPS

@@ -29,7 +29,7 @@ from meganeura_runtime.backends.xla.analysis.numerics import Numerics
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.device.devices import named
 from meganeura_runtime.backends.xla.device.placement import OneDevice
-from meganeura_runtime.backends.xla.lowering.contraction import is_cut
+from meganeura_runtime.backends.xla.lowering.contraction import has_unaligned_axis
 from meganeura_runtime.backends.xla.session import XlaSession
 from tests.runtime.backends.xla.device.test_compiler_options import gpu
 
@@ -90,7 +90,7 @@ def rates() -> Graph:
 
 def groups(graph: Graph) -> list[list[str]]:
     """What is computed together, as kinds and shapes."""
-    found = Barriers.of(graph, Numerics.of(graph, BF16)).together
+    found = Barriers.of(graph, Numerics.of(graph, BF16)).computed_jointly
     values = {value.id: value for value in graph.values}
     return sorted(
         sorted(f"{type(values[each].op).__name__} {values[each].type}" for each in group)
@@ -158,7 +158,7 @@ def test_what_is_cut_of_an_aligned_product_has_its_own_barrier() -> None:
     (gradient,) = {each for each in graph.values if str(each.type) == "f32[8, 4099]"} & {
         each for each in graph.values if isinstance(each.op, MatMul)
     }
-    assert is_cut(gradient.type)
+    assert has_unaligned_axis(gradient.type)
     text = Program.of(graph, BF16, gpu()).exported()
     barriers = [line for line in text.splitlines() if BARRIER in line]
     assert any("tensor<8x4104xf32>" in line for line in barriers)
@@ -167,7 +167,7 @@ def test_what_is_cut_of_an_aligned_product_has_its_own_barrier() -> None:
 
 def test_updates_of_small_parameters_of_one_shape_read_one_array() -> None:
     graph = layers()
-    shared = Barriers.of(graph, Numerics.of(graph, BF16)).shared
+    shared = Barriers.of(graph, Numerics.of(graph, BF16)).shared_scalars
     values = {value.id: value for value in graph.values}
     types = ["f32[8, 8]", "f32[8]"]
     assert sorted({str(values[each].type) for each in shared}) == types
@@ -178,7 +178,7 @@ def test_updates_of_small_parameters_of_one_shape_read_one_array() -> None:
         for each, first in shared.items()
     )
     for other in (layers(classes=5), layers(width=2048)):
-        assert not Barriers.of(other, Numerics.of(other, BF16)).shared
+        assert not Barriers.of(other, Numerics.of(other, BF16)).shared_scalars
 
 
 @pytest.mark.parametrize(("names", "count"), [("ab", 0), ("abc", 1), ("abcd", 1)])

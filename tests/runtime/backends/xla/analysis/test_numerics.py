@@ -103,7 +103,8 @@ def test_what_contractions_compute_in(
         found = numerics.arithmetic(value)
         last = WIDE if value is second else result
         assert (found.operands, found.result, found.precision) == (operands, last, exactly)
-        assert (found.is_aligned, found.has_odd_rows, found.sums_taps) == (False, False, False)
+        flags = (found.pads_to_alignment, found.unaligned_output, found.sums_taps)
+        assert flags == (False, False, False)
         taps = replace(numerics, is_on_one_gpu=True).arithmetic(value).sums_taps
         assert taps == (dtype is DType.F32 and precision is not BF16)
         assert numerics.computed_in(value) == f"{told}, summed in float32"

@@ -14,13 +14,15 @@ from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_runtime.backends.xla import compile as compile_module
 from meganeura_runtime.backends.xla.compile import Program
-from meganeura_runtime.backends.xla.device import cudnn
-from meganeura_runtime.backends.xla.device.compiler_options import (
+from meganeura_runtime.backends.xla.config.measured_choices import (
     CHANNELS_FIRST,
     CUDA_GRAPHS,
-    IN_PLACE,
-    LIBRARIES,
-    ROWS_TOGETHER,
+    LIBRARY_PRODUCTS,
+    REDUCE_IN_PLACE,
+    RESIDUAL_WITH_NORM,
+)
+from meganeura_runtime.backends.xla.device import cudnn
+from meganeura_runtime.backends.xla.device.compiler_options import (
     compiler_options,
     count_convolutions,
 )
@@ -84,9 +86,9 @@ def test_products_are_those_of_libraries_but_for_tf32(
 ) -> None:
     found = compiler_options(step(size, trains=trains), precision, gpu())
     is_narrow = precision is BF16 and not trains
-    assert (ROWS_TOGETHER.items() <= found.items()) == is_narrow
-    assert CUDA_GRAPHS.items() <= found.items()
-    assert (LIBRARIES.items() <= found.items()) == has_libraries
+    assert (RESIDUAL_WITH_NORM.value.items() <= found.items()) == is_narrow
+    assert CUDA_GRAPHS.value.items() <= found.items()
+    assert (LIBRARY_PRODUCTS.value.items() <= found.items()) == has_libraries
     assert not compiler_options(step(size, trains=trains), F32, OneDevice(named("xla:cpu")))
 
 
@@ -126,9 +128,9 @@ def test_a_few_collectives_sum_large_gradients(size: int, combined: int) -> None
         compiler_options(step(size), F32, Gpus(mesh, each, {})) for each in DeviceSharding
     )
     assert data[name] == combined
-    assert IN_PLACE.items() <= data.items()
+    assert REDUCE_IN_PLACE.value.items() <= data.items()
     for other in (fsdp, compiler_options(step(size), F32, gpu())):
-        assert not {name, *IN_PLACE} & {*other}
+        assert not {name, *REDUCE_IN_PLACE.value} & {*other}
 
 
 @pytest.mark.parametrize("precision", [BF16, F32])
@@ -163,7 +165,7 @@ def test_images_in_float32_have_their_channels_first(
     w = build.add(Parameter("w", DType.F32, (3, 3 // groups, 3, 3), "param"))
     graph = build.graph({"y": build.add(Conv((1, 1), (1, 1), (1, 1), groups), x, w)})
     found = compiler_options(graph, precision, gpu())
-    assert (CHANNELS_FIRST.items() <= found.items()) == has_channels_first
+    assert (CHANNELS_FIRST.value.items() <= found.items()) == has_channels_first
     layout = Program.of(graph, precision, gpu()).formats["w"].layout.major_to_minor
     assert layout == ((0, 1, 2, 3) if precision is F32 else (0, 2, 3, 1))
 

@@ -21,8 +21,8 @@ from meganeura_runtime.backends.xla.ops.attention import (
     LibraryAttention,
     LibraryAttentionGradient,
 )
-from meganeura_runtime.backends.xla.passes.fuse_attention import CUDNN, fuse_attention, is_taken
-from meganeura_runtime.backends.xla.passes.reuse_attention_weights import with_kept_weights
+from meganeura_runtime.backends.xla.passes.fuse_attention import CUDNN, fuse_into, supports
+from meganeura_runtime.backends.xla.passes.reuse_attention_weights import reuse_attention_weights
 from meganeura_runtime.backends.xla.session import XlaSession
 from tests.runtime.backends.xla.device.test_compiler_options import gpu
 
@@ -62,7 +62,7 @@ def kinds(graph: Graph) -> set[type]:
 )
 def test_a_library_gives_the_attention_and_its_gradients(form: str, multiple: int) -> None:
     graph = step(*FORMS[form], swapped=form == "causal")
-    fused = fuse_attention(graph, [Library("xla", multiple)], lambda *_: True)
+    fused = fuse_into(graph, [Library("xla", multiple)], lambda *_: True)
     assert kinds(fused) == {Input, LibraryAttention, LibraryAttentionGradient}
     types = {name: value.type for name, value in graph.outputs.items()}
     assert {name: value.type for name, value in fused.outputs.items()} == types
@@ -176,7 +176,7 @@ def test_what_looks_into_an_attention_keeps_it() -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_gradients_read_the_weights_of_their_attention(form: str) -> None:
     graph = step(*FORMS[form])
-    found = with_kept_weights(graph)
+    found = reuse_attention_weights(graph)
     assert AttentionGradient not in kinds(found)
     generator = np.random.default_rng(0)
     feeds = {
@@ -205,7 +205,7 @@ def test_a_gradient_of_other_scores_recomputes_its_weights() -> None:
 
     def is_kept(op: AttentionGradient, *operands: Value) -> bool:
         graph = build.graph({"dq": build.add(op, *operands)})
-        return AttentionGradient not in kinds(with_kept_weights(graph))
+        return AttentionGradient not in kinds(reuse_attention_weights(graph))
 
     assert is_kept(PLAIN.gradient, q, k, v, dy, rows, level, mask)
     assert not is_kept(PLAIN.gradient, q, k, v, dy, rows, level)
@@ -215,7 +215,7 @@ def test_a_gradient_of_other_scores_recomputes_its_weights() -> None:
 
 
 def taken(graph: Graph) -> Graph:
-    return fuse_attention(graph, [Library("xla")], lambda *_: True)
+    return fuse_into(graph, [Library("xla")], lambda *_: True)
 
 
 def test_cudnn_is_asked_and_is_not_on_a_cpu() -> None:
@@ -223,7 +223,7 @@ def test_cudnn_is_asked_and_is_not_on_a_cpu() -> None:
     assert isinstance(device, XlaDevice)
     graph = step(*FORMS["plain"])
     qkv = [value for value in graph.values if isinstance(value.op, Input)][:3]
-    assert not any(is_taken(library, PLAIN, qkv, bool(qkv)) for library in CUDNN)
+    assert not any(supports(library, PLAIN, qkv, bool(qkv)) for library in CUDNN)
     program = Program.of(graph, ComputePrecision.BF16, device.program(graph).placement)
     assert kinds(program.graph).isdisjoint({LibraryAttention, Attention})
 
@@ -247,7 +247,7 @@ def test_a_library_is_asked_for_floats_of_32_bits_alone(*, trained: bool) -> Non
     build = Builder()
     for dtype in (DType.F32, DType.F16):
         qkv = [build.add(Input(f"{dtype}{name}", dtype, (2, 4, 6, 8))) for name in "qkv"]
-        assert is_taken(Library("xla"), PLAIN, qkv, trained) == (dtype is DType.F32)
+        assert supports(Library("xla"), PLAIN, qkv, trained) == (dtype is DType.F32)
 
 
 def test_the_first_library_that_takes_an_attention_makes_it() -> None:
@@ -256,6 +256,6 @@ def test_the_first_library_that_takes_an_attention_makes_it() -> None:
     def takes(library: Library, *_: object) -> bool:
         return library.multiple > 1
 
-    fused = fuse_attention(graph, [Library("xla", each) for each in (1, 2, 4)], takes)
+    fused = fuse_into(graph, [Library("xla", each) for each in (1, 2, 4)], takes)
     made = {value.op.library for value in fused.values if isinstance(value.op, LibraryAttention)}
     assert made == {Library("xla", 2)}

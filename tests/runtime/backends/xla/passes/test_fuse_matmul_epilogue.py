@@ -16,7 +16,7 @@ from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.open_device import XlaDevice
 from meganeura_runtime.backends.xla.ops.matmul import LibraryMatMul
-from meganeura_runtime.backends.xla.passes.fuse_matmul_epilogue import with_finished_products
+from meganeura_runtime.backends.xla.passes.fuse_matmul_epilogue import fuse_matmul_epilogue
 from meganeura_runtime.backends.xla.session import XlaSession
 
 
@@ -34,7 +34,7 @@ def network(
 
 
 def finished(graph: Graph) -> bool:
-    return any(isinstance(each.op, LibraryMatMul) for each in with_finished_products(graph).values)
+    return any(isinstance(each.op, LibraryMatMul) for each in fuse_matmul_epilogue(graph).values)
 
 
 def test_only_a_bias_and_the_approximate_gelu_are_finished() -> None:
@@ -55,7 +55,7 @@ def test_a_finished_product_is_that_of_the_program(precision: ComputePrecision) 
         for name, shape in (("x", (2, 8, 8)), ("a", (8, 8)), ("bias", (8,)))
     }
     expected = evaluate(graph, values).outputs["y"]
-    whole = with_finished_products(graph)
+    whole = fuse_matmul_epilogue(graph)
     np.testing.assert_allclose(evaluate(whole, values).outputs["y"], expected, 1e-6, 1e-6)
     device = choose_device("xla:cpu")
     assert isinstance(device, XlaDevice)

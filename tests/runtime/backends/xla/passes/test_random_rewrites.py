@@ -12,9 +12,9 @@ from meganeura_dsl.ir.interpreter import Precision, evaluate
 from meganeura_dsl.ir.ops import Abs, Add, Broadcast, Compare, Div, Mul, Sub, Sum, Tanh, Where
 from meganeura_dsl.ir.ops.primitive.broadcast import full, others
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_runtime.backends.xla.passes.flatten_norm_rows import with_joined_rows
-from meganeura_runtime.backends.xla.passes.one_pass_variance import with_one_pass_variances
-from meganeura_runtime.backends.xla.passes.relu_backward_from_output import with_masks_of_results
+from meganeura_runtime.backends.xla.passes.flatten_norm_rows import flatten_norm_rows
+from meganeura_runtime.backends.xla.passes.one_pass_variance import in_one_pass
+from meganeura_runtime.backends.xla.passes.relu_backward_from_output import from_outputs
 from tests.runtime.backends.webgpu.schedule.graphs import STEPS, Drawing, Example, examples, like
 
 SIZE = 3
@@ -86,9 +86,9 @@ def test_a_rewrite_keeps_the_meaning(example: Example) -> None:
     every = range(graph.values[-1].id + 1)
     expected = evaluate(graph, example.feeds, Precision.DOUBLE)
     for rewritten in (
-        with_joined_rows(graph),
-        with_one_pass_variances(graph, every),
-        with_masks_of_results(graph, every),
+        flatten_norm_rows(graph),
+        in_one_pass(graph, every),
+        from_outputs(graph, every),
     ):
         found = evaluate(rewritten, example.feeds, Precision.DOUBLE)
         for name, value in expected.outputs.items():

@@ -31,9 +31,9 @@ from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.xla.analysis.step_counters import counters_of
-from meganeura_runtime.backends.xla.passes.flatten_norm_rows import with_joined_rows
-from meganeura_runtime.backends.xla.passes.one_pass_variance import with_one_pass_variances
-from meganeura_runtime.backends.xla.passes.relu_backward_from_output import with_masks_of_results
+from meganeura_runtime.backends.xla.passes.flatten_norm_rows import flatten_norm_rows
+from meganeura_runtime.backends.xla.passes.one_pass_variance import in_one_pass
+from meganeura_runtime.backends.xla.passes.relu_backward_from_output import from_outputs
 
 
 def same_results(graph: Graph, rewritten: Graph) -> bool:
@@ -92,7 +92,7 @@ def deviations(exchanged: str, *, axis: int = 0) -> Graph:
 )  # fmt: skip
 def test_what_is_nearly_a_deviation_is_read_as_it_was(exchanged: str) -> None:
     graph = deviations(exchanged)
-    found = with_one_pass_variances(graph, range(len(graph.values)))
+    found = in_one_pass(graph, range(len(graph.values)))
     assert found is graph
     assert same_results(graph, found)
 
@@ -102,10 +102,10 @@ def test_deviations_of_batches_and_in_training_are_read_once(axis: int, *, train
     graph = deviations("", axis=axis)
     if trains:
         graph = Graph(graph.values, graph.outputs, {"kept": graph.outputs["y"]})
-    found = with_one_pass_variances(graph, range(len(graph.values)))
+    found = in_one_pass(graph, range(len(graph.values)))
     assert any(isinstance(each.op, Maximum) for each in found.values) == (trains or axis == 0)
     assert same_results(graph, found)
-    assert with_one_pass_variances(graph, frozenset()) is graph
+    assert in_one_pass(graph, frozenset()) is graph
 
 
 # --- masks of relus ------------------------------------------------------------------------------
@@ -142,17 +142,17 @@ def reads(graph: Graph) -> str:
 )  # fmt: skip
 def test_what_is_nearly_a_relu_keeps_its_condition(exchanged: str) -> None:
     graph, given = relu(exchanged)
-    found = with_masks_of_results(graph, {given.id})
+    found = from_outputs(graph, {given.id})
     assert reads(found) == "Input"
     assert same_results(graph, found)
 
 
 def test_the_gradient_of_a_relu_reads_what_it_gave_where_that_is_stored() -> None:
     graph, given = relu("")
-    found = with_masks_of_results(graph, {given.id})
+    found = from_outputs(graph, {given.id})
     assert (reads(graph), reads(found)) == ("Input", "Where")
     assert same_results(graph, found)
-    assert with_masks_of_results(graph, frozenset()) is graph
+    assert from_outputs(graph, frozenset()) is graph
 
 
 @pytest.mark.parametrize(("dtype", "numpy"), [(DType.I32, "i4"), (DType.F16, "f2")])
@@ -165,7 +165,7 @@ def test_what_a_relu_leaves_out_of_other_types_reads_what_it_gave(dtype: DType, 
     given = build.add(Where(), condition, zero, y)
     chosen = build.add(Where(), condition, full(build, k.type, 0), k)
     graph = build.graph({"given": given, "gradient": chosen})
-    found = with_masks_of_results(graph, {given.id})
+    found = from_outputs(graph, {given.id})
     assert reads(found) == "Where"
     numbers = np.random.default_rng(0).standard_normal((2, 3, 8))
     feeds = {"y": numbers[0].astype("f4"), "k": (9 * numbers[1]).astype(numpy)}
@@ -203,7 +203,7 @@ def spread(*axes: int) -> Callable[[Builder, Value], Value]:
 def test_joined_rows_hold_what_they_held(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     """Whatever is spread over them, where all axes are equally long too."""
     graph = norm(shape, spread(*axes))
-    found = with_joined_rows(graph)
+    found = flatten_norm_rows(graph)
     assert any(isinstance(each.op, Reshape) for each in found.values)
     assert same_results(graph, found)
 
@@ -211,10 +211,10 @@ def test_joined_rows_hold_what_they_held(shape: tuple[int, ...], axes: tuple[int
 def test_rows_of_tiles_and_of_no_batch_stay() -> None:
     for shape in ((2, 8, 3), (2, 16, 5), (5, 3), (5,)):
         graph = norm(shape)
-        assert with_joined_rows(graph) is graph
+        assert flatten_norm_rows(graph) is graph
     graph = norm((2, 3, 5, 4), spread(3), spread(0, 1, 2), spread(2, 3))
-    assert same_results(graph, with_joined_rows(graph))
-    assert with_joined_rows(graph) is not graph
+    assert same_results(graph, flatten_norm_rows(graph))
+    assert flatten_norm_rows(graph) is not graph
 
 
 def scaled(build: Builder, x: Value) -> Value:
@@ -230,7 +230,7 @@ def scaled(build: Builder, x: Value) -> Value:
 def test_sums_of_joined_rows_that_have_sums_of_rows(shape: tuple[int, ...]) -> None:
     build = Builder()
     graph = build.graph({"y": scaled(build, build.add(Input("x", DType.F32, shape)))})
-    found = with_joined_rows(graph)
+    found = flatten_norm_rows(graph)
     assert found is not graph
     assert same_results(graph, found)
 
