@@ -12,10 +12,12 @@ from typing import cast
 
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.webgpu.device.adapters import list_devices
 from tests.chromium import chromium
+from tests.effort import effort
 from tests.shared_entries import share, shared_graphs
 from tests.tiers import is_full
 
@@ -42,6 +44,10 @@ OPTIMIZED_ONCE = (
 # The same examples in every run, on every machine; a slow machine is no failure.
 hypothesis.settings.register_profile("meganeura", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("meganeura")
+# Hypothesis reads all modules of a checkout for constants to try. That takes 10 s of each process,
+# and gives other examples after other imports; at night there is time for it.
+if effort(usual=True, nightly=False):
+    providers.is_local_module_file = lambda _: False  # pyright: ignore[reportPrivateImportUsage]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

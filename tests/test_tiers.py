@@ -5,6 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
+
+from tests.effort import effort
 from tests.folded import each_of
 from tests.tiers import FULL, is_full
 
@@ -57,3 +62,11 @@ def test_the_fast_tier_needs_no_adapter(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed, 1 deselected" in done.stdout
+
+
+@given(st.integers())
+def test_examples_do_not_depend_on_what_is_imported(number: int) -> None:
+    """Hypothesis has taken no constants from our modules, but at night."""
+    assert isinstance(number, int)
+    taken = providers._local_constants  # pyright: ignore[reportPrivateUsage]
+    assert (len(taken) == 0) is effort(usual=True, nightly=False)

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from meganeura_dsl.symbolic.polynomial import floors_of
 from meganeura_dsl.symbolic.size import Dim, Size, dim, evaluate, product, show, substitute
 from tests.dsl.symbolic.expressions import Tree, parse, read, size_of, trees
+from tests.effort import effort
 
 a, b, c, d, h, k, n, p, s, w = map(dim, "abcdhknpsw")
 
 POINTS = [dict(zip("hws", row, strict=True)) for row in every((1, 2, 3, 7, 12), repeat=3)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=effort(120, 6000))
 @given(trees())
 def test_a_size_is_the_number_its_expression_is(tree: Tree) -> None:
     size = size_of(tree)
@@ -23,7 +24,7 @@ def test_a_size_is_the_number_its_expression_is(tree: Tree) -> None:
         assert evaluate(size, point) == read(tree, point.__getitem__)
 
 
-@settings(max_examples=300)
+@settings(max_examples=effort(120, 6000))
 @given(trees())
 def test_what_show_writes_reads_back_as_the_same_size(tree: Tree) -> None:
     size = size_of(tree)

@@ -20,6 +20,7 @@ from meganeura_dsl.symbolic.assumptions import (
 )
 from meganeura_dsl.symbolic.conditions import flags_in, holds, sizes_in
 from tests.dsl.symbolic.expressions import Tree, size_of, trees
+from tests.effort import effort
 
 OPERATORS = ("==", "!=", "<", "<=", ">", ">=")
 
@@ -59,7 +60,7 @@ def _is_true(condition: Condition, values: dict[str, int]) -> bool:
         return False
 
 
-@settings(max_examples=250)
+@settings(max_examples=effort(100, 5000))
 @given(
     st.lists(facts_about("hw"), max_size=3),
     comparisons("hw", 2) | facts_about("hw"),
@@ -117,14 +118,14 @@ def constant_divisors(depth: int) -> st.SearchStrategy[Tree]:
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=effort(80, 4000))
 @given(constant_divisors(3), constant_divisors(3))
 def test_equalities_with_constant_divisors_are_always_decided(left: Tree, right: Tree) -> None:
     verdict = Facts().decide(Compare("==", size_of(left), size_of(right)))
     assert not isinstance(verdict, Unknown)
 
 
-@settings(max_examples=150)
+@settings(max_examples=effort(60, 3000))
 @given(constant_divisors(3))
 @example(("+", "h", ("-", "w", ("//", "h", 5))))
 @example(("//", ("-", ("%", "h", 5), ("%", "w", 3)), 2))

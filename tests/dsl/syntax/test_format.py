@@ -12,6 +12,7 @@ from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.formatter.formatter import find_comments, format_module
 from tests.dsl.syntax.generated import modules
 from tests.dsl.syntax.trees import NAMES, plain, program, tree
+from tests.effort import effort
 
 
 def formatted(text: str) -> str:
@@ -33,7 +34,10 @@ def comments_of(text: str) -> list[str]:
 # --- properties ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=effort(25, 2500),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(modules())
 def test_any_tree(module: ast.Module) -> None:
     text = format_module(module, ())
@@ -64,7 +68,7 @@ def relaid(draw: st.DrawFn) -> str:
     return "".join([head, *rest])
 
 
-@settings(max_examples=60)
+@settings(max_examples=effort(25, 2500))
 @given(relaid())
 def test_any_layout(text: str) -> None:
     assert comments_of(formatted(text)) == comments_of(text)

@@ -10,6 +10,7 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.syntax.parser.parser import outline
 from tests.dsl.syntax.trees import NAMES, nodes, plain, program, read
+from tests.effort import effort
 
 PIECE = re.compile(r"[ \t]+|\n|[A-Za-z_]\w*|\d[\d_.]*|\"[^\"\n]*\"|\|>|->|#[^\n]*|.")
 STRANGE = (
@@ -74,19 +75,19 @@ def check(text: str) -> tuple[Report, ...]:
     return reports
 
 
-@settings(max_examples=250)
+@settings(max_examples=effort(100, 5000))
 @given(mutated())
 def test_changed_programs(text: str) -> None:
     check(text)
 
 
-@settings(max_examples=150)
+@settings(max_examples=effort(60, 3000))
 @given(st.text())
 def test_any_text(text: str) -> None:
     check(text)
 
 
-@settings(max_examples=150)
+@settings(max_examples=effort(60, 3000))
 @given(st.lists(st.sampled_from([*STRANGE, *ALL[:40]]), max_size=60))
 def test_any_tokens(pieces: Pieces) -> None:
     check("".join(pieces))

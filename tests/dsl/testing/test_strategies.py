@@ -28,6 +28,7 @@ from meganeura_dsl.testing import (
     tensors,
 )
 from meganeura_dsl.transforms.autodiff import differentiate
+from tests.effort import effort
 
 D, HEADS = dim("d"), dim("heads")
 DIVISIBLE = Facts().assume(Compare("==", D % HEADS, 0))
@@ -82,7 +83,7 @@ def test_all_cases_of_a_block() -> None:
 
 
 @given(graphs())
-@settings(max_examples=150)
+@settings(max_examples=effort(60, 1500))
 def test_random_graphs_are_well_typed_and_have_the_shapes_inferred(example: GraphExample) -> None:
     verify(example.graph)
     outputs = evaluate(example.graph, example.feeds, Precision.DOUBLE).outputs

@@ -50,6 +50,7 @@ from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph, plan_
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.step_memory import step_memory
 from meganeura_runtime.train.spec.train_spec import settings_of, step_of
+from tests.effort import effort
 
 
 def chain(batch: int) -> Graph:
@@ -86,7 +87,7 @@ def test_the_rounds_of_a_loop_count() -> None:
 
 
 @given(graphs(most_ops=20))
-@settings(max_examples=60)
+@settings(max_examples=effort(25, 600))
 def test_the_fullest_moment_is_that_of_all_moments(example: GraphExample) -> None:
     """Each value is held from its computation until the last that reads it, or a view of it."""
     values = example.graph.values

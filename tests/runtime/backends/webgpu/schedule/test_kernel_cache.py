@@ -26,6 +26,7 @@ from meganeura_runtime.backends.webgpu.plan import Plan
 from meganeura_runtime.backends.webgpu.schedule import compile as schedule
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.schedule.kernel_cache import KernelCache, Write
+from tests.effort import effort
 from tests.runtime.backends.webgpu.schedule.graphs import Example, examples
 
 
@@ -54,7 +55,7 @@ class Counting(KernelCache):
 
 
 @given(example=examples())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=effort(40, 1000), deadline=None)
 def test_plans_are_the_same_as_without(example: Example) -> None:
     for style in Style:
         plan = plan_graph(example.graph, DeviceLimits(), style)

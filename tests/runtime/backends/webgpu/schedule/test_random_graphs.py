@@ -10,12 +10,13 @@ from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.passes.legalize import legalize
+from tests.effort import effort
 from tests.runtime.backends.webgpu.schedule.graphs import Example, examples
 from tests.runtime.running import assert_as_reference, assert_close
 
 
 @given(examples())
-@settings(max_examples=100)
+@settings(max_examples=effort(40, 1000))
 def test_lowering_keeps_the_meaning(example: Example) -> None:
     target = Target(DeviceLimits(), Style.GPU)
     expected = evaluate(example.graph, example.feeds)
@@ -26,7 +27,7 @@ def test_lowering_keeps_the_meaning(example: Example) -> None:
 
 @pytest.mark.adapter
 @given(example=examples(), style=st.sampled_from(Style))
-@settings(max_examples=60)
+@settings(max_examples=effort(25, 500))
 def test_a_plan_keeps_the_meaning(example: Example, style: Style, device: Device) -> None:
     """On a GPU small kernels share launches."""
     assert_as_reference(example.graph, example.feeds, device, style)
@@ -34,7 +35,7 @@ def test_a_plan_keeps_the_meaning(example: Example, style: Style, device: Device
 
 @pytest.mark.adapter
 @given(example=examples())
-@settings(max_examples=25)
+@settings(max_examples=effort(12, 250))
 def test_a_plan_for_few_bindings_keeps_the_meaning(example: Example, device: Device) -> None:
     few = replace(device.limits, storage_buffers=4, workgroups=2)
     assert_as_reference(example.graph, example.feeds, device, Style.GPU, few)

@@ -15,6 +15,7 @@ from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_runtime.backends.xla.passes.flatten_norm_rows import flatten_norm_rows
 from meganeura_runtime.backends.xla.passes.one_pass_variance import in_one_pass
 from meganeura_runtime.backends.xla.passes.relu_backward_from_output import from_outputs
+from tests.effort import effort
 from tests.runtime.backends.webgpu.schedule.graphs import STEPS, Drawing, Example, examples, like
 
 SIZE = 3
@@ -80,7 +81,7 @@ FORMS = (_scaled_rows, _standardized, _relu)
 
 
 @given(examples(sizes=(SIZE,), steps=(*STEPS, *4 * FORMS)))
-@settings(max_examples=100)
+@settings(max_examples=effort(40, 1000))
 def test_a_rewrite_keeps_the_meaning(example: Example) -> None:
     graph = example.graph
     every = range(graph.values[-1].id + 1)
