@@ -312,3 +312,31 @@ def test_check_judges_what_run_does(meganeura: Command, tmp_path: Path) -> None:
     target = written(tmp_path, FINE)
     assert meganeura("check", f"{target}:twice").code == 0
     assert meganeura("check", f"{target}:thrice").code == 2
+
+
+@pytest.mark.parametrize(
+    "setting", ['optimizer["heads.*"] = sgd(lr=1e-3)', 'schedule["heads.*"] = constant(warmup=3)']
+)
+def test_paths_that_match_nothing_are_told_before_a_run(
+    setting: str, meganeura: Command, tmp_path: Path
+) -> None:
+    program = f"""\
+block Net()(x: [n, 3]) -> [n, 1] = x |> head: linear(1)
+
+model net = Net()
+
+train fit(x: [batch, 3]):
+  minimize mean(x |> net())
+  run:
+    data      = "x.safetensors"
+    batch     = 4
+    epochs    = 1
+    optimizer = adam(lr=1e-3)
+    {setting}
+"""
+    shown = meganeura("check", written(tmp_path, program))
+    assert shown.code == 1
+    assert "error[E0509]: no parameter matches `heads.*`" in shown.err + shown.out
+    assert "head.bias, head.weight" in shown.err + shown.out
+    right = meganeura("check", written(tmp_path, program.replace("heads.*", "head.*")))
+    assert right.code == 0

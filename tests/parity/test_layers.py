@@ -261,7 +261,7 @@ LAYERS = [
     ),
     Layer(
         "embedding-of-padding",
-        "x |> e: embedding(5, 4, padding=2)",
+        "x |> e: embedding(5, 4, 2)",
         lambda x, w: F.embedding(x, w, 2),
         "x: i32[6, 7]",
     ),

@@ -62,3 +62,28 @@ def conversion(span: Span, name: str, place: int, wanted: str, shape: str) -> He
     is_index = to == "i32"
     text = f"declare what comes in as `{to}{shape}`, or convert it" if is_index else "convert it"
     return Help(text, f"{to}({value})")
+
+
+def prediction_first(call: str) -> Help | None:
+    """The call of a loss whose two arguments are in the other order."""
+    found = re.fullmatch(r"(\w+)\((.*)\)", " ".join(call.split()))
+    given = top_level(found[2]) if found else []
+    if found is None or len(given) != 2 or any("=" in each for each in given):
+        return None
+    return Help("the prediction comes first", f"{found[1]}({given[1]}, {given[0]})")
+
+
+def rank_cure(block: str, value: str, axes: Sequence[str]) -> Help | None:
+    """How a tensor comes to the axes that a layer of the library takes, by what it is for."""
+    shown = value if re.fullmatch(r"\w+", value) else "x"
+    if block == "attention" and len(axes) == 3:
+        first, second = axes[:2]
+        return Help(
+            "split it into heads",
+            f"rearrange({shown}, [{first}, {second}, heads * e] -> [{first}, heads, {second}, e])",
+        )
+    if block in ("conv2d", "max_pool", "avg_pool", "depthwise_conv2d") and len(axes) == 3:
+        first, *rest = axes
+        one = f"[{first}, {', '.join(rest)}] -> [{first}, 1, {', '.join(rest)}]"
+        return Help("pictures have channels, as axis 1", f"rearrange({shown}, {one})")
+    return None

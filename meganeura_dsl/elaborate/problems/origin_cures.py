@@ -160,8 +160,10 @@ def projection_cure(left: tuple[str, Shape], right: tuple[str, Shape], axis: int
     channels = show(wanted[axis])
     if len(shape) in (3, 4) and axis == 1 and len(shape) == 4:
         return Help(f"project `{name}`", f"{name} |> shortcut: conv2d({channels}, 1)")
-    if axis == len(shape) - 1:
-        return Help(f"project `{name}`", f"{name} |> shortcut: linear({channels})")
+    other = right[0]
+    if axis == len(shape) - 1 and re.fullmatch(r"\w+", other) and is_written(show(shape[axis])):
+        text = f"a residual keeps the size: bring `{other}` back to that of `{name}`"
+        return Help(text, f"{other} |> out: linear({show(shape[axis])})")
     return None
 
 
@@ -190,6 +192,11 @@ def result_cure(
                 f"{linear[1]} |> rearrange([{', '.join(before)}] -> [{before[0]}, {joined}])"
                 f" |> {linear[2]}",
             )
+    ones = [each for each in axes if each != "1"], [each for each in declared if each != "1"]
+    if ones[0] == ones[1] and _all_written(declared) and len(axes) != len(declared):
+        pattern = f"[{', '.join(axes)}] -> [{', '.join(declared)}]"
+        moved = f"|> rearrange({pattern})" if step else f"rearrange({written}, {pattern})"
+        return Help("it has another number of axes of size 1 than declared", moved)
     gone = _missing(axes, declared)
     if gone:
         places = ", ".join(map(str, gone))

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import combinations
 
-from meganeura_dsl.diagnostics.problem import Problem, ProblemError
+from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError
 from meganeura_dsl.elaborate.problems.limit_problems import TooManyAxes, TooManyElements
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.shape_problems import (
@@ -133,6 +133,29 @@ def in_notation(text: str, code: str) -> str:
     return re.sub(r"`([A-Z]\w*)`", written, text)
 
 
+def _other_join(location: Location, facts: Facts, operands: Sequence[Tensor]) -> Help | None:
+    """The axis along which tensors can be joined, if there is one, and they cannot along this."""
+    code = " ".join(location.span.text.split())
+    found = re.fullmatch(r"(concat\(.*\baxis=)-?\d+\)", code)
+    ranks = {each.type.rank for each in operands}
+    if found is None or len(ranks) != 1:
+        return None
+    fitting = [
+        axis
+        for axis in range(*ranks)
+        if all(
+            place == axis or facts.proves(Compare("==", size, other))
+            for each in operands[1:]
+            for place, (size, other) in enumerate(
+                zip(operands[0].type.shape, each.type.shape, strict=True)
+            )
+        )
+    ]
+    if len(fitting) != 1:
+        return None
+    return Help("all other axes are one size along this one", f"{found[1]}{fitting[0]})")
+
+
 def refusal(
     location: Location, error: Unproved | TypeRuleError, facts: Facts, operands: Sequence[Tensor]
 ) -> Problem:
@@ -161,5 +184,5 @@ def refusal(
     example = example_of(error.verdict, [("", (condition.left,)), ("against", (condition.right,))])
     if fact is None:
         advice = f"{reason}: {show(condition.left)} against {show(condition.right)}"
-        return TypeRuleBroken(location, advice, found)
+        return TypeRuleBroken(location, advice, found, _other_join(location, facts, operands))
     return MissingFact(location, reason, *sides, example, show_condition(fact))

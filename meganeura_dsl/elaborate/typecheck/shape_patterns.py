@@ -450,6 +450,10 @@ class Rearranger:
 
     def _named(self, wanted: str, found: str) -> Help | None:
         """Advice to write the axis that is there in place of a name with another meaning."""
+        if wanted.isidentifier() and not found.isidentifier():
+            names = [each for each in ("a", "b", "e", "u") if each not in self.frame.names]
+            new = re.sub(rf"\b{wanted}\b", names[0], self.node.span.text) if names else ""
+            return Help(f"`{wanted}` is another size: give this axis a name of its own", new)
         if not (wanted.isidentifier() or wanted.isdecimal()) or not found.isidentifier():
             return None
         new = re.sub(rf"\b{wanted}\b", found, self.node.span.text)

@@ -11,6 +11,8 @@ from meganeura_dsl.elaborate.problems.argument_cures import (
     argument_order,
     conversion,
     insertion_cure,
+    prediction_first,
+    rank_cure,
 )
 from meganeura_dsl.elaborate.problems.location import Location, counted
 from meganeura_dsl.elaborate.problems.name_problems import UnknownDType, WrongArguments, WrongKind
@@ -310,6 +312,9 @@ def _argument_problem(
     if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
         what = f"`{item.name}` of `{block.name.text}`"
         cure = _expanded(inner, item, value, location.span.text)
+        if cure is None and inner.module.is_library:
+            axes = [show(size) for size in value.type.shape]
+            cure = rank_cure(block.name.text, item.name, axes)
         return RankMismatch(location, what, declared, str(value.type), cure)
     condition = Compare("==", mismatch.wanted, mismatch.found)
     example = (
@@ -414,6 +419,8 @@ def _check_dtype(
         location, found = caller_location(inner, span), str(value.type)
         place, shape = block.inputs.index(item), show_shape(value.type.shape)
         cure = conversion(location.span, item.name, place, wanted, shape)
+        if inner.module.is_library and place == 0 and item.name in PREDICTIONS:
+            cure = prediction_first(location.span.text) or cure
         raise ProblemError(ElementTypeMismatch(location, what, found, cure))
 
 

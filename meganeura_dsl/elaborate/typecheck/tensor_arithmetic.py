@@ -1,6 +1,7 @@
 """Arithmetic on tensors. The one place where a smaller operand is broadcast, and how."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError, Remark
 from meganeura_dsl.diagnostics.source import Span
@@ -198,13 +199,17 @@ def apply_pair(
     """A binary op after both sides were brought to one shape."""
     a, b = promoted(frame, span, *lift(frame, span, left, right))
     if a.type.dtype is not b.type.dtype:
-        raise ProblemError(
-            ElementTypeMismatch(
-                frame.location(span),
-                f"the two sides of `{operator}` have different element types",
-                f"{names[0]}: {a.type}\n{names[1]}: {b.type}",
-            )
-        )
+        what = f"the two sides of `{operator}` have different element types"
+        found = f"{names[0]}: {a.type}\n{names[1]}: {b.type}"
+        problem = ElementTypeMismatch(frame.location(span), what, found)
+        whole = [
+            name
+            for name, side in zip(names, (a, b), strict=True)
+            if side.type.dtype in (DType.I32, DType.U32, DType.BOOL)
+        ]
+        if len(whole) == 1 and "\n" not in whole[0]:
+            problem = replace(problem, cure=Help("convert it", f"f32({whole[0]})"))
+        raise ProblemError(problem)
     kept = _without_zero(frame, op, a, b)
     a, b = align(frame, span, operator, (a, b), names)
     return frame.add(span, op, a, b) if kept is None else kept
@@ -296,7 +301,11 @@ def _mismatch(
         (large_axis, small_axis) if left.type.rank >= right.type.rank else (small_axis, large_axis)
     )
     shapes = [(names[0], left.type.shape), (names[1], right.type.shape)]
-    written = (side_of(names[0], left.type.shape), side_of(names[1], right.type.shape))
+    called = _arguments_of(span) if operator == "where" else {}
+    written = (
+        side_of(called.get(names[0], names[0]), left.type.shape),
+        side_of(called.get(names[1], names[1]), right.type.shape),
+    )
     example = example_of(verdict, shapes)
     sizes = left.type.shape[left_axis], right.type.shape[right_axis]
     fact = helpful_fact(frame.facts, Compare("==", *sizes))
@@ -322,6 +331,13 @@ def _mismatch(
     return ShapeMismatch(
         location, operator, shown[0], shown[1], example, changed, ", ".join(axes), cure
     )
+
+
+def _arguments_of(span: Span) -> dict[str, str]:
+    """How the arguments of a `where` are written, by what they are called in messages."""
+    inside = " ".join(span.text.split()).partition("(")[2].removesuffix(")")
+    names = ("the condition", "then", "otherwise")
+    return dict(zip(names, habits.top_level(inside), strict=False))
 
 
 def _cure_by_origin(

@@ -21,6 +21,8 @@ _SAME_SHAPE = re.compile(
     r"|dropout)(?:\([^()]*\))?"
 )
 _LINEAR = re.compile(r"[\w.\[\]{}]+:\s*linear\(\s*([^(),]+?)\s*(?:,[^()]*)?\)")
+_CALLED = re.compile(r"(?<![\w.)\]])[A-Za-z_][\w.]*\.[A-Za-z_]\w*\(")
+"""A call behind a dot, up to its bracket."""
 _NESTED = re.compile(r"rearrange\(rearrange\((.+), (\[.*\]) -> (\[.*\])\), \3 -> (\[.*\])\)")
 """A rearrangement of a rearrangement, which is one."""
 _MOVES = ("transpose", "swapaxes", "swapdims", "permute", "movedim", "moveaxis", "t")
@@ -77,6 +79,8 @@ class ForeignCall:
             found = Help("write", f"{subject} |> {name}({given[0].rpartition('=')[2]})")
         elif not self.value and name in ("zeros", "ones") and all(map(_is_size, self.arguments)):
             found = Help("write", f"{name}([{', '.join(self.arguments)}])")
+        elif name == "einsum" and len(self.arguments) == 3:
+            found = _product(*self.arguments)
         elif name in _CONVOLUTIONS and len(self.arguments) >= 3:
             found = self._convolution()
         if found is not None:
@@ -226,6 +230,33 @@ def _axes_behind(written: str, before: str) -> list[str] | None:
     return axes
 
 
+def _product(equation: str, left: str, right: str) -> Help | None:
+    """The product of matrices that an equation of two operands and one summed letter is."""
+    found = re.fullmatch(r"\W?(\w+),(\w+)->(\w+)\W?", equation.replace(" ", ""))
+    if found is None:
+        return None
+    first, second, wanted = found.groups()
+    summed = [each for each in first if each in second and each not in wanted]
+    leading = [each for each in first if each in second and each in wanted]
+    rows = [each for each in first if each not in second]
+    columns = [each for each in second if each not in first]
+    if not len(summed) == len(rows) == len(columns) == 1 or len(first) != len(leading) + 2:
+        return None
+    if [*leading, *rows, *columns] != list(wanted) or len(second) != len(leading) + 2:
+        return None
+    sides = (
+        (left, first, [*leading, *rows, *summed]),
+        (right, second, [*leading, *summed, *columns]),
+    )
+    code = " @ ".join(
+        value
+        if list(letters) == order
+        else f"rearrange({value}, {_list(list(letters))} -> {_list(order)})"
+        for value, letters, order in sides
+    )
+    return Help("each letter is an axis, and a name here", code)
+
+
 def _joined(name: str, value: str, arguments: Sequence[str]) -> Help | None:
     """A concatenation, of tensors in a list."""
     given = [*([value] if value else []), *arguments]
@@ -355,9 +386,12 @@ def _list(axes: Sequence[str]) -> str:
 
 def split_top(text: str) -> list[str]:
     """What stands between the commas of a text that are in no brackets."""
-    found, depth = [""], 0
+    found, depth, quoted = [""], 0, False
     for character in text:
         depth += (character in "([{") - (character in ")]}")
+        if character == '"':
+            depth += -1 if quoted else 1
+            quoted = not quoted
         if character == "," and depth == 0:
             found.append("")
         else:
@@ -366,13 +400,17 @@ def split_top(text: str) -> list[str]:
 
 
 def translated(written: str, before: str) -> str:
-    """A call behind a dot in this language; any other text as it is."""
-    opening = re.search(r"\.([A-Za-z_]\w*)\(", written)
-    if opening is None or value_before(written[: opening.start()]) != written[: opening.start()]:
-        return written
-    text = call_at(written, 0, opening.end() - 1, before)
-    code = text[0].code if text is not None and text[1] == len(written) else None
-    return code if code and "#" not in code and "\n" not in code else written
+    """A text in which calls behind dots are in this language, as far as they have code."""
+    at = 0
+    while (found := _CALLED.search(written, at)) is not None:
+        called = call_at(written, found.start(), found.end() - 1, before)
+        code = None if called is None else called[0].code
+        if called is None or not code or "#" in code or "\n" in code:
+            at = found.end()
+            continue
+        written = written[: found.start()] + code + written[called[1] :]
+        at = found.start() + len(code)
+    return written
 
 
 def call_at(

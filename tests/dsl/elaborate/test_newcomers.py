@@ -85,7 +85,7 @@ block Attn(heads)(x: [n, s, d]) -> [n, s, d]
     ),
     "residual_over_another_width": (
         "E0301",
-        "project the axes of one side",
+        "bring `gelu` back to that of `x`",
         """\
 block Mlp()(x: [n, s, d]) -> [n, s, d]:
   return x + (x |> ln: layer_norm |> up: linear(4 * d) |> gelu)
@@ -122,7 +122,7 @@ block Cross()(q: [n, heads, s, d], k: [n, heads, t, d], v: [n, heads, t, d],
     ),
     "mask_of_numbers": (
         "E0307",
-        "bool(...)",
+        "bool(keep)",
         """\
 block Cross()(q: [n, heads, s, d], k: [n, heads, t, d], v: [n, heads, t, d],
               keep: [n, heads, s, t]) -> [n, heads, s, d]:
@@ -342,7 +342,7 @@ block Cross(heads)(x: [n, s, d], memory: [n, t, d]) -> [n, s, d]
     ),
     "words_of_floats": (
         "E0307",
-        "i32(...)",
+        "i32(ids)",
         """\
 block Lm(vocabulary, d)(ids: [n, s]) -> [n, s, d]:
   return ids |> tok: embedding(vocabulary, d)

@@ -38,10 +38,23 @@ CASES = [
         "x + y",
     ),
     (
-        "[n, s, d]",
+        "[n, s, e]",
         "y = k |> a: linear(d) |> gelu\n  return k + y",
-        "k |> shortcut: linear(d)",
+        "y |> out: linear(e)",
         "k + y",
+    ),
+    ("[n, 1, s, d]", "return t", "rearrange(t, [n, s, d] -> [n, 1, s, d])", "t"),
+    (
+        "[n, s, d + e]",
+        "return concat(t, k, axis=1)",
+        "concat(t, k, axis=2)",
+        "concat(t, k, axis=1)",
+    ),
+    (
+        "[n, s, d]",
+        "m = 0 < mean(t, 2)\n  return where(m, t, 0)",
+        "expand(m, [n, s] -> [n, s, d])",
+        "m",
     ),
     ("[n, d, h, w]", "return x |> a: conv2d(d, 3)", "a: conv2d(d, 3, pad=1)", "a: conv2d(d, 3)"),
     ("[n, d]", "return t |> mean(2)", "|> mean(1)", "|> mean(2)"),
@@ -68,8 +81,12 @@ def test_the_cure_is_proved(result: str, body: str, code: str, replaced: str) ->
     assert report.help is not None
     assert (report.help.code, report.help.edits) == (code, ())
     head, last = body.rpartition(replaced)[::2] if replaced else (body + " ", "")
-    if code.startswith(("x |> shortcut", "k |> shortcut")):
+    if code.startswith("x |> shortcut"):
         code = f"({code}) + y"
+    if code.startswith("y |> out"):
+        code = f"k + ({code})"
+    if code.startswith("expand(m"):
+        head, code, last = body.replace("(m,", f"({code},"), "", ""
     cured = written(result, f"{head}{code}{last}")
     rest = list(check(Source("net.mgn", cured), nothing_to_import).reports)
     assert not [render(each) for each in rest if each.code != "E0207"]

@@ -9,7 +9,7 @@ from meganeura_dsl.pipeline import check
 
 HEADER = (
     "block Net(heads)(x: [n, d], y: [n, d], z: [n, c, h, w], t: [n, s, d], u: [n, s, d],"
-    " m: [n, s], mask: bool[n, s], seen: bool[n, d]) -> [n, d]\n"
+    " l: [n, k, d], m: [n, s], mask: bool[n, s], seen: bool[n, d]) -> [n, d]\n"
     "    where d % heads == 0, d >= 8, h >= 8, w >= 8, s >= 2:\n"
     "  q = t |> q: linear(d) |> rearrange([n, s, heads * e] -> [n, heads, s, e])\n"
 )
@@ -58,6 +58,10 @@ CALLS = {
     "layers.Dense(16)(x)": "x |> fc: linear(16)",
     "nn.Conv2d(3, 16, 5, padding=1)(z)": "z |> conv1: conv2d(16, 5, pad=1)",
     "torch.zeros_like(x)": "zeros(shape(x))",
+    "F.softmax(t @ u.transpose(-2, -1), dim=-1)": (
+        "softmax(t @ rearrange(u, [n, s, d] -> [n, d, s]))"
+    ),
+    'torch.einsum("nsd,nkd->nsk", t, l)': "t @ rearrange(l, [n, k, d] -> [n, d, k])",
 }
 """What is written, and what is answered."""
 
@@ -96,7 +100,7 @@ def test_every_answer_is_proved() -> None:
         ('x.to("cuda")', "devices are chosen outside"),
         ("unknown.transpose(1, 2)", "rearrange(z, [n, c, d] -> [n, d, c])    # z.transpose(1, 2)"),
         ("x.nonzero()", "keep all"),
-        ('torch.einsum("nsd,ntd->nst", t, u)', "an equation of letters"),
+        ('torch.einsum("nsd,nsd->nd", t, u)', "an equation of letters"),
         ("nn.Conv2d(3, 3)(z)", "nn.Conv2d(3, 64, 3, padding=1)(image)"),
     ],
 )
