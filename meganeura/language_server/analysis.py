@@ -12,7 +12,7 @@ from meganeura.settings_reports import settings_reports
 from meganeura_dsl.checker import CheckResult, check
 from meganeura_dsl.diagnostics.report import Report
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.elaborate.scope.linker import LinkedModule
+from meganeura_dsl.elaborate.scope.linker import LinkedModule, Loader
 from meganeura_dsl.program import loader_beside
 from meganeura_dsl.resources import standard_models
 from meganeura_dsl.syntax import ast
@@ -28,6 +28,8 @@ class Analysis:
     result: CheckResult
     reports: tuple[Report, ...]
     """All problems, those of settings included."""
+    loader: Loader
+    """Finds what is imported: among the open documents, beside this one, or in the library."""
     encoding: str = PositionEncodingKind.Utf16
     version: int | None = None
 
@@ -101,6 +103,7 @@ def analyse(
     """
     path = path_of(uri)
     source = Source(str(path), text)
-    result = check(source, loader_beside(path, texts), before_each)
+    loader = loader_beside(path, texts)
+    result = check(source, loader, before_each)
     reports = (*result.reports, *settings_reports(result.program))
-    return Analysis(uri, source, result, reports, encoding, version)
+    return Analysis(uri, source, result, reports, loader, encoding, version)

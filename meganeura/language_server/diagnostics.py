@@ -31,10 +31,11 @@ UNUSED = {UnusedValue.code, UnappliedLayer.code}
 
 def diagnostics(analysis: Analysis) -> list[Diagnostic]:
     """All problems of a document, in the order in which the command line tells them."""
-    return [_diagnostic(report, analysis) for report in analysis.reports]
+    return [diagnostic(report, analysis) for report in analysis.reports]
 
 
-def _diagnostic(report: Report, analysis: Analysis) -> Diagnostic:
+def diagnostic(report: Report, analysis: Analysis) -> Diagnostic:
+    """A problem at its place."""
     span = span_of(report, analysis)
     return Diagnostic(
         range=analysis.range(span),

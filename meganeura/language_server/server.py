@@ -6,22 +6,49 @@ of the text before it at the next declaration, and starts another a moment later
 
 import asyncio
 import os
+import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 
 from meganeura.language_server.analysis import Analysis, analyse, path_of
+from meganeura.language_server.code_actions import code_actions, formatting
+from meganeura.language_server.code_lenses import COMMAND, code_lenses
+from meganeura.language_server.completion import completion
 from meganeura.language_server.diagnostics import diagnostics
+from meganeura.language_server.hover import hover
 from meganeura.language_server.inlay_hints import inlay_hints
+from meganeura.language_server.navigation import (
+    definition,
+    document_symbols,
+    folding_ranges,
+    references,
+)
+from meganeura.language_server.positions import Positions
+from meganeura.language_server.rename import RenameError, rename, renamed_range
+from meganeura.language_server.semantic_tokens import LEGEND, semantic_tokens
+from meganeura.language_server.signature_help import signature_help
 from meganeura_dsl import __version__
 
 PAUSE = 0.02
 """Seconds without a keystroke before a check begins."""
+
+
+_Answer = TypeVar("_Answer")
+
+
+class _OfDocument(Protocol):
+    """The parameters of a request about one document."""
+
+    @property
+    def text_document(self) -> types.TextDocumentIdentifier: ...
 
 
 class OutdatedError(Exception):
@@ -114,6 +141,36 @@ class MeganeuraServer(LanguageServer):
                 return check.result()
         return None
 
+    async def answer(
+        self, given: _OfDocument, function: Callable[[Analysis], _Answer]
+    ) -> _Answer | None:
+        """A function of the newest check of a document; None if the document is not open."""
+        analysis = await self.analysis(given.text_document.uri)
+        return None if analysis is None else await self._computed(lambda: function(analysis))
+
+    async def answer_soon(
+        self, given: _OfDocument, function: Callable[[Analysis], _Answer]
+    ) -> _Answer | None:
+        """A function of the last check of a document, which may be of an older text."""
+        analysis = self.latest.get(given.text_document.uri)
+        if analysis is None:
+            return await self.answer(given, function)
+        return await asyncio.to_thread(function, analysis)
+
+    async def _computed(self, function: Callable[[], _Answer]) -> _Answer:
+        return await asyncio.get_running_loop().run_in_executor(self._worker, function)
+
+    def offset(self, text: str, position: types.Position) -> int:
+        """The offset of a position in a text."""
+        return Positions(text, self._encoding).offset(position)
+
+    @property
+    def can_annotate(self) -> bool:
+        """True if the client shows what edits do, and asks before it makes them."""
+        workspace = self.client_capabilities.workspace
+        edit = workspace.workspace_edit if workspace else None
+        return edit is not None and bool(edit.document_changes and edit.change_annotation_support)
+
 
 SERVER = MeganeuraServer()
 
@@ -143,12 +200,163 @@ def did_change_files(server: MeganeuraServer, _: types.DidChangeWatchedFilesPara
 
 
 @SERVER.feature(types.TEXT_DOCUMENT_INLAY_HINT)
-async def hints(
+async def on_inlay_hint(
     server: MeganeuraServer, given: types.InlayHintParams
 ) -> list[types.InlayHint] | None:
     """The shapes of the lines that are shown."""
-    analysis = await server.analysis(given.text_document.uri)
-    return None if analysis is None else inlay_hints(analysis, given.range)
+    return await server.answer(given, lambda analysis: inlay_hints(analysis, given.range))
+
+
+@SERVER.feature(types.TEXT_DOCUMENT_HOVER)
+async def on_hover(server: MeganeuraServer, given: types.HoverParams) -> types.Hover | None:
+    """What there is to know of a place."""
+    return await server.answer(given, lambda analysis: hover(analysis, given.position))
+
+
+ACTIONS = types.CodeActionOptions(
+    [types.CodeActionKind.QuickFix, types.CodeActionKind.SourceFixAll]
+)
+
+
+@SERVER.feature(types.TEXT_DOCUMENT_CODE_ACTION, ACTIONS)
+async def on_code_action(
+    server: MeganeuraServer, given: types.CodeActionParams
+) -> list[types.CodeAction] | None:
+    """The fixes of a range, of the kinds that are asked for."""
+    found = await server.answer(given, lambda analysis: code_actions(analysis, given.range))
+    only = given.context.only
+    if found is None or only is None:
+        return found
+    return [
+        each
+        for each in found
+        if any(f"{each.kind}.".startswith(f"{kind}.") for kind in map(str, only))
+    ]
+
+
+@SERVER.feature(types.TEXT_DOCUMENT_FORMATTING)
+async def on_formatting(
+    server: MeganeuraServer, given: types.DocumentFormattingParams
+) -> list[types.TextEdit] | None:
+    """The layout of `meganeura fmt`."""
+    return await server.answer(given, formatting)
+
+
+@SERVER.feature(types.TEXT_DOCUMENT_FOLDING_RANGE)
+async def on_folding_range(
+    server: MeganeuraServer, given: types.FoldingRangeParams
+) -> list[types.FoldingRange] | None:
+    """What can be folded."""
+    return await server.answer(given, folding_ranges)
+
+
+@SERVER.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+async def on_document_symbol(
+    server: MeganeuraServer, given: types.DocumentSymbolParams
+) -> list[types.DocumentSymbol] | None:
+    """The declarations of a document."""
+    return await server.answer(given, document_symbols)
+
+
+@SERVER.feature(types.TEXT_DOCUMENT_DEFINITION)
+async def on_definition(
+    server: MeganeuraServer, given: types.DefinitionParams
+) -> types.Location | None:
+    """Where a name is declared."""
+    return await server.answer(given, lambda analysis: definition(analysis, given.position))
+
+
+@SERVER.feature(types.TEXT_DOCUMENT_REFERENCES)
+async def on_references(
+    server: MeganeuraServer, given: types.ReferenceParams
+) -> list[types.Location] | None:
+    """Where a name is mentioned."""
+    return await server.answer(given, lambda analysis: references(analysis, given.position))
+
+
+@SERVER.feature(types.TEXT_DOCUMENT_CODE_LENS)
+async def on_code_lens(
+    server: MeganeuraServer, given: types.CodeLensParams
+) -> list[types.CodeLens] | None:
+    """What is said above declarations."""
+    return await server.answer(given, code_lenses)
+
+
+@SERVER.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, LEGEND)
+async def on_semantic_tokens(
+    server: MeganeuraServer, given: types.SemanticTokensParams
+) -> types.SemanticTokens | None:
+    """What each word is."""
+    return await server.answer(given, semantic_tokens)
+
+
+@SERVER.feature(
+    types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=["(", ">", " "])
+)
+async def on_completion(
+    server: MeganeuraServer, given: types.CompletionParams
+) -> list[types.CompletionItem] | None:
+    """What may stand at a place, by the last check: nobody waits for the next one."""
+    text = server.workspace.get_text_document(given.text_document.uri).source
+    return await server.answer_soon(
+        given, lambda analysis: completion(analysis, text, server.offset(text, given.position))
+    )
+
+
+@SERVER.feature(
+    types.TEXT_DOCUMENT_SIGNATURE_HELP, types.SignatureHelpOptions(trigger_characters=["(", ","])
+)
+async def on_signature_help(
+    server: MeganeuraServer, given: types.SignatureHelpParams
+) -> types.SignatureHelp | None:
+    """The form of what is called, by the last check."""
+    text = server.workspace.get_text_document(given.text_document.uri).source
+    return await server.answer_soon(
+        given, lambda analysis: signature_help(analysis, text, server.offset(text, given.position))
+    )
+
+
+@SERVER.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)
+async def on_prepare_rename(
+    server: MeganeuraServer, given: types.PrepareRenameParams
+) -> types.Range | None:
+    """The name that would be another."""
+    return await server.answer(given, lambda analysis: renamed_range(analysis, given.position))
+
+
+@SERVER.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
+async def on_rename(
+    server: MeganeuraServer, given: types.RenameParams
+) -> types.WorkspaceEdit | None:
+    """The edits of a rename, and the checkpoint keys that change."""
+    texts = server.texts
+    try:
+        found = await server.answer(
+            given, lambda analysis: rename(analysis, given.position, given.new_name, texts)
+        )
+    except RenameError as error:
+        raise JsonRpcInvalidParams(str(error)) from None
+    if found is None:
+        return None
+    uri = given.text_document.uri
+    if not found.told:
+        return types.WorkspaceEdit({uri: found.edits})
+    if not server.can_annotate:
+        server.window_show_message(types.ShowMessageParams(types.MessageType.Warning, found.told))
+        return types.WorkspaceEdit({uri: found.edits})
+    edits = [types.AnnotatedTextEdit("keys", each.range, each.new_text) for each in found.edits]
+    document = types.OptionalVersionedTextDocumentIdentifier(uri)
+    return types.WorkspaceEdit(
+        document_changes=[types.TextDocumentEdit(document, edits)],
+        change_annotations={"keys": types.ChangeAnnotation(found.told, needs_confirmation=True)},
+    )
+
+
+@SERVER.command(COMMAND)
+def on_run(server: MeganeuraServer, *arguments: str) -> None:
+    """Say what to type: a training belongs into a terminal, where it can be seen and ended."""
+    line = shlex.join(["meganeura", *arguments])
+    server.window_show_message(types.ShowMessageParams(types.MessageType.Info, line))
 
 
 def serve() -> None:

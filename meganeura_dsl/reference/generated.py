@@ -66,10 +66,10 @@ def layers_page() -> Page:
     entries: list[Entry] = []
     for module in LIBRARY:
         blocks = _declared(module, ast.Block)
-        lines = "\n\n".join(_comment_above(block) + _signature(block) for block in blocks)
+        lines = "\n\n".join(comment_above(block) + signature_of(block) for block in blocks)
         text.append(f"## `{module}.mgn`\n\n{_program(lines)}")
         for block in blocks:
-            program = _program(_comment_above(block) + block.span.text)
+            program = _program(comment_above(block) + block.span.text)
             entries.append(Entry(block.name.text, f"A block of `{module}.mgn`:\n\n{program}"))
     return Page(
         "layers",
@@ -110,7 +110,7 @@ def _declared(module: str, kind: type[Kind]) -> list[Kind]:
     return [node for node in parsed if isinstance(node, kind)]
 
 
-def _comment_above(node: ast.Declaration) -> str:
+def comment_above(node: ast.Declaration) -> str:
     """The comment lines directly above a declaration."""
     source, lines = node.span.source, list[str]()
     number = node.span.line - 1
@@ -120,7 +120,7 @@ def _comment_above(node: ast.Declaration) -> str:
     return "".join(lines)
 
 
-def _signature(block: ast.Block) -> str:
+def signature_of(block: ast.Block) -> str:
     """The text of a block up to its body."""
     last = (block.name, *block.inputs, *(block.results or ()), *block.where)[-1].span.end
     source = block.span.source

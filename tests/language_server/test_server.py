@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_lsp
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 
 URI = "file:///programs/net.mgn"
@@ -18,6 +19,7 @@ block Net(d)(x: [n, d]) -> [n, 2]:
   y = x |> a: linear(3)  # 🎉
   return y |> b: linear(4)
 """
+SMALL = "block A()(x: [n, 3]) -> [n, 2]:\n  return x |> fc: linear(2)\nmodel a = A()\n"
 
 in_session = pytest.mark.asyncio(loop_scope="module")
 
@@ -101,6 +103,59 @@ async def test_an_import_is_found_among_the_open_documents(client: LanguageClien
     assert "(in part.mgn:1)" in found[0].message
     assert found[0].related_information is not None
     assert found[0].related_information[0].location.uri == part
+
+
+@in_session
+async def test_requests_about_a_place_are_answered(client: LanguageClient) -> None:
+    uri = "file:///programs/place.mgn"
+    assert await opened(client, SMALL, uri) == []
+    document, label = types.TextDocumentIdentifier(uri), types.Position(1, 15)
+    place = {"text_document": document, "position": label}
+    hovered = await client.text_document_hover_async(types.HoverParams(**place))
+    assert hovered is not None
+    assert "fc.weight" in str(hovered.contents)
+    defined = await client.text_document_definition_async(types.DefinitionParams(**place))
+    assert isinstance(defined, types.Location)
+    context = types.ReferenceContext(include_declaration=True)
+    asked = types.ReferenceParams(context, **place)
+    assert len(await client.text_document_references_async(asked) or []) == 1
+    offered = await client.text_document_completion_async(types.CompletionParams(**place))
+    assert offered
+    form = types.SignatureHelpParams(document, types.Position(1, 25))
+    assert await client.text_document_signature_help_async(form) is not None
+    renaming = types.RenameParams(document, label, "head")
+    edit = await client.text_document_rename_async(renaming)
+    assert edit is not None
+    assert edit.change_annotations is not None
+    assert edit.change_annotations["keys"].label.startswith("2 checkpoint keys change: fc.weight")
+    with pytest.raises(JsonRpcException, match="is no name"):
+        await client.text_document_rename_async(types.RenameParams(document, label, "2x"))
+
+
+@in_session
+async def test_requests_about_a_document_are_answered(client: LanguageClient) -> None:
+    uri = "file:///programs/all.mgn"
+    assert await opened(client, SMALL, uri) == []
+    document = types.TextDocumentIdentifier(uri)
+    whole = types.Range(types.Position(0, 0), types.Position(3, 0))
+    fixes = types.CodeActionParams(document, whole, types.CodeActionContext([]))
+    assert not await client.text_document_code_action_async(fixes)
+    options = types.FormattingOptions(2, insert_spaces=True)
+    layout = types.DocumentFormattingParams(document, options)
+    assert await client.text_document_formatting_async(layout) is not None
+    folds = types.FoldingRangeParams(document)
+    assert len(await client.text_document_folding_range_async(folds) or []) == 1
+    outline = types.DocumentSymbolParams(document)
+    assert len(await client.text_document_document_symbol_async(outline) or []) == 2
+    lenses = await client.text_document_code_lens_async(types.CodeLensParams(document))
+    assert lenses is not None
+    assert lenses[1].command is not None
+    assert lenses[1].command.title == "8 weights in 2 tensors"
+    tokens = types.SemanticTokensParams(document)
+    assert await client.text_document_semantic_tokens_full_async(tokens) is not None
+    run = types.ExecuteCommandParams("meganeura.run", ["check", "all.mgn"])
+    await client.workspace_execute_command_async(run)
+    assert client.messages[-1].message == "meganeura check all.mgn"
 
 
 def test_an_editor_that_leaves_ends_the_server_without_a_word() -> None:
