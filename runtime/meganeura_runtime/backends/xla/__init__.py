@@ -1,4 +1,4 @@
 """The backend that compiles a whole step by XLA, through JAX."""
 
 CACHE = "xla"
-"""The folder of our cache in which JAX keeps compiled programs."""
+"""Folder of our cache in which JAX keeps compiled programs."""

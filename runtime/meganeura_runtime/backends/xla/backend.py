@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 LIBRARY = "jax"
 PLUGINS = "jax_plugins"
-"""The package in which everything lies that lets JAX use more than the CPU."""
+"""Package of all plugins by which JAX uses more than the CPU."""
 
 
 class XlaBackend(Backend):
-    """One device for each that JAX has. JAX is imported when the first of them is asked for."""
+    """One device for each device of JAX, which is imported when the first of them is asked for."""
 
     name = "xla"
     title = "device of JAX"
@@ -40,7 +40,7 @@ class XlaBackend(Backend):
     )
 
     def devices(self) -> Sequence[DeviceRow]:
-        """Every device of JAX."""
+        """Returns every device of JAX."""
         _require_jax()
         from meganeura_runtime.backends.xla.device.devices import rows
 
@@ -54,7 +54,7 @@ class XlaBackend(Backend):
         named(name)
 
     def preferred(self) -> str:
-        """A GPU; the CPU is left to the reference, which starts at once.
+        """Returns a GPU; the CPU is left to the reference, which starts at once.
 
         Only where JAX has a plugin for something it is asked, which takes a second.
         """
@@ -67,14 +67,14 @@ class XlaBackend(Backend):
         return f"{self.name}:gpu"
 
     def ops(self) -> OpSupport:
-        """Every primitive."""
+        """Returns the table of ops: every primitive."""
         _require_jax()
         from meganeura_runtime.backends.xla.passes.support import SUPPORT
 
         return SUPPORT
 
     def open(self, name: str, reason: str) -> XlaDevice:
-        """The device of that name."""
+        """Returns the device of that name."""
         _require_jax()
         from meganeura_runtime.backends.xla.device.devices import named
         from meganeura_runtime.backends.xla.open_device import XlaDevice
@@ -97,7 +97,7 @@ class XlaBackend(Backend):
         return hosts_here()
 
     def memory(self, graph: Graph, device: OpenDevice | None) -> StepMemory | None:
-        """What each device holds, as XLA has laid the compiled step out."""
+        """Returns the memory of each device, as XLA has laid the compiled step out."""
         _require_jax()
         from meganeura_runtime.backends.xla.open_device import XlaDevice
 

@@ -1,4 +1,4 @@
-"""A device of JAX as the registry hands it out."""
+"""Devices of JAX as the registry opens them."""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -38,20 +38,20 @@ class XlaDevice(OpenDevice):
 
     backend: Backend
     device: jax.Device
-    """The first of them."""
+    """The first of the devices."""
     description: str
     short_name: str
     precision: ComputePrecision = ComputePrecision.F32
     placement: SeveralDevices | None = None
-    """How arrays are spread over several devices; `None` for one."""
+    """Sharding over several devices; `None` for one."""
 
     @property
     def hosts(self) -> Hosts:
-        """Those of the devices."""
+        """Returns the processes that the devices belong to."""
         return hosts_here()
 
     def at(self, precision: ComputePrecision) -> "XlaDevice":
-        """The same device; raises `ProblemError` for `tf32` on a CPU."""
+        """Returns the device in another precision; raises `ProblemError` for `tf32` on a CPU."""
         if precision is ComputePrecision.TF32 and self.device.platform == "cpu":
             others = (ComputePrecision.F32, ComputePrecision.BF16)
             reason = "a CPU has no matrix units that round to TF32"
@@ -60,13 +60,13 @@ class XlaDevice(OpenDevice):
         return replace(self, precision=precision, description=f"{self.description}{shown}")
 
     def open(self, graph: Graph) -> XlaSession:
-        """A session of the graph, whose step a thread begins to compile."""
+        """Returns a session of the graph, whose step a thread begins to compile."""
         if self.device.platform == "cpu":
             require_memory(graph)
         return XlaSession(self.program(graph))
 
     def spread(self, spread: Spread) -> "XlaDevice":
-        """The first devices of its platform, counted through all hosts."""
+        """Returns the first devices of its platform, counted over all hosts, as one device."""
         platform = self.device.platform
         there, hosts = all_of_platform(platform), self.hosts
         if spread.devices > len(there):
@@ -87,7 +87,7 @@ class XlaDevice(OpenDevice):
         return replace(self, description=f"{self.description}; {how}", placement=placement)
 
     def replicated(self, graph: Graph) -> tuple[str, ...]:
-        """Under fsdp, those of which no axis is divisible by the devices."""
+        """Returns, under fsdp, the names of arrays without an axis that the devices divide."""
         placement = self.placement
         if placement is None or placement.sharding is not DeviceSharding.FSDP:
             return ()
@@ -97,7 +97,7 @@ class XlaDevice(OpenDevice):
         )
 
     def memory(self, graph: Graph) -> StepMemory | None:
-        """What each device holds of a step, which is compiled for that."""
+        """Returns the memory of a step on each device; compiles the step."""
         program = self.program(graph)
         placed = {**program.persistent, **program.fed}
         return memory_by_role(program.graph, program.compiled(), placed, program.copied_bytes)
@@ -116,7 +116,7 @@ class XlaDevice(OpenDevice):
         return InstructionTracer(timeline)
 
     def program(self, graph: Graph) -> Program:
-        """A graph for this device; raises `LimitError` for an array that a GPU cannot count."""
+        """Returns the program of a graph; raises `LimitError` for an array that is too large."""
         found = Program.of(graph, self.precision, self.placement or OneDevice(self.device))
         if self.device.platform != "cpu":
             devices = 1 if self.placement is None else self.placement.mesh.size

@@ -70,30 +70,30 @@ class XlaSession(Session):
 
     @property
     def ahead(self) -> int:
-        """So many that the device is never without one."""
+        """Returns the number of steps that keep the device busy."""
         return AHEAD
 
     @property
     def is_busy(self) -> bool:
-        """Whether the last step is not done."""
+        """True until the last step is done."""
         return bool(self._running) and not all(each.is_ready() for each in self._running[-1])
 
     @property
     def kernels(self) -> int:
-        """A step is one program."""
+        """Returns 1: a step is one program."""
         return 1
 
     @property
     def compiled(self) -> Compiled:
-        """The step, once it is compiled; raises `DeviceError`."""
+        """Returns the step once it is compiled; raises `DeviceError`."""
         return self._compiling.result()
 
     def own(self, examples: int) -> range:
-        """Those that the devices of this process hold."""
+        """Returns the examples that the devices of this process hold."""
         return self.program.placement.own(examples)
 
     def memory(self) -> Mapping[str, int] | None:
-        """As XLA has laid it out on the fullest device, once it is compiled."""
+        """Returns the compiled step's bytes by role on the fullest device; `None` before."""
         if not self._compiling.done() or self._compiling.exception() is not None:
             return None
         program = self.program
@@ -102,7 +102,7 @@ class XlaSession(Session):
         return None if found is None else {str(role): size for role, size in found.roles.items()}
 
     def agree(self, *, wish: bool) -> bool:
-        """Whether any process wishes it, by a sum over all of them."""
+        """Returns True if any process wishes it, by a sum over all of them."""
         with explained():
             return bool(np.any(multihost_utils.process_allgather(np.array(wish))))
 
@@ -116,7 +116,7 @@ class XlaSession(Session):
             jax.block_until_ready((self._arrays, [*self._running]))
 
     def close(self) -> None:
-        """Give the memory back; a session that shares it has it still."""
+        """Release the memory; a session that shares it keeps it."""
         self._compiling.exception()
         self._arrays, self._copies = {}, {}
         self._running.clear()
@@ -129,7 +129,7 @@ class XlaSession(Session):
 
     @property
     def arrays(self) -> Mapping[str, jax.Array]:
-        """The parameters and states where they lie; the next step overwrites those it updates."""
+        """Returns the parameters and states on the devices; the next step overwrites some."""
         self._add_counted()
         return self._arrays
 
@@ -144,7 +144,7 @@ class XlaSession(Session):
         return on_host(self._arrays[name])
 
     def persistent(self) -> dict[str, Array]:
-        """Read all parameters and states, all copies under way at once."""
+        """Returns all parameters and states, copied to the host at the same time."""
         self._add_counted()
         for array in self._arrays.values():
             if array.is_fully_addressable:
@@ -201,7 +201,7 @@ class XlaSession(Session):
         return fetched
 
     def follow(self, feeds: Mapping[str, Array], links: Mapping[str, str]) -> Outputs:
-        """Run a step some of whose inputs are arrays that the last one gave."""
+        """Run a step with some outputs of the last step as inputs."""
         types = {name: value.type for name, value in self.program.graph.outputs.items()}
         given = self._placed(self._linked(feeds, links, types))
         last = self.outputs()
@@ -211,7 +211,7 @@ class XlaSession(Session):
         return self._last
 
     def _copied(self) -> DeviceArrays:
-        """Parameters in bfloat16 by their names, rounded where a step did not round them last."""
+        """Returns the bfloat16 copies by name; rounds them if the last step did not."""
         sources = {name: self._arrays[name] for name in self.program.copies}
         known = self._copies
         if any(name not in known or known[name][0] is not each for name, each in sources.items()):
@@ -220,7 +220,7 @@ class XlaSession(Session):
         return {name: known[name][1] for name in sources}
 
     def _add_counted(self) -> None:
-        """Add to states what the steps so far count."""
+        """Add the pending increments to their states."""
         for name, count in [*self._counted.items()]:
             array = on_host(self._arrays[name])
             # Only arrays of an axis wrap around without a warning.
@@ -228,7 +228,7 @@ class XlaSession(Session):
             self._put(name, total.reshape(()))
 
     def _make_room(self) -> None:
-        """Wait for the step before the last few."""
+        """Wait until fewer than `AHEAD` steps are queued."""
         if len(self._running) >= AHEAD:
             jax.block_until_ready(self._running.popleft())
 
@@ -241,19 +241,19 @@ class _Inputs(Uploaded):
         self.arrays = arrays
 
     def close(self) -> None:
-        """Let go of them; the memory is given back once no step needs it."""
+        """Release them; the memory is freed once no step needs it."""
         self.session, self.arrays = None, {}
 
 
 class _Fetched(Outputs):
-    """The outputs of one step, each copied to the host when it is first asked for."""
+    """Outputs of one step, each copied to the host when it is first read."""
 
     def __init__(self, arrays: DeviceArrays, guard: Guard) -> None:
         self.arrays = arrays
         self._guard = guard
 
     def request(self) -> None:
-        """Begin to copy all of them as soon as they are computed."""
+        """Begin to copy all of them once they are computed."""
         for name in self.arrays:
             self._in_rows(name).copy_to_host_async()
 
@@ -262,7 +262,7 @@ class _Fetched(Outputs):
         return on_host(self._in_rows(name))
 
     def _in_rows(self, name: str) -> jax.Array:
-        """An output as the host reads it, put in rows once."""
+        """Returns an output in row-major order, which it keeps."""
         self.arrays[name] = in_rows(self.arrays[name])
         return self.arrays[name]
 

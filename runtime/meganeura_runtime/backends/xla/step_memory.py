@@ -1,4 +1,4 @@
-"""What a compiled step takes, as XLA has laid it out."""
+"""Memory of a compiled step, as XLA has laid it out."""
 
 from collections.abc import Mapping
 from math import prod
@@ -16,7 +16,7 @@ from meganeura_runtime.backends.xla.lowering.element_types import jax_type
 
 
 def step_memory(graph: Graph, compiled: Compiled) -> MemoryEstimate:
-    """The arguments, outputs and temporaries of a step on each device, in bytes.
+    """Returns the size of arguments, outputs and temporaries of a step on each device, in bytes.
 
     The largest values are named as the program has them; XLA may never store them.
     """
@@ -35,7 +35,7 @@ def step_memory(graph: Graph, compiled: Compiled) -> MemoryEstimate:
 def memory_by_role(
     graph: Graph, compiled: Compiled, shardings: Mapping[str, Sharding], copies: int
 ) -> StepMemory | None:
-    """What a step takes on the fullest device; `None` where XLA does not say.
+    """Returns the size of a step on the fullest device in bytes; `None` if XLA does not report it.
 
     So many bytes of `copies` of parameters lie beside these. XLA does not say what its temporaries
     are for: they are one role.

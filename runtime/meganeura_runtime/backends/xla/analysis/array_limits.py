@@ -1,4 +1,4 @@
-"""How many elements an array of a GPU may have: as 32 bits count, but for what is wrong before.
+"""Limits of the number of elements of an array on a GPU, which is counted in 32 bits.
 
 XLA and the libraries that it calls index arrays with 32 bits, some with signed ones. On an H200,
 54 kinds of ops were compared with themselves on parts of arrays of 2.2 to 4.2 x 10⁹ elements:
@@ -17,16 +17,16 @@ from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.xla.ops.attention import LibraryAttentionGradient
 
 MOST_ELEMENTS = 2**32 - 1
-"""Of one array on one GPU."""
+"""Limit of an array on one GPU."""
 MOST_SIGNED = 2**31 - 1
-"""Of one that an op gives or reads which is wrong, or was not compared, beyond."""
+"""Limit of operands and results of ops that are wrong, or were not compared, beyond it."""
 
 
 def require_countable(graph: Graph, devices: int) -> None:
-    """Raise `LimitError` for the first value of which each of so many GPUs holds too many elements.
+    """Raise `LimitError` for the first value of which one of the GPUs holds too many elements.
 
     Each is taken to hold its share of a value, and the whole of what is persistent. The graph is in
-    ops that are lowered; values of one round of a loop count too.
+    ops that are lowered; values in the body of a loop count too.
     """
     for value in graph.values:
         op = value.op
@@ -53,7 +53,7 @@ def _is_signed(op: Op) -> bool:
 
 
 def _held(value: Value, devices: int, multiple: int) -> int:
-    """The elements of a value, whose rows are padded to a multiple, on each of so many devices."""
+    """Returns the elements of a value on each device, with its rows padded to a multiple."""
     shape = concrete_shape(value.type.shape)
     if multiple > 1:
         *outer, rows, width = shape

@@ -8,10 +8,10 @@ XLA decides by a cost model of one kernel and its readers. It does not see that
   new value takes its memory. So the two products of a cotangent dy, dw = x^T dy and dx = dy w^T,
   are computed before either is read;
 - updates of small parameters take no time but that of their launches. Kernels of one shape that
-  read an array which is not a scalar become one kernel: so scalars that all of them read are spread
-  to such arrays first;
-- a residual which is read behind its norm, in an inference, can be stored by the kernel of that: it
-  would be added up anew by each of its readers, or by a kernel of its own.
+  read a common array become one kernel, those that read a common scalar do not: so scalars that all
+  of them read are broadcast to arrays first;
+- in an inference a residual with other readers than its norm can be stored by the kernel of the
+  norm: otherwise each of its readers adds it up again, or a kernel of its own stores it.
 """
 
 from collections import defaultdict

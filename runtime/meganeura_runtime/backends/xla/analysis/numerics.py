@@ -57,7 +57,7 @@ from meganeura_runtime.backends.xla.lowering.element_types import jax_type
 from meganeura_runtime.backends.xla.lowering.table import MOVES
 
 VIEWS = (Reshape, Slice, Transpose)
-"""Ops that move the elements of one operand, each to one place at most."""
+"""Ops that move each element of one operand at most once."""
 FLOAT32, BFLOAT16 = np.dtype(jnp.float32), np.dtype(jnp.bfloat16)
 
 

@@ -1,8 +1,8 @@
-"""Gradients that several uses of a parameter give, added before they are summed over devices.
+"""Gradients of several uses of a parameter, added before they are summed over devices.
 
 A table that reads tokens and writes logits gets one gradient from each use, both of them sums over
 the examples. XLA's partitioner sums each over the devices where it is computed, so both would be
-communicated. Here each device adds what its own examples give, and the devices communicate once.
+communicated. Here each device adds the terms of its own examples, and the devices communicate once.
 """
 
 from collections import Counter
@@ -27,25 +27,25 @@ from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_runtime.backends.xla.device.placement import AXIS, Placement, SeveralDevices
 
 MATRIX = 2
-"""Axes of a matrix."""
+"""Rank of a matrix."""
 
 Parts = tuple[Value, ...]
-"""What a value is the sum of: each is a sum over the examples."""
+"""Terms of a value, each a sum over the examples."""
 
 
 @dataclass(frozen=True)
 class PartialSums:
-    """The values of a graph that are sums of several sums over the examples."""
+    """Values of a graph that add several sums over the examples."""
 
     placement: SeveralDevices
     parts: Mapping[int, Parts]
-    """By the id of a value."""
+    """Terms by the id of a value."""
     inner: frozenset[int]
-    """The parts, and sums of some of them; nothing else reads these."""
+    """Terms, and sums of some of them; nothing else reads these."""
 
     @staticmethod
     def of(graph: Graph, placement: Placement) -> "PartialSums | None":
-        """Those of a graph; `None` where there are none, as on one device."""
+        """Returns the sums of a graph; `None` if there are none, as on one device."""
         if not isinstance(placement, SeveralDevices):
             return None
         found = _parts(graph, _of_examples(graph, placement))
@@ -66,7 +66,7 @@ class PartialSums:
         operands: Sequence[Sequence[jax.Array]],
         part: Callable[[Value, Sequence[jax.Array]], jax.Array],
     ) -> jax.Array:
-        """A sum, from the operands of its parts, of which `part` gives each for some examples.
+        """Returns a sum from the operands of its terms; `part` computes a term for some examples.
 
         It lies where a parameter of its type lies, as gradients are read beside these.
         """
@@ -92,7 +92,7 @@ class PartialSums:
 
 
 def _parts(graph: Graph, of_examples: frozenset[int]) -> Mapping[int, Parts]:
-    """The parts of each sum over the examples, and of sums of such that nothing else reads."""
+    """Returns the terms of each sum over the examples, and of sums of such with one reader."""
     readers = Counter(operand.id for value in graph.values for operand in value.operands)
     readers.update(root.id for root in graph.roots)
     found: dict[int, Parts] = {}
@@ -107,7 +107,7 @@ def _parts(graph: Graph, of_examples: frozenset[int]) -> Mapping[int, Parts]:
 
 
 def _of_examples(graph: Graph, placement: SeveralDevices) -> frozenset[int]:
-    """The values of which each device has the rows of its own examples, its share of all rows."""
+    """Returns the ids of values of which each device has the rows of its own examples."""
     found: set[int] = set()
     for value in graph.values:
         shape = concrete_shape(value.type.shape)
@@ -127,7 +127,7 @@ def _of_examples(graph: Graph, placement: SeveralDevices) -> frozenset[int]:
 
 
 def _sums_rows(value: Value) -> bool:
-    """Whether a value is a sum along the first axes of its operands."""
+    """Returns True for a sum along the first axes of the operands."""
     match value.op:
         case MatMul(transpose_left=True, transpose_right=False):
             return value.type.rank == MATRIX

@@ -1,7 +1,7 @@
-"""States to which each step adds a number, as batch norms count their batches.
+"""States to which each step adds a constant, as batch norms count their batches.
 
-A kernel for each of them takes its launch, and a ResNet-50 has 53: so the host counts the steps,
-and adds what they give once somebody reads such a state.
+Each of them would take a kernel launch, so the host counts the steps, and adds the increments once
+such a state is read.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ INTEGERS = frozenset({DType.I32, DType.U32})
 
 
 def counters_of(graph: Graph) -> dict[str, int]:
-    """What a step adds to each scalar that it does nothing else with."""
+    """Returns the increment of each scalar state that a step only counts with."""
     readers = Counter(operand.id for value in graph.values for operand in value.operands)
     readers.update(value.id for value in graph.roots)
     return {
@@ -27,13 +27,13 @@ def counters_of(graph: Graph) -> dict[str, int]:
 
 
 def without_updates(graph: Graph, names: Mapping[str, int]) -> Graph:
-    """The same step, which leaves some states as they are."""
+    """Returns the same step without the updates of some states."""
     updates = {name: value for name, value in graph.updates.items() if name not in names}
     return replace(graph, updates=updates)
 
 
 def _added(name: str, value: Value, readers: Counter[int]) -> int | None:
-    """What is added to a state that nothing else reads, if it is so."""
+    """Returns the increment of a state that nothing else reads; `None` for any other state."""
     if not isinstance(value.op, Add) or value.type.dtype not in INTEGERS:
         return None
     by_kind = sorted(value.operands, key=lambda each: isinstance(each.op, Constant))

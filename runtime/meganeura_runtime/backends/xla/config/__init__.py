@@ -1,1 +1,1 @@
-"""What was chosen by measuring, as data."""
+"""Measured choices, as data."""

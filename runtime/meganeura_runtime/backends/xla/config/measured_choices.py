@@ -47,7 +47,7 @@ class Figure:
     """The same with the choice; `None` if only `without` was recorded."""
     unit: str = "ms"
     note: str = ""
-    """Where the measured step differs from the workload."""
+    """Differences between the measured step and the workload."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Choice(Generic[Value]):
 
     name: str
     value: Value
-    """What is in force; `None` for a rewrite without a parameter."""
+    """Options or threshold in force; `None` for a rewrite without any."""
     reason: str
     figures: tuple[Figure, ...] = ()
     unmeasured: tuple[Workload, ...] = ()

@@ -1,4 +1,4 @@
-"""The handles of cuDNN, which XLA makes when a device first computes a convolution.
+"""Creation of cuDNN's handles, which XLA does when a device first computes a convolution.
 
 To make one takes memory of the device, which CUDA refuses while a CUDA graph is captured. A program
 whose convolutions were timed as it was compiled has one, one that comes from the cache has not.
@@ -12,12 +12,12 @@ import numpy as np
 from jax import lax
 
 LAUNCHED_ALONE = {"xla_gpu_enable_command_buffer": ""}
-"""Nothing is captured."""
+"""Options without command buffers, so that nothing is captured."""
 IMAGE, KERNEL = (1, 8, 8, 8), (8, 8, 3, 3)
 
 
 def create_handles(devices: Iterable[jax.Device]) -> None:
-    """Give each device its handle; XLA raises where there is none to be had."""
+    """Create the handle of each device; XLA raises if it cannot."""
     for device in devices:
         _create_handle(device)
 

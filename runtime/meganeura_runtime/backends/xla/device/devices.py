@@ -1,4 +1,4 @@
-"""The devices that JAX has, and how JAX is set up for this process."""
+"""Devices of JAX by name, and the configuration of JAX for this process."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -13,14 +13,14 @@ from meganeura_runtime.backends.xla import CACHE
 from meganeura_runtime.backends.xla.device.hosts import join_launched
 
 PLATFORMS = ("gpu", "cpu")
-"""In the order in which `xla` prefers them."""
+"""Platforms in the order in which `xla` prefers them."""
 CURE = "for an NVIDIA GPU, pip install 'jax[cuda13]'"
 LEAST_SECONDS = 0.3
-"""How long a program must take to compile to be cached."""
+"""Least compile time of programs that are cached."""
 
 
 def set_up() -> None:
-    """Have compiled programs cached with all else that is; once in a process.
+    """Configure the cache of compiled programs, once in a process.
 
     Where a launcher started several processes, they meet here: no device is known before that.
     Raises `DeviceError` in a process that was forked from one that did so.
@@ -39,18 +39,18 @@ def _set_up_once() -> None:
 
 
 def all_of_platform(platform: str) -> Sequence[jax.Device]:
-    """The devices of all processes on a platform, those of each process beside each other."""
+    """Returns the devices of all processes on a platform, ordered by process."""
     set_up()
     return sorted(jax.devices(platform), key=lambda each: (each.process_index, each.id))
 
 
 def of_platform(platform: str) -> Sequence[jax.Device]:
-    """The devices of this process on a platform, `gpu` or `cpu`; empty if there are none."""
+    """Returns the devices of this process on a platform, `gpu` or `cpu`; empty without any."""
     return _found(platform)[0]
 
 
 def _found(platform: str) -> tuple[Sequence[jax.Device], str]:
-    """The same, and why there are none."""
+    """Returns the same, and the reason if there are none."""
     set_up()
     try:
         return jax.local_devices(backend=platform), ""
@@ -59,7 +59,7 @@ def _found(platform: str) -> tuple[Sequence[jax.Device], str]:
 
 
 def rows() -> tuple[DeviceRow, ...]:
-    """Every device as `meganeura devices` lists it."""
+    """Returns every device as `meganeura devices` lists it."""
     found: list[DeviceRow] = []
     for platform in sorted(PLATFORMS):
         devices = of_platform(platform)
@@ -72,7 +72,7 @@ def rows() -> tuple[DeviceRow, ...]:
 
 
 def named(name: str) -> jax.Device:
-    """The device of a name, `xla`, `xla:cpu`, `xla:gpu` or `xla:gpu:N`; raises `DeviceError`."""
+    """Returns the device named `xla`, `xla:cpu`, `xla:gpu` or `xla:gpu:N`; raises `DeviceError`."""
     _, _, rest = name.partition(":")
     platform, _, number = rest.partition(":")
     if not platform:

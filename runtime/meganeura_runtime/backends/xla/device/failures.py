@@ -1,4 +1,4 @@
-"""Failures of XLA as errors of a device."""
+"""Errors of XLA as errors of a device."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 
 @contextmanager
 def explained() -> Generator[None]:
-    """What XLA raises inside becomes a `DeviceError` of one line."""
+    """Raise errors of XLA inside of the block as a `DeviceError` of one line."""
     try:
         yield
     except JaxRuntimeError as error:

@@ -1,4 +1,4 @@
-"""The processes of a run on several hosts, and how they find each other."""
+"""Processes of a run on several hosts, and how they connect."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -18,11 +18,11 @@ HEARTBEAT = 20
 """Seconds without a sign of life after which a process counts as dead."""
 
 _joining = Lock()
-"""Held while a thread meets the others: devices may be opened by another."""
+"""Lock of the thread that connects: devices may be opened by another."""
 
 
 def join(rendezvous: Rendezvous) -> None:
-    """Meet the other processes at a place; raises `DeviceError` where they do not come."""
+    """Connect to the other processes; raises `DeviceError` if they do not come."""
     hosts = rendezvous.hosts
     came = f"not all of {hosts.count} hosts came to {rendezvous.coordinator}"
     _meet(
@@ -32,14 +32,14 @@ def join(rendezvous: Rendezvous) -> None:
 
 
 def join_launched() -> None:
-    """Meet the others where a launcher started several processes, unless that is done."""
+    """Connect if a launcher started several processes, and they are not connected yet."""
     with _joining:
         if is_launched() and not jax.distributed.is_initialized():
             _meet("not all processes of the launcher came", jax.distributed.initialize)
 
 
 def _meet(missing: str, start: Callable[..., None]) -> None:
-    """Wait for the others in a thread, as JAX aborts the process when its own patience ends."""
+    """Wait for the others in a thread, as JAX aborts the process at its own timeout."""
     met: Future[None] = Future()
 
     def initialize() -> None:
@@ -61,5 +61,5 @@ def _meet(missing: str, start: Callable[..., None]) -> None:
 
 
 def hosts_here() -> Hosts:
-    """The processes, of which this is one."""
+    """Returns the number of processes, and the index of this one."""
     return Hosts(jax.process_count(), jax.process_index())

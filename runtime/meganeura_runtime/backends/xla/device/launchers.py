@@ -1,4 +1,4 @@
-"""Whether a launcher started several processes that JAX knows how to bring together."""
+"""Detection of launchers that start several processes, which JAX can connect."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -9,11 +9,11 @@ SEVERAL: Mapping[str, Callable[[str], bool]] = {
     "TPU_WORKER_HOSTNAMES": lambda names: "," in names,
     "MEGASCALE_COORDINATOR_ADDRESS": bool,
 }
-"""Variables of Slurm, Open MPI and Cloud TPU, and whether their values speak of several."""
+"""Variables of Slurm, Open MPI and Cloud TPU, and tests of their values for several processes."""
 
 
 def is_launched() -> bool:
-    """Whether this process is one of several."""
+    """Returns True if this process is one of several."""
     return any(
         name in os.environ and is_several(os.environ[name]) for name, is_several in SEVERAL.items()
     )

@@ -1,4 +1,4 @@
-"""In which order of its axes an array that a session keeps lies in memory."""
+"""Memory layouts of the arrays that a session keeps."""
 
 from jax.experimental.layout import Layout
 
@@ -6,11 +6,11 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 
 KERNEL = 4
-"""Axes of the kernel of a convolution of images: [out, in, h, w]."""
+"""Rank of the kernel of a convolution of images: [out, in, h, w]."""
 
 
 def columns_first(of: TensorType) -> Layout:
-    """With the last axis as the slowest.
+    """Returns the layout whose slowest axis is the last.
 
     The rows of logits seldom begin at multiples of 16 bytes, their columns mostly do: so a product
     of cuBLAS writes them.
@@ -19,7 +19,7 @@ def columns_first(of: TensorType) -> Layout:
 
 
 def layout_of(of: TensorType, platform: str, precision: ComputePrecision) -> Layout:
-    """Row-major, but of kernels of matrix units on a GPU, which have their input channels last.
+    """Returns the row-major layout, but channels last for kernels of matrix units on a GPU.
 
     cuDNN's convolutions read them so; else each step would move kernels and their moments there
     and back. It follows from type and precision alone, so that all sessions of a model can share

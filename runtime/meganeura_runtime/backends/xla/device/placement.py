@@ -1,4 +1,4 @@
-"""Where the arrays of a session lie: on one device, or spread over several."""
+"""Placement of the arrays of a session: on one device, or sharded over several."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 
 AXIS = "devices"
-"""The one axis of the mesh: batches and, under fsdp, parameters are split along it."""
+"""Name of the only axis of the mesh, over which batches and, under fsdp, parameters are sharded."""
 
 
 class Placement(ABC):
@@ -21,32 +21,32 @@ class Placement(ABC):
     @property
     @abstractmethod
     def platform(self) -> str:
-        """What kind of devices they are: `cpu` or `gpu`."""
+        """Returns the kind of the devices: `cpu` or `gpu`."""
 
     @property
     @abstractmethod
     def devices(self) -> Sequence[jax.Device]:
-        """Those of this process."""
+        """Returns the devices of this process."""
 
     @abstractmethod
     def persistent(self, name: str, of: TensorType) -> Sharding:
-        """Where a parameter or state lies."""
+        """Returns the sharding of a parameter or state."""
 
     @abstractmethod
     def fed(self, name: str, of: TensorType) -> Sharding:
-        """Where an input lies."""
+        """Returns the sharding of an input."""
 
     @abstractmethod
     def given(self, name: str, of: TensorType) -> Sharding:
-        """Where an output lies."""
+        """Returns the sharding of an output."""
 
     def gathered(self, name: str, of: TensorType) -> Sharding | None:
-        """Where a parameter is whole while a step computes with it; `None` where it always is."""
+        """Returns the sharding of a gathered parameter; `None` for one that is not sharded."""
         del name, of
         return None
 
     def own(self, examples: int) -> range:
-        """Which of so many examples of a step the devices of this process hold."""
+        """Returns the range of examples of a step that the devices of this process hold."""
         return range(examples)
 
 
@@ -58,16 +58,16 @@ class OneDevice(Placement):
 
     @property
     def platform(self) -> str:
-        """That of the device."""
+        """Returns the platform of the device."""
         return self.device.platform
 
     @property
     def devices(self) -> Sequence[jax.Device]:
-        """The device."""
+        """Returns the device."""
         return (self.device,)
 
     def persistent(self, name: str, of: TensorType) -> Sharding:
-        """The device."""
+        """Returns the device."""
         del name, of
         return SingleDeviceSharding(self.device)
 
@@ -77,7 +77,7 @@ class OneDevice(Placement):
 
 @dataclass(frozen=True)
 class SeveralDevices(Placement):
-    """Batches split over devices; parameters on all of them, or each its share.
+    """Batches sharded over devices; parameters replicated, or sharded too.
 
     The program is partitioned by XLA, which keeps its meaning: a mean over the batch is one over
     all devices (GSPMD: Y. Xu et al., arXiv 2105.04663). Under fsdp parameters and optimizer states
@@ -88,26 +88,26 @@ class SeveralDevices(Placement):
     mesh: Mesh
     sharding: DeviceSharding
     rows: Mapping[str, int]
-    """Of inputs whose first axis counts examples, the rows of one."""
+    """Rows of one example, by name of an input whose first axis counts examples."""
 
     @property
     def platform(self) -> str:
-        """That of all of them."""
+        """Returns the platform of the devices."""
         return self.mesh.devices.flat[0].platform
 
     @property
     def devices(self) -> Sequence[jax.Device]:
-        """Those of this process."""
+        """Returns the devices of this process."""
         here = jax.process_index()
         return [each for each in self.mesh.devices.flat if each.process_index == here]
 
     @property
     def replicated(self) -> NamedSharding:
-        """Whole on every device."""
+        """Returns the sharding of an array that is whole on every device."""
         return NamedSharding(self.mesh, PartitionSpec())
 
     def persistent(self, name: str, of: TensorType) -> NamedSharding:
-        """Under fsdp the longest axis that the devices divide is split, else nothing."""
+        """Returns, under fsdp, a sharding of the longest axis that the devices divide."""
         del name
         axis = self.split_axis(of)
         if axis is None:
@@ -115,7 +115,7 @@ class SeveralDevices(Placement):
         return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, AXIS))
 
     def split_axis(self, of: TensorType) -> int | None:
-        """The axis along which a parameter or state is split, if any."""
+        """Returns the axis along which a parameter or state is sharded, if any."""
         if self.sharding is not DeviceSharding.FSDP:
             return None
         shape = concrete_shape(of.shape)
@@ -123,23 +123,23 @@ class SeveralDevices(Placement):
         return max(fitting, key=lambda axis: shape[axis], default=None)
 
     def fed(self, name: str, of: TensorType) -> NamedSharding:
-        """The examples are split, if the devices divide their number; other inputs are whole."""
+        """Returns a sharding of the examples if the devices divide them, else a replicated one."""
         rows = self.rows.get(name, 0)
         if rows == 0 or not self.divides(concrete_shape(of.shape)[0] // rows):
             return self.replicated
         return NamedSharding(self.mesh, PartitionSpec(AXIS))
 
     def given(self, name: str, of: TensorType) -> NamedSharding:
-        """Every process can read outputs."""
+        """Returns a replicated sharding, as every process can read outputs."""
         del name, of
         return self.replicated
 
     def gathered(self, name: str, of: TensorType) -> NamedSharding | None:
-        """On every device, where each has a share of it."""
+        """Returns the replicated sharding for sharded parameters."""
         return None if self.persistent(name, of) == self.replicated else self.replicated
 
     def own(self, examples: int) -> range:
-        """A run of them, as the devices of a process are beside each other."""
+        """Returns a contiguous range, as the devices of a process are beside each other."""
         if not self.divides(examples):
             return range(examples)
         each = examples // self.mesh.size
@@ -150,5 +150,5 @@ class SeveralDevices(Placement):
         return range(each * positions[0], each * (positions[-1] + 1))
 
     def divides(self, size: int) -> bool:
-        """Whether each device can have the same share of so many rows."""
+        """Returns True if devices can have equal shares of an axis of this size."""
         return size % self.mesh.size == 0

@@ -1,4 +1,4 @@
-"""Arrays from the host to where they lie on devices, and back."""
+"""Transfers of arrays between the host and devices."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from meganeura_runtime.backends.xla.device.failures import explained
 
 
 def local_type(of: TensorType, sharding: Sharding) -> TensorType:
-    """The type of what this process feeds of an input: its rows, where others feed the rest."""
+    """Returns the type of this process's share of an input: its rows, if others feed the rest."""
     if sharding.is_fully_addressable:
         return of
     shape = concrete_shape(of.shape)
@@ -26,7 +26,7 @@ def local_type(of: TensorType, sharding: Sharding) -> TensorType:
 
 
 def placed_whole(array: Array, where: Format) -> jax.Array:
-    """An array that every process has, on the devices of this one.
+    """Returns an array that every process has, on the devices of this one.
 
     It is copied first, since JAX reads it later: the caller may write to it again.
     """
@@ -38,7 +38,7 @@ def placed_whole(array: Array, where: Format) -> jax.Array:
 def placed_parts(
     arrays: Mapping[str, Array], shardings: Mapping[str, Sharding]
 ) -> dict[str, jax.Array]:
-    """Arrays of which each process has what its devices hold, copied as `placed_whole` does."""
+    """Returns arrays on devices, of which each process has its own share; copied as above."""
     here = {
         name: np.array(each)
         for name, each in arrays.items()
@@ -53,7 +53,7 @@ def placed_parts(
 
 
 def in_rows(array: jax.Array) -> jax.Array:
-    """What one device gave with its last axis as the fastest, put so by the device."""
+    """Returns the output of a device in row-major order, transposed by the device."""
     rows = Layout(tuple(range(array.ndim)))
     if not array.is_fully_addressable or array.format.layout.major_to_minor == rows.major_to_minor:
         return array
@@ -62,7 +62,7 @@ def in_rows(array: jax.Array) -> jax.Array:
 
 
 def on_host(array: jax.Array) -> Array:
-    """The whole of an array; of one that is spread over hosts, every process has to ask."""
+    """Returns a whole array; if hosts share it, every process has to call this."""
     with explained():
         if not (array.is_fully_addressable or array.is_fully_replicated):
             array = _replicated(array)

@@ -1,1 +1,1 @@
-"""Graph to `jax.lax`: what each op is, one family a file."""
+"""Lowering of each op to `jax.lax`, one family a file."""

@@ -1,4 +1,4 @@
-"""Attention by `jax.nn.dot_product_attention`, which calls cuDNN where it is asked to."""
+"""Attention by `jax.nn.dot_product_attention`, which calls cuDNN if asked to."""
 
 from math import prod
 
@@ -13,7 +13,7 @@ from meganeura_runtime.backends.xla.ops.attention import Library
 def attention(
     whole: Attention, library: Library, q: jax.Array, k: jax.Array, v: jax.Array
 ) -> jax.Array:
-    """The weighted mean of values, in bfloat16: [..., heads, s, d] as q.
+    """Returns the weighted mean of values, in bfloat16: [..., heads, s, d] as q.
 
     A window of w positions is a row's own and the w - 1 before it.
     """
@@ -33,7 +33,7 @@ def attention(
 
 
 def _rows_first(x: jax.Array, multiple: int) -> jax.Array:
-    """[..., heads, s, d] as [batch, s, heads, d] of bfloat16, zeros up to a multiple of rows."""
+    """Returns [..., heads, s, d] as bfloat16 [batch, s, heads, d], padded to a multiple of rows."""
     *batch, heads, rows, width = x.shape
     joined = lax.reshape(x, (prod(batch), heads, rows, width))
     found = lax.convert_element_type(jnp.swapaxes(joined, 1, 2), jnp.bfloat16)
@@ -41,5 +41,5 @@ def _rows_first(x: jax.Array, multiple: int) -> jax.Array:
 
 
 def _lengths(x: jax.Array, rows: int) -> jax.Array | None:
-    """For each example the number of its rows, if `x` has others behind them."""
+    """Returns the number of rows of each example, if `x` is padded."""
     return None if x.shape[1] == rows else jnp.full(x.shape[:1], rows, jnp.int32)

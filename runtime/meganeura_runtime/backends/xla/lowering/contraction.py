@@ -1,4 +1,4 @@
-"""Sums of products, in the types that the precision gives them.
+"""Contractions, in the types that the precision asks for.
 
 The gradients of a convolution are its transposes, which XLA makes the convolutions of cuDNN.
 """
@@ -29,9 +29,9 @@ class Arithmetic:
     """Types and exactness of a contraction."""
 
     operands: np.dtype[np.generic] | None
-    """The type that both operands are converted to; `None` leaves them as they are stored."""
+    """Type that both operands are converted to; `None` leaves them as they are stored."""
     result: np.dtype[np.generic]
-    """The type of a matrix product; sums are float32, and a convolution's are rounded after."""
+    """Type of a matrix product; sums are float32, and a convolution is rounded after."""
     precision: lax.Precision
     """Exactness of products of float32."""
     pads_to_alignment: bool = False
@@ -43,7 +43,7 @@ class Arithmetic:
 
 
 def mat_mul(op: MatMul, by: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array:
-    """The matrix product of a and b."""
+    """Returns the matrix product of a and b."""
     if b.ndim == 2 and a.ndim > 2 and not op.transpose_left:
         # Rows of rows are rows: what several products read is padded once for all of them.
         rows = lax.reshape(a, (prod(a.shape[:-1]), a.shape[-1]))
@@ -55,7 +55,7 @@ def mat_mul(op: MatMul, by: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array
     right = b.ndim - 1 if op.transpose_right else b.ndim - 2
     a, b = _converted(by, a, b)
     if by.unaligned_output:
-        # XLA pads factors of bfloat16, before it finds that this algorithm rounds these to them.
+        # XLA pads bfloat16 operands, but not float32 ones that this algorithm rounds to bfloat16.
         a, b = lax.convert_element_type(a, np.float32), lax.convert_element_type(b, np.float32)
     free = [size for axis, size in enumerate(b.shape) if axis not in (*batch, right)]
     shape = (*(size for axis, size in enumerate(a.shape) if axis != left), *free)
@@ -77,7 +77,7 @@ def mat_mul(op: MatMul, by: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array
 def library_mat_mul(
     op: LibraryMatMul, by: Arithmetic, a: jax.Array, b: jax.Array, bias: jax.Array
 ) -> jax.Array:
-    """The approximate gelu of a product and its bias, in a form that XLA gives to cuBLASLt.
+    """Returns the approximate gelu of a product and its bias, in a form that cuBLASLt gets.
 
     That computes all of it in float32, so the steps between are in the type of the result.
     """
@@ -115,14 +115,14 @@ def _padded(x: jax.Array) -> jax.Array:
 
 
 def conv(op: Conv, by: Arithmetic, x: jax.Array, w: jax.Array) -> jax.Array:
-    """The cross-correlation of x with w."""
+    """Returns the cross-correlation of x with w."""
     return _conv(op, by, *_converted(by, x, w))
 
 
 def conv_input_gradient(
     op: ConvInputGradient, by: Arithmetic, w: jax.Array, dy: jax.Array
 ) -> jax.Array:
-    """The transpose of `conv` in x."""
+    """Returns the transpose of `conv` in x."""
     w, dy = _converted(by, w, dy)
     channels = w.shape[1] * concrete(op.groups)
     shape = (dy.shape[0], channels, *concrete_shape(op.spatial))
@@ -133,7 +133,7 @@ def conv_input_gradient(
 def conv_weight_gradient(
     op: ConvWeightGradient, by: Arithmetic, x: jax.Array, dy: jax.Array
 ) -> jax.Array:
-    """The transpose of `conv` in w."""
+    """Returns the transpose of `conv` in w."""
     x, dy = _converted(by, x, dy)
     if by.sums_taps and _is_large_depthwise(op, x, dy):
         return _sums_of_taps(op, x, dy)
@@ -152,7 +152,7 @@ def _is_large_depthwise(op: ConvWeightGradient, x: jax.Array, dy: jax.Array) -> 
 
 
 def _sums_of_taps(op: ConvWeightGradient, x: jax.Array, dy: jax.Array) -> jax.Array:
-    """dw[c, 0, i, j] = sum over n, y, x of x[n, c, y + i, x + j] dy[n, c, y, x].
+    """Returns dw[c, 0, i, j] = sum over n, y, x of x[n, c, y + i, x + j] dy[n, c, y, x].
 
     In float32 cuDNN would launch a kernel or two for each channel.
     """

@@ -10,7 +10,7 @@ from jax import lax
 from meganeura_dsl.ir.types import DType
 
 NARROW = frozenset({np.dtype(jnp.float16), np.dtype(jnp.bfloat16)})
-"""Floats that values are stored in, and that no elementwise op computes in."""
+"""Float types that values are stored in, and that no elementwise op computes in."""
 
 _TYPES: Mapping[DType, np.dtype[np.generic]] = {
     DType.F32: np.dtype(jnp.float32),
@@ -22,10 +22,10 @@ _TYPES: Mapping[DType, np.dtype[np.generic]] = {
 
 
 def jax_type(dtype: DType) -> np.dtype[np.generic]:
-    """The type that JAX has for an element type."""
+    """Returns the type that JAX has for an element type."""
     return _TYPES[dtype]
 
 
 def widened(x: jax.Array) -> jax.Array:
-    """Narrow floats in float32, anything else as it is."""
+    """Returns narrow floats in float32, anything else as it is."""
     return lax.convert_element_type(x, jnp.float32) if x.dtype in NARROW else x

@@ -1,4 +1,4 @@
-"""One number in, one number out: ops whose operands and result have one shape.
+"""Elementwise ops: operands and result have one shape.
 
 Narrow floats arrive in float32.
 """
@@ -87,7 +87,7 @@ def tanh_by_exponential(_op: Tanh, x: jax.Array) -> jax.Array:
 
 
 def compare(op: Compare, a: jax.Array, b: jax.Array) -> jax.Array:
-    """Whether a relation holds."""
+    """Returns the elementwise comparison."""
     match op.kind:
         case "eq":
             return lax.eq(a, b)
@@ -106,22 +106,22 @@ def compare(op: Compare, a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def floor_divide(op: FloorDivide, x: jax.Array) -> jax.Array:
-    """Divided by a size, rounded down."""
+    """Returns x divided by a size, rounded down."""
     return jnp.floor_divide(x, jnp.asarray(concrete(op.divisor), x.dtype))
 
 
 def remainder(op: Remainder, x: jax.Array) -> jax.Array:
-    """What is left of that, from 0 on."""
+    """Returns the remainder of that division, which is not negative."""
     return jnp.remainder(x, jnp.asarray(concrete(op.divisor), x.dtype))
 
 
 def where(_op: Where, condition: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
-    """One of two."""
+    """Returns a where the condition holds, b elsewhere."""
     return lax.select(condition, a, b)
 
 
 def cast(op: Cast, x: jax.Array) -> jax.Array:
-    """Another element type; floats saturate at the limits of integers, and NaN becomes 0."""
+    """Returns x in another type; floats saturate at the limits of integers, and NaN becomes 0."""
     is_float = jnp.issubdtype(x.dtype, jnp.floating)
     match op.dtype:
         case DType.BOOL:

@@ -1,4 +1,4 @@
-"""Rows of a table, and parts of a tensor. A row that is not there is NaN, or the least integer."""
+"""Rows of a table, and slices at dynamic offsets. Missing rows are NaN, or the least integer."""
 
 import jax
 from jax import lax
@@ -8,7 +8,7 @@ from meganeura_dsl.ir.ops.type_rules import concrete_shape
 
 
 def gather(op: Gather, table: jax.Array, ids: jax.Array) -> jax.Array:
-    """The rows that ids name, in the table's type."""
+    """Returns the rows that ids name, in the table's type."""
     axis = op.axis - op.batch
 
     def rows(table: jax.Array, ids: jax.Array) -> jax.Array:
@@ -33,12 +33,12 @@ def _rows(first: int, table: jax.Array, ids: jax.Array) -> jax.Array:
 
 
 def dynamic_slice(op: DynamicSlice, x: jax.Array, *starts: jax.Array) -> jax.Array:
-    """The part that begins at the starts, which were proved or checked to lie within."""
+    """Returns the slice at the starts, which were proved or checked to be within bounds."""
     return lax.dynamic_slice(x, starts, concrete_shape(op.sizes))
 
 
 def dynamic_update(
     _op: DynamicUpdate, x: jax.Array, part: jax.Array, *starts: jax.Array
 ) -> jax.Array:
-    """X with a part replaced."""
+    """Returns x with a slice replaced."""
     return lax.dynamic_update_slice(x, part, starts)

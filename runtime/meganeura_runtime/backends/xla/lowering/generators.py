@@ -1,4 +1,4 @@
-"""Values that follow from their index: numbers, ranges, random words."""
+"""Values that are functions of their index: numbers, ranges, random words."""
 
 import jax
 import jax.numpy as jnp
@@ -14,19 +14,19 @@ PARITY = np.uint32(0x1BD11BDA)
 
 
 def constant(op: Constant) -> jax.Array:
-    """A scalar."""
+    """Returns a scalar."""
     return jnp.array(op.evaluate().astype(jax_type(op.dtype)))
 
 
 def iota(op: Iota) -> jax.Array:
-    """0, 1, ..., size - 1."""
+    """Returns 0, 1, ..., size - 1."""
     return lax.iota(jnp.int32, concrete(op.size))
 
 
 def random_bits(op: RandomBits, counter: jax.Array) -> jax.Array:
-    """The first word of Threefry-2x32-20, as `RandomBits` defines it.
+    """Returns the first word of Threefry-2x32-20, as `RandomBits` defines it.
 
-    The number of a word is computed from its place, so that each device draws its own.
+    The number of a word is computed from its index, so that each device draws its own.
     """
     shape = concrete_shape(op.shape)
     key = (counter[0], counter[1], PARITY ^ counter[0] ^ counter[1])
@@ -43,7 +43,7 @@ def random_bits(op: RandomBits, counter: jax.Array) -> jax.Array:
 
 
 def _index(shape: tuple[int, ...]) -> jax.Array:
-    """The row-major number of each place, modulo 2**32."""
+    """Returns the row-major index of each element, modulo 2**32."""
     index, stride = jnp.zeros(shape, jnp.uint32), 1
     for axis in reversed(range(len(shape))):
         along = lax.broadcasted_iota(jnp.uint32, shape, axis)

@@ -18,41 +18,41 @@ from meganeura_dsl.ir.ops.type_rules import concrete_shape
 
 
 def broadcast(op: Broadcast, x: jax.Array) -> jax.Array:
-    """Values repeated along new axes."""
+    """Returns x repeated along new axes."""
     return lax.broadcast_in_dim(x, concrete_shape(op.shape), op.axes)
 
 
 def reshape(op: Reshape, x: jax.Array) -> jax.Array:
-    """Another shape in row-major order."""
+    """Returns x in another shape, in row-major order."""
     return lax.reshape(x, concrete_shape(op.shape))
 
 
 def transpose(op: Transpose, x: jax.Array) -> jax.Array:
-    """Permuted axes."""
+    """Returns x with its axes permuted."""
     return lax.transpose(x, op.permutation)
 
 
 def slice_(op: Slice, x: jax.Array) -> jax.Array:
-    """A strided part."""
+    """Returns a strided slice."""
     return lax.slice(x, *map(concrete_shape, (op.start, op.stop, op.step)))
 
 
 def pad(op: Pad, x: jax.Array) -> jax.Array:
-    """Zeros around and between."""
+    """Returns x with zeros around its elements and between them."""
     axes = zip(*map(concrete_shape, (op.low, op.high, op.interior)), strict=True)
     return lax.pad(x, jnp.zeros((), x.dtype), tuple(axes))
 
 
 def concat(op: Concat, *parts: jax.Array) -> jax.Array:
-    """Parts one after another."""
+    """Returns the concatenation along an axis."""
     return lax.concatenate(parts, op.axis)
 
 
 def reverse(op: Reverse, x: jax.Array) -> jax.Array:
-    """The opposite order along axes."""
+    """Returns x reversed along axes."""
     return lax.rev(x, op.axes)
 
 
 def stop_gradient(_op: StopGradient, x: jax.Array) -> jax.Array:
-    """The operand: gradients are in the graph already."""
+    """Returns x: gradients are in the graph already."""
     return x

@@ -1,4 +1,4 @@
-"""Max pooling. The places in a window are its taps, in row-major order; each is a strided slice.
+"""Max pooling. The elements of a window are its taps, in row-major order; each is a strided slice.
 
 A window's index is found, and read, by comparing it with the number of each tap: all taps are read
 in one fused loop, ties go to the first as in the reference, and no element is scattered.
@@ -17,7 +17,7 @@ from meganeura_dsl.ir.ops.type_rules import concrete_shape
 
 
 def max_pool(op: MaxPool, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The largest in each window, and its index; NaN is larger than every number."""
+    """Returns the largest of each window, and its index; NaN is larger than every number."""
     window, stride, padding = map(concrete_shape, (op.window, op.stride, op.padding))
     largest = lax.reduce_window(
         x,
@@ -38,7 +38,7 @@ def max_pool(op: MaxPool, x: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def max_pool_select(op: MaxPoolSelect, indices: jax.Array, g: jax.Array) -> jax.Array:
-    """What stands at each window's index."""
+    """Returns the element at each window's index."""
     selected = jnp.zeros(indices.shape, g.dtype)
     for number, tap in enumerate(taps(op, g, 0)):
         selected = jnp.where(indices == number, tap, selected)
@@ -46,7 +46,7 @@ def max_pool_select(op: MaxPoolSelect, indices: jax.Array, g: jax.Array) -> jax.
 
 
 def max_pool_gradient(op: MaxPoolGradient, indices: jax.Array, dy: jax.Array) -> jax.Array:
-    """Each window's cotangent at its index: the transpose of `max_pool_select`, tap by tap."""
+    """Adds each window's cotangent at its index: the transpose of `max_pool_select`, by taps."""
     window, stride, padding, spatial = map(
         concrete_shape, (op.window, op.stride, op.padding, op.spatial)
     )
@@ -64,7 +64,7 @@ def max_pool_gradient(op: MaxPoolGradient, indices: jax.Array, dy: jax.Array) ->
 
 
 def taps(op: Pooling, x: jax.Array, outside: float) -> Iterator[jax.Array]:
-    """What each place of a window reads, for all windows."""
+    """Yields each tap of all windows."""
     window, stride, padding = map(concrete_shape, (op.window, op.stride, op.padding))
     around = ((0, 0, 0), (0, 0, 0), *((size, size, 0) for size in padding))
     padded = lax.pad(x, jnp.array(outside, x.dtype), around)

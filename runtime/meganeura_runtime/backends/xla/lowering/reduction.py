@@ -1,4 +1,4 @@
-"""Reductions along axes, what accumulates, sorts and scatters. All floats arrive in float32."""
+"""Reductions, prefix ops, sorts and scatters. All floats arrive in float32."""
 
 from collections.abc import Callable, Mapping
 from math import prod
@@ -25,7 +25,7 @@ from meganeura_runtime.backends.xla.lowering.gather import gather
 
 
 def sum_(op: Sum, x: jax.Array) -> jax.Array:
-    """The sum; integers wrap around."""
+    """Returns the sum; integers wrap around."""
     return jnp.sum(x, axis=op.axes, dtype=x.dtype)
 
 
@@ -53,12 +53,12 @@ def _parts(rows: int) -> int | None:
 
 
 def reduce_max(op: ReduceMax, x: jax.Array) -> jax.Array:
-    """The largest; NaN is larger than every number."""
+    """Returns the largest; NaN is larger than every number."""
     return jnp.max(x, axis=op.axes)
 
 
 def cross_entropy(_op: CrossEntropy, logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """-log softmax(logits) of each label; one outside the classes costs nothing.
+    """Returns -log softmax(logits) of each label; a label outside of the classes costs nothing.
 
     The logit of a label is read by its index, where the expansion compares all classes with it.
     """
@@ -73,17 +73,17 @@ def cross_entropy(_op: CrossEntropy, logits: jax.Array, labels: jax.Array) -> ja
 
 
 def arg_max(op: ArgMax, x: jax.Array) -> jax.Array:
-    """Where the largest is first."""
+    """Returns the index of the first largest element."""
     return lax.argmax(x, op.axis, jnp.int32)
 
 
 def scatter_add(op: ScatterAdd, ids: jax.Array, updates: jax.Array) -> jax.Array:
-    """Updates added to the rows that ids name; one that names no row is left out."""
+    """Returns the updates added to the rows that ids name; an id of no row is dropped."""
     return _scattered(op, ids, updates, lax.scatter_add, 0)
 
 
 def scatter_extreme(op: ScatterExtreme, ids: jax.Array, updates: jax.Array) -> jax.Array:
-    """The largest, or the smallest, update of each row; a row without any has the neutral one."""
+    """Returns the largest or smallest update of each row, and the neutral element without any."""
     floats = jnp.issubdtype(updates.dtype, jnp.floating)
     limits = jnp.finfo(updates.dtype) if floats else jnp.iinfo(updates.dtype)
     if op.kind == "max":
@@ -122,7 +122,7 @@ def _scattered(
 
 
 def cumulative(op: Cumulative, x: jax.Array) -> jax.Array:
-    """What accumulates along an axis, each element with all before it."""
+    """Returns the inclusive prefix sums, products or extremes along an axis."""
     function = CUMULATIVE[op.kind]
     return function(x, axis=op.axis, reverse=op.backward)
 
@@ -136,7 +136,7 @@ CUMULATIVE: Mapping[str, Callable[..., jax.Array]] = {
 
 
 def linear_recurrence(op: LinearRecurrence, a: jax.Array, b: jax.Array) -> jax.Array:
-    """h[t] = a[t] h[t - 1] + b[t], as a parallel prefix."""
+    """Returns h with h[t] = a[t] h[t - 1] + b[t], as a parallel prefix."""
 
     def combined(
         before: tuple[jax.Array, jax.Array], after: tuple[jax.Array, jax.Array]
@@ -148,12 +148,12 @@ def linear_recurrence(op: LinearRecurrence, a: jax.Array, b: jax.Array) -> jax.A
 
 
 def sort(op: Sort, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Elements in order, and where each stood; NaN is larger than every number."""
+    """Returns the sorted elements and their former positions; NaN is larger than every number."""
     positions = lax.broadcasted_iota(jnp.int32, x.shape, op.axis)
     if not op.descending:
         found, order = lax.sort((x, positions), dimension=op.axis, is_stable=True, num_keys=1)
         return found, order
-    # Sorted from its end, and turned round again, equal elements keep their order.
+    # Reversed, sorted and reversed again, equal elements keep their order.
     flipped = lax.rev(x, (op.axis,)), lax.rev(positions, (op.axis,))
     found, order = lax.sort(flipped, dimension=op.axis, is_stable=True, num_keys=1)
     return lax.rev(found, (op.axis,)), lax.rev(order, (op.axis,))

@@ -74,7 +74,7 @@ MOVES: Mapping[type[Op], Lowering] = {
     MaxPool: pool.max_pool,
     MaxPoolSelect: pool.max_pool_select,
 }
-"""Ops whose results have the floats of their operands, in whatever type these are stored."""
+"""Ops whose results have the float type of their operands, in whatever type these are stored."""
 
 CONTRACTIONS: Mapping[type[Op], Lowering] = {
     MatMul: contraction.mat_mul,
@@ -116,10 +116,10 @@ COMPUTES: Mapping[type[Op], Lowering] = {
     Remainder: elementwise.remainder,
     MaxPoolGradient: pool.max_pool_gradient,
 }
-"""Ops that compute in float32 what is stored in fewer bits."""
+"""Ops that compute in float32 on operands of narrower types."""
 
 FUSED: Mapping[type[Op], Lowering] = {CrossEntropy: reduction.cross_entropy}
-"""Fused ops for which XLA has more than their parts; these compute in float32 too."""
+"""Fused ops with a lowering of their own, rather than by parts; these compute in float32 too."""
 
 IN_BFLOAT16: Mapping[type[Op], Lowering] = {Tanh: elementwise.tanh_by_exponential}
 """Overrides in bf16."""

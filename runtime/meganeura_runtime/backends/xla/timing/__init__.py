@@ -1,1 +1,1 @@
-"""Where the time of a step goes, by JAX's own profiler."""
+"""Profiles and traces of steps, by JAX's own profiler."""

@@ -1,4 +1,4 @@
-"""What the devices did while JAX's profiler watched: each instruction, from when to when."""
+"""Events of the devices under JAX's profiler: each instruction with its start and end."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from pathlib import Path
 from jax.profiler import ProfileData, ProfileEvent, ProfileOptions
 
 OP = "hlo_op"
-"""Names the instruction that an event ran."""
+"""Name of the statistic that holds the instruction of an event."""
 DEVICE = "/device:"
 HOST_PLANE = "/host:CPU"
-"""The plane of XLA for the CPU, whose threads run instructions."""
+"""Name of XLA's plane for the CPU, whose threads run instructions."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceEvent:
-    """An instruction, or a kernel of none, in seconds since the profiler was started."""
+    """An instruction, or a kernel outside of any, in seconds since the profiler was started."""
 
     name: str
     start: float
@@ -24,14 +24,14 @@ class DeviceEvent:
 
 
 def options() -> ProfileOptions:
-    """Without a trace of every Python call, which would be all there is to see."""
+    """Returns options without a trace of every Python call, which would hide everything else."""
     found = ProfileOptions()
     found.python_tracer_level = 0
     return found
 
 
 def device_events(folder: Path) -> tuple[DeviceEvent, ...]:
-    """The events that the profiler wrote to a folder, in the order in which they began."""
+    """Returns the events that the profiler wrote to a folder, ordered by their start."""
     (file,) = folder.rglob("*.xplane.pb")
     found = sorted(_events(ProfileData.from_file(str(file))), key=lambda each: each.start)
     return tuple(found)
@@ -50,7 +50,7 @@ def _events(data: ProfileData) -> Iterator[DeviceEvent]:
 
 
 def _outermost(events: Iterable[DeviceEvent]) -> Iterator[DeviceEvent]:
-    """The events of a thread or stream without those inside of others, whose time is theirs."""
+    """Yields the events of a thread or stream that lie in no other event."""
     end = -inf
     for event in sorted(events, key=lambda each: (each.start, -each.end)):
         if event.end > end:
@@ -59,7 +59,7 @@ def _outermost(events: Iterable[DeviceEvent]) -> Iterator[DeviceEvent]:
 
 
 def _instruction(event: ProfileEvent, plane: str) -> str:
-    """The instruction of an event; the kernel of a GPU where it is of none that is known."""
+    """Returns the instruction of an event, or the kernel of a GPU if there is none."""
     if plane == HOST_PLANE and event.name.startswith("end: "):
         return ""
     names = [str(value) for key, value in event.stats if key == OP]

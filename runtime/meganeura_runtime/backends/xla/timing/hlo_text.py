@@ -1,4 +1,4 @@
-"""What the text of a compiled program says of its instructions: their kinds, bytes and sources.
+"""Instructions of a compiled program, read from its text: their kinds, bytes and sources.
 
 An instruction is a line `%name = shape kind(%operand, ...), attribute=...`; a fusion names the
 computation it calls, whose instructions are written the same way.
@@ -28,13 +28,13 @@ class Instruction:
     name: str
     kind: str
     bytes: int
-    """What it reads and writes."""
+    """Bytes that the instruction reads and writes."""
     sources: tuple[int, ...]
-    """The ids of the values of the graph that it computes, with those it calls."""
+    """Ids of the values of the graph that it computes, with those of computations it calls."""
 
 
 def instructions(text: str) -> Mapping[str, Instruction]:
-    """The instructions of all computations of a program, by name."""
+    """Returns the instructions of all computations of a program, by name."""
     lines = dict(_lines(text))
     sizes = {name: _bytes(line["shape"]) for _, line in lines.values() for name in (line["name"],)}
     sources, products = (_sources(lines, pattern) for pattern in (SOURCE, PRODUCT))
@@ -62,7 +62,7 @@ def instructions(text: str) -> Mapping[str, Instruction]:
 def _sources(
     lines: Mapping[str, tuple[str, re.Match[str]]], pattern: re.Pattern[str]
 ) -> Mapping[str, tuple[int, ...]]:
-    """The ids that a pattern finds in each instruction, with those of the computations it calls."""
+    """Returns the ids that a pattern finds in each instruction and in the computations it calls."""
     inside: dict[str, list[int]] = {}
     for computation, line in lines.values():
         inside.setdefault(computation, []).extend(map(int, pattern.findall(line["attributes"])))
@@ -84,7 +84,7 @@ def _sources(
 
 
 def _lines(text: str) -> Iterator[tuple[str, tuple[str, re.Match[str]]]]:
-    """Each instruction by name, with the computation it is in."""
+    """Yields each instruction by name, with the computation it is in."""
     computation = ""
     for line in text.splitlines():
         if found := COMPUTATION.match(line):
@@ -94,7 +94,7 @@ def _lines(text: str) -> Iterator[tuple[str, tuple[str, re.Match[str]]]]:
 
 
 def _bytes(shape: str) -> int:
-    """The bytes of an array, or of all arrays of a tuple."""
+    """Returns the size of an array, or of all arrays of a tuple, in bytes."""
     return sum(_width(each["type"]) * _count(each["sizes"]) for each in ARRAY.finditer(shape))
 
 

@@ -1,4 +1,4 @@
-"""A step by JAX's profiler: the time of each instruction, beside what the device could do."""
+"""Profile of a step: the time of each instruction, beside the peaks of the device."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,13 +25,13 @@ from meganeura_runtime.backends.xla.timing.hlo_text import Instruction, instruct
 
 CLOCK = "JAX's profiler, each instruction of the compiled step"
 ROWS = {True: 1024, False: 8192}
-"""Rows of the square matrices that a CPU, or anything else, is measured with."""
+"""Rows of the square matrices by which a CPU, or any other device, is measured."""
 PEAK_RUNS = 7
-"""Runs of which the fastest counts."""
+"""Number of runs, of which the fastest counts."""
 
 
 def profile_of(device: jax.Device, program: Program, graph: Graph) -> Profile:
-    """A step of a graph by its program for a device, on made-up numbers."""
+    """Returns the profile of a step of a graph on generated inputs."""
     example = example_of(graph)
     with XlaSession(program) as session:
         session.load(example.persistent)
@@ -51,7 +51,7 @@ def profile_of(device: jax.Device, program: Program, graph: Graph) -> Profile:
 def _pieces(
     graph: Graph, events: Iterable[DeviceEvent], known: Mapping[str, Instruction]
 ) -> Iterator[Piece]:
-    """The mean of each instruction, with the arithmetic of the values it computes."""
+    """Yields the mean time of each instruction, with the arithmetic of the values it computes."""
     values = {value.id: value for value in graph.values}
     times: defaultdict[str, float] = defaultdict(float)
     for event in events:
@@ -74,7 +74,7 @@ def _name(value: Value) -> str:
 
 
 def _flops(value: Value) -> int:
-    """The arithmetic of a value; that of several results is the first one's."""
+    """Returns the number of operations of a value; several results are counted with the first."""
     if isinstance(value.op, Leaf) or value.index:
         return 0
     return value.op.flops([each.type for each in value.operands], value.type)
@@ -94,7 +94,7 @@ def _memory(graph: Graph, session: XlaSession) -> dict[str, int]:
 
 
 def _peaks(device: jax.Device, precision: ComputePrecision) -> Peaks:
-    """A product of matrices in a precision, and a copy, by XLA."""
+    """Measures a matrix product in a precision, and a copy, by XLA."""
     rows = ROWS[device.platform == "cpu"]
     is_narrow = precision is ComputePrecision.BF16
     is_exact = precision is ComputePrecision.F32
@@ -119,7 +119,7 @@ def _peaks(device: jax.Device, precision: ComputePrecision) -> Peaks:
 
 
 def _fastest(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> float:
-    """The seconds of the fastest of some runs."""
+    """Returns the time of the fastest of some runs in seconds."""
     compiled = jax.jit(function)
     times: list[float] = []
     for _ in range(PEAK_RUNS):

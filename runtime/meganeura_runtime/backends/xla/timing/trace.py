@@ -1,4 +1,4 @@
-"""The instructions of traced steps, by JAX's profiler, at the host's time."""
+"""Traces of steps: each instruction by JAX's profiler, at the host's time."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ INSTRUCTIONS = "instructions"
 
 
 class InstructionTracer(Tracer):
-    """Has JAX's profiler watch the traced steps, each of which is waited for."""
+    """Traces steps by JAX's profiler, and waits for each of them."""
 
     def __init__(self, timeline: Timeline) -> None:
         super().__init__(timeline)
@@ -56,7 +56,7 @@ class InstructionTracer(Tracer):
 
 
 def _names(session: XlaSession) -> dict[str, str]:
-    """What each instruction computes, with its line in the program."""
+    """Returns the op that each instruction computes, with its line in the program."""
     values = {value.id: value for value in session.program.graph.values}
     return {
         name: _shown(values[each.sources[-1]])

@@ -90,3 +90,40 @@ def test_nobody_sees_who_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert by_host[3] == 8
     assert by_host[4] == LARGEST + 6 - 2**32
     assert by_host[5] == 9
+
+
+@pytest.mark.parametrize(
+    ("exchanged", "counted"),
+    [
+        ("", {"n": 3}),
+        ("constant first", {"n": 3}),
+        ("another state", {}),
+        ("an input", {}),
+        ("two states", {}),
+        ("two constants", {}),
+        ("read elsewhere", {}),
+        ("shown", {}),
+        ("two updates", {}),
+        ("a product", {}),
+        ("a float", {}),
+    ],
+)
+def test_a_counter_is_a_state_that_nothing_else_reads(
+    exchanged: str, counted: dict[str, int]
+) -> None:
+    build = Builder()
+    dtype = DType.F32 if exchanged == "a float" else DType.I32
+    n, m = (build.add(Parameter(name, dtype, (), "state")) for name in "nm")
+    three = build.add(Constant(3.0 if exchanged == "a float" else 3, dtype))
+    left, right = {
+        "constant first": (three, n),
+        "another state": (m, three),
+        "an input": (build.add(Input("x", dtype, ())), three),
+        "two states": (n, m),
+        "two constants": (three, three),
+    }.get(exchanged, (n, three))
+    after = build.add(Mul() if exchanged == "a product" else Add(), left, right)
+    outputs = {"y": build.add(Add(), n, m)} if exchanged == "read elsewhere" else {}
+    outputs |= {"after": after} if exchanged == "shown" else {}
+    updates = {"n": after, "m": after} if exchanged == "two updates" else {"n": after}
+    assert counters_of(build.graph(outputs, updates)) == counted
