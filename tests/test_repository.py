@@ -49,7 +49,7 @@ def test_the_distribution_depends_on_what_it_imports_and_on_nothing_else() -> No
     declared = {re.split(r"\W", requirement)[0] for requirement in project["dependencies"]}
     packages = [path for path in SOURCES if path.relative_to(ROOT).parts[0] in FOLDERS[:3]]
     imported = {name for path in packages for name in imported_by(path)}
-    own = {"meganeura", "meganeura_dsl", "meganeura_runtime"}
+    own = {"meganeura", "meganeura_dsl", "meganeura_runtime", "meganeura_verify"}
     provided = {"_cffi_backend", "cffi", "pydantic_core"}  # with wgpu and pydantic
     # Extras; `google` is the protobuf of onnx.
     optional = {"google", "hypothesis", "jax", "lsprotocol", "onnx", "onnxruntime", "pygls"}

@@ -79,6 +79,11 @@ def _call(op: Op, bodies: Mapping[Body, int], operands: Sequence[str] = ()) -> s
     return f"{type(op).__name__}({', '.join((*operands, *attributes))})"
 
 
+def format_op(op: Op) -> str:
+    """The text of an op without bodies, and without operands: `Input(name="x", dtype=f32, ...)`."""
+    return _call(op, {})
+
+
 def _comment(origin: Origin) -> str:
     location = f"({origin.location})" if origin.span else ""
     words = " ".join(word for word in (origin.path, location) if word)

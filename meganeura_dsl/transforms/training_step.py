@@ -7,6 +7,7 @@ optimized, planned and run as one graph. The moments are parameters of kind `sta
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value, reachable
 from meganeura_dsl.ir.objectives import Moved, Objective, objectives
@@ -32,7 +33,6 @@ from meganeura_dsl.support.phases import phase
 from meganeura_dsl.transforms.autodiff import gradients
 from meganeura_dsl.transforms.checkpoint_loops import checkpoint_loops
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
-from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
 from meganeura_dsl.transforms.joined_gradients import JoinedGradients, next_sum
 from meganeura_dsl.transforms.joined_loss import EARLIER, PART
 from meganeura_dsl.transforms.optimizers.norms import norm_of
@@ -56,6 +56,9 @@ SKIPPED = "update.skipped"
 """The output that is 1 where a gradient is not finite, and 0 elsewhere."""
 GRADIENT_NORM = "gradient_norm"
 """The output that measures the norm of all gradients together."""
+
+if TYPE_CHECKING:
+    from meganeura_dsl.transforms.egraph.optimized import Optimized
 
 
 class TrainingError(Exception):
@@ -364,7 +367,7 @@ class OptimizedStep:
     """A training step rewritten to run faster, and what was done for it, phase after phase."""
 
     graph: Graph
-    reports: tuple[RewriteReport, ...]
+    optimizations: "tuple[Optimized, ...]"
 
 
 def optimized_training_step(
@@ -383,7 +386,7 @@ def optimized_training_step(
         whole = training_step(fused.graph, settings)
     with phase("optimize_full"):
         step = rewriting.optimize(whole, "train")
-    return OptimizedStep(step.graph, (fused.report, step.report))
+    return OptimizedStep(step.graph, (fused, step))
 
 
 def _require_free_names(forward: Graph) -> None:

@@ -16,9 +16,10 @@ from meganeura.cli.options.model_options import (
     rewriting,
     rewriting_settings,
 )
+from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.options.target_program import load
 from meganeura.cli.reports.optimizer_report import report_data, report_text
-from meganeura.cli.ui.console import say
+from meganeura.cli.ui.console import count, say
 
 DRAWINGS = (".svg", ".html")
 
@@ -41,6 +42,16 @@ def explain_opt(
             "--svg", metavar="FILE", help="Draw both graphs: .svg, or a page with it, .html."
         ),
     ] = None,
+    certified: Annotated[
+        Path | None,
+        typer.Option(
+            "--certificate",
+            metavar="FILE",
+            help="Write the chains of rules from each graph to its optimized one, as .json: "
+            "`meganeura-verify FILE` checks them.",
+        ),
+    ] = None,
+    force: Force = False,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Tell what the optimizer does to a model: costs, times, and the rules it chose, with places.
@@ -50,6 +61,8 @@ def explain_opt(
     if drawing is not None and drawing.suffix not in DRAWINGS:
         text = f"`{drawing}` is neither a .svg nor a .html file"
         raise typer.BadParameter(text, param_hint="--svg")
+    kinds = [Kind.CERTIFICATE]
+    require_writable(certified, kinds, force=force, reads=[Path(target)], option="--certificate")
     require_device(device)
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device)
     sizes: dict[str, int] = {}
@@ -65,12 +78,31 @@ def explain_opt(
             built = compiled_step(load(target), settings, rules.device)
     if drawing is not None:
         _draw(built, drawing)
+    if certified is not None:
+        _certify(built, certified)
     if as_data:
         say(json.dumps({"mode": mode, "sizes": sizes, **report_data(built)}, indent=2))
         return
     if sizes:
         say(f"for {', '.join(f'{name} = {size}' for name, size in sorted(sizes.items()))}")
     say(report_text(built))
+
+
+def _certify(built: Compiled, file: Path) -> None:
+    from meganeura_dsl.transforms.egraph.certificates.run_certificate import (
+        certificate,
+        certificate_text,
+        steps_in,
+    )
+    from meganeura_runtime.io.files.atomic_write import write_text
+
+    if not built.optimizations:
+        text = "nothing is optimized with --no-opt, so there is nothing to certify"
+        raise typer.BadParameter(text, param_hint="--certificate")
+    made = certificate(built.optimizations)
+    write_text(file, certificate_text(made))
+    runs = count(len(made["runs"]), "optimization")
+    say(f"{file}: {count(steps_in(made), 'step')} of {runs}; check it by meganeura-verify {file}")
 
 
 def _draw(built: Compiled, file: Path) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.ir.graph import Graph
     from meganeura_dsl.ir.types import TensorType
     from meganeura_dsl.pipeline import Program
+    from meganeura_dsl.transforms.egraph.optimized import Optimized
     from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
     from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
     from meganeura_runtime.backends.backend import Backend
@@ -53,7 +54,12 @@ class Compiled:
     graph: "Graph"
     optimized: "Graph"
     load: "Graph"
-    reports: tuple["RewriteReport", ...]
+    optimizations: tuple["Optimized", ...]
+
+    @property
+    def reports(self) -> tuple["RewriteReport", ...]:
+        """What the optimizer did, phase after phase."""
+        return tuple(each.report for each in self.optimizations)
 
 
 @dataclass(frozen=True)
@@ -193,7 +199,7 @@ def compiled_model(
     if not rewriting.enabled:
         return Compiled(graph, graph, Graph((), {}), ())
     done = rewriting.optimize(graph, mode)
-    return Compiled(graph, done.graph, done.load, (done.report,))
+    return Compiled(graph, done.graph, done.load, (done,))
 
 
 def compiled_step(
@@ -206,7 +212,7 @@ def compiled_step(
 
     name = program.train()
     step = step_of(program, name, settings_of(program, name, overrides), device or DEFAULT_DEVICE)
-    return Compiled(step.graph, step.optimized.graph, Graph((), {}), step.optimized.reports)
+    return Compiled(step.graph, step.optimized.graph, Graph((), {}), step.optimized.optimizations)
 
 
 @dataclass(frozen=True)

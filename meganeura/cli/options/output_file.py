@@ -31,6 +31,7 @@ class Kind(Enum):
     PAGE = "a page of Meganeura"
     ARRAY = "an array"
     PICTURE = "a picture"
+    CERTIFICATE = "a certificate"
 
 
 SUFFIXES = {
@@ -42,7 +43,10 @@ SUFFIXES = {
     Kind.PAGE: ".html",
     Kind.ARRAY: ".npy",
     Kind.PICTURE: ".png",
+    Kind.CERTIFICATE: ".json",
 }
+CERTIFIED = b'{"format":"meganeura-'
+"""The beginning of a certificate."""
 GENERATOR = b'<meta name="generator" content="Meganeura">'
 HEAD = 4096
 """Bytes of a page within which the tag of its generator stands."""
@@ -55,23 +59,26 @@ def require_writable(
     force: bool,
     reads: Iterable[Path | None] = (),
     beside: Sequence[Path] = (),
+    option: str = "-o",
 ) -> None:
     """Refuse an output file before anything is computed.
 
     `kinds` are what the command can write, told apart by suffix. `reads` are the files and folders
-    that it was given, `beside` the files that it writes with `output`. Raises `typer.BadParameter`
-    for another suffix and for `force` without a file, and `ProblemError` for a file that is to stay
-    as it is.
+    that it was given, `beside` the files that it writes with `output`, which `option` names. Raises
+    `typer.BadParameter` for another suffix and for `force` without a file, and `ProblemError` for
+    a file that is to stay as it is.
     """
     if output is None:
         if force:
-            raise typer.BadParameter("nothing is written: give -o FILE", param_hint="--force")
+            raise typer.BadParameter(
+                f"nothing is written: give {option} FILE", param_hint="--force"
+            )
         return
     kind = next((each for each in kinds if SUFFIXES[each] == output.suffix), None)
     if kind is None:
         *others, last = (SUFFIXES[each] for each in kinds)
         listed = f"{', '.join(others)} or {last}" if others else last
-        raise typer.BadParameter(f"the name ends in {listed}", param_hint="-o")
+        raise typer.BadParameter(f"the name ends in {listed}", param_hint=option)
     if output.is_dir():
         raise ProblemError(CannotWrite(output, "it is a folder"))
     if force:
@@ -105,6 +112,9 @@ def _is(path: Path, kind: Kind) -> bool:
         case Kind.PAGE:
             with path.open("rb") as file:
                 return GENERATOR in file.read(HEAD)
+        case Kind.CERTIFICATE:
+            with path.open("rb") as file:
+                return file.read(len(CERTIFIED)) == CERTIFIED
         case Kind.COMPILED | Kind.OUTPUTS | Kind.WEIGHTS:
             return _kind_of_tensors(path) is kind
         case Kind.PROGRAM | Kind.ONNX | Kind.ARRAY | Kind.PICTURE:

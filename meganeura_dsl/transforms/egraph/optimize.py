@@ -7,12 +7,15 @@ whatever depends on them alone is moved into a second graph that is run once, wh
 
 from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from time import perf_counter
 
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph, Origin, Value
 from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.transforms.egraph.certificates.chain_search import ChainSearch
+from meganeura_dsl.transforms.egraph.certificates.graph_record import graph_record, inference_record
+from meganeura_dsl.transforms.egraph.certificates.guide import guide_of
 from meganeura_dsl.transforms.egraph.cost.graph_cost import graph_cost
 from meganeura_dsl.transforms.egraph.cost.winograd_candidates import promising_forms, tile_facts
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot
@@ -24,24 +27,12 @@ from meganeura_dsl.transforms.egraph.extract.decode import (
     leaves_of,
 )
 from meganeura_dsl.transforms.egraph.extract.extract import Extraction, extract_graph
+from meganeura_dsl.transforms.egraph.optimized import Evidence, Optimized
 from meganeura_dsl.transforms.egraph.provenance import Provenance
-from meganeura_dsl.transforms.egraph.rewrite_report import Findings, RewriteReport
+from meganeura_dsl.transforms.egraph.rewrite_report import AppliedRule, Findings, RewriteReport
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
 from meganeura_dsl.transforms.egraph.saturate.saturate_graph import SaturatedGraph, saturate_graph
 from meganeura_dsl.transforms.loop_bodies import with_bodies
-
-
-@dataclass(frozen=True)
-class Optimized:
-    """The optimized graph, how the parameters it adds are derived, and what was done.
-
-    The outputs of `load` are named after the parameters of `graph` whose values they are. It is
-    empty but in `infer` mode, and is best run in double precision.
-    """
-
-    graph: Graph
-    load: Graph
-    report: RewriteReport
 
 
 def optimize(
@@ -56,14 +47,19 @@ def optimize(
     Rules do not look into loops, but the graph of each body is optimized by itself before.
     """
     inner: Mode = "forward" if mode == "forward" else "train"
-    graph = with_bodies(
-        graph,
-        lambda body: optimize(body, mode=inner, device=device, disabled=disabled).graph,
-    )
-    forms = () if mode == "forward" else promising_forms(graph, device)
-    return select(
-        graph, saturate_graph(graph, mode, disabled, tile_facts(forms, device)), mode, device
-    )
+    bodies: list[tuple[Graph, Optimized]] = []
+
+    def optimized(body: Graph) -> Graph:
+        done = optimize(body, mode=inner, device=device, disabled=disabled)
+        bodies.append((body, done))
+        return done.graph
+
+    explored = with_bodies(graph, optimized)
+    forms = () if mode == "forward" else promising_forms(explored, device)
+    saturated = saturate_graph(explored, mode, disabled, tile_facts(forms, device))
+    done = select(explored, saturated, mode, device)
+    evidence = replace(done.evidence, before=graph, bodies=tuple(bodies))
+    return replace(done, evidence=evidence)
 
 
 def select(graph: Graph, explored: SaturatedGraph, mode: Mode, device: DeviceModel) -> Optimized:
@@ -100,8 +96,10 @@ class _Selection:
             seconds={**self.explored.seconds, **seconds},
             matches=self.explored.matches,
             look=lambda: self._findings(plan, graph),
+            trace=lambda: self._trace(plan, graph, load),
         )
-        return Optimized(graph, load, report)
+        evidence = Evidence(self.graph, self.graph, self.explored)
+        return Optimized(graph, load, report, evidence)
 
     def _roots(self) -> Roots:
         return Roots(
@@ -131,13 +129,15 @@ class _Selection:
         return [*inputs_of(self.graph), *unread]
 
     def _findings(self, plan: Extraction, graph: Graph) -> Findings:
+        chosen = Provenance(self.graph, self.found, plan, self.origins).chosen()
+        return Findings(tuple(chosen), graph_cost(self.graph), graph_cost(graph))
+
+    def _trace(self, plan: Extraction, graph: Graph, load: Graph) -> tuple[AppliedRule, ...]:
+        after = inference_record(graph, load) if self.mode == "infer" else graph_record(graph)
+        guide = guide_of(self.graph, self.explored, self.mode)
+        chain = ChainSearch(graph_record(self.graph), after, {}, guide).run()
         provenance = Provenance(self.graph, self.found, plan, self.origins)
-        return Findings(
-            chosen=tuple(provenance.chosen()),
-            contributed=tuple(provenance.contributed()),
-            cost_before=graph_cost(self.graph),
-            cost_after=graph_cost(graph),
-        )
+        return tuple(provenance.contributed(chain))
 
 
 def _parameters(

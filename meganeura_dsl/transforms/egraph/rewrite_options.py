@@ -14,7 +14,7 @@ from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.transforms.egraph.optimizer_problems import GaveUp, UnknownRule
 
 if TYPE_CHECKING:
-    from meganeura_dsl.transforms.egraph.optimize import Optimized
+    from meganeura_dsl.transforms.egraph.optimized import Optimized
     from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
 
 

@@ -19,10 +19,9 @@ class AppliedRule:
 
 @dataclass(frozen=True)
 class Findings:
-    """What takes a while to say: which rules made the graph, which led there, and the costs."""
+    """What takes a while to say: which rules made the graph, and the costs."""
 
     chosen: tuple[AppliedRule, ...]
-    contributed: tuple[AppliedRule, ...]
     cost_before: Cost
     cost_after: Cost
 
@@ -43,6 +42,7 @@ class RewriteReport:
     seconds: Mapping[str, float]
     matches: Mapping[str, int]
     look: Callable[[], Findings] = field(repr=False)
+    trace: Callable[[], tuple[AppliedRule, ...]] = field(repr=False)
 
     @cached_property
     def findings(self) -> Findings:
@@ -54,10 +54,13 @@ class RewriteReport:
         """The rewrites whose results the cheapest graph is made of."""
         return self.findings.chosen
 
-    @property
+    @cached_property
     def contributed(self) -> tuple[AppliedRule, ...]:
-        """The rules that those needed, each once for what it was applied to."""
-        return self.findings.contributed
+        """The other rules of the chain that leads to the graph, once for each application.
+
+        To find the chain takes seconds for a large model.
+        """
+        return self.trace()
 
     @property
     def cost_before(self) -> Cost:
@@ -76,4 +79,5 @@ class RewriteReport:
             for name in ("mode", "nodes_before", "nodes_after", "enodes", "eclasses", "iterations")
         }
         known = {"seconds": dict(self.seconds), "matches": dict(self.matches)}
-        return {**sizes, **known, **asdict(self.findings)}
+        contributed = [asdict(each) for each in self.contributed]
+        return {**sizes, **known, **asdict(self.findings), "contributed": contributed}

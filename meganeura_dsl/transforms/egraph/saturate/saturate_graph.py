@@ -34,6 +34,8 @@ class SaturatedGraph:
     iterations: int
     matches: Mapping[str, int]
     seconds: Mapping[str, float]
+    tiles: tuple[tuple[int, ...], ...] = ()
+    """The rows of the table `tile`: the forms of Winograd's convolution that were looked at."""
 
 
 def saturate_graph(
@@ -73,6 +75,7 @@ def saturate_graph(
         saturation.iterations,
         {name: saturation.matches[name] for name in known},
         {phase: end - start for phase, start, end in phases},
+        tuple(tuple(map(int, each[1:-1].split()[1:])) for each in tiles),
     )
 
 

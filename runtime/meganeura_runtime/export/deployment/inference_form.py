@@ -11,7 +11,7 @@ from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.index_checks import with_checks
 from meganeura_dsl.ir.ops import Parameter
-from meganeura_dsl.transforms.egraph.optimize import Optimized
+from meganeura_dsl.transforms.egraph.optimized import Optimized
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.inference_session import Derivation
 from meganeura_runtime.export.cache_problems import require_no_caches

@@ -44,6 +44,7 @@ block Net()(x: [n, 16]) -> [n, 16]:
 model net = Net()
 """,
 }
+LISTS = ("chosen", "contributed")
 MODES = ("infer", "forward", "train")
 
 
@@ -59,7 +60,7 @@ def described() -> Iterator[str]:
             yield f"# {name}, {mode}: {data.pop('nodes_before')} to {data.pop('nodes_after')}"
             data.pop("seconds")
             for key, value in data.items():
-                yield from map(str, value) if isinstance(value, tuple) else (f"{key}: {value}",)
+                yield from map(str, value) if key in LISTS else (f"{key}: {value}",)
             for graph_ in (found.graph, found.load):
                 yield f"{crc32(format_graph(graph_).encode()):08x}"
 

@@ -10,10 +10,9 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
 from meganeura_dsl.ir.graph import Builder, Graph
-from meganeura_dsl.ir.ops import Add, Input, MatMul, Mul, Neg, Sum
+from meganeura_dsl.ir.ops import Input, MatMul, Neg, Sum
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.egraph import optimize as optimizer
-from meganeura_dsl.transforms.egraph import provenance
 from meganeura_dsl.transforms.egraph.encoding.egglog_engine import MissingEngineError, Progress
 from meganeura_dsl.transforms.egraph.encoding.encode import encode
 from meganeura_dsl.transforms.egraph.optimize import select
@@ -91,8 +90,8 @@ def test_messages_list_a_dozen_names(count: int, more: str) -> None:
 def test_a_report_as_data_leaves_nothing_out() -> None:
     report = RewriteOptions().optimize(model(), "train").report
     data = report.data()
-    own = {each.name for each in fields(RewriteReport)} - {"look"}
-    assert data.keys() == own | {each.name for each in fields(Findings)}
+    own = {each.name for each in fields(RewriteReport)} - {"look", "trace"}
+    assert data.keys() == own | {each.name for each in fields(Findings)} | {"contributed"}
     assert {name: data[name] for name in own} == {name: getattr(report, name) for name in own}
 
 
@@ -151,37 +150,6 @@ def test_a_graph_has_the_features_of_each_type_that_an_op_makes() -> None:
         products = [build.add(MatMul(), each, each) for each in (first, second)]
         found = features_of(encode((first, second, *products)))
         assert {STACKED, rank_word(2, "MatMul"), rank_word(3, "MatMul")} <= found
-
-
-SAID = {
-    "a chain is counted where it ends": ({3: [2], 2: [1]}, [1, 2, 3], [3]),
-    "what two places lead to is not counted again": ({3: [1, 2]}, [1, 2, 3], [1, 2]),
-    "nor where chains lead there": ({5: [3, 4], 3: [1], 4: [2]}, [1, 2, 3, 4, 5], [3, 4]),
-    "places with others between them are apart": ({3: [2], 2: [1]}, [1, 3], [1, 3]),
-    "one place that two read is one": ({3: [1], 2: [1]}, [1, 2, 3], [2, 3]),
-}
-"""What each class is computed from, of which ones a rule said something, and where it counts."""
-
-
-@pytest.mark.parametrize("name", SAID)
-def test_a_rule_counts_once_for_a_chain(name: str) -> None:
-    below, said, wanted = SAID[name]
-    reported = [(rule, number) for rule in ("one", "other") for number in said]
-    found = provenance._counted(reported, below)
-    assert sorted(found) == [(rule, number) for rule in ("one", "other") for number in wanted]
-
-
-def test_what_led_there_is_looked_for_below_each_value_of_a_class() -> None:
-    """A value and the same times one are one class, which the program computes from both."""
-    build = Builder()
-    x, y, one = (build.add(Input(name, DType.F32, (4,))) for name in ("x", "y", "one"))
-    added = build.add(Add(), x, y)
-    scaled = build.add(Mul(), added, one)
-    graph = build.graph({"out": scaled})
-    numbers = {x.id: 0, y.id: 1, one.id: 2, added.id: 3, scaled.id: 3}
-    found = SimpleNamespace(values=tuple(numbers[value.id] for value in graph.values))
-    below = provenance.Provenance(graph, cast("Any", found), cast("Any", None), {})._below()
-    assert sorted(below[3]) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,321 @@
+"""The chain of rule instances that leads from one graph to another.
+
+The e-graph says which rules rewrote which classes, and which class a node belongs to; the search
+looks for the instances there, round by round, until the second graph is among the nodes. What it
+does not depend on is left out: a step is needed if a node of that graph was made by it, if an
+equality rests on it, or if another needed step read what it stated.
+"""
+
+# Values of rules are numbers, texts or tuples of them: patterns tell them apart.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from meganeura_verify import CertificateError
+from meganeura_verify.equalities import Node
+from meganeura_verify.runs import Replay, Rule, read_nodes
+from meganeura_verify.terms import Atom, Value
+
+from meganeura_dsl.transforms.egraph.certificates.pattern_matching import Bound, Matcher
+
+Json = Any
+MOST_ROUNDS = 40
+"""Rounds of matching; the deepest standard model takes 14."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A rule, and what its variables are."""
+
+    rule: Rule
+    bound: Bound
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Steps, and the class that each speaks of; -1 where it is bookkeeping."""
+
+    steps: Sequence[Step]
+    classes: Sequence[int]
+
+
+@dataclass
+class _Premises:
+    """What a step read: nodes and rows, and the pairs of nodes that had to be equal."""
+
+    nodes: list[int] = field(default_factory=list[int])
+    pairs: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    rows: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+
+
+class Derivation(Replay):
+    """A replay that remembers what each node, row and equality is due to."""
+
+    def __init__(self, graph: Json, bodies: Mapping[str, str]) -> None:
+        self._made: dict[int, int] = {}
+        self._links: dict[int, list[tuple[int, int | None]]] = {}
+        """Forest of equalities: neighbours, each with a step, or with None by congruence."""
+        self._row_steps: dict[str, list[int]] = {}
+        self.steps: list[Step] = []
+        self.built: list[list[int]] = []
+        """The nodes that each step asked for, made or found, in order."""
+        self._premises: list[_Premises] = []
+        super().__init__(graph, bodies)
+
+    def add(self, step: Step) -> None:
+        """Apply a step; raises `CertificateError` where it does not hold."""
+        self._premises.append(self._read(step))
+        self.steps.append(step)
+        self.built.append([])
+        try:
+            self.apply(step.rule, step.bound)
+        except CertificateError:
+            self.steps.pop()
+            self.built.pop()
+            self._premises.pop()
+            raise
+
+    def make(self, node: Node) -> int:
+        """As in `Equalities`; what a step makes or finds is remembered."""
+        known = len(self.nodes)
+        number = super().make(node)
+        if self.steps:
+            self.built[-1].append(number)
+            if number == known:
+                self._made[number] = len(self.steps) - 1
+            else:  # it is that node because the operands are equal
+                self._premises[-1].nodes.append(number)
+                self._premises[-1].pairs += zip(self.nodes[number][1], node[1], strict=True)
+        return number
+
+    def linked(self, left: int, right: int, reason: object) -> None:
+        """Remember which step made two classes one, or that congruence did."""
+        step = None if reason is None else len(self.steps) - 1
+        self._links.setdefault(left, []).append((right, step))
+        self._links.setdefault(right, []).append((left, step))
+
+    def state(self, table: str, row: Iterable[Value]) -> None:
+        """As in `Equalities`; the step is remembered."""
+        super().state(table, row)
+        self._row_steps.setdefault(table, []).append(len(self.steps) - 1)
+
+    def _read(self, step: Step) -> _Premises:
+        found = _Premises()
+        for value in step.bound.values():
+            found.nodes += _numbers(value)
+        for atom in step.rule.atoms:
+            self._note(atom, step.bound, found)
+        return found
+
+    def _note(self, atom: Atom, bound: Bound, found: _Premises) -> None:
+        match atom:
+            case "node", name, op, arguments:
+                node = self.node_of(op, [self.value(each, bound) for each in arguments])
+                number = self.find(node)
+                if number is not None:
+                    found.nodes.append(number)
+                    found.pairs.append((number, bound[name][1]))
+                    found.pairs += zip(self.nodes[number][1], node[1], strict=True)
+            case "row", table, arguments:
+                row = tuple(self.value(each, bound) for each in arguments)
+                place = self.place(table, row)
+                if place is not None:
+                    found.rows.append((table, place))
+                    for stated, read in zip(self.rows[table][place], row, strict=True):
+                        found.pairs += zip(_numbers(stated), _numbers(read), strict=True)
+            case "value", name, number:
+                found.pairs.append((bound[name][1], self.values[self.value(number, bound)]))
+            case "equal", left, right:
+                sides = (_numbers(self.value(each, bound)) for each in (left, right))
+                found.pairs += zip(*sides, strict=False)
+            case _:
+                pass
+
+    def needed(self, nodes: Iterable[int], pairs: Iterable[tuple[int, int]]) -> list[int]:
+        """The steps that these nodes and equalities are due to, in order."""
+        steps = set[int]()
+        seen_nodes, seen_pairs = set[int](), set[tuple[int, int]]()
+        nodes, pairs = list(nodes), list(pairs)
+        while nodes or pairs:
+            due: list[int] = []
+            if nodes:
+                number = nodes.pop()
+                if number in seen_nodes:
+                    continue
+                seen_nodes.add(number)
+                nodes += self.nodes[number][1]
+                due += [self._made[number]] if number in self._made else []
+            else:
+                left, right = pairs.pop()
+                if left == right or (left, right) in seen_pairs:
+                    continue
+                seen_pairs.add((left, right))
+                for first, second, step in self._path(left, right):
+                    nodes += [first, second]
+                    if step is None:
+                        pairs += zip(self.nodes[first][1], self.nodes[second][1], strict=True)
+                    else:
+                        due.append(step)
+            for step in due:
+                if step not in steps:
+                    steps.add(step)
+                    premises = self._premises[step]
+                    nodes += premises.nodes
+                    pairs += premises.pairs
+                    rows = (self._row_steps[table][place] for table, place in premises.rows)
+                    due += rows
+        return sorted(steps)
+
+    def _path(self, start: int, end: int) -> Iterator[tuple[int, int, int | None]]:
+        """The links between two equal nodes."""
+        before: dict[int, tuple[int, int | None]] = {start: (start, None)}
+        stack = [start]
+        while stack and end not in before:
+            number = stack.pop()
+            for other, step in self._links.get(number, ()):
+                if other not in before:
+                    before[other] = number, step
+                    stack.append(other)
+        while end != start:
+            other, step = before[end]
+            yield end, other, step
+            end = other
+
+
+def _numbers(value: Value) -> list[int]:
+    """The nodes in a value."""
+    match value:
+        case ("node", int(number)):
+            return [number]
+        case ("nodes", tuple(numbers)):
+            return list(numbers)
+        case _:
+            return []
+
+
+@dataclass(frozen=True)
+class Guide:
+    """What the e-graph says: the class of a node, and where rules rewrote or said something."""
+
+    values: Sequence[int]
+    """The class of each value of the first graph."""
+    classes: Mapping[Node, int]
+    """The class of a node whose operands are classes."""
+    anchors: Mapping[str, tuple[str, frozenset[int]]]
+    """For rules that are looked for in some classes: the variable that is such a class."""
+    rules: Sequence[Rule]
+    """The rules that matched."""
+    known: Sequence[int] = ()
+    tiles: Sequence[tuple[int, ...]] = ()
+
+
+class ChainSearch:
+    """Steps from a graph until another one is among the nodes."""
+
+    def __init__(self, before: Json, after: Json, bodies: Mapping[str, str], guide: Guide) -> None:
+        self._guide = guide
+        self._before, self._bodies = before, bodies
+        self._after = after
+        self._derivation = Derivation(before, bodies)
+        self._classes = [-1] * len(self._derivation.nodes)
+        for node, number in zip(self._derivation.values, guide.values, strict=True):
+            self._classes[node] = number
+        self._seen = set[tuple[str, tuple[tuple[str, Value], ...]]]()
+
+    def run(self) -> Chain | None:
+        """The steps that are needed; None if the rules that matched do not lead there."""
+        for _ in range(MOST_ROUNDS):
+            reached = self._reached()
+            if reached is not None:
+                return self._shortened(*reached)
+            steps = list(self._round())
+            if not steps:
+                return None
+            for step in steps:
+                try:
+                    self._derivation.add(step)
+                except CertificateError:  # a step of this round made it superfluous
+                    continue
+        return None
+
+    def _round(self) -> Iterator[Step]:
+        """The instances of all rules that are new."""
+        self._classify()
+        derivation = self._derivation
+        matcher = Matcher(derivation)
+        matcher.known_values, matcher.tiles = self._guide.known, self._guide.tiles
+        roots: dict[int, set[int]] = {}
+        for number, of in enumerate(self._classes):
+            roots.setdefault(of, set()).add(derivation.root(number))
+        for rule in self._guide.rules:
+            anchor = self._guide.anchors.get(rule.name)
+            if anchor is None:
+                found = matcher.matches(rule)
+            else:
+                name, classes = anchor
+                found = (
+                    bound
+                    for of in classes
+                    for root in roots.get(of, ())
+                    for bound in matcher.matches_at(rule, name, root)
+                )
+            for bound in found:
+                key = (
+                    rule.name,
+                    tuple((n, derivation.canonical(v)) for n, v in sorted(bound.items())),
+                )
+                if key not in self._seen:
+                    self._seen.add(key)
+                    yield Step(rule, bound)
+
+    def _classify(self) -> None:
+        """Find the classes of the nodes that were made."""
+        for number in range(len(self._classes), len(self._derivation.nodes)):
+            op, operands, attributes, of = self._derivation.nodes[number]
+            key = op, tuple(self._classes[operand] for operand in operands), attributes, of
+            self._classes.append(self._guide.classes.get(key, -1))
+
+    def _reached(self) -> tuple[list[int], list[tuple[int, int]]] | None:
+        """The nodes of the second graph and the equalities it rests on, if it is there."""
+        derivation = self._derivation
+        numbers: list[int] = []
+        pairs: list[tuple[int, int]] = []
+        for op, operands, attributes, of in read_nodes(self._after):
+            wanted = tuple(numbers[operand] for operand in operands)
+            number = derivation.find((op, wanted, attributes, of))
+            if number is None:
+                return None
+            pairs += zip(derivation.nodes[number][1], wanted, strict=True)
+            numbers.append(number)
+        for name, value in self._after["outputs"].items():
+            first = derivation.outputs[name]
+            if derivation.root(first) != derivation.root(numbers[value]):
+                return None
+            pairs.append((first, numbers[value]))
+        return numbers, pairs
+
+    def _shortened(self, nodes: list[int], pairs: list[tuple[int, int]]) -> Chain:
+        """The steps that are needed, with the numbers that nodes have without the others."""
+        whole, short = self._derivation, Derivation(self._before, self._bodies)
+        numbers = {number: number for number in range(len(short.nodes))}
+        classes: list[int] = []
+        for place in whole.needed(nodes, pairs):
+            step = whole.steps[place]
+            anchor = self._guide.anchors.get(step.rule.name)
+            classes.append(-1 if anchor is None else self._classes[step.bound[anchor[0]][1]])
+            bound = {name: _renumbered(value, numbers) for name, value in step.bound.items()}
+            short.add(Step(step.rule, bound))
+            numbers.update(zip(whole.built[place], short.built[-1], strict=True))
+        return Chain(short.steps, classes)
+
+
+def _renumbered(value: Value, numbers: Mapping[int, int]) -> Value:
+    match value:
+        case ("node", int(number)):
+            return ("node", numbers[number])
+        case ("nodes", tuple(each)):
+            return ("nodes", tuple(numbers[number] for number in each))
+        case _:
+            return value
