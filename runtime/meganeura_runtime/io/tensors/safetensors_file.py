@@ -1,6 +1,8 @@
 """The safetensors format: eight bytes of length, a JSON header, then the values.
 
 The header is validated against the file before anything else, since it is not trusted.
+The reader of the package `safetensors` maps files, so that one that is cut short while it is in use
+ends the process, and it does not say where a tensor lies, which checksums of pieces need.
 Format: https://huggingface.co/docs/safetensors
 """
 
