@@ -16,12 +16,18 @@ from pathlib import Path
 from tests.shared_entries import cache_of_processes
 
 ROOT = Path(__file__).parents[4]
+HEARTBEAT = "TESTED_HEARTBEAT"
+"""Variable with the seconds without a sign of life after which a process counts as dead."""
 
 
 def main() -> None:
     """Run them, and end with the code of the first that fails."""
     from meganeura.cli.app import run  # noqa: PLC0415 - after the environment of JAX is set
 
+    if HEARTBEAT in os.environ:
+        from meganeura_runtime.backends.xla.device import hosts  # noqa: PLC0415
+
+        hosts.HEARTBEAT = int(os.environ[HEARTBEAT])
     for arguments in json.loads(sys.argv[1]):
         code = run(arguments)
         if code:

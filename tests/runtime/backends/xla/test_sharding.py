@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests.effort import effort
 from tests.optimizers import ALL_OPTIMIZERS, write_points
-from tests.runtime.backends.xla.command_lines import process
+from tests.runtime.backends.xla.command_lines import HEARTBEAT, process
 
 CLOSE = 1e-5
 """The largest difference of a loss, of about 1, that is due to the order of sums."""
@@ -280,7 +280,10 @@ def test_a_run_begins_on_wgpu_goes_on_on_eight_devices_and_ends_on_the_cpu(place
     assert_the_same(place / "moved", place / "stayed")
 
 
-def test_a_host_that_dies_ends_the_run_of_the_others(place: Path) -> None:
+def test_a_host_that_dies_ends_the_run_of_the_others(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HEARTBEAT, "5")
     command = train("small.mgn", "dying", 2, "epochs=100000", "log_every=0")
     with (
         process(1, [[*command, *hosts_at(port := free_port()), "0"]], place) as first,
