@@ -19,6 +19,7 @@ from meganeura_dsl.ir.initializers import (
     sample,
 )
 from meganeura_dsl.ir.types import DType
+from tests.folded import each_of
 
 ALL: tuple[Initializer, ...] = (
     Zeros(),
@@ -134,7 +135,7 @@ HELD: list[tuple[DType, Initializer, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("dtype", "initializer", "expected"), HELD)
+@each_of(("dtype", "initializer", "expected"), HELD)
 def test_whole_numbers_begin_as_numbers_of_their_type(
     dtype: DType, initializer: Initializer, *, expected: bool
 ) -> None:

@@ -301,9 +301,9 @@ VIEWS: dict[str, tuple[Op, ...]] = {
 """What may be read of a cache; the arrays of some are views of it."""
 
 
-@pytest.mark.parametrize("views", VIEWS.values(), ids=VIEWS)
-@pytest.mark.parametrize("how", ["given", "kept", "read"])
-@pytest.mark.parametrize("when", ["before", "behind", "of the new"])
+@each_of("views", VIEWS.values(), ids=VIEWS)
+@each_of("how", ["given", "kept", "read"])
+@each_of("when", ["before", "behind", "of the new"])
 def test_a_cache_that_is_changed_where_it_lies_gives_the_same(
     views: tuple[Op, ...], how: str, when: str
 ) -> None:

@@ -22,6 +22,7 @@ from meganeura_dsl.transforms.optimizers.schedules import (
     Step,
 )
 from meganeura_runtime.backends.registry import DEVICE_NAMES
+from tests.folded import each_of
 
 TINY = 5e-324
 """The smallest number above 0."""
@@ -95,13 +96,13 @@ def test_every_text_goes_without_quotes_and_only_a_setting_without_default_is_no
                 resolved(f"{name}=none")
 
 
-@pytest.mark.parametrize("name", BOUNDS)
+@each_of("name", BOUNDS)
 def test_a_setting_takes_what_lies_within_its_bounds(name: str) -> None:
     for value in BOUNDS[name][0]:
         resolved(f"{name}={value}")
 
 
-@pytest.mark.parametrize("name", BOUNDS)
+@each_of("name", BOUNDS)
 def test_a_setting_takes_nothing_beyond(name: str) -> None:
     for value in BOUNDS[name][1]:
         with pytest.raises(ProblemsError):

@@ -1,13 +1,13 @@
 """Norms of f32 tensors against NumPy's in double precision, where squares are no f32."""
 
 import numpy as np
-import pytest
 
 from meganeura_dsl.ir.graph import Array, Builder
 from meganeura_dsl.ir.interpreter import Interpreter
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.optimizers.norms import norm_of
+from tests.folded import each_of
 
 LARGEST = np.finfo(np.float32).max
 
@@ -21,7 +21,7 @@ def norm(*tensors: Array) -> float:
     return float(found.outputs["norm"])
 
 
-@pytest.mark.parametrize("exponent", [*range(-37, 38, 3), 37])
+@each_of("exponent", [*range(-37, 38, 3), 37])
 def test_no_square_overflows_or_underflows(exponent: int) -> None:
     x = np.random.default_rng(exponent + 40).normal(size=(7, 5)).astype(np.float32)
     x = (x * np.float32(10.0) ** exponent).astype(np.float32)

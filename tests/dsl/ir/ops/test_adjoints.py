@@ -3,7 +3,6 @@
 from math import prod
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from meganeura_dsl.ir.ops import (
 )
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.transforms.autodiff import differentiate
+from tests.folded import each_of
 from tests.samples import SAMPLES, Sample, dtype_of
 
 FLOATS = [
@@ -51,7 +51,7 @@ def pulled_back(op: Op, operands: tuple[Array, ...], *cotangents: Array) -> list
     return [list(run.outputs.values()) for run in runs]
 
 
-@pytest.mark.parametrize("sample", FLOATS, ids=lambda sample: sample.name)
+@each_of("sample", FLOATS, ids=lambda sample: sample.name)
 def test_pullbacks_are_linear(sample: Sample) -> None:
     """On kinks and ties as well, where no finite difference can speak for them."""
     shape = tuple(

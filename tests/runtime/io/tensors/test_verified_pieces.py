@@ -31,6 +31,7 @@ from meganeura_runtime.io.tensors.verified_pieces import (
     VerifiedPieces,
     for_each_run,
 )
+from tests.folded import each_of
 
 RANDOM = np.random.default_rng(0)
 PIECE = 16 << 10
@@ -299,9 +300,9 @@ def test_sums_of_pieces_that_are_no_such_are_refused(
     assert refused(path, lambda: open_tensors(path)) == "its header"
 
 
-@pytest.mark.parametrize("piece", [1 << 14, 1 << 16, 1 << 20])
-@pytest.mark.parametrize("runs", [1, 2])
-@pytest.mark.parametrize("rest", [1, (1 << 14) - 1, 1 << 16, (1 << 19) + 5, 1 << 20])
+@each_of("piece", [1 << 14, 1 << 16, 1 << 20])
+@each_of("runs", [1, 2])
+@each_of("rest", [1, (1 << 14) - 1, 1 << 16, (1 << 19) + 5, 1 << 20])
 def test_sums_of_runs_follow_from_those_of_pieces(piece: int, runs: int, rest: int) -> None:
     content = RANDOM.bytes(runs * RUN + rest)
     sums = [crc32(content[at : at + piece]) for at in range(0, len(content), piece)]
