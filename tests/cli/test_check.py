@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -340,3 +341,17 @@ train fit(x: [batch, 3]):
     assert "head.bias, head.weight" in shown.err + shown.out
     right = meganeura("check", written(tmp_path, program.replace("heads.*", "head.*")))
     assert right.code == 0
+
+
+def test_of_many_problems_the_first_are_drawn_and_the_others_counted(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    lines = "".join(f"  y{n} = x + missing{n}\n" for n in range(25))
+    (tmp_path / "net.mgn").write_text(f"block f()(x: [n]) -> [n]:\n{lines}  return x\n")
+    shown = meganeura("check", str(tmp_path / "net.mgn"))
+    assert shown.out.count("error[E0201]") == 20
+    found = re.search(r"^(\d+) more problems, not shown: --short has all", shown.out, re.MULTILINE)
+    assert found is not None
+    short = meganeura("check", str(tmp_path / "net.mgn"), "--short").out.splitlines()
+    assert len(short) == 20 + int(found[1])
+    assert sum("E0201" in line for line in short) == 25

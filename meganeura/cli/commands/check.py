@@ -27,6 +27,10 @@ class Format(StrEnum):
     GITHUB = "github"
 
 
+MOST_SHOWN = 20
+"""Problems of a program that are drawn; a wrong name may cause hundreds."""
+
+
 def check(
     targets: Annotated[
         list[str], typer.Argument(metavar="FILE|MODEL...", help="Programs, or standard models.")
@@ -96,7 +100,10 @@ def _write(results: Sequence[Checked], shape: Format) -> None:
     match shape:
         case Format.TEXT:
             for result in results:
-                show(result.reports, sys.stdout)
+                show(result.reports[:MOST_SHOWN], sys.stdout)
+                left = len(result.reports) - MOST_SHOWN
+                if left > 0:
+                    say(f"{count(left, 'more problem')}, not shown: --short has all, a line each\n")
                 say(_summary(result))
         case Format.SHORT:
             show(reports, sys.stdout, short=True)
