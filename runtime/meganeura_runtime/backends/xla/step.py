@@ -91,13 +91,13 @@ def step_function(
     )
     aliased = _aliased_updates(graph)
 
-    def step(updated: Arrays, constant: Arrays, inputs: Mapping[str, jax.Array]) -> StepResults:
+    def step(updated: Arrays, constant: Arrays, fed: Mapping[str, jax.Array]) -> StepResults:
         trace = _Trace(numerics, gathered, lowerings, barriers, sums, trained)
         persistent = {**updated, **constant}
         for results in applications:
             leaf = results[0].op
             if isinstance(leaf, Leaf):
-                source = {ArrayKey(leaf.name): inputs[leaf.name]} if leaf.name in inputs else {}
+                source = {ArrayKey(leaf.name): fed[leaf.name]} if leaf.name in fed else {}
                 trace.read(results[0], leaf.name, source or persistent)
             else:
                 trace.compute(results)
