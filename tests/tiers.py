@@ -86,6 +86,8 @@ FULL = (
     "fuzz/test_readers.py::test_a_gzip_bomb_is_read_no_further_than_its_header_claims",
     "fuzz/test_readers.py::test_hostile_programs",
     "fuzz/test_readers.py::test_hostile_safetensors",
+    "language_server/test_random_edits.py",
+    "language_server/test_server.py",
     "parity",
     "plans/test_boundaries.py",
     "plans/test_cases.py",

@@ -26,7 +26,7 @@ LEGEND = SemanticTokensLegend(
     [],
 )
 _LEXICAL = re.compile(
-    r'(?P<comment>#[^\n]*)|(?P<string>"[^"\n]*")|(?P<number>\b\d[\d_]*(?:\.\d+)?(?:e[-+]?\d+)?\b)'
+    r'(?P<comment>#[^\r\n]*)|(?P<string>"[^"\r\n]*")|(?P<number>\b\d[\d_]*(?:\.\d+)?(?:e[-+]?\d+)?\b)'
     r"|(?P<word>[A-Za-z_]\w*)"
 )
 _ROLES = {

@@ -248,3 +248,10 @@ def test_tokens_cover_the_text_in_order() -> None:
     ]  # fmt: skip
     assert ("first", "namespace") in found
     assert ("batch", "property") in found
+
+
+def test_a_comment_ends_where_an_old_line_end_is() -> None:
+    """The protocol ends lines at a lone carriage return too, and no token has two lines."""
+    data = semantic_tokens(analysed("# one\rtwo\ndef f(n) = n\n")).data
+    assert data[2] == len("# one")
+    assert all(each >= 0 for each in data)

@@ -21,8 +21,5 @@ def lsp(
     from meganeura.language_server.server import serve
 
     if sys.stdin.isatty():
-        say(
-            "waiting for an editor, which starts this command itself: `meganeura docs editors`",
-            err=True,
-        )
+        say("waiting for an editor, which starts this command by itself: docs/editors.md", err=True)
     serve()
