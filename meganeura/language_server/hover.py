@@ -86,7 +86,7 @@ def _parameters(analysis: Analysis, offset: int) -> Iterator[str]:
         if node.name.span.start <= offset <= node.name.span.end:
             found = analysis.result.elaborations.get(name)
             if found is not None:
-                yield _listed(name, found.parameters)
+                yield _listed(f"In the checkpoint of `{name}`", found.parameters)
             return
     stages = [
         (node.layer, declaration)
@@ -104,7 +104,7 @@ def _parameters(analysis: Analysis, offset: int) -> Iterator[str]:
     for name, elaboration in analysis.result.elaborations.items():
         made = tuple(each for each in elaboration.parameters if key.search(each.name))
         if made and owner in elaboration.blocks:
-            yield _listed(name, made)
+            yield _listed(f"Under this label in the checkpoint of `{name}`", made)
             return
 
 
@@ -120,11 +120,11 @@ def _key(label: str) -> re.Pattern[str]:
     return re.compile(rf"(?:^|\.){''.join(parts).removeprefix(chr(92) + '.')}\.")
 
 
-def _listed(model: str, parameters: tuple[ParameterInfo, ...]) -> str:
+def _listed(title: str, parameters: tuple[ParameterInfo, ...]) -> str:
     rows = [f"{each.name}: {each.type}" for each in parameters[:MOST_PARAMETERS]]
     more = len(parameters) - len(rows)
     rows += [f"and {more} more"] if more else []
-    return f"In the checkpoint of `{model}`:\n\n{_code(chr(10).join(rows), '')}"
+    return f"{title}:\n\n{_code(chr(10).join(rows), '')}"
 
 
 def _facts(mention: Mention) -> Iterator[str]:

@@ -41,11 +41,11 @@ def errors_in(analysis: Analysis, node: ast.Declaration) -> int:
 
 
 def parameters_of(analysis: Analysis, model: ast.Model) -> str:
-    """`11,689,512 weights in 62 tensors`; empty where that depends on a size."""
+    """`11,689,512 weights in 62 params`, as `expect` counts them: without states."""
     found = analysis.result.elaborations.get(model.name.text)
     if found is None:
         return ""
-    types = [each.type for each in found.parameters]
+    types = [each.type for each in found.parameters if each.kind != "state"]
     if not all(isinstance(size, int) for type_ in types for size in type_.shape):
-        return f"{len(types)} tensors"
-    return f"{sum(map(element_count, types)):,} weights in {len(types)} tensors"
+        return f"{len(types)} params"
+    return f"{sum(map(element_count, types)):,} weights in {len(types)} params"

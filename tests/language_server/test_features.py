@@ -84,7 +84,7 @@ def test_a_block_has_its_comment_its_head_and_its_proof() -> None:
 
 def test_a_stage_has_its_checkpoint_names() -> None:
     said = hovered(NET, "first: linear")
-    assert "In the checkpoint of `net`:" in said
+    assert "Under this label in the checkpoint of `net`:" in said
     assert "first.weight: f32[4, 3]\nfirst.bias: f32[4]\n```" in said
     text = """\
 block Net()(x: [n, 3]) -> [n, 3]:
@@ -229,7 +229,17 @@ def test_a_rename_that_breaks_the_program_is_refused() -> None:
 
 def test_lenses_say_what_holds() -> None:
     said = [each.command.title for each in code_lenses(analysed()) if each.command]
-    assert said == ["proved for all sizes", "26 weights in 4 tensors", "holds", "train"]
+    assert said == ["proved for all sizes", "26 weights in 4 params", "holds", "train"]
+
+
+def test_weights_are_counted_as_expect_counts_them() -> None:
+    text = """\
+block A()(x: [n, 3, h, w]) -> [n, 3, h, w] = x |> bn: batch_norm
+model a = A()
+expect a has 2 params, 6 weights
+"""
+    said = [each.command.title for each in code_lenses(analysed(text)) if each.command]
+    assert said == ["proved for all sizes", "6 weights in 2 params", "holds"]
 
 
 def test_tokens_cover_the_text_in_order() -> None:

@@ -150,7 +150,7 @@ async def test_requests_about_a_document_are_answered(client: LanguageClient) ->
     lenses = await client.text_document_code_lens_async(types.CodeLensParams(document))
     assert lenses is not None
     assert lenses[1].command is not None
-    assert lenses[1].command.title == "8 weights in 2 tensors"
+    assert lenses[1].command.title == "8 weights in 2 params"
     tokens = types.SemanticTokensParams(document)
     assert await client.text_document_semantic_tokens_full_async(tokens) is not None
     run = types.ExecuteCommandParams("meganeura.run", ["check", "all.mgn"])
