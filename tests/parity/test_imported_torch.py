@@ -1,5 +1,6 @@
 """Programs of `torch.export`, read as programs that give the same."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -140,6 +141,63 @@ def test_positions_and_masks_with_infinities(tmp_path: Path) -> None:
     for device in ("cpu", "xla"):
         found = model.run({"x": x.numpy()}, device=device)["output"]
         np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+class Tied(torch.nn.Module):
+    """A language model that reads and writes with one table, by layers whose masks differ."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(9, 4)
+        self.layers = torch.nn.ModuleList([Masked() for _ in range(3)])
+        self.head = torch.nn.Linear(4, 9, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Logits of words [n, s]."""
+        x = self.table(ids)
+        for each in self.layers:
+            x = each(x)
+        return self.head(x)
+
+
+class Masked(torch.nn.Module):
+    """Attention with a mask of its own, and what all layers compute of the positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+        self.register_buffer("mask", torch.tril(torch.ones(6, 6)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """What is before, of [n, 6, 4]."""
+        angles = torch.cos(torch.arange(6)[:, None] * torch.arange(4) * 1.5)
+        return x + self.get_buffer("mask") @ torch.tanh(self.fc(x * angles))
+
+
+def test_a_table_that_is_tied_and_layers_in_a_loop(tmp_path: Path) -> None:
+    net, ids = Tied().eval(), torch.randint(0, 9, (2, 6))
+    made = api.import_torch(torch.export.export(net, (ids,)), tmp_path / "tied.mgn")
+    text = made.program.read_text()
+    assert "table: embedding(9, 4)" in text
+    assert "for i in 0..3:" in text
+    assert made.trained[0] == "table.weight"
+    assert "head.weight" not in made.trained
+    masks = {f"layers.{index}.mask" for index in range(3)}
+    assert set(made.constants) == {"constant1", *masks}
+
+
+def test_what_the_exporter_of_pytorch_optimized_is_the_module(tmp_path: Path) -> None:
+    net, ids = Tied().eval(), torch.randint(0, 9, (2, 6))
+    path = tmp_path / "tied.onnx"
+    with warnings.catch_warnings():  # PyTorch warns of itself
+        warnings.simplefilter("ignore")
+        torch.onnx.export(net, (ids,), str(path), dynamo=True, verbose=False)
+    made = api.import_onnx(path, tmp_path / "tied.mgn")
+    assert "for i in 0..3:" in made.program.read_text()
+    layers = {f"layers.{index}.fc.{name}" for index in range(3) for name in ("weight", "bias")}
+    (table,) = set(made.trained) - layers
+    assert table in ("table.weight", "head.weight")
 
 
 def test_a_convolution_of_volumes_without_a_bias(tmp_path: Path) -> None:

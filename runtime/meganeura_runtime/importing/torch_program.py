@@ -80,12 +80,29 @@ def _write(torch: ModuleType, exported: object, path: Path) -> None:
             exported, (), dynamo=True, opset_version=OPSET, optimize=False, verbose=False
         )
         _drop_zero_biases(written.model)
+        _name_tied(written.model, exported)
         written.save(str(path), external_data=False)
     except torch.onnx.errors.OnnxExporterError as error:
         lines = [each.strip() for each in str(error.__cause__ or error).splitlines()]
         said = next((each for each in lines if each), type(error).__name__)
         reason = f"PyTorch does not write it: {said[:300]}"
         raise ProblemError(UnreadableOnnx(Path(path.name), reason)) from None
+
+
+def _name_tied(model: Any, exported: Any) -> None:  # noqa: ANN401 - as above
+    """Give an initializer that several names of the module mean the first of them."""
+    first: dict[object, str] = {}
+    for name, value in exported.state_dict.items():
+        if value.numel() > 1:
+            first.setdefault((value.data_ptr(), value.shape, value.stride()), name)
+    known = model.graph.initializers
+    for name in list(known):
+        value = exported.state_dict.get(name)
+        if value is None or value.numel() < 2:
+            continue
+        called = first[value.data_ptr(), value.shape, value.stride()]
+        if called not in known:
+            known[name].name = called
 
 
 def _drop_zero_biases(model: Any) -> None:  # noqa: ANN401 - as above

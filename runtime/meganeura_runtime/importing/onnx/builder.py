@@ -87,6 +87,8 @@ class Builder:
     stored: dict[str, Stored] = field(default_factory=dict[str, Stored])
     kept: dict[str, Kept] = field(default_factory=dict[str, Kept])
     """The initializers that are parameters already."""
+    constants: dict[object, Tensor] = field(default_factory=dict[object, Tensor])
+    """The constants without a name, by what they hold."""
     layers: dict[object, Words] = field(default_factory=dict[object, Words])
     """The labels of the layers: by what they are and the initializers they keep."""
     helpers: dict[str, str] = field(default_factory=dict[str, str])
@@ -126,6 +128,14 @@ class Builder:
         self._codes[results[0].id] = code
         self._needs.clear()
         return results
+
+    def drop_from(self, before: int) -> None:
+        """Take back the statements from one on, and the constants that they declare."""
+        dropped = {each.id for one in self.statements[before:] for each in one.results}
+        del self.statements[before:]
+        self.constants = {
+            key: value for key, value in self.constants.items() if value.id not in dropped
+        }
 
     def applied(self, value: Tensor) -> Applied | None:
         """The function or layer that gives a value, if it is the result of one."""

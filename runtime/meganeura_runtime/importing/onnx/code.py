@@ -3,9 +3,10 @@
 Text is written last, when it is known which values have names, which sizes, and what is a block.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import assert_never
 
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic.conditions import Compare
@@ -181,6 +182,43 @@ class Statement:
 def pieces_of(code: Expression) -> tuple[Piece, ...]:
     """Everything an expression says, in order."""
     return (LabelPath(code.words), code.kind) if isinstance(code, Declared) else code.pieces
+
+
+def with_operands(code: Expression, others: Mapping[int, int]) -> Expression:
+    """An expression that reads other values in the place of some."""
+
+    def pieces(of: tuple[Piece, ...]) -> tuple[Piece, ...]:
+        return tuple(
+            replace(each, value=others.get(each.value, each.value))
+            if isinstance(each, Ref)
+            else each
+            for each in of
+        )
+
+    match code:
+        case Code():
+            return replace(code, pieces=pieces(code.pieces))
+        case Applied():
+            source = others.get(code.source, code.source)
+            config, tensors = pieces(code.config), pieces(code.tensors)
+            return replace(code, source=source, config=config, tensors=tensors)
+        case Declared():
+            return code
+        case Scanned():
+            return replace(
+                code,
+                starts=tuple(others.get(each, each) for each in code.starts),
+                body=tuple(
+                    replace(each, code=with_operands(each.code, others)) for each in code.body
+                ),
+                following=tuple(others.get(each, each) for each in code.following),
+                collected=tuple(
+                    replace(each, value=others.get(each.value, each.value))
+                    for each in code.collected
+                ),
+            )
+        case _:
+            assert_never(code)
 
 
 def size_piece(size: Size, level: Level = Level.PIPE) -> Piece:

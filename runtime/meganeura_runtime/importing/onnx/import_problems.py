@@ -42,13 +42,18 @@ class NoForm(Problem, code="E0642", topic="import"):
     op: str
     node: str
     reason: str
+    sizes: tuple[str, ...] = ()
+    """Sizes and inputs of one number with which the node can be said, if they are given."""
 
     def report(self) -> Report:
+        given = " ".join(f"--set {name}=NUMBER" for name in self.sizes)
         return self.message(
             f"the language cannot say this `{self.op}`",
             Remark("node", self.node),
             Remark("because", self.reason),
-            cure=NOTHING,
+            cure=Help("nothing was written; it can be said for sizes that are given", given)
+            if given
+            else NOTHING,
         )
 
 

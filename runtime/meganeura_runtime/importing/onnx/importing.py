@@ -61,10 +61,11 @@ def import_onnx(
     for module in ("onnx", "onnxruntime"):
         load(module, "onnx", "read ONNX files")
     from meganeura_runtime.importing.onnx.comparison import compared
+    from meganeura_runtime.importing.onnx.given_sizes import translated
     from meganeura_runtime.importing.onnx.onnx_file import read_onnx
     from meganeura_runtime.importing.onnx.proved import prove
     from meganeura_runtime.importing.onnx.trained import name_sizes
-    from meganeura_runtime.importing.onnx.translation import open_names, translate
+    from meganeura_runtime.importing.onnx.translation import open_names
     from meganeura_runtime.io.weights import write_weights
 
     file = read_onnx(path)
@@ -74,7 +75,7 @@ def import_onnx(
     if unknown:
         reason = f"no size that is open, and no input of one number, is called `{min(unknown)}`"
         raise ProblemError(UnreadableOnnx(path, reason))
-    translation = translate(file, sizes or {}, stated)
+    translation = translated(file, sizes or {}, stated)
     proved = prove(file, translation, program)
     values = {each: stored.values for each, stored in translation.build.stored.items()}
     comparison = compared(file, translation, proved)

@@ -49,6 +49,8 @@ class Known:
 
 
 Value = Tensor | Known
+SMALL = 1 << 16
+"""Elements of a constant without a name that is compared with others."""
 ARRAYS: Mapping[DType, str] = {
     DType.F32: "f4", DType.F16: "f2", DType.I32: "i8", DType.U32: "u4", DType.BOOL: "?",
 }  # fmt: skip
@@ -350,8 +352,12 @@ class Node:
             return build.cast(self.written(ones), DType.BOOL)
         is_trained = is_weight and known.name not in self.constants
         kind = "param" if is_trained else "frozen param"
-        words = self.paths.of(known.name) if known.name else self.paths.fresh("constant")
-        return self._stored(words, kind, known)
+        if known.name:
+            return self._stored(self.paths.of(known.name), kind, known)
+        key = known.dtype, known.shape, array.tobytes() if array.size <= SMALL else object()
+        if key not in build.constants:
+            build.constants[key] = self._stored(self.paths.fresh("constant"), kind, known)
+        return build.constants[key]
 
     def _stored(self, words: Words, kind: str, known: Known) -> Tensor:
         build = self.build

@@ -4,12 +4,14 @@ A run repeats if its rounds differ in one index of the paths of their parameters
 are given by the round before, and in nothing else.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from meganeura_runtime.importing.onnx.code import (
+    Code,
     Declared,
     LabelPath,
     Piece,
@@ -17,6 +19,7 @@ from meganeura_runtime.importing.onnx.code import (
     Statement,
     Tensor,
     Words,
+    with_operands,
 )
 
 MOST_STATEMENTS = 6000
@@ -78,35 +81,70 @@ def straight(statements: Sequence[Statement], results: Sequence[int]) -> Body:
 
 def folded_loops(body: Body, inputs: Sequence[Tensor]) -> Body:
     """The body with its repetitions as loops, those within rounds included."""
-    statements = _hoisted([each for each in body.steps if isinstance(each, Statement)])
-    if len(statements) > MOST_STATEMENTS:
+    first, rest = _hoisted([each for each in body.steps if isinstance(each, Statement)])
+    if len(first) + len(rest) > MOST_STATEMENTS:
         return body
+    statements, results = _merged(first, rest, body.results)
     tensors = {each.id: each for each in inputs}
     tensors.update((each.id, each) for one in statements for each in one.results)
     steps: list[Statement | Repeat] = []
     at = 0
-    repeats = _repeats(statements, body.results, tensors)
+    repeats = _repeats(statements, results, tensors)
     if not repeats:
         return body
     for start, repeat in repeats:
         steps += [*statements[at:start], repeat]
         at = start + repeat.size * repeat.count
-    return Body([*steps, *statements[at:]], body.results)
+    return Body([*steps, *statements[at:]], results)
 
 
-def _hoisted(statements: Sequence[Statement]) -> list[Statement]:
+def _hoisted(statements: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
     """What depends on no weights first: a mask that all rounds share belongs to none of them."""
+    reads = Counter(value for each in statements for value in each.operands)
     after: set[int] = set()
     first: list[Statement] = []
     rest: list[Statement] = []
     for each in statements:
-        is_constant = isinstance(each.code, Declared) and each.code.kind != "param"
+        is_constant = _is_shared(each, reads)
         has_weights = any(True for _ in _paths(each)) and not is_constant
         is_free = not has_weights and after.isdisjoint(each.operands)
         (first if is_free else rest).append(each)
         if not is_free:
             after.update(result.id for result in each.results)
-    return [*first, *rest]
+    return first, rest
+
+
+def _merged(
+    first: Sequence[Statement], rest: Sequence[Statement], results: Sequence[int]
+) -> tuple[list[Statement], tuple[int, ...]]:
+    """What depends on no weights said once, where each round says it again."""
+    known: dict[object, Statement] = {}
+    others: dict[int, int] = {}
+    merged: list[Statement] = []
+    for each in first:
+        code = with_operands(each.code, others)
+        of = tuple((result.dtype, result.shape) for result in each.results)
+        same = known.get((code, of))
+        is_fixed = isinstance(code, Code) and code.is_named
+        if same is None or is_fixed:
+            merged.append(replace(each, code=code))
+            known[code, of] = merged[-1]
+        else:
+            pairs = zip(each.results, same.results, strict=True)
+            others.update((one.id, other.id) for one, other in pairs)
+    if others:
+        merged += [replace(each, code=with_operands(each.code, others)) for each in rest]
+        return merged, tuple(others.get(each, each) for each in results)
+    return [*merged, *rest], tuple(results)
+
+
+def _is_shared(statement: Statement, reads: Counter[int]) -> bool:
+    """Whether a parameter is a constant of no round: without an index, or read several times."""
+    code = statement.code
+    if not isinstance(code, Declared) or code.kind == "param":
+        return False
+    is_one = not any(isinstance(word, int) for word in code.words)
+    return is_one or any(reads[each.id] > 1 for each in statement.results)
 
 
 def _repeats(

@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, numpy_helper
 
+from meganeura_runtime.importing.onnx.modules import folded_from
 from meganeura_runtime.importing.onnx.onnx_file import DEEPEST
 from meganeura_runtime.importing.onnx.stated import Stated
 
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 """The entry of a value's metadata that says what PyTorch has it as."""
 PARAMETER = "PARAMETER"
+WEIGHTS = ("weight", "bias")
 FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE})
 SETTINGS: Mapping[str, frozenset[int]] = {
     "BatchNormalization": frozenset({3, 4}), "Clip": frozenset({1, 2}), "Pad": frozenset({2}),
@@ -28,8 +30,9 @@ LOWEST = -1e4
 def constant_names(graph: GraphProto, stated: Stated) -> frozenset[str]:
     """The initializers that are not trained.
 
-    A file of PyTorch says which are parameters. Of others, those that nodes read as bounds, masks
-    or statistics alone, and masks of two numbers, are not.
+    A file of PyTorch says which are parameters; what its optimizer computed of weights and biases
+    is. Of others, those that nodes read as bounds, masks or statistics alone, and masks of two
+    numbers, are not.
     """
     names = {each.name for each in graph.initializer}
     if stated.trained is not None:
@@ -38,8 +41,9 @@ def constant_names(graph: GraphProto, stated: Stated) -> frozenset[str]:
         value.name: entry.value
         for value in graph.value_info
         for entry in value.metadata_props
-        if entry.key == KIND
+        if entry.key == KIND and value.name in names
     }
+    sources = folded_from(graph)
     reads: dict[str, set[bool]] = {}
     for node, depth in _nodes(graph, 0):
         for at, name in enumerate(node.input):
@@ -48,11 +52,17 @@ def constant_names(graph: GraphProto, stated: Stated) -> frozenset[str]:
     return frozenset(
         each.name
         for each in graph.initializer
-        if kinds.get(each.name, PARAMETER) != PARAMETER
+        if (bool(kinds) and _kind(each.name, kinds, sources) != PARAMETER)
         or each.data_type not in FLOATS
         or reads.get(each.name) == {True}
-        or (each.name not in kinds and _is_mask(each))
+        or (not kinds and _is_mask(each))
     )
+
+
+def _kind(name: str, kinds: Mapping[str, str], sources: Mapping[str, list[str]]) -> str:
+    """What PyTorch has an initializer as; a constant where it does not say."""
+    is_weight = any(each.endswith(WEIGHTS) for each in sources.get(name, []))
+    return kinds.get(name, PARAMETER if is_weight else "CONSTANT")
 
 
 def _nodes(graph: GraphProto, depth: int) -> Iterator[tuple[NodeProto, int]]:

@@ -40,8 +40,10 @@ from meganeura_runtime.importing.onnx.loops import (
     scan_rounds,
     scanned,
 )
+from meganeura_runtime.importing.onnx.modules import Modules, folded_from
 from meganeura_runtime.importing.onnx.names import Names, Paths
 from meganeura_runtime.importing.onnx.node import Known, Node, Value, element_of
+from meganeura_runtime.importing.onnx.norm_patterns import NormPatterns
 from meganeura_runtime.importing.onnx.onnx_file import (
     DEEPEST,
     MOST_AXES,
@@ -49,6 +51,7 @@ from meganeura_runtime.importing.onnx.onnx_file import (
     OnnxFile,
     type_name,
 )
+from meganeura_runtime.importing.onnx.ops.norms import layer_of_norm
 from meganeura_runtime.importing.onnx.ops.table import TABLE
 from meganeura_runtime.importing.onnx.schemas import require_conforming
 from meganeura_runtime.importing.onnx.sequences import SEQUENCES, sequence_op
@@ -100,14 +103,14 @@ class _Scope:
 
 
 def translate(
-    file: OnnxFile, sizes: Mapping[str, int], stated: Stated | None = None
+    file: OnnxFile, sizes: Mapping[str, int], stated: Stated | None = None, work: int = WORK
 ) -> Translation:
     """The statements of a model, where some symbolic sizes are given as numbers.
 
-    Raises `ProblemError`.
+    `work` is how many steps of arithmetic on sizes it may take. Raises `ProblemError`.
     """
     try:
-        with within(Budget(WORK)):
+        with within(Budget(work)):
             return _Translator(file, sizes, stated or Stated()).run()
     except OutOfWorkError:
         raise file.fault("its sizes take too long to work out") from None
@@ -131,6 +134,8 @@ class _Translator:
         self.readers: dict[str, list[NodeProto]] = {}
         self.absorbed: set[int] = set()
         """Nodes of the graph that became part of those before them."""
+        self.modules = Modules({}, {}, self.constants)
+        self.makers: dict[str, NodeProto] = {}
         self.sites: Counter[str] = Counter()
         self.draws = Draws()
 
@@ -142,6 +147,7 @@ class _Translator:
         graph = self.file.model.graph
         scope = _Scope({}, opset)
         self._initializers(graph, scope)
+        self.modules = Modules(folded_from(graph), dict(scope.values), self.constants)
         inputs = [each for each in graph.input if each.name not in scope.values]
         size_names = self._size_names(inputs)
         self.build.size_names = frozenset(size_names.values())
@@ -193,6 +199,7 @@ class _Translator:
         self.sites.update(_read_in(graph, 0))
         self.sites.update(each.name for each in graph.output for _ in range(2))
         for node in graph.node:
+            self.makers.update((name, node) for name in node.output if name)
             for name in node.input:
                 self.readers.setdefault(name, []).append(node)
         if len(graph.sparse_initializer):
@@ -271,6 +278,7 @@ class _Translator:
         if len(readers) != 1 or readers[0].op_type != "Add" or self.sites[name] != 1:
             return None
         found = scope.values.get(next((each for each in readers[0].input if each != name), ""))
+        found = self.modules.named(readers[0], found)
         return (readers[0], found) if isinstance(found, Known) else None
 
     def _node(self, proto: NodeProto, scope: _Scope, depth: int) -> None:
@@ -298,6 +306,7 @@ class _Translator:
         self, proto: NodeProto, scope: _Scope, depth: int, label: str
     ) -> Sequence[Value | None]:
         inputs = [self._operand(name, proto.op_type, scope) for name in proto.input]
+        inputs = [self.modules.named(proto, each) for each in inputs]
         while inputs and inputs[-1] is None and proto.input[len(inputs) - 1] not in scope.sequences:
             inputs.pop()
         if is_draw(proto.domain, proto.op_type):
@@ -325,6 +334,9 @@ class _Translator:
         known = folded(node)
         if known is not None:
             return known
+        norm = self._norm(proto, node, scope) if node.op == "Mul" and depth == 0 else None
+        if norm is not None:
+            return [norm]
         entry = TABLE.get(proto.op_type)
         before = len(self.build.statements)
         if entry is not None:
@@ -334,7 +346,7 @@ class _Translator:
                 scope.values[follower[0].output[0]] = built[0]
             if built is not None:
                 return built
-        del self.build.statements[before:]
+        self.build.drop_from(before)
         body = self._definition(proto, inputs, scope)
         if body is None:
             raise UnsayableError(
@@ -343,6 +355,28 @@ class _Translator:
                 else "not with these attributes"
             )
         return self._function(body, proto, inputs, scope, depth, label)
+
+    def _norm(self, proto: NodeProto, node: Node, scope: _Scope) -> Tensor | None:
+        """The layer that a product with a weight is the last or the last but one node of."""
+        weights = [each for each in node.inputs if isinstance(each, Known)]
+        if len(weights) != 1 or not node.is_own(weights[0]) or weights[0].rank != 1:
+            return None
+        other = proto.input[0] if node.inputs[1] is weights[0] else proto.input[1]
+        patterns = NormPatterns(self.makers, scope.values, lambda each: _axes(each, scope))
+        found = patterns.normalized(other)
+        if found is None or found.x.shape[-1] != weights[0].shape[0]:
+            return None
+        if not found.is_centered:
+            return layer_of_norm(node, "rms_norm", found.x, found.eps, weights)
+        follower = self._follower(proto, scope, 0)
+        bias = follower[1] if follower is not None else None
+        if bias is None or not node.is_own(bias) or bias.shape != weights[0].shape:
+            return None
+        built = layer_of_norm(node, "layer_norm", found.x, found.eps, [*weights, bias])
+        if built is not None and follower is not None:
+            self.absorbed.add(id(follower[0]))
+            scope.values[follower[0].output[0]] = built
+        return built
 
     def _sequence(self, node: Node, proto: NodeProto, scope: _Scope) -> Sequence[Value | None]:
         """The tensor that is read of a sequence; a sequence is remembered by its name."""
@@ -595,6 +629,15 @@ def _defined(
         )
     )
     return function
+
+
+def _axes(proto: NodeProto, scope: _Scope) -> Sequence[int] | None:
+    """The axes of a reduction, as far as they are known."""
+    found = next((list(each.ints) for each in proto.attribute if each.name == "axes"), None)
+    value = scope.values.get(proto.input[1]) if len(proto.input) > 1 else None
+    if found is None and isinstance(value, Known) and not value.is_symbolic:
+        return [int(each) for each in value.array.reshape(-1)]
+    return found
 
 
 def _read_in(graph: GraphProto, depth: int) -> Iterator[str]:

@@ -11,6 +11,7 @@ import meganeura as api
 from fuzz.onnx_models import drawn, model, value
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.export.onnx.differences import untold
+from meganeura_runtime.importing.onnx.import_problems import NoForm
 from meganeura_runtime.importing.onnx.importing import Imported, import_onnx
 
 X = value("x", ["n", 6, 4])
@@ -170,3 +171,86 @@ def test_what_outputs_tell() -> None:
     assert untold([{"a": nan, "b": one, "c": rows}]) == {"a": "NaN or infinite", "b": "1"}
     assert untold([{"b": one}, {"b": 2 * one}]) == {}
     assert untold([]) == {}
+
+
+def refusal(made: ModelProto, folder: Path) -> NoForm:
+    with pytest.raises(ProblemError) as caught:
+        imported(made, folder)
+    assert isinstance(caught.value.problem, NoForm)
+    return caught.value.problem
+
+
+def test_the_sizes_that_would_help_are_named(tmp_path: Path) -> None:
+    pool = helper.make_node(
+        "MaxPool", ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"
+    )
+    of = value("x", ["n", 3, "h", "w"])
+    found = refusal(model([pool], [of], [value("y", ["n", 3, "a", "b"])]), tmp_path)
+    assert found.sizes == ("h", "w")
+    assert "--set h=NUMBER --set w=NUMBER" in str(ProblemError(found))
+
+
+def test_no_size_is_named_that_would_not_help(tmp_path: Path) -> None:
+    node = helper.make_node("NonZero", ["x"], ["y"])
+    assert refusal(model([node], [X], [value("y", [3, "k"])]), tmp_path).sizes == ()
+
+
+def test_the_element_type_that_is_not_there_is_named(tmp_path: Path) -> None:
+    node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.UINT8)
+    made = model([node], [X], [value("y", ["n", 6, 4], TensorProto.UINT8)])
+    assert "type uint8" in refusal(made, tmp_path).reason
+
+
+def test_nodes_of_branches_are_counted(tmp_path: Path) -> None:
+    assert imported(decided(branch("Exp", ["n", 6, 4])), tmp_path).nodes == 5
+
+
+def decomposed(inverse: str, squared: str, *, centered: bool) -> ModelProto:
+    """A norm node by node, as exporters write it."""
+    nodes = [helper.make_node("ReduceMean", ["x"], ["m"], axes=[-1], keepdims=1)] * centered
+    nodes += [helper.make_node("Sub", ["x", "m"], ["d"])] * centered
+    d = "d" if centered else "x"
+    square = {
+        "Pow": helper.make_node("Pow", [d, "two"], ["s"]),
+        "Mul": helper.make_node("Mul", [d, d], ["s"]),
+    }
+    nodes += [
+        square[squared],
+        helper.make_node("ReduceMean", ["s"], ["v"], axes=[2], keepdims=1),
+        helper.make_node("Add", ["eps", "v"], ["e"]),
+        helper.make_node("Sqrt", ["e"], ["r"]),
+    ]
+    nodes += {
+        "Div": [helper.make_node("Div", [d, "r"], ["q"])],
+        "Reciprocal": [helper.make_node("Reciprocal", ["r"], ["i"]),
+                       helper.make_node("Mul", ["i", d], ["q"])],
+        "one": [helper.make_node("Div", ["one", "r"], ["i"]),
+                helper.make_node("Mul", [d, "i"], ["q"])],
+    }[inverse]  # fmt: skip
+    nodes.append(helper.make_node("Mul", ["n.weight", "q"], ["w" if centered else "y"]))
+    nodes += [helper.make_node("Add", ["w", "n.bias"], ["y"])] * centered
+    numbers = {"two": 2, "one": 1, "eps": 1e-3}
+    weights = {name: ints(each, np.float32) for name, each in numbers.items()}
+    weights |= {"n.weight": drawn(4), "n.bias": drawn(4)}
+    return model(nodes, [X], [value("y", ["n", 6, 4])], weights, opset=17)
+
+
+@pytest.mark.parametrize(
+    ("inverse", "squared"), [("Div", "Pow"), ("Reciprocal", "Pow"), ("one", "Mul")]
+)
+@pytest.mark.parametrize("layer", ["layer_norm", "rms_norm"])
+def test_norms_that_are_written_out(layer: str, inverse: str, squared: str, tmp_path: Path) -> None:
+    made = imported(decomposed(inverse, squared, centered=layer == "layer_norm"), tmp_path)
+    assert f"return x |> n: {layer}(eps=0.001)" in text(made)
+
+
+@pytest.mark.parametrize("place", [1, 3])
+def test_what_is_nearly_a_norm_is_none(place: int, tmp_path: Path) -> None:
+    """Another axis, or a square of something else."""
+    made = decomposed("Div", "Pow", centered=False)
+    if place == 1:
+        del made.graph.node[1].attribute[:]
+        made.graph.node[1].attribute.append(helper.make_attribute("axes", [1]))
+    else:
+        made.graph.node[4].input[0] = "e"
+    assert "rms_norm" not in text(imported(made, tmp_path))

@@ -170,3 +170,67 @@ def test_a_table_that_is_read_again_is_one(tmp_path: Path) -> None:
     made = imported(model(nodes, [ids], [out], {"wte.weight": drawn(9, 4)}), tmp_path)
     assert "wte: embedding(9, 4)" in text(made)
     assert made.trained == ["wte.weight"]
+
+
+def described(made: ModelProto, **scopes: str) -> ModelProto:
+    """A model with the modules of its nodes, as PyTorch's exporter writes them."""
+    for node in made.graph.node:
+        module = scopes.get(node.output[0])
+        if module is not None:
+            for key, text_ in (
+                ("pkg.torch.onnx.name_scopes", f"['', '{module}', 'linear']"),
+                ("pkg.torch.onnx.class_hierarchy", "['Net', 'Linear', 'aten.linear.default']"),
+            ):
+                entry = node.metadata_props.add()
+                entry.key, entry.value = key, text_
+    return made
+
+
+def optimized(table: Array, folded: Array) -> ModelProto:
+    """A product with a transposed table, as PyTorch's optimizer computes it beforehand."""
+    nodes = [
+        helper.make_node("Gather", ["wte.weight", "ids"], ["e"]),
+        helper.make_node("MatMul", ["e", "val_1"], ["y"]),
+    ]
+    ids, out = value("ids", ["n", "s"], onnx.TensorProto.INT64), value("y", ["n", "s", 9])
+    made = model(nodes, [ids], [out], {"wte.weight": table, "val_1": folded})
+    entry = made.graph.value_info.add(name="val_1").metadata_props.add()
+    entry.key, entry.value = "pkg.onnxscript.optimizer.folded_from", "['wte.weight']"
+    return described(made, y="head")
+
+
+def test_a_tie_that_an_optimizer_hid_is_one_weight(tmp_path: Path) -> None:
+    table = drawn(9, 4)
+    made = imported(optimized(table, np.ascontiguousarray(table.T)), tmp_path)
+    assert made.trained == ["wte.weight"]
+
+
+def test_what_is_not_the_transpose_is_a_weight_of_its_own(tmp_path: Path) -> None:
+    made = imported(optimized(drawn(9, 4), drawn(4, 9, seed=1)), tmp_path)
+    assert len(made.trained) == 2
+
+
+def test_a_product_of_an_optimized_file_is_a_layer(tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "val_1"], ["m"]),
+             helper.make_node("Add", ["m", "fc.bias"], ["y"])]  # fmt: skip
+    made = model(nodes, [X], [Y], {"val_1": drawn(4, 4), "fc.bias": drawn(4)})
+    entry = made.graph.value_info.add(name="val_1").metadata_props.add()
+    entry.key, entry.value = "pkg.onnxscript.optimizer.folded_from", "['fc.weight']"
+    found = imported(described(made, m="fc", y="fc"), tmp_path)
+    assert "return x |> fc: linear(4)" in text(found)
+    assert found.trained == ["fc.weight", "fc.bias"]
+
+
+def test_equal_weights_of_several_modules_are_apart(tmp_path: Path) -> None:
+    """Exporters keep one of several equal initializers, as norms have before training."""
+    norm = ["a.weight", "a.bias"]
+    nodes = [
+        helper.make_node("LayerNormalization", ["x", *norm], ["s"]),
+        helper.make_node("Tanh", ["s"], ["t"]),
+        helper.make_node("LayerNormalization", ["t", *norm], ["y"]),
+    ]
+    weights = {"a.weight": np.ones(4, np.float32), "a.bias": np.zeros(4, np.float32)}
+    made = model(nodes, [X], [Y], weights)
+    assert imported(made, tmp_path).trained == norm
+    found = imported(described(made, s="a", y="b"), tmp_path)
+    assert found.trained == ["a.weight", "a.bias", "b.weight", "b.bias"]

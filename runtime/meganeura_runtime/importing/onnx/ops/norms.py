@@ -18,8 +18,23 @@ def _float(node: Node, name: str, default: float) -> float:
 
 def _epsilon(node: Node, usual: float) -> tuple[tuple[str], ...]:
     """The argument `eps`, if it is not the layer's default."""
-    eps = float(str(np.float32(node.attribute("epsilon", 1e-5))))
+    return _eps(node.attribute("epsilon", 1e-5), usual)
+
+
+def _eps(number: float, usual: float) -> tuple[tuple[str], ...]:
+    eps = float(str(np.float32(number)))
     return () if eps == usual else ((f"eps={number_text(eps)}",),)
+
+
+def layer_of_norm(
+    node: Node, callee: str, x: Tensor, eps: float, parts: Sequence[Known]
+) -> Tensor | None:
+    """`rms_norm` or `layer_norm` with a weight, and a bias for the latter."""
+    if x.rank < 2 or x.dtype is not DType.F32 or not 0 <= eps < 1:
+        return None
+    kept = {name: Part(each) for name, each in zip(("weight", "bias"), parts, strict=False)}
+    usual = {"rms_norm": 1e-6, "layer_norm": 1e-5}[callee]
+    return node.layer(callee, x, _eps(eps, usual), kept, "norm")
 
 
 def _batch_norm(node: Node) -> list[Value | None]:
