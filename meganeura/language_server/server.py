@@ -119,7 +119,12 @@ class MeganeuraServer(LanguageServer):
             return analysis, diagnostics(analysis)
 
         loop = asyncio.get_running_loop()
-        analysis, found = await loop.run_in_executor(self._worker, run)
+        try:
+            analysis, found = await loop.run_in_executor(self._worker, run)
+        except Exception as error:
+            text = f"internal error: {type(error).__name__}: {error}: please report it"
+            self.window_show_message(types.ShowMessageParams(types.MessageType.Error, text))
+            raise
         self.latest[uri] = analysis
         self._publish(uri, found, version)
         return analysis
@@ -173,6 +178,20 @@ class MeganeuraServer(LanguageServer):
 
 
 SERVER = MeganeuraServer()
+
+
+@SERVER.feature(types.INITIALIZED)
+async def initialized(server: MeganeuraServer, _: types.InitializedParams) -> None:
+    """Ask to be told of programs that change on disk, as those are that open ones import."""
+    workspace = server.client_capabilities.workspace
+    watched = workspace.did_change_watched_files if workspace else None
+    if watched is not None and watched.dynamic_registration:
+        programs = types.DidChangeWatchedFilesRegistrationOptions(
+            [types.FileSystemWatcher("**/*.mgn")]
+        )
+        method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+        registration = types.Registration("programs", method, programs)
+        await server.client_register_capability_async(types.RegistrationParams([registration]))
 
 
 @SERVER.feature(types.TEXT_DOCUMENT_DID_OPEN)

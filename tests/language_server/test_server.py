@@ -5,12 +5,15 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_lsp
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
+
+from meganeura.cli.app import run
 
 URI = "file:///programs/net.mgn"
 BROKEN = """\
@@ -30,6 +33,11 @@ in_session = pytest.mark.asyncio(loop_scope="module")
     config=ClientServerConfig(server_command=[sys.executable, "-m", "meganeura", "lsp"]),
 )
 async def client(lsp_client: LanguageClient) -> AsyncIterator[None]:
+    @lsp_client.feature(types.CLIENT_REGISTER_CAPABILITY)
+    def register(_: LanguageClient, given: types.RegistrationParams) -> None:
+        (asked,) = given.registrations
+        assert asked.method == types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+
     await lsp_client.initialize_session(
         types.InitializeParams(capabilities=client_capabilities("visual-studio-code"))
     )
@@ -106,6 +114,20 @@ async def test_an_import_is_found_among_the_open_documents(client: LanguageClien
 
 
 @in_session
+async def test_a_file_that_changes_on_disk_is_read_anew(
+    client: LanguageClient, tmp_path: Path
+) -> None:
+    part, whole = tmp_path / "part.mgn", (tmp_path / "whole.mgn").as_uri()
+    part.write_text("block Twice()(x: [n, d]) -> [n, d] = x + x\n")
+    text = "from part import Twice\nblock Net()(x: [n, d]) -> [n, d] = x |> Twice\n"
+    assert await opened(client, text, whole) == []
+    part.write_text("block Other()(x: [n, d]) -> [n, d] = x + x\n")
+    changed = types.FileEvent(part.as_uri(), types.FileChangeType.Changed)
+    client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([changed]))
+    assert (await told(client, whole))[0].range.start.line == 0
+
+
+@in_session
 async def test_requests_about_a_place_are_answered(client: LanguageClient) -> None:
     uri = "file:///programs/place.mgn"
     assert await opened(client, SMALL, uri) == []
@@ -153,8 +175,8 @@ async def test_requests_about_a_document_are_answered(client: LanguageClient) ->
     assert lenses[1].command.title == "8 weights in 2 params"
     tokens = types.SemanticTokensParams(document)
     assert await client.text_document_semantic_tokens_full_async(tokens) is not None
-    run = types.ExecuteCommandParams("meganeura.run", ["check", "all.mgn"])
-    await client.workspace_execute_command_async(run)
+    asked = types.ExecuteCommandParams("meganeura.run", ["check", "all.mgn"])
+    await client.workspace_execute_command_async(asked)
     assert client.messages[-1].message == "meganeura check all.mgn"
 
 
@@ -172,3 +194,11 @@ def test_an_editor_that_leaves_ends_the_server_without_a_word() -> None:
     )  # fmt: skip
     assert ended.stderr == ""
     assert '"inlayHintProvider"' in ended.stdout
+
+
+def test_without_its_library_the_command_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pygls", None)
+    assert run(["lsp"]) == 1
+    assert "`pygls` is not installed, and is needed to serve an editor" in capsys.readouterr().err

@@ -17,7 +17,7 @@ def lsp(
     """Serve an editor: problems, shapes and completion while a program is written (LSP)."""
     from meganeura_runtime.support.optional_imports import load
 
-    load("pygls.lsp.server", "editor", "serve an editor")
+    load("pygls", "editor", "serve an editor")
     from meganeura.language_server.server import serve
 
     if sys.stdin.isatty():
