@@ -114,6 +114,8 @@ FULL = (
     "runtime/export",
     "runtime/importing/onnx/test_imported_models.py",
     "runtime/importing/onnx/test_imported_ops.py",
+    "runtime/importing/onnx/test_imported_values.py",
+    "runtime/importing/onnx/test_imported_weights.py",
     "runtime/importing/onnx/test_onnx_files.py::test_what_ends_onnx_runtime_is_a_message",
     "runtime/infer/test_generator.py",
     "runtime/io/data/test_tables_and_texts.py::test_a_process_may_end_as_soon_as_a_table_is_read",
