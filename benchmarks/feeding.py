@@ -39,10 +39,10 @@ from meganeura_dsl import pipeline
 from meganeura_runtime.backends.base import Uploaded
 from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.data.run_data import NOTHING, Given
+from meganeura_runtime.train.data.run_data import FROM_FILES, PythonData
 from meganeura_runtime.train.loop.feeder import Feeder
 from meganeura_runtime.train.loop.prefetcher import Prefetcher, is_worthwhile
-from meganeura_runtime.train.spec.train_run import Job, prepare
+from meganeura_runtime.train.spec.train_job import TrainJob, prepare
 
 PICTURES = """\
 train fit(image: [batch, 3, 224, 224], label: i32[batch]):
@@ -145,7 +145,7 @@ def write_shards(folder: Path, gigabytes: float, *, checksums: bool) -> None:
             save_file(tensors, path)
 
 
-def job_of(folder: Path, text: str, *settings: str, given: Given = NOTHING) -> Job:
+def job_of(folder: Path, text: str, *settings: str, given: PythonData = FROM_FILES) -> TrainJob:
     """The job of a program."""
     (folder / "fit.mgn").write_text(text)
     program = pipeline.load(str(folder / "fit.mgn"))
@@ -169,7 +169,7 @@ def nothing() -> None:
     """What a loop does while it waits."""
 
 
-def fed(job: Job, step: float) -> Fed:
+def fed(job: TrainJob, step: float) -> Fed:
     """Feed all steps of a job to a device that takes `step` seconds for each."""
     device = Device()
     ahead = Prefetcher(Feeder(job), device, job.steps)
@@ -282,14 +282,14 @@ def iterator(options: argparse.Namespace) -> None:
         batches = ({"image": image, "label": label} for _ in range(options.steps))
         with tempfile.TemporaryDirectory() as place:
             text = IMAGES.format(side=side, steps=options.steps)
-            job = job_of(Path(place), text, given=Given(train=batches))
+            job = job_of(Path(place), text, given=PythonData(train=batches))
         step, used = longer(job, options.step / 1000)
         size = f"{image.nbytes / 1e6:.2g} MB"
         share = step / (options.step / 1000) - 1
         print(f"| {size} | {step * 1000:.2f} ms | {share:.1%} | {used * 1000:.2f} ms |", flush=True)
 
 
-def longer(job: Job, step: float) -> tuple[float, float]:
+def longer(job: TrainJob, step: float) -> tuple[float, float]:
     """Seconds of a step of a job on a device that takes `step` seconds, and of the processor."""
     device, feeder = Device(), Feeder(job)
     fed = feeder.feeds(0)

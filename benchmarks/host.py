@@ -29,7 +29,7 @@ from meganeura_runtime.backends.webgpu.plan import Plan
 from meganeura_runtime.backends.webgpu.plan_cache import cached_plan
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.train.loop.feeder import Feeder
-from meganeura_runtime.train.spec.train_run import Job, prepare
+from meganeura_runtime.train.spec.train_job import TrainJob, prepare
 
 PROGRAM = """\
 from resnet import resnet18
@@ -125,7 +125,7 @@ def print_compiling(plan: Plan) -> None:
         device.close()
 
 
-def steps_of(session: WebGpuSession, job: Job) -> Iterator[tuple[str, Callable[[], object]]]:
+def steps_of(session: WebGpuSession, job: TrainJob) -> Iterator[tuple[str, Callable[[], object]]]:
     """The ways to feed a step."""
     fed = Feeder(job).feeds(0)
     uploaded = session.upload(fed)
@@ -143,12 +143,12 @@ def steps_of(session: WebGpuSession, job: Job) -> Iterator[tuple[str, Callable[[
     yield "uploaded, its loss read at once", lambda: float(session.step(uploaded)["loss"])
 
 
-def print_steps(device: Device, plan: Plan, job: Job) -> None:
+def print_steps(device: Device, plan: Plan, job: TrainJob) -> None:
     """What a step takes of the thread that makes it, and how often one ends."""
     print("\n| inputs | host, ms | processor of the host's thread, ms | a step, ms |")
     print("|---|---|---|---|")
     with WebGpuSession(plan, device) as session:
-        session.load(job.initial_values())
+        session.load(job.spec.initial_values())
         for name, step in steps_of(session, job):
             step()
             calls = [_alone(session, step) for _ in range(STEPS)]
@@ -185,7 +185,7 @@ def main(arguments: list[str] | None = None) -> None:
             print_cold_starts(program, options.device)
         job = prepare(pipeline.load(str(program)), "fit", Path(folder))
         device = open_device(options.device)
-        plan = cached_plan(job.compiled, device)
+        plan = cached_plan(job.spec.compiled, device)
         if options.only in (None, "compile"):
             print_compiling(plan)
         if options.only in (None, "steps"):

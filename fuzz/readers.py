@@ -35,7 +35,7 @@ from meganeura_runtime.export.mgb.container import Artefact
 from meganeura_runtime.importing.onnx.importing import import_onnx
 from meganeura_runtime.importing.onnx.onnx_file import read_onnx
 from meganeura_runtime.io.checkpoint import read_checkpoint
-from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.data.dataset import InputSpec
 from meganeura_runtime.io.data.idx_files import read_idx
 from meganeura_runtime.io.data.numpy_files import read_npy, read_npz
 from meganeura_runtime.io.data.tables import read_table
@@ -172,8 +172,8 @@ def _tokenizer(path: Path) -> None:
 
 ROWS = TensorType(DType.F32, (dim("n"), 2))
 LABELS = TensorType(DType.I32, (dim("n"),))
-TABLE = Demand({"x": ROWS, "label": LABELS}, {"n": 2})
-SEQUENCES = Demand({"ids": TensorType(DType.I32, (dim("n"), 4))}, {"n": 2})
+TABLE = InputSpec({"x": ROWS, "label": LABELS}, {"n": 2})
+SEQUENCES = InputSpec({"ids": TensorType(DType.I32, (dim("n"), 4))}, {"n": 2})
 
 
 def _table(path: Path) -> None:

@@ -27,7 +27,7 @@ from meganeura_runtime.io.weights import (
     initial_values,
     of_values,
 )
-from meganeura_runtime.train.data.run_data import Given
+from meganeura_runtime.train.data.run_data import PythonData
 from meganeura_runtime.train.events import (
     DeviceUsage,
     EpochEnded,
@@ -43,12 +43,13 @@ from meganeura_runtime.train.records.run_folder import RunFolder, folder_of, res
 from meganeura_runtime.train.spec.memory_fit import Fit, MemoryProbe, fit
 from meganeura_runtime.train.spec.resume import (
     RunOptions,
-    resume_by_hand,
     resume_job,
+    resume_manual,
     resumed_device,
 )
-from meganeura_runtime.train.spec.train_run import prepare
-from meganeura_runtime.train.spec.train_spec import Start, recipe_by_hand, settings_of
+from meganeura_runtime.train.spec.run_request import RunRequest
+from meganeura_runtime.train.spec.train_job import prepare, prepare_new
+from meganeura_runtime.train.spec.train_spec import Start, manual_spec, settings_of
 
 Files = Path | str | Sequence[Path | str]
 """A file of weights, an index of shards, a folder of either, or all shards one by one."""
@@ -228,23 +229,26 @@ class Program:
         if isinstance(data, str | Path):
             overrides += [f"data={data}"]
             data = None
-        given = Given(data, validation)
+        given = PythonData(data, validation)
+        request = RunRequest(self._program, name, folder, overrides, given)
         record = _Record(_several(watch))
         with ExitStack() as held:
             if resume is None:
-                job = prepare(self._program, name, folder, overrides, start, data=given)
+                job = prepare_new(request, start)
                 resumed, run_folder = None, None
             elif out is None and start is None:
                 with explained_failures():
                     earlier = RunFolder(Path(resume))
-                    where = resumed_device(self._program, name, overrides, earlier)
+                    where = resumed_device(request, earlier)
                     hosts = meet_hosts(where, None)
                 run_folder = held.enter_context(resumed_folder(earlier.path, hosts))
-                job, resumed = resume_job(self._program, name, folder, overrides, run_folder, given)
+                job, resumed = resume_job(request, run_folder)
             else:
                 raise ValueError("a run that goes on has its folder, and weights of its own")
-            held.enter_context(explained_failures((job.demand.counter or "batch", job.batch)))
-            chosen = job.spread_over(
+            held.enter_context(
+                explained_failures((job.spec.input_spec.counter or "batch", job.batch))
+            )
+            chosen = job.spec.spread_over(
                 choose_device(job.settings.device, precision=job.settings.precision)
             )
             if run_folder is None:
@@ -292,24 +296,24 @@ class Program:
         resumed = None
         if resume is None:
             wanted = settings_of(self._program, name, overrides)
-            recipe = recipe_by_hand(self._program, name, wanted, start, gradients=gradients)
+            spec = manual_spec(self._program, name, wanted, start, gradients=gradients)
         elif start is None:
             run_folder = RunFolder(Path(resume))
-            recipe, resumed = resume_by_hand(
+            spec, resumed = resume_manual(
                 self._program, name, overrides, run_folder, gradients=gradients
             )
         else:
             raise ValueError("weights are for the start of a run; `resume` has weights of its own")
-        with explained_failures((recipe.demand.counter or "batch", recipe.batch)):
-            chosen = recipe.spread_over(
-                choose_device(recipe.settings.device, precision=recipe.settings.precision)
+        with explained_failures((spec.input_spec.counter or "batch", spec.batch)):
+            chosen = spec.spread_over(
+                choose_device(spec.settings.device, precision=spec.settings.precision)
             )
         folder = None
         if out is not None and resume is not None and Path(out).resolve() == Path(resume).resolve():
             folder = resumed_folder(Path(out), chosen.hosts)
         elif out is not None:
             folder = folder_of(name, Path(out), chosen.hosts)
-        return Trainer(recipe, chosen, resumed, self._with_values, folder)
+        return Trainer(spec, chosen, resumed, self._with_values, folder)
 
     def _with_values(self, name: str | None, values: Mapping[str, Array]) -> Model:
         """A model with the values of its parameters among some; raises `ProblemError`."""
@@ -342,15 +346,17 @@ class Program:
             data = None
         start = _start(weights, Allowed())
         trained = preparation_of(start.files)
-        given = Given(data, is_trained_on=False, classes=trained.classes)
+        given = PythonData(data, is_trained_on=False, classes=trained.classes)
         job = prepare(self._program, name, folder, overrides, start, data=given)
-        for difference in trained.differences(job.preparation):
+        for difference in trained.differences(job.spec.preparation):
             warn(f"the weights were trained on other inputs: {difference}", stacklevel=2)
         held_out = job.dataset.test or job.dataset.train
-        with explained_failures((job.demand.counter or "batch", job.batch)):
+        with explained_failures((job.spec.input_spec.counter or "batch", job.batch)):
             chosen = choose_device(job.settings.device, precision=job.settings.precision)
-            with closing(Evaluator(job, chosen.open)) as evaluator:
-                return evaluator.measure(held_batches(job, held_out), job.initial_values())
+            with closing(Evaluator(job.spec, chosen.open)) as evaluator:
+                return evaluator.measure(
+                    held_batches(job.spec, held_out), job.spec.initial_values()
+                )
 
     def fit(
         self,

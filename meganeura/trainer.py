@@ -28,18 +28,18 @@ from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.data.batch_arrays import Batch, BatchReader
 from meganeura_runtime.train.loop.anomaly import may_be_saved
 from meganeura_runtime.train.loop.evaluation import HeldBatch
-from meganeura_runtime.train.loop.step_log import StepLog, logged_by_hand
+from meganeura_runtime.train.loop.step_log import StepLog, manual_step_log
 from meganeura_runtime.train.loop.training_session import TrainingSession
 from meganeura_runtime.train.records.run_folder import RunFolder, saved_folder
-from meganeura_runtime.train.records.visual_log import Shown
-from meganeura_runtime.train.spec.resume import Resumption, best_so_far, origins_of
+from meganeura_runtime.train.records.visual_log import VisualLog
+from meganeura_runtime.train.spec.resume import Resumption, best_so_far
 from meganeura_runtime.train.spec.session_inputs import (
     clock_names,
     clock_values,
     fed_rates,
     without_rate,
 )
-from meganeura_runtime.train.spec.train_spec import Recipe
+from meganeura_runtime.train.spec.train_spec import TrainSpec
 from meganeura_runtime.train.training_problems import LossNotFinite
 
 if TYPE_CHECKING:
@@ -82,20 +82,20 @@ class Trainer(Closing):
 
     def __init__(
         self,
-        recipe: Recipe,
+        spec: TrainSpec,
         device: OpenDevice,
         resumption: Resumption | None,
         make_model: Callable[[str | None, Mapping[str, Array]], Model],
         folder: AbstractContextManager[RunFolder] | None = None,
     ) -> None:
-        self._recipe = recipe
+        self._spec = spec
         self._device = device
         self._make_model = make_model
-        self._batch = recipe.demand.counter or "batch", recipe.batch
-        self._reader = BatchReader(recipe.name, recipe.demand.inputs)
+        self._batch = spec.input_spec.counter or "batch", spec.batch
+        self._reader = BatchReader(spec.name, spec.input_spec.inputs)
         self._log: StepLog | None = None
         progress = None if resumption is None else resumption.progress
-        settings = recipe.settings
+        settings = spec.settings
         self._reductions = (Reduction(),) * len(settings.all_schedules)
         if progress is not None:
             self._reductions = progress.reductions_of(settings)
@@ -103,14 +103,13 @@ class Trainer(Closing):
         self._stale = 0
         with explained_failures(self._batch), ExitStack() as opened:
             run_folder = None if folder is None else opened.enter_context(folder)
-            trained = opened.enter_context(TrainingSession(recipe, device.open, any_size=True))
-            trained.origins = origins_of(recipe, resumption)
+            trained = opened.enter_context(
+                TrainingSession(spec, device.open, resumption=resumption, any_size=True)
+            )
             if resumption is None:
-                trained.session.load(recipe.initial_values())
+                trained.session.load(spec.initial_values())
             else:
                 trained.session.load(resumption.persistent)
-                trained.steps = resumption.progress.step
-                trained.learning_rate = resumption.progress.learning_rate
             if run_folder is not None:
                 run_folder.write_settings(settings, trained.origins)
                 run_folder.forget_after(trained.steps)
@@ -119,11 +118,11 @@ class Trainer(Closing):
                     progress, settings, run_folder, trained.session
                 )
             if run_folder is not None:
-                log = logged_by_hand(recipe, run_folder, device, trained)
+                log = manual_step_log(spec, run_folder, device, trained)
                 self._log = opened.enter_context(log)
             self._held = opened.pop_all()
         self._trained = trained
-        self._clock = clock_names(recipe.compiled)
+        self._clock = clock_names(spec.compiled)
         self._is_closed = False
         self.lock = RLock()
         """Held by the thread that uses it."""
@@ -143,7 +142,7 @@ class Trainer(Closing):
     @property
     def inputs(self) -> Mapping[str, TensorType]:
         """What a batch has: the inputs of the `train` block, the sizes that are free as symbols."""
-        return self._recipe.demand.inputs
+        return self._spec.input_spec.inputs
 
     @property
     def device(self) -> str:
@@ -170,7 +169,7 @@ class Trainer(Closing):
     @property
     def should_stop(self) -> bool:
         """Whether as many evaluations gave nothing better as the setting `stop_after` says."""
-        most = self._recipe.settings.stop_after
+        most = self._spec.settings.stop_after
         return most is not None and self._stale >= most
 
     @property
@@ -197,7 +196,7 @@ class Trainer(Closing):
         Raises `ProblemError` for a batch that does not fit the inputs, indices out of range, sizes
         the program refuses and failures of the device.
         """
-        moves = self._recipe.part_at(self.steps).moves
+        moves = self._spec.part_at(self.steps).moves
         return self._step(batch, moves=moves)
 
     @_alone
@@ -246,7 +245,7 @@ class Trainer(Closing):
         follow these measurements, and the folder of the run records them, unless `counts` is false.
         Raises `ProblemError` as `step`, and `ValueError` if there is no example.
         """
-        trained, shown, started = self.trained, Shown(), perf_counter()
+        trained, shown, started = self.trained, VisualLog(), perf_counter()
         with explained_failures(self._batch):
             persistent = trained.session.persistent()
             found = trained.measure(self._given(data), persistent, shown)
@@ -267,27 +266,27 @@ class Trainer(Closing):
         are replaced. Raises `ProblemError` where a file cannot be written, and for weights that are
         not finite: what is there stays as it is. Raises `ValueError` if there is no folder.
         """
-        trained, recipe = self.trained, self._recipe
+        trained, spec = self.trained, self._spec
         with explained_failures():
             persistent = trained.session.persistent()
-        if not may_be_saved(persistent, recipe.settings.not_finite):
+        if not may_be_saved(persistent, spec.settings.not_finite):
             raise ProblemError(LossNotFinite(self.steps, ""))
         progress = Progress(
-            program=recipe.program_hash,
+            program=spec.program_hash,
             step=self.steps,
             epoch=0,
             position=self.steps,
-            settings=recipe.settings,
+            settings=spec.settings,
             weights=trained.origins,
             is_by_hand=True,
             learning_rate=trained.learning_rate,
             best_value=self._best,
             stale=self._stale,
             reduction=self._reductions[0],
-            reductions=dict(zip(recipe.settings.schedules, self._reductions[1:], strict=True)),
+            reductions=dict(zip(spec.settings.schedules, self._reductions[1:], strict=True)),
         )
         with self._run_folder(folder) as run_folder:
-            run_folder.write_settings(recipe.settings, trained.origins)
+            run_folder.write_settings(spec.settings, trained.origins)
             if run_folder.writes:
                 trained.write_weights(run_folder.weights, persistent)
                 write_checkpoint(run_folder.checkpoint, persistent, progress)
@@ -326,33 +325,33 @@ class Trainer(Closing):
         """The rates of a step: that of all paths, and of those that have schedules of their own."""
         by_hand = self._trained.learning_rate
         if by_hand is not None:
-            return (by_hand,) * len(self._recipe.settings.all_schedules)
-        return self._recipe.scheduled_rates(step, self._reductions)
+            return (by_hand,) * len(self._spec.settings.all_schedules)
+        return self._spec.scheduled_rates(step, self._reductions)
 
     @cached_property
     def _moved(self) -> dict[str, TensorType]:
         """The types of the gradients that move something, by path."""
-        recipe = self._recipe
-        moved = recipe.compiled.updates
+        spec = self._spec
+        moved = spec.compiled.updates
         persistent = self.trained.session.parameters
-        params = (each.name for each in recipe.parameters if each.kind == "param")
+        params = (each.name for each in spec.parameters if each.kind == "param")
         return {name: persistent[name] for name in params if name in moved}
 
     def _require_parts(self) -> None:
         """Raise `ValueError` unless the update can be parted from the gradients."""
-        if self._recipe.settings.accumulate > 1:
+        if self._spec.settings.accumulate > 1:
             raise ValueError("with `accumulate` the gradients of several batches make an update")
-        if not self._recipe.is_divisible:
+        if not self._spec.is_divisible:
             raise ValueError("the program computes something from the weights that a step moved")
 
     def _step(self, batch: Mapping[str, object], *, moves: bool) -> StepResult:
         """Make a step, or one that moves no weights, and count it."""
-        trained, recipe = self.trained, self._recipe
+        trained, spec = self.trained, self._spec
         given = self._read(batch)
         rates = self._rates_of(self.steps)
         with explained_failures(self._batch):
             data = self._own(given, trained.session.own(self._examples(given)))
-            clock = clock_values(self._clock, recipe.settings.seed, trained.steps, rates)
+            clock = clock_values(self._clock, spec.settings.seed, trained.steps, rates)
             outputs = trained.step({**data, **(clock if moves else without_rate(clock))})
             if self._log is not None:
                 ahead = trained.session.ahead
@@ -360,10 +359,10 @@ class Trainer(Closing):
         return StepResult(trained.steps, rates[0], outputs)
 
     def _follow(
-        self, found: Mapping[str, float], persistent: Mapping[str, Array], shown: Shown
+        self, found: Mapping[str, float], persistent: Mapping[str, Array], shown: VisualLog
     ) -> None:
         """Let schedules, the best weights and the records follow an evaluation."""
-        settings = self._recipe.settings
+        settings = self._spec.settings
         missing = self._trained.evaluator.without_value
         known = {name: each for name, each in found.items() if name not in missing}
         self._reductions = settings.reduced(self._reductions, known)
@@ -400,13 +399,13 @@ class Trainer(Closing):
         return self._reader.read(cast("Mapping[str, object]", batch))
 
     def _tensors(self, *, states: bool) -> Tensors:
-        weights = {each.name for each in self._recipe.parameters if each.kind != "state"}
+        weights = {each.name for each in self._spec.parameters if each.kind != "state"}
         types = self.trained.session.parameters
         chosen = {name: each for name, each in types.items() if (name not in weights) == states}
         return Tensors(self._session, chosen)
 
     def _examples(self, batch: Batch) -> int:
-        counter = self._recipe.demand.counter
+        counter = self._spec.input_spec.counter
         return 1 if counter is None else batch.sizes[counter]
 
     def _own(self, batch: Batch, own: range) -> dict[str, Array]:
@@ -417,7 +416,7 @@ class Trainer(Closing):
 
     def _part(self, batch: Batch, examples: slice) -> dict[str, Array]:
         """Some examples of a batch; what is fed whole stays so."""
-        rows = self._recipe.demand.rows
+        rows = self._spec.input_spec.rows
         return {
             name: array[examples.start * rows[name] : examples.stop * rows[name]]
             if name in rows
@@ -441,9 +440,9 @@ class Trainer(Closing):
 
     def _cut(self, batch: Batch) -> Iterator[HeldBatch]:
         """Examples in batches as large as those of a step, or a little smaller."""
-        recipe, examples = self._recipe, self._examples(batch)
-        counter = recipe.demand.counter
-        for run in runs(examples, even_batch(examples, recipe.batch, recipe.settings.devices)):
+        spec, examples = self._spec, self._examples(batch)
+        counter = spec.input_spec.counter
+        for run in runs(examples, even_batch(examples, spec.batch, spec.settings.devices)):
 
             def part(own: range, start: int = run.start) -> dict[str, Array]:
                 return self._part(batch, slice(start + own.start, start + own.stop))

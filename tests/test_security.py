@@ -24,7 +24,7 @@ from meganeura_runtime.io.data.numpy_files import read_npy, read_npz
 from meganeura_runtime.io.preprocess.preprocessor_config import image_steps
 from meganeura_runtime.io.tensors.safetensors_file import read_tensors
 from meganeura_runtime.io.tensors.sharded_weights import open_weights
-from meganeura_runtime.train.spec.train_run import prepare
+from meganeura_runtime.train.spec.train_job import prepare
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("meganeura", "meganeura_dsl", "runtime/meganeura_runtime")

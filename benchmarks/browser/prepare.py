@@ -27,7 +27,7 @@ from meganeura_dsl import pipeline
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.data.data_files import embedded_data
 from meganeura_runtime.train.loop.feeder import Feeder
-from meganeura_runtime.train.spec.train_run import prepare
+from meganeura_runtime.train.spec.train_job import prepare
 
 RUNTIME = Path(__file__).parents[2] / "runtime" / "web" / "dist"
 VIT = {"d": 64, "layers": 4, "heads": 4, "image": 32, "patch": 4, "classes": 10}
@@ -80,8 +80,8 @@ def write_training(folder: Path) -> None:
     path = pipeline.find("digits_mlp").path.parent
     job = prepare(program, program.train(), path, ["epochs=1", "device=cpu"])
     feeder = Feeder(job)
-    with ReferenceSession(job.compiled) as session:
-        session.load(job.initial_values())
+    with ReferenceSession(job.spec.compiled) as session:
+        session.load(job.spec.initial_values())
         losses = [float(session.step(feeder.feeds(step))["loss"]) for step in range(STEPS)]
     (folder / "losses.json").write_text(json.dumps(losses))
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import inf
 
 LOWEST_LOSS = "lowest loss"
-"""What is said where a program says nothing."""
+"""The default of the setting `best`."""
 
 
 @dataclass(frozen=True)
@@ -15,13 +15,13 @@ class BestMetric:
     is_highest: bool
 
     def is_better(self, value: float, than: float | None) -> bool:
-        """Whether a value is better than the best so far; what is not a number never is."""
+        """Returns True if a value is better than the best so far; NaN never is."""
         best = (-inf if self.is_highest else inf) if than is None else than
         return value > best if self.is_highest else value < best
 
 
 def best_metric(text: str) -> BestMetric:
-    """What `lowest loss` or `highest accuracy` says; raises `ValueError`."""
+    """Parses `lowest loss` or `highest accuracy`; raises `ValueError`."""
     match text.split():
         case ["lowest" | "highest" as which, name]:
             return BestMetric(name, which == "highest")

@@ -36,7 +36,7 @@ class Strict(BaseModel):
 
 @cache
 def _arguments_of(choice: type[Choice]) -> type[Strict]:
-    """What judges the arguments of a choice: its fields, with their bounds and defaults."""
+    """Returns a model that validates the arguments of a choice."""
     types = get_type_hints(choice, include_extras=True)
     judged: dict[str, Any] = {
         each.name: (types[each.name], each.default) for each in fields(choice)
@@ -82,7 +82,7 @@ class Argument:
     name: str
     default: str
     values: str
-    """What it may be: `at least 0, below 1`."""
+    """The values it may have: `at least 0, below 1`."""
 
 
 def arguments(choice: type[Choice]) -> tuple[Argument, ...]:
@@ -117,7 +117,7 @@ def _values(annotation: object) -> str:
 
 
 def choice_page(word: str) -> str | None:
-    """What `meganeura explain` prints of an optimizer or a schedule; `None` if it is neither."""
+    """Returns the page of an optimizer or a schedule; `None` if it is neither."""
     for setting, choices in CHOICES.items():
         if word in choices:
             choice = choices[word]

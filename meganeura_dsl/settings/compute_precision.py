@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class ComputePrecision(StrEnum):
-    """How exactly contractions compute; parameters, updates and sums are float32 in each."""
+    """Precision of contractions; parameters, updates and sums are float32 in each."""
 
     F32 = "f32"
     """Products of float32, as the reference makes them."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 SYNTAX = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+)*")
-"""What every name of a device looks like."""
+"""Pattern of the names of devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ _OTHERS = ("mps", "metal", "rocm", "hip", "vulkan", "dx12", "directml", "opengl"
 
 
 def gpu_words(name: str) -> str:
-    """How a GPU that other systems call so is named here; empty if it is none."""
+    """Returns our name of a GPU that other systems call so; empty if it is none."""
     first = name.lower().partition(":")[0]
     if first in _NVIDIA:
         return "any GPU is `wgpu`; one of NVIDIA is `xla:gpu` too, where JAX has its CUDA plugin"

@@ -1,10 +1,10 @@
-"""How a run is spread over several devices."""
+"""The distribution of a run over several devices."""
 
 from enum import StrEnum
 
 
 class DeviceSharding(StrEnum):
-    """What each device holds; each computes on its share of the batch in either case."""
+    """The parameters on each device; each computes on its share of the batch in either case."""
 
     DATA = "data"
     """All parameters and optimizer states: data parallelism."""

@@ -1,4 +1,4 @@
-"""What a run does when a loss or a gradient is infinite or NaN."""
+"""The response of a run to a loss or a gradient that is infinite or NaN."""
 
 from enum import StrEnum
 

@@ -24,12 +24,12 @@ class ParameterGroup:
     glob: str | None
     """The paths it names; `None` for `optimizer` alone."""
     optimizer: Optimizer | None
-    """What moves them; `None` if nothing does."""
+    """The optimizer that moves them; `None` if nothing does."""
     parameters: tuple[ParameterInfo, ...]
 
     @property
     def key(self) -> str:
-        """How the settings write it: `optimizer["*.bias"]`."""
+        """The setting as it is written: `optimizer["*.bias"]`."""
         return setting_key(OPTIMIZER, self.glob)
 
 

@@ -195,7 +195,7 @@ def data_of(value: Static) -> tuple[Static | None, Mapping[str, Static]]:
 
 
 def _data_fields(value: Static) -> dict[str, object]:
-    """What `data` says, in the shape of `RunSettings`."""
+    """Returns the parts of `data` as fields of `RunSettings`."""
     if not isinstance(value, Invocation):
         return {"data": value}
     path, arguments = data_of(value)

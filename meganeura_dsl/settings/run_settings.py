@@ -413,7 +413,7 @@ class RunSettings(Strict):
     def reduced(
         self, before: Sequence[Reduction], measured: Mapping[str, float]
     ) -> tuple[Reduction, ...]:
-        """What an evaluation makes of the reductions of `all_schedules`.
+        """Returns the reductions of `all_schedules` after an evaluation.
 
         Nothing of those that follow what was not measured.
         """
@@ -430,7 +430,7 @@ class RunSettings(Strict):
 
     @property
     def is_steady(self) -> bool:
-        """Whether all rates are the same in every step."""
+        """True if all rates are the same in every step."""
         return all(each.is_steady for each in self.all_schedules)
 
     def _rate_by(self, schedule: Schedule, step: int, run: RunLength) -> float:
@@ -446,7 +446,7 @@ class RunSettings(Strict):
 
     @property
     def best_metric(self) -> BestMetric:
-        """What the best weights are chosen by."""
+        """The metric that the best weights are chosen by."""
         return best_metric(self.best)
 
 

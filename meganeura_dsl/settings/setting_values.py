@@ -85,7 +85,7 @@ _OVERRIDE = re.compile(
     re.DOTALL,
 )
 _NUMBER = re.compile(r"-?\.?\d(?!.*(/|\.[A-Za-z]\w*$))", re.DOTALL)
-"""What a number begins with; not `2024.npz` nor `2024/held`, which are paths."""
+"""Pattern of the start of a number; not of `2024.npz` or `2024/held`, which are paths."""
 _KEY = re.compile(r'(?P<name>\w+)\["(?P<glob>[^"\n]*)"\]')
 
 
@@ -165,6 +165,6 @@ def choice_of_all(settings: RawSettings, name: str) -> Invocation:
 
 
 def _unwritten(key: str, settings: RawSettings) -> Invocation | None:
-    """What an argument is given to where nothing is written: for some paths the word of all."""
+    """Returns the choice that an argument is for where none is written: that of all paths."""
     name, _ = paths_of(key)
     return Invocation(choice_of_all(settings, name).name, {}) if name in DEFAULT_CHOICES else None

@@ -1,4 +1,4 @@
-"""What can be wrong with a `run:` block or a `--set`, and the words for it."""
+"""Problems of a `run:` block or a `--set`, and their messages."""
 
 import re
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def _did_you_mean(
 
 
 WEIGHTS = "weights"
-"""What is no setting, as the files of a run are not the program's."""
+"""A name that is no setting: weights are given with the command."""
 
 
 class UnknownSetting(SettingProblem, code="E0510"):
@@ -82,7 +82,7 @@ class UnknownSetting(SettingProblem, code="E0510"):
         return self.words(f"{what} `{self.name}`", remarks=(choices,), advice=advice)
 
     def _of_others(self, advice: Help) -> Help:
-        """What this is called here, in the form in which it was given."""
+        """Returns our name of this setting, in the form in which it was given."""
         if advice.code == BATCH and "batch" not in self.known:
             sizes = self.known[: self.known.index("data")] if "data" in self.known else ()
             if not sizes:
@@ -245,7 +245,7 @@ class UnfitParameters(SettingProblem, code="E0543"):
 
     word: str
     demand: str
-    """What it needs of a parameter."""
+    """The requirement on a parameter."""
     parameters: tuple[tuple[str, str], ...]
     """Names and types of those that lack it."""
 
@@ -282,7 +282,7 @@ class NothingToFollow(SettingProblem, code="E0545"):
     word: str
     metric: str
     known: tuple[str, ...]
-    """What is measured on held-out examples; empty where there are none."""
+    """The metrics of held-out examples; empty where there are none."""
 
     def report(self) -> Report:
         """Say what is missing, and what there is."""

@@ -15,7 +15,8 @@ from meganeura_runtime.train.events import Event, Stepped
 from meganeura_runtime.train.loop.training_loop import train
 from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.spec.resume import FROM_THE_START, RunOptions, resume_job
-from meganeura_runtime.train.spec.train_run import Job, prepare
+from meganeura_runtime.train.spec.run_request import RunRequest
+from meganeura_runtime.train.spec.train_job import TrainJob, prepare
 
 PROGRAM = """\
 train fit(x: [batch, 6], y: i32[batch]):
@@ -68,7 +69,7 @@ class Workspace:
         """Replace the program."""
         (self.folder / "fit.mgn").write_text(text)
 
-    def job(self, *overrides: str) -> Job:
+    def job(self, *overrides: str) -> TrainJob:
         """The run as the program says."""
         program = pipeline.load(str(self.folder / "fit.mgn"))
         return prepare(program, "fit", self.folder, overrides)
@@ -109,7 +110,7 @@ class Workspace:
         """A run that goes on, stopped after so many more steps."""
         folder = RunFolder(self.folder / name)
         program = pipeline.load(str(self.folder / "fit.mgn"))
-        job, resumed = resume_job(program, "fit", self.folder, overrides, folder)
+        job, resumed = resume_job(RunRequest(program, "fit", self.folder, overrides), folder)
         stop = stopper(self, steps)
         train(job, folder, open_session, self.events.append, stop, RunOptions(resumed))
         return folder

@@ -26,7 +26,7 @@ from meganeura_dsl.pipeline import elaborate_train, load
 from meganeura_dsl.resources import standard_model_names
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.spec.session_inputs import feeds
-from meganeura_runtime.train.spec.train_run import Job, prepare
+from meganeura_runtime.train.spec.train_job import TrainJob, prepare
 from tests.standard import declared
 
 FILE = Path(__file__).with_suffix(".json")
@@ -38,7 +38,7 @@ OWN_DATA = frozenset({"sage"})
 """Files whose training takes its own examples: a graph's edges and its nodes belong together."""
 
 
-def job(file: str, train: str, folder: Path, *overrides: str, examples: int = EXAMPLES) -> Job:
+def job(file: str, train: str, folder: Path, *overrides: str, examples: int = EXAMPLES) -> TrainJob:
     """The training on a few random examples of what it asks for; on `EXAMPLES` of its own."""
     batch = EXAMPLES if file in OWN_DATA else examples
     settings = [f"batch={batch}", "epochs=1", "schedule=constant", "device=cpu"]
@@ -58,10 +58,10 @@ def job(file: str, train: str, folder: Path, *overrides: str, examples: int = EX
     return prepare(load(file), train, folder, [f"data={path}", *settings, *overrides])
 
 
-def first_step(made: Job, kept: dict[str, Array]) -> Results:
+def first_step(made: TrainJob, kept: dict[str, Array]) -> Results:
     """What the first step gives by the reference."""
     data = made.dataset.train.take(slice(0, EXAMPLES))
-    return Interpreter(made.step).run({**kept, **feeds(made.step, data, 0, 0, 0.01)})
+    return Interpreter(made.spec.step).run({**kept, **feeds(made.spec.step, data, 0, 0, 0.01)})
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ class FirstStep:
     optimized: str
 
     @staticmethod
-    def of(made: Job, results: Results) -> "FirstStep":
+    def of(made: TrainJob, results: Results) -> "FirstStep":
         """The numbers of a step, with as many digits as rounding leaves alone, and its graphs."""
         numbers = {name: each for name, each in results.outputs.items() if each.ndim == 0}
         measured = {name: float(f"{float(each):.5g}") for name, each in numbers.items()}
-        return FirstStep(measured, _sum(made.step), _sum(made.compiled))
+        return FirstStep(measured, _sum(made.spec.step), _sum(made.spec.compiled))
 
 
 def _sum(graph: Graph) -> str:
@@ -95,7 +95,7 @@ def update() -> None:
     for file, train in TRAININGS:
         with tempfile.TemporaryDirectory() as folder:
             made = job(file, train, Path(folder))
-            results = first_step(made, made.initial_values())
+            results = first_step(made, made.spec.initial_values())
             found[f"{file} {train}"] = asdict(FirstStep.of(made, results))
     FILE.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -11,7 +11,7 @@ import pytest
 
 from meganeura_dsl.pipeline import elaborate_model, load
 from meganeura_dsl.resources import standard_model_names
-from meganeura_runtime.train.spec.train_run import prepare
+from meganeura_runtime.train.spec.train_job import prepare
 from tests.stdlib_models.first_step import TRAININGS, FirstStep, first_step, job, written
 
 MOVES = {"distil": "student.*", "lora": "*.lora_B"}
@@ -27,13 +27,13 @@ def test_every_training_is_tried() -> None:
 @pytest.mark.parametrize(("file", "train"), TRAININGS)
 def test_one_step_moves_every_weight(file: str, train: str, tmp_path: Path) -> None:
     made = job(file, train, tmp_path)
-    kept = made.initial_values()
+    kept = made.spec.initial_values()
     results = first_step(made, kept)
     golden, found = written()[f"{file} {train}"], FirstStep.of(made, results)
     assert found.measured == pytest.approx(golden.measured, rel=1e-3)
     assert (found.step, found.optimized) == (golden.step, golden.optimized)
     moves = MOVES.get(file, "*")
-    trained = {info.name for info in made.parameters if info.kind == "param"}
+    trained = {info.name for info in made.spec.parameters if info.kind == "param"}
     moved = {
         name
         for name in trained & results.updates.keys()
@@ -45,7 +45,7 @@ def test_one_step_moves_every_weight(file: str, train: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("train", ["words", "frames"])
 def test_a_model_holds_what_whisper_trains(train: str, tmp_path: Path) -> None:
     model = elaborate_model(load("whisper"), f"whisper_{train}")
-    written = {info.name: info.type for info in job("whisper", train, tmp_path).parameters}
+    written = {info.name: info.type for info in job("whisper", train, tmp_path).spec.parameters}
     assert written == {info.name: info.type for info in model.parameters}
 
 

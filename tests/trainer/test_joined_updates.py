@@ -13,7 +13,7 @@ import meganeura
 from meganeura_dsl import pipeline
 from meganeura_dsl.transforms.joined_loss import Joins
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.spec.train_spec import recipe_by_hand, settings_of
+from meganeura_runtime.train.spec.train_spec import manual_spec, settings_of
 
 DEVICES = ("cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter))
 PROGRAM = """\
@@ -160,7 +160,7 @@ def test_what_joins_is_told_from_what_does_not(tmp_path: Path) -> None:
     def joins(loss: str) -> Joins:
         program(tmp_path, loss)
         found = pipeline.load(str(tmp_path / "fit.mgn"))
-        return recipe_by_hand(found, "fit", settings_of(found, "fit")).joins
+        return manual_spec(found, "fit", settings_of(found, "fit")).joins
 
     assert {name: joins(loss) for name, loss in APART.items()} == dict.fromkeys(APART, Joins.NOT)
     assert {name for name, loss in LOSSES.items() if joins(loss) is Joins.NOT} == set()

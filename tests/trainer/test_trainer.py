@@ -337,8 +337,8 @@ def test_what_is_evaluated_is_cut_as_the_devices_can_share_it(
 ) -> None:
     settings = SimpleNamespace(devices=devices)
     demand = SimpleNamespace(counter="batch", rows={"x": 2})
-    recipe = SimpleNamespace(demand=demand, batch=8, settings=settings)
-    made = cast("Any", SimpleNamespace(_recipe=recipe, _examples=lambda _: 20))
+    spec = SimpleNamespace(input_spec=demand, batch=8, settings=settings)
+    made = cast("Any", SimpleNamespace(_spec=spec, _examples=lambda _: 20))
     made._part = partial(Trainer._part, made)
     given = batch_arrays.Batch({"x": np.arange(40), "table": np.arange(3)}, {"batch": 20, "m": 3})
     found = [*Trainer._cut(made, given)]

@@ -184,7 +184,7 @@ def _compile(target: str, stages: Stages, output: Path, files: Files, options: P
     plan = compiled.plan
     counts = f"{len(plan.dispatches)} dispatches of {len(plan.kernels)} kernels"
     if output.suffix == PAGE:
-        title = stages.program.model() if job is None else f"{Path(target).stem}: {job.name}"
+        title = stages.program.model() if job is None else f"{Path(target).stem}: {job.spec.name}"
         return f"written: {write_page(output, title, compiled, job, weights, options)}, {counts}"
     compiled.write(output)
     return f"written: {output} ({counts})"

@@ -33,14 +33,14 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.phases import recorded
 
 if TYPE_CHECKING:
-    from meganeura_dsl.pipeline import Program
     from meganeura_runtime.backends.backend import Hosts, OpenDevice, Rendezvous
     from meganeura_runtime.io.weight_names import Names
     from meganeura_runtime.io.weights import Allowed
     from meganeura_runtime.train.events import Finished
     from meganeura_runtime.train.records.run_folder import RunFolder
     from meganeura_runtime.train.spec.resume import Resumption
-    from meganeura_runtime.train.spec.train_run import Job
+    from meganeura_runtime.train.spec.run_request import RunRequest
+    from meganeura_runtime.train.spec.train_job import TrainJob
     from meganeura_runtime.train.spec.train_spec import Start
 
 NAMED = 8
@@ -96,33 +96,33 @@ def train(
     from meganeura_runtime.train.loop.training_loop import train as run_job
     from meganeura_runtime.train.records.run_folder import folder_of, resumed_folder
     from meganeura_runtime.train.spec.resume import RunOptions, resume_job
-    from meganeura_runtime.train.spec.train_run import prepare
+    from meganeura_runtime.train.spec.run_request import RunRequest
+    from meganeura_runtime.train.spec.train_job import prepare_new
 
     rules = rewriting(no_opt=no_opt, disabled=disabled)
     overrides = [*_overrides(changes, device, seed, log), *rewriting_settings(rules)]
     start = _start(weights, allowed(allow_missing, allow_unexpected), given_names(rename, prefix))
     meeting = rendezvous(coordinator, hosts, host)
-    base = pipeline.find(target).path.parent
     if resume is not None:
         _require_nothing_new(out, start)
     with ExitStack() as held:
         built = held.enter_context(recorded())
         program = load(target)
-        name = program.train()
-        met = _meet(program, overrides, resume, meeting)
+        request = RunRequest(program, program.train(), pipeline.find(target).path.parent, overrides)
+        met = _meet(request, resume, meeting)
         if resume is None:
-            job = prepare(program, name, base, overrides, start, tuned=not no_tuned)
+            job = prepare_new(request, start, tuned=not no_tuned)
             resumed, folder = None, None
         else:
             folder = held.enter_context(resumed_folder(resume, met))
-            job, resumed = resume_job(program, name, base, overrides, folder, tuned=not no_tuned)
-        held.enter_context(explained_failures((job.demand.counter or "batch", job.batch)))
-        chosen = job.spread_over(
+            job, resumed = resume_job(request, folder, tuned=not no_tuned)
+        held.enter_context(explained_failures((job.spec.input_spec.counter or "batch", job.batch)))
+        chosen = job.spec.spread_over(
             choose_device(job.settings.device, tuned=not no_tuned, precision=job.settings.precision)
         )
         if met.is_first:
             _announce(job, chosen, resumed, folder)
-        folder = folder or held.enter_context(folder_of(name, out, met))
+        folder = folder or held.enter_context(folder_of(request.train, out, met))
         stream = sys.stdout if met.is_first else held.enter_context(Path(os.devnull).open("w"))
         with (
             tracing(profile, chosen, job.steps, built) as traced,
@@ -144,24 +144,17 @@ def train(
         raise typer.Exit(interruption.exit_code)
 
 
-def _meet(
-    program: "Program",
-    overrides: list[str],
-    resume: Path | None,
-    meeting: "Rendezvous | None",
-) -> "Hosts":
-    """The processes of the run, which wait for each other."""
+def _meet(request: "RunRequest", resume: Path | None, meeting: "Rendezvous | None") -> "Hosts":
+    """Wait for the other processes of the run; returns all of them."""
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import meet_hosts
     from meganeura_runtime.train.records.run_folder import RunFolder
     from meganeura_runtime.train.spec.resume import resumed_device
-    from meganeura_runtime.train.spec.train_spec import settings_of
 
-    train = program.train()
     if resume is None:
-        device = settings_of(program, train, overrides, needs_data=True).device
+        device = request.settings_with_data.device
     else:
-        device = resumed_device(program, train, overrides, RunFolder(resume))
+        device = resumed_device(request, RunFolder(resume))
     if meeting is not None and meeting.hosts.is_first:
         say(f"waiting for {meeting.hosts.count} hosts at {meeting.coordinator}")
     with explained_failures():
@@ -204,7 +197,7 @@ def _require_nothing_new(out: Path | None, start: "Start | None") -> None:
 
 
 def _announce(
-    job: "Job", chosen: "OpenDevice", resumed: "Resumption | None", folder: "RunFolder | None"
+    job: "TrainJob", chosen: "OpenDevice", resumed: "Resumption | None", folder: "RunFolder | None"
 ) -> None:
     """Say where the run is, what each of several devices holds whole, and what it starts from.
 
@@ -215,15 +208,15 @@ def _announce(
     from meganeura_runtime.train.spec.resume import compares_anew, other_rates
 
     announce(chosen)
-    whole = chosen.replicated(job.compiled)
+    whole = chosen.replicated(job.spec.compiled)
     if whole:
         more = f" and {len(whole) - NAMED} more" if len(whole) > NAMED else ""
         say(
             f"whole on each device, as it divides no axis of them: {', '.join(whole[:NAMED])}{more}"
         )
-    if job.start is not None:
-        say("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
-    if job.settings.accumulate > 1 and job.joins is Joins.NOT:
+    if job.spec.start is not None:
+        say("\n  ".join([f"weights: {job.spec.start.file}", *exceptions(job.spec.start)]))
+    if job.settings.accumulate > 1 and job.spec.joins is Joins.NOT:
         count, batch = job.settings.accumulate, job.batch
         say(
             f"accumulate: the loss is no function of sums over the examples, so that {count:,} "

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.ir.index_checks import Bound
     from meganeura_dsl.ir.types import TensorType
     from meganeura_runtime.export.mgb import Artefact
-    from meganeura_runtime.train.spec.train_run import Job
+    from meganeura_runtime.train.spec.train_job import TrainJob
 
 SUFFIX = ".html"
 
@@ -59,7 +59,7 @@ def write_page(
     output: Path,
     title: str,
     artefact: "Artefact",
-    job: "Job | None",
+    job: "TrainJob | None",
     weights: list[Path] | None,
     options: PageOptions,
 ) -> str:
@@ -115,7 +115,7 @@ def _require_text(
     raise typer.BadParameter(text, param_hint="--tokenizer")
 
 
-def _data(job: "Job") -> "Mapping[str, Array]":
+def _data(job: "TrainJob") -> "Mapping[str, Array]":
     from meganeura.cli.driver.compiled_training import held_data
 
     return held_data(job)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from meganeura_runtime.export.mgb import Artefact
     from meganeura_runtime.export.mgb.training_form import Evaluation
     from meganeura_runtime.io.weights import Allowed
-    from meganeura_runtime.train.spec.train_run import Job
+    from meganeura_runtime.train.spec.train_job import TrainJob
 
 _AS_THEY_ARE = "a page takes the examples as its data has them"
 WITHOUT = {
@@ -33,10 +33,10 @@ WITHOUT = {
 
 def training_job(
     target: str, stages: Stages, weights: Sequence[Path] | None, excused: "Allowed"
-) -> "Job":
+) -> "TrainJob":
     """The run that is compiled; raises `ProblemError` for what a compiled one does not do."""
     from meganeura_dsl import pipeline
-    from meganeura_runtime.train.spec.train_run import prepare
+    from meganeura_runtime.train.spec.train_job import prepare
     from meganeura_runtime.train.spec.train_spec import Start
 
     program = stages.program
@@ -49,7 +49,7 @@ def training_job(
     return job
 
 
-def _require_one_plan(job: "Job") -> None:
+def _require_one_plan(job: "TrainJob") -> None:
     from meganeura_dsl.settings.run_settings import RunSettings
     from meganeura_runtime.export.mgb.container_problems import NotCompiled
 
@@ -80,7 +80,7 @@ def _require_one_plan(job: "Job") -> None:
         raise ProblemError(NotCompiled("drop_last=false", reason))
 
 
-def compiled_training(job: "Job", stages: Stages) -> "Artefact":
+def compiled_training(job: "TrainJob", stages: Stages) -> "Artefact":
     """The step of a job, the plans of its evaluations, and the values it starts from."""
     from meganeura_runtime.export.mgb.compile import compiled_model
     from meganeura_runtime.export.mgb.training_form import DataInput, TrainingForm, WeightsTensor
@@ -89,43 +89,45 @@ def compiled_training(job: "Job", stages: Stages) -> "Artefact":
     steady = settings.schedule.is_steady
     rates = [settings.learning_rate(step, job.length) for step in range(1 if steady else job.steps)]
     form = TrainingForm(
-        name=job.name,
-        program=job.program_hash,
+        name=job.spec.name,
+        program=job.spec.program_hash,
         batch=job.batch,
         epochs=settings.epochs,
         seed=settings.seed,
         shuffle=settings.shuffle,
         inputs=tuple(
-            DataInput(name, settings.tensors.get(name, name), job.demand.rows.get(name, 0))
-            for name in job.demand.inputs
+            DataInput(name, settings.tensors.get(name, name), job.spec.input_spec.rows.get(name, 0))
+            for name in job.spec.input_spec.inputs
         ),
-        parameters=tuple(WeightsTensor(each.name, each.stored) for each in job.parameters),
+        parameters=tuple(WeightsTensor(each.name, each.stored) for each in job.spec.parameters),
         rates=tuple(rates),
         evaluations=_evaluations(job, stages),
     )
-    stated = job.bounds_at({})
-    return compiled_model(job.name, job.compiled, job.initial_values(), form, stated)
+    stated = job.spec.graphs.bounds({})
+    return compiled_model(job.spec.name, job.spec.compiled, job.spec.initial_values(), form, stated)
 
 
-def _evaluations(job: "Job", stages: Stages) -> "tuple[Evaluation, ...]":
+def _evaluations(job: "TrainJob", stages: Stages) -> "tuple[Evaluation, ...]":
     """Of batches that leave no remainder of what is held out, and of one example for any rest."""
     from meganeura_dsl.ir.index_checks import with_checks
     from meganeura_runtime.export.mgb.compile import portable_plan
     from meganeura_runtime.export.mgb.training_form import Evaluation
     from meganeura_runtime.io.data.batches import even_batch
 
-    held_out, counter = job.dataset.test, job.demand.counter
+    held_out, counter = job.dataset.test, job.spec.input_spec.counter
     batch = job.batch if held_out is None else even_batch(held_out.examples, job.batch)
     found: list[Evaluation] = []
     for examples in sorted({batch, 1}, reverse=True):
-        graph = with_checks(job.evaluation({} if counter is None else {counter: examples}))
+        graph = with_checks(
+            job.spec.graphs.evaluation({} if counter is None else {counter: examples})
+        )
         if stages.rules.enabled:
             graph = stages.rules.optimize(graph, "train").graph
         found.append(Evaluation(examples, portable_plan(graph)))
     return tuple(found)
 
 
-def held_data(job: "Job") -> "Mapping[str, Array]":
+def held_data(job: "TrainJob") -> "Mapping[str, Array]":
     """The examples of a job, as its file has them where that is a type of NumPy."""
     from meganeura_runtime.io.data.splits import StoredSplit
 

@@ -11,7 +11,8 @@ from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 from meganeura_runtime.backends.webgpu.schedule.compile import excesses
 from meganeura_runtime.backends.webgpu.step_memory import StepMemory, limits_named, step_memory
-from meganeura_runtime.train.spec.train_spec import settings_of, step_of
+from meganeura_runtime.train.spec.step_graphs import step_of
+from meganeura_runtime.train.spec.train_spec import settings_of
 
 
 def fits(program: Program, train: str, limits: str) -> tuple[list[Report], str]:

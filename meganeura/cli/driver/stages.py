@@ -208,7 +208,8 @@ def compiled_step(
     """All stages of a training step, with some settings replaced."""
     from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
     from meganeura_dsl.ir.graph import Graph
-    from meganeura_runtime.train.spec.train_spec import settings_of, step_of
+    from meganeura_runtime.train.spec.step_graphs import step_of
+    from meganeura_runtime.train.spec.train_spec import settings_of
 
     name = program.train()
     step = step_of(program, name, settings_of(program, name, overrides), device or DEFAULT_DEVICE)

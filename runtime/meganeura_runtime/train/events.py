@@ -104,7 +104,7 @@ class EpochEnded:
     loss: float
     """The mean training loss over the examples of the epoch, each with the parameters it met."""
     seconds: float
-    """What its steps took together, in this process if the run goes on in the middle of it."""
+    """The time of its steps, in this process if the run was resumed in the middle of it."""
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,11 @@ class Evaluated:
     loss: float
     metrics: Mapping[str, float]
     best: bool
-    """Whether it is the best so far, by the loss or what `best` names."""
+    """True if it is the best so far, by the loss or the metric that `best` names."""
     learning_rate: float | None = None
     """The rate from here on, where a schedule that follows evaluations changed it."""
     without_value: tuple[str, ...] = ()
-    """What has no value, as a mean over chosen examples of which there are none."""
+    """Metrics without a value, such as a mean over chosen examples of which there are none."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class NotFinite:
     epoch: int
     loss: float
     is_skipped: bool
-    """Whether the update was left out."""
+    """True if the update was left out."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class StoppedEarly:
     epoch: int
     evaluations: int
     metric: str
-    """What the best is chosen by."""
+    """The metric that the best is chosen by."""
     best: float | None
     """The best value so far."""
 
@@ -179,7 +179,7 @@ class Finished:
     seconds: float
     interrupted: bool
     usage: DeviceUsage | None = None
-    """How busy the devices of this process were; `None` where no step was made."""
+    """The utilization of the devices of this process; `None` where no step was made."""
 
 
 Event = (

@@ -1,4 +1,4 @@
-"""What can go wrong during a run, on any device, and the words for it."""
+"""Problems of a run on any device, and their messages."""
 
 import re
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ class LossNotFinite(Problem, code="E0550", topic="training"):
 
     step: int
     loss: str
-    """What the loss is; empty if it is finite and what the step left behind is not."""
+    """The loss as text; empty if it is finite and the values after the step are not."""
     first: str = ""
-    """What the first value that is not finite is, and of which step; empty if it was not found."""
+    """The first value that is not finite, and its step; empty if it was not found."""
     span: Span | None = None
     path: str = ""
 
@@ -34,7 +34,7 @@ class LossNotFinite(Problem, code="E0550", topic="training"):
         )
 
     def _cure(self) -> Help:
-        """What fits the operation that gave it; an update that spoils it can be left out, too."""
+        """Returns advice for the operation of that value, and on updates that spoil it."""
         for ops, pattern, words in _CURES:
             found = re.search(pattern, self._written())
             if found and (not self.first or any(f"`{op}`" in self.first for op in ops)):
@@ -94,7 +94,7 @@ _CURES = (
     ),
     (("Cast",), r"\bf16\b", "f16 has no numbers above 65,504: compute this in f32"),
 )
-"""What to write, by the operations that gave it and how the line has it."""
+"""Advice by the operation of the value and by the text of its line."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class InputMismatch:
     wanted: str
 
     def said(self, train: str) -> str:
-        """What is wrong with it, as a sentence."""
+        """Returns the problem of this input as a sentence."""
         if not self.wanted:
             return f"a batch for `{train}` has `{self.name}`, which is no input"
         if not self.given:
@@ -121,7 +121,7 @@ class BatchMismatch(Problem, code="E0546", topic="training"):
     train: str
     wrong: tuple[InputMismatch, ...]
     sizes: tuple[tuple[str, int], ...] = ()
-    """What is known of the sizes."""
+    """The sizes that are known."""
     hint: str = ""
 
     def report(self) -> Report:
@@ -246,7 +246,7 @@ class IndivisibleBatch(Problem, code="E0567", topic="training"):
     batch: int
     devices: int
     is_last: bool = False
-    """Whether it is the last batch of an epoch."""
+    """True for the last batch of an epoch."""
 
     def report(self) -> Report:
         which = "the last batch of an epoch has" if self.is_last else "a batch has"

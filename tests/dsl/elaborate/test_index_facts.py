@@ -10,7 +10,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.symbolic.conditions import show_condition
-from meganeura_runtime.train.spec.train_run import prepare
+from meganeura_runtime.train.spec.train_job import prepare
 
 PICK = """\
 block Pick(words, d)(ids: i32[n, s]) -> [n, s, d]
@@ -349,7 +349,7 @@ def test_what_a_training_states_is_checked_where_data_is_read(
     save_file({"ids": ids, "y": np.zeros((4, 3, 4), np.float32)}, tmp_path / "data.safetensors")
     program = pipeline.load(str(file))
     if not fault:
-        assert prepare(program, "fit", tmp_path).bounds is not None
+        assert prepare(program, "fit", tmp_path).spec.whole_step.bounds is not None
         return
     with pytest.raises(ProblemError, match=fault) as caught:
         prepare(program, "fit", tmp_path)
@@ -384,7 +384,7 @@ def test_what_a_training_states_below_zero_is_taken(
     save_file({"label": labels, "x": np.ones((4, 4), np.float32)}, tmp_path / "data.safetensors")
     program = pipeline.load(str(tmp_path / "fit.mgn"))
     if not fault:
-        assert prepare(program, "fit", tmp_path).bounds is not None
+        assert prepare(program, "fit", tmp_path).spec.whole_step.bounds is not None
         return
     with pytest.raises(ProblemError, match=fault) as caught:
         prepare(program, "fit", tmp_path)

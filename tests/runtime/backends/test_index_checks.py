@@ -21,7 +21,7 @@ from meganeura_runtime.export.reference_run import reference_run
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.io.data.index_problems import ComputedIndexOutside, IndexOutside
 from meganeura_runtime.train.loop.feeder import Feeder
-from meganeura_runtime.train.spec.train_run import prepare
+from meganeura_runtime.train.spec.train_job import prepare
 
 DEVICES = ("cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter))
 
@@ -88,8 +88,10 @@ def test_a_computed_index_stops_the_run_before_its_weights_are_written(
 def test_after_a_wrong_step_nothing_can_be_read(tmp_path: Path) -> None:
     path = program(tmp_path, "cross_entropy(z, y - 1)", [1, 1, 1, 4], [1])
     job = prepare(pipeline.load(str(path)), "fit", tmp_path, ["device=cpu"])
-    with with_indices_checked(job.compiled, ReferenceSession(job.compiled), {}) as session:
-        session.load(job.initial_values())
+    with with_indices_checked(
+        job.spec.compiled, ReferenceSession(job.spec.compiled), {}
+    ) as session:
+        session.load(job.spec.initial_values())
         session.persistent()
         with pytest.raises(ProblemError, match="E0537"):
             session.step(Feeder(job).feeds(0))

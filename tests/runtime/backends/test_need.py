@@ -49,7 +49,8 @@ from meganeura_runtime.backends.webgpu.plan import Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph, plan_memory
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.step_memory import step_memory
-from meganeura_runtime.train.spec.train_spec import settings_of, step_of
+from meganeura_runtime.train.spec.step_graphs import step_of
+from meganeura_runtime.train.spec.train_spec import settings_of
 from tests.effort import effort
 
 

@@ -22,10 +22,10 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.data.run_data import NOTHING, Given
+from meganeura_runtime.train.data.run_data import PythonData
 from meganeura_runtime.train.loop.evaluation import held_batches
 from meganeura_runtime.train.loop.feeder import Feeder
-from meganeura_runtime.train.spec.train_run import Job, prepare
+from meganeura_runtime.train.spec.train_job import TrainJob, prepare
 
 FILE = Path(__file__).with_suffix(".txt")
 POINTS = """\
@@ -217,13 +217,13 @@ def described() -> Iterator[str]:
     for text, cases in FROM_FILES.items():
         for name, (files, overrides) in cases.items():
             yield f"# {name}: {' '.join(overrides)}".rstrip(": ")
-            yield from _of(text, files, NOTHING, overrides)
+            yield from _of(text, files, PythonData(), overrides)
     for name, (text, train, held_out, overrides) in FROM_PYTHON.items():
         yield f"# from Python, {name}: {' '.join(overrides)}".rstrip(": ")
-        yield from _of(text, {}, Given(train, held_out), overrides)
+        yield from _of(text, {}, PythonData(train, held_out), overrides)
 
 
-def _of(text: str, files: Files, data: Given, overrides: Sequence[str]) -> Iterator[str]:
+def _of(text: str, files: Files, data: PythonData, overrides: Sequence[str]) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         for file, tensors in files.items():
             _write(Path(file), tensors)
@@ -248,7 +248,7 @@ def _write(path: Path, tensors: Mapping[str, Array]) -> None:
             save_file(dict(tensors), path.with_suffix(".safetensors"))
 
 
-def _fed(overrides: Sequence[str], data: Given) -> Iterator[str]:
+def _fed(overrides: Sequence[str], data: PythonData) -> Iterator[str]:
     try:
         program = pipeline.load("fit.mgn")
         yield from _steps(prepare(program, "fit", Path(), overrides, data=data))
@@ -258,7 +258,7 @@ def _fed(overrides: Sequence[str], data: Given) -> Iterator[str]:
         yield from (render(each.report()) for each in error.problems)
 
 
-def _steps(job: Job) -> Iterator[str]:
+def _steps(job: TrainJob) -> Iterator[str]:
     yield (
         f"{job.steps} steps, {job.epochs} epochs of {job.steps_per_epoch}, {job.steps_per_pass} in"
         f" a pass, {job.left_out} left out, {job.length}"
@@ -266,12 +266,12 @@ def _steps(job: Job) -> Iterator[str]:
     feeder = Feeder(job)
     for step in range(2 * job.steps_per_pass + 1):
         ends = job.is_last_of_its_size(step)
-        examples, part = job.examples_of(step), job.part_at(step).name
+        examples, part = job.examples_of(step), job.spec.part_at(step).name
         sums = _sums(feeder.feeds(step))
         again = "" if sums == _sums(feeder.feeds(step)) else ", and something else the second time"
         yield f"{step}: {examples} {part} {ends} {sums}{again}"
     yield f"from step 1 on: {_sums(Feeder(job).feeds(1))}"
-    for batch in () if job.dataset.test is None else held_batches(job, job.dataset.test):
+    for batch in () if job.dataset.test is None else held_batches(job.spec, job.dataset.test):
         sizes, own = dict(batch.sizes), range(batch.examples)
         yield f"held out: {batch.examples} {sizes} {_sums(batch.take(own))}"
     for one in job.fingerprints:

@@ -29,7 +29,8 @@ from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.report.page_data import CurveData, run_data
 from meganeura_runtime.train.report.run_summary import summary_of
 from meganeura_runtime.train.spec.resume import RunOptions, resume_job
-from meganeura_runtime.train.spec.train_run import prepare
+from meganeura_runtime.train.spec.run_request import RunRequest
+from meganeura_runtime.train.spec.train_job import prepare
 
 FILE = Path(__file__).with_suffix(".txt")
 PROGRAM = """\
@@ -111,7 +112,7 @@ def _run(place: Path, overrides: tuple[str, ...]) -> Iterator[str]:
 
     job = prepare(program, "fit", place, overrides)
     train(job, folder, ReferenceSession, told.append, three)
-    job, resumed = resume_job(program, "fit", place, (), folder)
+    job, resumed = resume_job(RunRequest(program, "fit", place, ()), folder)
     train(job, folder, ReferenceSession, told.append, lambda: False, RunOptions(resumed))
     for event in told:
         if not isinstance(event, Stepped):

@@ -74,7 +74,7 @@ def kind(name: str) -> Graph:
 def training(file: str, train: str) -> Graph:
     """The step of a `train` block of the standard files."""
     with TemporaryDirectory() as folder:
-        return job(file, train, Path(folder)).compiled
+        return job(file, train, Path(folder)).spec.compiled
 
 
 BY_DAY: Mapping[str, Callable[[], Graph]] = {

@@ -18,7 +18,7 @@ from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.data.data_files import embedded_data
 from meganeura_runtime.train.loop.evaluation import Evaluator, held_batches
 from meganeura_runtime.train.loop.feeder import Feeder
-from meganeura_runtime.train.spec.train_run import Job, prepare
+from meganeura_runtime.train.spec.train_job import TrainJob, prepare
 from tests.runtime.web.conftest import LOSE, build, opened, saved
 
 pytestmark = pytest.mark.browser
@@ -40,18 +40,18 @@ def reference() -> tuple[list[float], Mapping[str, float], Mapping[str, Array]]:
     """The loss of each step, what is measured on held-out examples, and what is kept at last."""
     job = job_of("epochs=1")
     feeder, losses = Feeder(job), list[float]()
-    with ReferenceSession(job.compiled) as session:
-        session.load(job.initial_values())
+    with ReferenceSession(job.spec.compiled) as session:
+        session.load(job.spec.initial_values())
         for step in range(job.steps):
             losses.append(float(session.step(feeder.feeds(step))["loss"]))
         kept = session.persistent()
     held_out = job.dataset.test
     assert held_out is not None
-    batches = held_batches(job, held_out)
-    return losses, Evaluator(job, ReferenceSession).measure(batches, kept), kept
+    batches = held_batches(job.spec, held_out)
+    return losses, Evaluator(job.spec, ReferenceSession).measure(batches, kept), kept
 
 
-def job_of(*changes: str) -> Job:
+def job_of(*changes: str) -> TrainJob:
     program = pipeline.load("digits_mlp")
     folder = pipeline.find("digits_mlp").path.parent
     return prepare(program, program.train(), folder, [*changes, "device=cpu"])

@@ -37,7 +37,7 @@ READ_FIRST = 1 << 30
 
 
 @dataclass(frozen=True)
-class Demand:
+class InputSpec:
     """The requirements of a program on its data."""
 
     inputs: Mapping[str, TensorType]
@@ -92,15 +92,15 @@ class Dataset:
 
 
 def match_data(
-    tensors: Mapping[str, StoredTensor], demand: Demand, path: Path, span: Span | None = None
+    tensors: Mapping[str, StoredTensor], input_spec: InputSpec, path: Path, span: Span | None = None
 ) -> Dataset:
     """The data as the program's inputs want it; raises `ProblemError` at the first mismatch."""
-    match = _Matcher(tensors, demand, path, span)
-    names = [demand.tensors.get(name, name) for name in demand.inputs]
+    match = _Matcher(tensors, input_spec, path, span)
+    names = [input_spec.tensors.get(name, name) for name in input_spec.inputs]
     has_splits = any(f"train.{name}" in tensors for name in names)
     held_out = any(f"test.{name}" in tensors for name in names)
-    for name, tensor in zip(demand.inputs, names, strict=True):
-        if name not in demand.whole and {tensor, f"train.{tensor}"} <= tensors.keys():
+    for name, tensor in zip(input_spec.inputs, names, strict=True):
+        if name not in input_spec.whole and {tensor, f"train.{tensor}"} <= tensors.keys():
             raise ProblemError(TwoTensors(span, path, tensor, name))
     train = match.split("train." if has_splits else "")
     test = match.split("test.") if held_out else None
@@ -110,11 +110,11 @@ def match_data(
 
 
 def match_held_out(
-    tensors: Mapping[str, StoredTensor], demand: Demand, path: Path, span: Span | None = None
+    tensors: Mapping[str, StoredTensor], input_spec: InputSpec, path: Path, span: Span | None = None
 ) -> StoredSplit:
     """Data that is held out as a whole; of data with splits only that of `test.`."""
-    match = _Matcher(tensors, demand, path, span)
-    names = [demand.tensors.get(name, name) for name in demand.inputs]
+    match = _Matcher(tensors, input_spec, path, span)
+    names = [input_spec.tensors.get(name, name) for name in input_spec.inputs]
     has_splits = any(f"test.{name}" in tensors for name in names)
     test = match.split("test." if has_splits else "")
     if test.examples == 0:
@@ -122,15 +122,17 @@ def match_held_out(
     return test
 
 
-def match_batch(tensors: Mapping[str, StoredTensor], demand: Demand, path: Path) -> StoredSplit:
+def match_batch(
+    tensors: Mapping[str, StoredTensor], input_spec: InputSpec, path: Path
+) -> StoredSplit:
     """One batch, of any number of examples; raises `ProblemError` where it does not fit."""
-    return _Matcher(tensors, demand, path, None).split("")
+    return _Matcher(tensors, input_spec, path, None).split("")
 
 
 @dataclass(frozen=True)
 class _Matcher:
     tensors: Mapping[str, StoredTensor]
-    demand: Demand
+    input_spec: InputSpec
     path: Path
     span: Span | None
 
@@ -138,16 +140,16 @@ class _Matcher:
         """One split: shapes and types of all inputs first, then every value."""
         feeds = {
             name: self.feed(self.stored(prefix, name), name, wanted)
-            for name, wanted in self.demand.inputs.items()
+            for name, wanted in self.input_spec.inputs.items()
         }
         examples = self.count({feed.tensor.name: feed for feed in feeds.values() if feed.rows})
         return StoredSplit(_verified(feeds), examples)
 
     def stored(self, prefix: str, name: str) -> str:
         """The tensor of an input; a whole one serves both splits, unless each has its own."""
-        tensor = self.demand.tensors.get(name, name)
+        tensor = self.input_spec.tensors.get(name, name)
         splits = (f"train.{tensor}", f"test.{tensor}")
-        shared = name in self.demand.whole and not all(each in self.tensors for each in splits)
+        shared = name in self.input_spec.whole and not all(each in self.tensors for each in splits)
         return tensor if shared else prefix + tensor
 
     def feed(self, name: str, shown: str, wanted: TensorType) -> Feed:
@@ -160,7 +162,7 @@ class _Matcher:
             problem = DataType(self.span, self.path, name, tensor.stored, wanted.dtype.value)
             raise ProblemError(problem)
         rows = self.rows_of_an_example(shown, wanted)
-        shape = tuple(evaluate(size, self.demand.sizes) for size in wanted.shape)
+        shape = tuple(evaluate(size, self.input_spec.sizes) for size in wanted.shape)
         fits = tensor.shape[1:] == shape[1:] and len(tensor.shape) == len(shape)
         if not fits or (tensor.shape[0] % rows if rows else tensor.shape != shape):
             raise ProblemError(self.mismatch(tensor, wanted, shape))
@@ -168,14 +170,15 @@ class _Matcher:
 
     def rows_of_an_example(self, name: str, wanted: TensorType) -> int:
         """How many rows of an input make one example, 0 if it is fed whole."""
-        if name in self.demand.whole:
+        if name in self.input_spec.whole:
             return 0
-        counter = self.demand.counter
+        counter = self.input_spec.counter
         if counter is None:
-            return evaluate(wanted.shape[0], self.demand.sizes)
+            return evaluate(wanted.shape[0], self.input_spec.sizes)
         mentions = [isinstance(size, Dim) and counter in size.variables() for size in wanted.shape]
         one, two, three = (
-            evaluate(wanted.shape[0], {**self.demand.sizes, counter: count}) for count in (1, 2, 3)
+            evaluate(wanted.shape[0], {**self.input_spec.sizes, counter: count})
+            for count in (1, 2, 3)
         )
         if any(mentions[1:]) or (two, three) != (2 * one, 3 * one):
             raise ProblemError(ExamplesNotFirst(self.span, self.path, name, str(wanted), counter))

@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.data.dataset import InputSpec
 from meganeura_runtime.io.data.python_items import as_array, as_tensor, named_arrays, refused
 from meganeura_runtime.io.data.python_rows import Examples, row_tensors
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
@@ -19,7 +19,7 @@ class Batches:
     data: Iterable[object]
 
 
-def python_data(data: object, demand: Demand) -> Mapping[str, StoredTensor] | Batches:
+def python_data(data: object, input_spec: InputSpec) -> Mapping[str, StoredTensor] | Batches:
     """The tensors of arrays or of a data set of examples, or an iterable of batches.
 
     A dictionary holds arrays by the names of tensors, as a file does. What has `len()` and `[i]` is
@@ -27,31 +27,35 @@ def python_data(data: object, demand: Demand) -> Mapping[str, StoredTensor] | Ba
     """
     if isinstance(data, Mapping):
         arrays = {
-            str(name): as_array(value, f"`{name}`", demand)
+            str(name): as_array(value, f"`{name}`", input_spec)
             for name, value in cast("Mapping[object, object]", data).items()
         }
-        return {name: as_tensor(name, each, f"`{name}`", demand) for name, each in arrays.items()}
-    if _has_examples(data, demand):
-        return row_tensors(cast("Examples", data), demand)
+        return {
+            name: as_tensor(name, each, f"`{name}`", input_spec) for name, each in arrays.items()
+        }
+    if _has_examples(data, input_spec):
+        return row_tensors(cast("Examples", data), input_spec)
     if _is_no_collection(data) or not isinstance(data, Iterable):
         kind = type(data).__name__
-        raise refused("the data", f"it is of type {kind}", demand)
+        raise refused("the data", f"it is of type {kind}", input_spec)
     return Batches(cast("Iterable[object]", data))
 
 
-def _has_examples(data: object, demand: Demand) -> bool:
+def _has_examples(data: object, input_spec: InputSpec) -> bool:
     """Whether items can be picked, and each is one example rather than a batch of them."""
     if not isinstance(data, Sized) or not hasattr(data, "__getitem__") or _is_no_collection(data):
         return False
     try:
         if not len(data):
-            raise refused("the data", "it has no examples", demand)
+            raise refused("the data", "it has no examples", input_spec)
         item = cast("Examples", data)[0]
     except (NotImplementedError, TypeError, KeyError):
         return False
-    arrays = named_arrays(item, demand, "item 0")
-    names = {demand.tensors.get(name, name): len(x.shape) for name, x in demand.inputs.items()}
-    counted = [name for name in names if name not in demand.whole]
+    arrays = named_arrays(item, input_spec, "item 0")
+    names = {
+        input_spec.tensors.get(name, name): len(x.shape) for name, x in input_spec.inputs.items()
+    }
+    counted = [name for name in names if name not in input_spec.whole]
     return bool(counted) and all(arrays[name].ndim == names[name] - 1 for name in counted)
 
 

@@ -9,7 +9,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.data.dataset import InputSpec
 from meganeura_runtime.io.data.python_items import FROM_PYTHON, as_tensor, named_arrays
 from meganeura_runtime.io.data.source_problems import UnlikeExamples
 from meganeura_runtime.io.tensors.file_array import Rows, RowSource
@@ -34,13 +34,13 @@ class RowFetcher:
     set may draw its examples anew each time.
     """
 
-    def __init__(self, data: Examples, demand: Demand) -> None:
+    def __init__(self, data: Examples, input_spec: InputSpec) -> None:
         self._data = data
-        self._demand = demand
+        self._demand = input_spec
         self._own = local()
-        first = named_arrays(data[0], demand, "example 0")
+        first = named_arrays(data[0], input_spec, "example 0")
         self.first: Mapping[str, StoredTensor] = {
-            name: as_tensor(name, array, "example 0", demand) for name, array in first.items()
+            name: as_tensor(name, array, "example 0", input_spec) for name, array in first.items()
         }
 
     def __len__(self) -> int:
@@ -108,9 +108,9 @@ class FetchedRows(RowSource):
         return self.fetcher.rows(list(numbers), self.name)
 
 
-def row_tensors(data: Examples, demand: Demand) -> dict[str, StoredTensor]:
+def row_tensors(data: Examples, input_spec: InputSpec) -> dict[str, StoredTensor]:
     """A data set as tensors, whose rows are fetched when they are fed; raises `ProblemError`."""
-    fetcher = RowFetcher(data, demand)
+    fetcher = RowFetcher(data, input_spec)
     return {
         name: StoredTensor(
             FROM_PYTHON,

@@ -17,7 +17,7 @@ from meganeura_runtime.io.data.class_folders import (
     is_class_folder,
 )
 from meganeura_runtime.io.data.data_files import files_of, join_shards, open_data
-from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.data.dataset import InputSpec
 from meganeura_runtime.io.data.decoders import Decoder, ImageDecoder, SoundDecoder
 from meganeura_runtime.io.data.folder_problems import WrongReader
 from meganeura_runtime.io.data.tables import SUFFIXES as TABLES
@@ -47,7 +47,7 @@ def classes_of(path: Path) -> tuple[str, ...]:
 class Reader:
     """Reads files for the inputs of a program."""
 
-    demand: Demand
+    input_spec: InputSpec
     reading: ReaderOptions
     workers: int
     """Processes that decode images and sounds."""
@@ -69,7 +69,7 @@ class Reader:
         else:
             opened = [self._read(file, (file,)) for file in files]
             if all(self._is_table(each) for each in files):
-                opened = with_fractions(opened, self.demand, self.more)
+                opened = with_fractions(opened, self.input_spec, self.more)
             found = join_shards(files, opened, self.span)
         if any(self._is_text(each) for each in files):
             require_sequences(path, found, self.span)
@@ -98,9 +98,9 @@ class Reader:
         if self._is_table(path):
             is_known = path.suffix.lower() in TABLES
             self._require(path, is_known, "a table is a .csv, .tsv or .parquet file")
-            return read_table(path, self.demand, reading.columns, self.span, self.more)
+            return read_table(path, self.input_spec, reading.columns, self.span, self.more)
         if self._is_text(path):
-            return read_text(path, self.demand, self.tokenizer, self.span)
+            return read_text(path, self.input_spec, self.tokenizer, self.span)
         if not has_classes:
             return open_data(path, self.span)
         found = class_folder(files, self.span, self.classes)
@@ -119,13 +119,13 @@ class Reader:
 
     def _decoder(self, found: ClassFolder, path: Path) -> Decoder:
         """How the files of a folder become what the input of their name takes."""
-        demand, kind = self.demand, found.kind
-        named = [name for name in demand.inputs if demand.tensors.get(name, name) == kind]
+        input_spec, kind = self.input_spec, found.kind
+        named = [name for name in input_spec.inputs if input_spec.tensors.get(name, name) == kind]
         if not named:
-            reason = f"it holds `{kind}` and `label`; the inputs are {', '.join(demand.inputs)}"
+            reason = f"it holds `{kind}` and `label`; the inputs are {', '.join(input_spec.inputs)}"
             raise ProblemError(WrongReader(self.span, path, reason))
-        symbolic = demand.inputs[named[0]]
-        shape = tuple(evaluate(size, demand.sizes) for size in symbolic.shape)
+        symbolic = input_spec.inputs[named[0]]
+        shape = tuple(evaluate(size, input_spec.sizes) for size in symbolic.shape)
         wanted = TensorType(symbolic.dtype, shape)
         if kind == "image":
             return self._of_images(named[0], wanted, path)

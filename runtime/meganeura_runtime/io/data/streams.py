@@ -7,7 +7,7 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.index_checks import Bound
-from meganeura_runtime.io.data.dataset import Demand, match_batch
+from meganeura_runtime.io.data.dataset import InputSpec, match_batch
 from meganeura_runtime.io.data.index_problems import check_values
 from meganeura_runtime.io.data.python_items import FROM_PYTHON, as_tensor, named_arrays
 from meganeura_runtime.io.data.source_problems import (
@@ -31,12 +31,12 @@ class StreamSplit(Split):
     is_ordered = True
 
     def __init__(
-        self, data: Iterable[object], demand: Demand, examples: int, *, drop_last: bool
+        self, data: Iterable[object], input_spec: InputSpec, examples: int, *, drop_last: bool
     ) -> None:
         """`examples` are those of a pass."""
         self.examples = examples
         self._data = data
-        self._demand = demand
+        self._demand = input_spec
         self._drop_last = drop_last
         self._bounds: Mapping[str, Bound] = {}
         self._batches: Iterator[object] | None = None
@@ -106,17 +106,17 @@ class StreamSplit(Split):
 
     def _checked(self, wanted: int) -> StoredSplit:
         """The next batch of that many examples; a smaller one may end a pass."""
-        demand = self._demand
+        input_spec = self._demand
         for item in self._batches or ():
             self._count += 1
-            split = checked_batch(item, demand, f"batch {self._count:,}")
-            is_rest = self._drop_last and split.examples < demand.batch
+            split = checked_batch(item, input_spec, f"batch {self._count:,}")
+            is_rest = self._drop_last and split.examples < input_spec.batch
             if split.examples == wanted:
                 return split
             if not is_rest:
-                problem = WrongBatch(self._count, split.examples, wanted, demand.counter)
+                problem = WrongBatch(self._count, split.examples, wanted, input_spec.counter)
                 raise ProblemError(problem)
-        raise ProblemError(StreamEnded(self._count, -(-self.examples // demand.batch)))
+        raise ProblemError(StreamEnded(self._count, -(-self.examples // input_spec.batch)))
 
     def _fed(self, split: StoredSplit) -> dict[str, Array]:
         batch = split.take(slice(0, split.examples))
@@ -126,18 +126,18 @@ class StreamSplit(Split):
         return batch
 
 
-def checked_batch(item: object, demand: Demand, what: str = "the batch") -> StoredSplit:
+def checked_batch(item: object, input_spec: InputSpec, what: str = "the batch") -> StoredSplit:
     """A dictionary or a tuple of arrays as a batch that fits the inputs; raises `ProblemError`."""
     tensors = {
-        name: as_tensor(name, array, what, demand)
-        for name, array in named_arrays(item, demand, what).items()
+        name: as_tensor(name, array, what, input_spec)
+        for name, array in named_arrays(item, input_spec, what).items()
     }
-    return match_batch(tensors, demand, FROM_PYTHON)
+    return match_batch(tensors, input_spec, FROM_PYTHON)
 
 
 def stream(
     data: Iterable[object],
-    demand: Demand,
+    input_spec: InputSpec,
     *,
     steps: int | None = None,
     drop_last: bool = True,
@@ -147,14 +147,14 @@ def stream(
 
     Raises `ProblemError` if nobody says.
     """
-    counted = _count(data, demand)
+    counted = _count(data, input_spec)
     if counted is None and (steps is None or held_out):
         raise ProblemError(Uncounted(held_out))
-    examples = demand.batch * (steps or 0) if counted is None else counted
-    return StreamSplit(data, demand, examples, drop_last=drop_last)
+    examples = input_spec.batch * (steps or 0) if counted is None else counted
+    return StreamSplit(data, input_spec, examples, drop_last=drop_last)
 
 
-def _count(data: Iterable[object], demand: Demand) -> int | None:
+def _count(data: Iterable[object], input_spec: InputSpec) -> int | None:
     """How many examples a pass has, as far as the data says.
 
     A list is looked at. A loader of PyTorch has a sampler whose length counts examples; anything
@@ -162,7 +162,7 @@ def _count(data: Iterable[object], demand: Demand) -> int | None:
     """
     if isinstance(data, list | tuple):
         items = cast("list[object]", data)
-        return sum(checked_batch(item, demand).examples for item in items)
+        return sum(checked_batch(item, input_spec).examples for item in items)
     try:
         batches = len(cast("Sized", data))
         sampler = cast("object", getattr(data, "sampler", None))
@@ -171,7 +171,7 @@ def _count(data: Iterable[object], demand: Demand) -> int | None:
             return len(cast("Sized", sampler))
     except TypeError:
         return None
-    return batches * demand.batch
+    return batches * input_spec.batch
 
 
 def _run(examples: Examples) -> tuple[int, int]:

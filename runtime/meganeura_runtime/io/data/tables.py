@@ -11,7 +11,7 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.support.regular_files import opened
-from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.data.dataset import InputSpec
 from meganeura_runtime.io.data.folder_problems import BadColumn
 from meganeura_runtime.io.data.numpy_files import LARGEST_UNPACKED
 from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
@@ -71,7 +71,7 @@ class ParquetMetadata(Protocol):
 
 def read_table(
     path: Path,
-    demand: Demand,
+    input_spec: InputSpec,
     columns: Mapping[str, Sequence[str]],
     span: Span | None,
     more: Sequence[str] = (),
@@ -84,25 +84,26 @@ def read_table(
     """
     for name, named in columns.items():
         reason = "" if named else "no column is named for it"
-        if name not in demand.inputs:
-            reason = f"there is no such input, only {', '.join(demand.inputs)}"
+        if name not in input_spec.inputs:
+            reason = f"there is no such input, only {', '.join(input_spec.inputs)}"
         if reason:
             raise ProblemError(BadColumn(span, path, name, reason, ()))
     wanted = {
-        name: tuple(columns.get(name, (demand.tensors.get(name, name),))) for name in demand.inputs
+        name: tuple(columns.get(name, (input_spec.tensors.get(name, name),)))
+        for name in input_spec.inputs
     }
     needed = list(dict.fromkeys([*(each for names in wanted.values() for each in names), *more]))
     table, there = _read(path, needed)
     found: dict[str, StoredTensor] = {}
     for name, names in wanted.items():
         arrays = [_numbers(path, name, each, table, there, span) for each in names]
-        is_wide = len(demand.inputs[name].shape) > 1
+        is_wide = len(input_spec.inputs[name].shape) > 1
         if len(names) > 1 and not is_wide:
             listed = " and ".join(f"`{each}`" for each in names)
             reason = f"{listed} are {len(names)} numbers of an example, and it takes one"
             advice = f"name one of them, or give `{name}` an axis of {len(names)}"
             raise ProblemError(BadColumn(span, path, name, reason, there, advice))
-        tensor = demand.tensors.get(name, name)
+        tensor = input_spec.tensors.get(name, name)
         values = np.stack(arrays, axis=-1) if is_wide else arrays[0]
         found[tensor] = stored_array(path, tensor, values)
     for name in more:
@@ -112,14 +113,14 @@ def read_table(
 
 
 def with_fractions(
-    tables: Sequence[Mapping[str, StoredTensor]], demand: Demand, more: Sequence[str] = ()
+    tables: Sequence[Mapping[str, StoredTensor]], input_spec: InputSpec, more: Sequence[str] = ()
 ) -> list[dict[str, StoredTensor]]:
     """Tables that feed inputs of floats, with fractions in all where any of them has some.
 
     A column that happens to hold whole numbers alone says nothing of those of other files. So it is
     with the columns of `more`, which say how often examples are drawn.
     """
-    fed = {demand.tensors.get(name, name): each for name, each in demand.inputs.items()}
+    fed = {input_spec.tensors.get(name, name): each for name, each in input_spec.inputs.items()}
     floats = {name for name, each in fed.items() if each.dtype.is_float} | {*more} - fed.keys()
     mixed = {name for name in floats if any(name in t and t[name].is_float for t in tables)}
 

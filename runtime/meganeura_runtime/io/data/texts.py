@@ -10,7 +10,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.support.regular_files import opened
 from meganeura_dsl.symbolic.size import evaluate
-from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.data.dataset import InputSpec
 from meganeura_runtime.io.data.folder_problems import WrongReader
 from meganeura_runtime.io.data.numpy_files import LARGEST_UNPACKED
 from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
@@ -32,13 +32,13 @@ LONGEST_LINE = 1 << 24
 
 
 def read_text(
-    path: Path, demand: Demand, tokenizer: Path | None, span: Span | None
+    path: Path, input_spec: InputSpec, tokenizer: Path | None, span: Span | None
 ) -> dict[str, StoredTensor]:
     """The tokens of a text as the one input i32[n, s]: rows of s, which follow each other.
 
     Without a tokenizer tokens are bytes, which stay in the file. Raises `ProblemError`.
     """
-    name, length = _sequences(path, demand, span)
+    name, length = _sequences(path, input_spec, span)
     try:
         if tokenizer is None:
             file = OpenFile(path)
@@ -62,14 +62,14 @@ def require_sequences(path: Path, tensors: Mapping[str, StoredTensor], span: Spa
             raise ProblemError(WrongReader(span, path, reason))
 
 
-def _sequences(path: Path, demand: Demand, span: Span | None) -> tuple[str, int]:
+def _sequences(path: Path, input_spec: InputSpec, span: Span | None) -> tuple[str, int]:
     """The tensor of the only input, and the length of a sequence; raises `ProblemError`."""
-    shapes = {name: each for name, each in demand.inputs.items() if not each.dtype.is_float}
-    if len(demand.inputs) == 1 and len(shapes) == 1:
+    shapes = {name: each for name, each in input_spec.inputs.items() if not each.dtype.is_float}
+    if len(input_spec.inputs) == 1 and len(shapes) == 1:
         ((name, wanted),) = shapes.items()
         if len(wanted.shape) == 2:
-            return demand.tensors.get(name, name), evaluate(wanted.shape[1], demand.sizes)
-    listed = ", ".join(f"{name}: {each}" for name, each in demand.inputs.items())
+            return input_spec.tensors.get(name, name), evaluate(wanted.shape[1], input_spec.sizes)
+    listed = ", ".join(f"{name}: {each}" for name, each in input_spec.inputs.items())
     reason = f"a text feeds one input such as ids: i32[batch, 65]; the inputs are {listed}"
     raise ProblemError(WrongReader(span, path, reason))
 

@@ -53,7 +53,7 @@ class BatchReader:
         return Batch({name: self._converted(name, each) for name, each in found.items()}, sizes)
 
     def _array(self, name: str, value: object) -> Array:
-        """What a value holds, without a copy where it is an array of the host."""
+        """Returns the array of a value, without a copy where it is an array of the host."""
         try:
             return host_array(value)
         except (TypeError, ValueError, RuntimeError, BufferError) as error:

@@ -13,7 +13,7 @@ from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, chunks, sto
 STREAM = "stream"
 """The type of data that is not known by its elements."""
 WEIGHTS = "train weights"
-"""What the weights are called by which examples are drawn; no tensor of a split is."""
+"""Name of the sampling weights; no tensor of a split has it."""
 SAMPLED_ROWS = 256
 """Rows by which a tensor is known that is too large to be read before a run."""
 
@@ -60,7 +60,7 @@ def _fingerprint(name: str, tensor: StoredTensor, examples: int, text: str) -> F
 
 
 def _known_by(feed: Feed) -> str:
-    """What a tensor says of itself, or else a hash: of some rows where there are too many."""
+    """Returns the stored digest of a tensor, or a hash: of some rows where there are too many."""
     content = feed.tensor.content
     if not isinstance(content, np.ndarray) and content.digest is not None:
         return content.digest

@@ -20,7 +20,7 @@ from meganeura_runtime.io.data.data_files import (
     find_data_below,
 )
 from meganeura_runtime.io.data.data_problems import ForeignData
-from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data, match_held_out
+from meganeura_runtime.io.data.dataset import Dataset, InputSpec, match_data, match_held_out
 from meganeura_runtime.io.data.python_data import Batches, python_data
 from meganeura_runtime.io.data.python_items import FROM_PYTHON
 from meganeura_runtime.io.data.readers import Reader, classes_of
@@ -38,52 +38,56 @@ from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """What Python feeds a run, in place of the files that its settings name."""
+class PythonData:
+    """Data that Python passes to a run, in place of the files that its settings name."""
 
     train: object = None
     held_out: object = None
-    run: Path | None = None
-    """The folder of a run that goes on, whose data may lie in it."""
     is_trained_on: bool = True
-    """Whether a run is, whose schedules may follow what is held out."""
+    """False for an evaluation, which has no schedules that follow held-out examples."""
     classes: tuple[str, ...] = ()
-    """The names of the classes that weights were trained on before, where these are measured."""
+    """The classes that the weights of an evaluation were trained on, by number."""
 
     @property
     def overrides(self) -> Sequence[str]:
-        """The settings that say so."""
+        """Overrides that replace the settings `data` and `validation`."""
         train = () if self.train is None else (f"data={FROM_PYTHON}",)
         held_out = () if self.held_out is None else (f'validation="{FROM_PYTHON}"',)
         return (*train, *held_out)
 
 
-NOTHING = Given()
+FROM_FILES = PythonData()
 
 
 def dataset_of(
-    written: RawSettings, settings: RunSettings, demand: Demand, folder: Path, given: Given
+    written: RawSettings,
+    settings: RunSettings,
+    input_spec: InputSpec,
+    folder: Path,
+    given: PythonData,
+    run: Path | None = None,
 ) -> Dataset:
-    """The data that the settings name or that is given, checked; raises `ProblemError`.
+    """Returns the data that the settings name or that is given; raises `ProblemError`.
 
-    Relative paths of the program start at `folder`.
+    Relative paths of the program start at `folder`. `run` is the folder of a resumed run, in which
+    its data may lie.
     """
-    sources = _Sources(written, settings, demand, folder, given)
+    sources = _Sources(written, settings, input_spec, folder, given, run)
     span = None if given.train is not None else span_of("data", written)
     for name in settings.tensors:
-        if name not in demand.inputs:
+        if name not in input_spec.inputs:
             raise ProblemError(
-                UnknownSetting(span_of("data", written), name, FILE, tuple(demand.inputs))
+                UnknownSetting(span_of("data", written), name, FILE, tuple(input_spec.inputs))
             )
     path, found = sources.found("data", settings.data)
     if isinstance(found, Batches):
         _require_any_order(written, settings)
         train = stream(
-            found.data, demand, steps=settings.steps_per_epoch, drop_last=settings.drop_last
+            found.data, input_spec, steps=settings.steps_per_epoch, drop_last=settings.drop_last
         )
         dataset = _with_held_out(Dataset(path, train, None), settings, sources)
     else:
-        dataset = _with_held_out(match_data(found, demand, path, span), settings, sources)
+        dataset = _with_held_out(match_data(found, input_spec, path, span), settings, sources)
         drawn = _drawn(dataset.train, found, written, settings)
         dataset = replace(
             dataset,
@@ -91,12 +95,12 @@ def dataset_of(
             preparation=sources.preparation(path, found),
             tokenizer=sources.tokenizer,
         )
-    require_batch(dataset, demand.batch, span, drop_last=settings.drop_last)
+    require_batch(dataset, input_spec.batch, span, drop_last=settings.drop_last)
     return dataset
 
 
 def _require_any_order(written: RawSettings, settings: RunSettings) -> None:
-    """Refuse what is asked of batches that come in their own order."""
+    """Raise `ProblemError` for settings that batches in an order of their own cannot follow."""
     asked = {
         "shuffle": "shuffle" in written and settings.shuffle,
         "sampling_weights": settings.sampling_weights is not None,
@@ -114,7 +118,7 @@ def _drawn(
     written: RawSettings,
     settings: RunSettings,
 ) -> Split:
-    """The examples to train on, and how often each is drawn."""
+    """Returns the examples to train on, with the chance of each to be drawn."""
     if not isinstance(split, StoredSplit):
         return split
     if settings.sampling_weights is not None and settings.balance is not None:
@@ -133,11 +137,11 @@ def _drawn(
 
 
 def _with_held_out(dataset: Dataset, settings: RunSettings, sources: "_Sources") -> Dataset:
-    """The data with what `validation` holds out."""
+    """Returns the data with the held-out examples of `validation`."""
     wanted = settings.validation
     if wanted is None:
         return dataset
-    span, demand = span_of("validation", sources.written), sources.demand
+    span, input_spec = span_of("validation", sources.written), sources.input_spec
     if dataset.test is not None:
         reason = "the data has examples that are held out: its tensors named `test.`"
         raise ProblemError(UnclearValidation(span, reason))
@@ -145,17 +149,17 @@ def _with_held_out(dataset: Dataset, settings: RunSettings, sources: "_Sources")
         return _divided(dataset, wanted, settings.seed, span)
     path, found = sources.found("validation", str(wanted))
     if not isinstance(found, Batches):
-        return replace(dataset, test=match_held_out(found, demand, path, span))
-    return replace(dataset, test=stream(found.data, demand, drop_last=False, held_out=True))
+        return replace(dataset, test=match_held_out(found, input_spec, path, span))
+    return replace(dataset, test=stream(found.data, input_spec, drop_last=False, held_out=True))
 
 
 def span_of(setting: str, written: RawSettings) -> Span:
-    """Where a setting is, which a run that goes on may have been given when it began."""
+    """Returns the place of a setting, which a resumed run may have been given when it began."""
     return written[setting].span if setting in written else whole(setting)
 
 
 def _divided(dataset: Dataset, share: float, seed: int, span: Span) -> Dataset:
-    """A share of the examples held out, which the seed picks."""
+    """Returns the data with a share of the examples held out, which the seed selects."""
     split = dataset.train
     assert isinstance(split, StoredSplit)
     out = held_out_of(seed, split.examples, share)
@@ -168,24 +172,26 @@ def _divided(dataset: Dataset, share: float, seed: int, span: Span) -> Dataset:
 
 @dataclass(frozen=True)
 class _Sources:
-    """Where the data may lie that settings name, and what of it is given."""
+    """The places of data: paths in settings, and data from Python."""
 
     written: RawSettings
     settings: RunSettings
-    demand: Demand
+    input_spec: InputSpec
     folder: Path
-    given: Given
+    given: PythonData
+    run: Path | None
+    """The folder of a resumed run."""
 
     def found(self, setting: str, value: str) -> tuple[Path, Mapping[str, StoredTensor] | Batches]:
-        """What a setting names, and where it is."""
+        """Returns the path and the tensors that a setting names."""
         given = self.given.train if setting == "data" else self.given.held_out
         if given is not None:
-            return FROM_PYTHON, python_data(given, self.demand)
+            return FROM_PYTHON, python_data(given, self.input_spec)
         path = self.path(setting, value)
         return path, self._reader(setting).tensors(path)
 
     def preparation(self, path: Path, tensors: Mapping[str, StoredTensor]) -> Preparation:
-        """How the tensors to train on were made of files; nothing of those that Python gives."""
+        """Returns the transforms that made tensors of files; none for data from Python."""
         if self.given.train is not None:
             return Preparation(self.given.classes)
         found = self._reader("data").preparation(path, tensors)
@@ -206,7 +212,7 @@ class _Sources:
         drawn = (self.settings.sampling_weights, self.settings.balance)
         more = tuple(name for name in drawn if name is not None and setting == "data")
         return Reader(
-            self.demand, reading, workers, preprocess, self.tokenizer, span, classes, more
+            self.input_spec, reading, workers, preprocess, self.tokenizer, span, classes, more
         )
 
     def classes(self) -> tuple[str, ...]:
@@ -216,7 +222,7 @@ class _Sources:
         return classes_of(self.path("data", self.settings.data))
 
     def path(self, setting: str, value: str) -> Path:
-        """Where data is: named on the command line, by the program, or by a run that goes on.
+        """Returns the path of data: from the command line, the program, or a resumed run.
 
         Such a run may have been given its path on the command line when it began. What its
         checkpoint says is not trusted: it is to be below the run's own folder or the program's.
@@ -229,8 +235,7 @@ class _Sources:
             return find_data(value, Path(), span)
         if written is not None and value in _texts_of(written.value):
             return find_data_below(value, self.folder, span)
-        run = self.given.run
-        trusted = [self.folder.resolve(), *([] if run is None else [run.resolve()])]
+        trusted = [each.resolve() for each in (self.folder, self.run) if each is not None]
         is_below = any(Path(value).resolve().is_relative_to(each) for each in trusted)
         if value not in embedded_data() and not is_below:
             raise ProblemError(ForeignData(None, Path(value)))
@@ -238,6 +243,6 @@ class _Sources:
 
 
 def _texts_of(value: Static) -> list[Static | None]:
-    """The path that a setting names, and the arguments that may name another."""
+    """Returns the path that a setting names, and the arguments that may name another."""
     path, arguments = data_of(value)
     return [path, *arguments.values()]

@@ -17,7 +17,7 @@ from meganeura_dsl.transforms.optimizers.update import sum_of
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.loop.feeder import Feeder
-from meganeura_runtime.train.spec.train_run import Job
+from meganeura_runtime.train.spec.train_job import TrainJob
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Suspect:
     fed: Mapping[str, Array]
 
     def judge(self, graph: Graph, session: Session, outputs: Mapping[str, Array]) -> Anomaly | None:
-        """Whether something that came of the step is not finite, and what first."""
+        """Returns the first value that is not finite, if a result of the step is not."""
         if is_finite(outputs) and is_finite(session.persistent()):
             return None
         value = Interpreter(graph).find({**self.persistent, **self.fed}, _is_not_finite)
@@ -48,12 +48,12 @@ class Suspect:
 
 
 def is_finite(arrays: Mapping[str, Array]) -> bool:
-    """Whether all numbers are finite."""
+    """Returns True if all numbers are finite."""
     return all(not _is_not_finite(arrays[name]) for name in arrays)
 
 
 def may_be_saved(persistent: Mapping[str, Array], not_finite: str) -> bool:
-    """Whether parameters and states are as finite as the setting `not_finite` says.
+    """Returns True if parameters and states are as finite as the setting `not_finite` demands.
 
     A batch that is skipped may have spoilt sums of gradients, of which no update is made.
     """
@@ -68,7 +68,7 @@ def may_be_saved(persistent: Mapping[str, Array], not_finite: str) -> bool:
 
 
 def find_anomaly(
-    job: Job, session: Session, feeder: Feeder, first: int, last: int, good: int
+    job: TrainJob, session: Session, feeder: Feeder, first: int, last: int, good: int
 ) -> Anomaly | None:
     """Make steps `first` up to `last` again, and look at each from number `good` on."""
     for step in range(first, last):

@@ -56,7 +56,7 @@ def _comparisons(graph: Graph) -> Iterator[tuple[Value, Value]]:
 
 
 def _is_choice(value: Value) -> bool:
-    """Whether it is the largest of few logits of each example."""
+    """Returns True for the index of the largest of few logits of each example."""
     if value.op != ArgMax(1):
         return False
     shape = concrete_shape(value.operands[0].type.shape)

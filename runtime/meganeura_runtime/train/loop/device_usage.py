@@ -1,4 +1,4 @@
-"""How busy the devices of a run are: the share of the time of its steps in which they compute."""
+"""The utilization of devices: the share of the time of the steps in which they compute."""
 
 from collections.abc import Callable
 from time import perf_counter

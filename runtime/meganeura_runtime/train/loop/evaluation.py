@@ -15,10 +15,11 @@ from meganeura_runtime.io.data.index_problems import IndexOutside
 from meganeura_runtime.io.data.splits import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.loop.confusion import with_confusion
-from meganeura_runtime.train.records.visual_log import Shown
+from meganeura_runtime.train.records.visual_log import VisualLog
 from meganeura_runtime.train.spec.joined_metrics import MeasuredGraph, Totals
 from meganeura_runtime.train.spec.session_inputs import feeds
-from meganeura_runtime.train.spec.train_spec import Recipe, rewriting_of
+from meganeura_runtime.train.spec.step_graphs import rewriting_of
+from meganeura_runtime.train.spec.train_spec import TrainSpec
 
 MOST = 4
 """Sessions that are open at a time."""
@@ -32,16 +33,16 @@ class HeldBatch:
     sizes: Mapping[str, int]
     """The sizes of the batch that are others than those of the settings."""
     take: Callable[[range], Mapping[str, Array]]
-    """What to feed for some of its examples, by their numbers from 0."""
+    """Returns the inputs of some of its examples, by their numbers from 0."""
     is_cut: bool = False
-    """Whether these are some of more examples, which may be fewer than a step has."""
+    """True for a part of more examples, which may be smaller than the batch of a step."""
 
 
-def held_batches(recipe: Recipe, split: Split) -> Iterator[HeldBatch]:
+def held_batches(spec: TrainSpec, split: Split) -> Iterator[HeldBatch]:
     """Examples in their own order, in batches that leave no remainder where that can be."""
-    batch, counter = recipe.batch, recipe.demand.counter
+    batch, counter = spec.batch, spec.input_spec.counter
     if not split.is_ordered:
-        batch = even_batch(split.examples, batch, recipe.settings.devices)
+        batch = even_batch(split.examples, batch, spec.settings.devices)
     for run in runs(split.examples, batch):
         count = run.stop - run.start
         sizes = {} if counter is None else {counter: count}
@@ -54,8 +55,8 @@ Sizes = tuple[tuple[str, int], ...]
 class Evaluator:
     """Sessions that measure batches, one for each size that occurs; opened when first needed."""
 
-    def __init__(self, recipe: Recipe, open_session: OpenSession) -> None:
-        self.recipe = recipe
+    def __init__(self, spec: TrainSpec, open_session: OpenSession) -> None:
+        self.spec = spec
         self.open_session = open_session
         self.opened: dict[Sizes, tuple[MeasuredGraph, Session]] = {}
         self.without_value: frozenset[str] = frozenset()
@@ -65,7 +66,7 @@ class Evaluator:
         self,
         batches: Iterable[HeldBatch],
         persistent: Mapping[str, Array],
-        shown: Shown | None = None,
+        shown: VisualLog | None = None,
     ) -> dict[str, float]:
         """The loss and metrics of all examples, with these parameters and states.
 
@@ -73,8 +74,8 @@ class Evaluator:
         batches; others are the mean over the batches, weighted by their examples. Empty where there
         are no examples. `shown` takes what the program shows of them.
         """
-        shown = Shown() if shown is None else shown
-        totals = Totals(self.recipe.joining)
+        shown = VisualLog() if shown is None else shown
+        totals = Totals(self.spec.joining)
         unread: deque[_Unread] = deque()
         written: set[Sizes] = set()
         for batch in batches:
@@ -88,7 +89,7 @@ class Evaluator:
                 written.add(key)
             data = batch.take(session.own(batch.examples))
             with self._explained(batch):
-                outputs = session.step(feeds(graph.graph, data, self.recipe.settings.seed, 0, 0.0))
+                outputs = session.step(feeds(graph.graph, data, self.spec.settings.seed, 0, 0.0))
             outputs.request()
             unread.append((graph, batch.examples, outputs))
             _add_all(totals, shown, unread, session.ahead)
@@ -104,12 +105,12 @@ class Evaluator:
 
     def _session(self, key: Sizes) -> tuple[MeasuredGraph, Session]:
         if key not in self.opened:
-            joining, graph = self.recipe.joining, self.recipe.evaluation(dict(key))
+            joining, graph = self.spec.joining, self.spec.graphs.evaluation(dict(key))
             measured = MeasuredGraph(graph, None) if joining is None else joining.with_parts(graph)
             graph = with_confusion(measured.graph)
             measured = replace(measured, graph=graph)
-            rewriting = rewriting_of(self.recipe.settings, self.recipe.device)
-            bounds = self.recipe.bounds_at(dict(key))
+            rewriting = rewriting_of(self.spec.settings, self.spec.device)
+            bounds = self.spec.graphs.bounds(dict(key))
             session = open_inference(graph, self.open_session, rewriting, bounds)
             self.opened[key] = measured, session
         return self.opened[key]
@@ -120,10 +121,10 @@ class Evaluator:
         try:
             yield
         except ProblemError as error:
-            problem, whole = error.problem, self.recipe.batch
+            problem, whole = error.problem, self.spec.batch
             if not isinstance(problem, IndexOutside) or not batch.is_cut:
                 raise
-            full = self.recipe.bounds_at({}).get(problem.name)
+            full = self.spec.graphs.bounds({}).get(problem.name)
             if full is None or not problem.bound.count <= problem.value < full.count:
                 raise
             raise ProblemError(replace(problem, cut=(batch.examples, whole))) from error
@@ -135,10 +136,10 @@ class Evaluator:
 
 
 _Unread = tuple[MeasuredGraph, int, Outputs]
-"""What was measured of so many examples, and may still be under way."""
+"""Outputs of an evaluation of so many examples, which may not be computed yet."""
 
 
-def _add_all(totals: Totals, shown: Shown, unread: deque[_Unread], behind: int = 0) -> None:
+def _add_all(totals: Totals, shown: VisualLog, unread: deque[_Unread], behind: int = 0) -> None:
     """Read all but the last few, and add what was measured."""
     while len(unread) > behind:
         graph, examples, outputs = unread.popleft()

@@ -1,4 +1,4 @@
-"""What a step is fed, which its number decides: so a run can begin, or be repeated, at any step."""
+"""Inputs of a step, a function of its number: a run can begin, or be repeated, at any step."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -12,29 +12,29 @@ from meganeura_runtime.io.data.batches import drawn_in_epoch, order_of_epoch
 from meganeura_runtime.io.data.splits import StoredSplit
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.spec.session_inputs import feeds, without_rate
-from meganeura_runtime.train.spec.train_run import Job
+from meganeura_runtime.train.spec.train_job import TrainJob
 
 
 class Feeder:
     """The feeds of every step of a job."""
 
-    def __init__(self, job: Job, own: Callable[[int], range] = range) -> None:
+    def __init__(self, job: TrainJob, own: Callable[[int], range] = range) -> None:
         """`own` says which of so many examples of a batch this process feeds."""
         self._job = job
         self._own = own
         self._reductions = [(0, (Reduction(),) * len(job.settings.all_schedules))]
-        """What evaluations did to the rates, each from a step on."""
+        """Reductions of the rates by evaluations, each from a step on."""
         self._fed = -1
         """The step that was fed last."""
         self._order = lru_cache(maxsize=2)(self._order_of)  # of this pass, and of the next one
 
     @property
     def is_slow(self) -> bool:
-        """Whether gathering a batch takes computation."""
+        """True if gathering a batch takes computation."""
         return self._job.dataset.train.is_slow
 
     def feeds(self, step: int) -> dict[str, Array]:
-        """What this process feeds: its examples, the counter and the learning rate of a step.
+        """Returns the inputs of this process: its examples, the counter and the learning rate.
 
         Steps are counted from 0.
         """
@@ -42,7 +42,7 @@ class Feeder:
         is_again, self._fed = step == self._fed, step
         own = self._own(len(batch))
         taken = self._job.dataset.train.take_own(batch, own, is_again=is_again)
-        return self._feeds(self._job.compiled, step, taken)
+        return self._feeds(self._job.spec.compiled, step, taken)
 
     def rates(self, step: int) -> tuple[float, ...]:
         """The learning rates of a step: that of all paths, and of those that have their own."""
@@ -54,9 +54,9 @@ class Feeder:
         self._reductions.append((first, reductions))
 
     def whole(self, step: int) -> dict[str, Array]:
-        """What all processes together feed to the step as the program says it."""
+        """Returns the inputs of all processes together, for the step as the program says it."""
         taken = self._job.dataset.train.take_again(self._batch(step))
-        return self._feeds(self._job.step, step, taken)
+        return self._feeds(self._job.spec.step, step, taken)
 
     def _batch(self, step: int) -> NDArray[np.int64]:
         number, position = divmod(step, self._job.steps_per_pass)
@@ -65,7 +65,7 @@ class Feeder:
     def _feeds(self, graph: Graph, step: int, taken: dict[str, Array]) -> dict[str, Array]:
         job = self._job
         fed = feeds(graph, taken, job.settings.seed, step, *self.rates(step))
-        return fed if job.part_at(step).moves else without_rate(fed)
+        return fed if job.spec.part_at(step).moves else without_rate(fed)
 
     def _order_of(self, number: int) -> NDArray[np.int64]:
         """All examples in the order of a pass."""

@@ -14,7 +14,7 @@ WORTH_A_THREAD = 1 << 20
 
 
 LOOK_SECONDS = 0.002
-"""How long inputs are waited for before the device is looked at again."""
+"""Longest wait for inputs between two looks at the device."""
 AT_A_TIME = 3
 """Batches that are gathered at a time where that takes computation: no process waits for work."""
 
@@ -32,7 +32,7 @@ class Prefetcher:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inputs")
         self._next: Future[Uploaded] | None = None
         self._fed: dict[str, Array] = {}
-        """What that is, before it is staged."""
+        """The inputs of the next step before they are staged."""
         self._gatherers = (
             ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="gather") if feeder.is_slow else None
         )
@@ -88,6 +88,6 @@ class Prefetcher:
 
 
 def is_worthwhile(feeder: Feeder, session: Session, fed: dict[str, Array]) -> bool:
-    """Whether inputs such as these are better gathered and staged by threads."""
+    """Returns True if threads should gather and stage inputs such as these."""
     is_large = sum(array.nbytes for array in fed.values()) >= WORTH_A_THREAD
     return feeder.is_slow or (session.ahead > 0 and is_large)

@@ -1,4 +1,4 @@
-"""How fast a run goes on."""
+"""The speed of a run."""
 
 from dataclasses import dataclass
 from time import perf_counter

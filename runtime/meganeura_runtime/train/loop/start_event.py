@@ -1,4 +1,4 @@
-"""What the first event of a run says."""
+"""The first event of a run."""
 
 import math
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ from meganeura_dsl.settings.parameter_groups import (
     scheduled_parameters,
 )
 from meganeura_runtime.train.events import Group, Started
-from meganeura_runtime.train.spec.train_run import Job
+from meganeura_runtime.train.spec.train_job import TrainJob
 
 
-def start_event(job: Job) -> Started:
-    """What a run is about to do."""
-    trained = [each for each in job.parameters if each.kind == "param"]
+def start_event(job: TrainJob) -> Started:
+    """Returns the event that describes a run before its first step."""
+    trained = [each for each in job.spec.parameters if each.kind == "param"]
     groups = parameter_groups(job.settings, trained)
     moved = {each.name for group in groups if group.optimizer for each in group.parameters}
     return Started(
-        name=job.name,
+        name=job.spec.name,
         epochs=job.epochs,
         steps_per_epoch=job.steps_per_epoch,
         steps=job.steps,
@@ -32,7 +32,7 @@ def start_event(job: Job) -> Started:
         untouched=tuple(
             each.name
             for each in trained
-            if each.name in moved and each.name not in job.compiled.updates
+            if each.name in moved and each.name not in job.spec.compiled.updates
         ),
         batch=job.batch,
         left_out=job.left_out,

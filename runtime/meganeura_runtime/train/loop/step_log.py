@@ -14,10 +14,10 @@ from meganeura_runtime.train.loop.speed import Clock, Speed
 from meganeura_runtime.train.loop.training_session import TrainingSession
 from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.records.run_logs import LogStart, logged
-from meganeura_runtime.train.records.visual_log import Shown
-from meganeura_runtime.train.report.report_writer import reported_by_hand
+from meganeura_runtime.train.records.visual_log import VisualLog
+from meganeura_runtime.train.report.report_writer import manual_report
 from meganeura_runtime.train.spec.session_inputs import named_rates
-from meganeura_runtime.train.spec.train_spec import Recipe
+from meganeura_runtime.train.spec.train_spec import TrainSpec
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class StepLog:
     """Records steps and evaluations in the folder of a run."""
 
     def __init__(
-        self, recipe: Recipe, folder: RunFolder, watch: Watch, refresh: Callable[[], None]
+        self, spec: TrainSpec, folder: RunFolder, watch: Watch, refresh: Callable[[], None]
     ) -> None:
         """`watch` takes events in for other logs, and `refresh` writes the page when it is due."""
         self.folder = folder
-        self._settings = recipe.settings
+        self._settings = spec.settings
         self._watch = watch
         self._refresh = refresh
         self._clock = Clock()
@@ -71,7 +71,9 @@ class StepLog:
             self._record(self._unread.popleft())
         self._refresh()
 
-    def evaluated(self, step: int, found: Mapping[str, float], shown: Shown, *, best: bool) -> None:
+    def evaluated(
+        self, step: int, found: Mapping[str, float], shown: VisualLog, *, best: bool
+    ) -> None:
         """Record an evaluation after a step, and what the program shows of it."""
         self.read(step)
         record = {"step": step, "epoch": 0}
@@ -100,8 +102,8 @@ class StepLog:
 
 
 @contextmanager
-def logged_by_hand(
-    recipe: Recipe, folder: RunFolder, device: OpenDevice, trained: TrainingSession
+def manual_step_log(
+    spec: TrainSpec, folder: RunFolder, device: OpenDevice, trained: TrainingSession
 ) -> Generator[StepLog]:
     """Keep the folder of a run that is trained by hand, until the block ends.
 
@@ -109,10 +111,10 @@ def logged_by_hand(
     log that is refused.
     """
     with (
-        logged(LogStart(folder, recipe.settings, trained.steps), _nobody) as watch,
-        reported_by_hand(recipe, folder, device, trained.session.memory) as refresh,
+        logged(LogStart(folder, spec.settings, trained.steps), _nobody) as watch,
+        manual_report(spec, folder, device, trained.session.memory) as refresh,
     ):
-        log = StepLog(recipe, folder, watch, refresh)
+        log = StepLog(spec, folder, watch, refresh)
         log.start(trained.steps)
         yield log
         log.read(1 << 62)

@@ -1,4 +1,4 @@
-"""What steps gave, to be read once their device has come so far."""
+"""Steps whose outputs are read later, once the device has computed them."""
 
 import math
 from dataclasses import dataclass

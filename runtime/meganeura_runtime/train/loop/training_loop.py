@@ -1,7 +1,7 @@
 """The training loop: epochs, log points, evaluations and checkpoints.
 
 A step is handed to the device and not waited for. Its loss is read a few steps later where the
-device runs behind: what a step gave is known to be its own all the while.
+device runs behind; each loss stays with the record of its step.
 """
 
 import math
@@ -17,7 +17,6 @@ from meganeura_dsl.ir.graph import Leaf
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
 from meganeura_dsl.transforms.training_step import LOSS, SKIPPED
-from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.backends.base import OpenSession, Outputs, Uploaded
 from meganeura_runtime.io.checkpoint import (
     Progress,
@@ -27,7 +26,6 @@ from meganeura_runtime.io.checkpoint import (
 from meganeura_runtime.io.data.splits import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.support.background import begin
-from meganeura_runtime.support.tracing import Span, unobserved
 from meganeura_runtime.train.events import (
     Compiled,
     Compiling,
@@ -52,7 +50,7 @@ from meganeura_runtime.train.loop.step_record import Losses, StepRecord
 from meganeura_runtime.train.loop.training_session import TrainingSession
 from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.records.run_logs import LogStart, logged
-from meganeura_runtime.train.records.visual_log import Shown
+from meganeura_runtime.train.records.visual_log import VisualLog
 from meganeura_runtime.train.report.report_writer import reported
 from meganeura_runtime.train.spec.resume import (
     FROM_THE_START,
@@ -62,12 +60,12 @@ from meganeura_runtime.train.spec.resume import (
     origins_of,
 )
 from meganeura_runtime.train.spec.session_inputs import named_rates
-from meganeura_runtime.train.spec.train_run import Job
+from meganeura_runtime.train.spec.train_job import TrainJob
 from meganeura_runtime.train.training_problems import LossNotFinite
 
 
 def train(
-    job: Job,
+    job: TrainJob,
     folder: RunFolder,
     open_session: OpenSession,
     watch: Watch,
@@ -78,21 +76,17 @@ def train(
 
     Raises `ProblemError` if the loss is no longer finite or a file cannot be written.
     """
-    weights = origins_of(job, options.resumption)
-    first = None if options.resumption else begin("values", job.initial_values)
+    first = None if options.resumption else begin("values", job.spec.initial_values)
     with logged(LogStart(folder, job.settings, options.step), watch) as logging:
-        folder.write_settings(job.settings, weights)  # a log that refuses leaves no run behind
+        # A log that refuses leaves no run behind.
+        folder.write_settings(job.settings, origins_of(job.spec, options.resumption))
         if job.dataset.tokenizer is not None:
             folder.keep_tokenizer(job.dataset.tokenizer)
         with (
             reported(job, folder, options.device, logging) as watched,
-            TrainingSession(job, open_session, job.others) as trained,
+            TrainingSession(job.spec, open_session, job.others, options.resumption) as trained,
         ):
-            trained.origins = weights
-            loop = Loop(job, folder, trained, watched, stop)
-            loop.looks_at_every_step = options.detect_anomaly
-            loop.span = options.span
-            loop.hosts = options.hosts
+            loop = TrainingLoop(job, folder, trained, watched, stop, options)
             if first is not None:
                 loop.begin(first.result())
             elif options.resumption is not None:
@@ -100,19 +94,17 @@ def train(
             return loop.run()
 
 
-class Loop:
-    """A run and how far it has come."""
-
-    looks_at_every_step = False
-    hosts: Hosts = ALONE
+class TrainingLoop:
+    """The loop over the steps of a run, and its progress."""
 
     def __init__(
         self,
-        job: Job,
+        job: TrainJob,
         folder: RunFolder,
         trained: TrainingSession,
         watch: Watch,
         stop: Callable[[], bool],
+        options: RunOptions,
     ) -> None:
         self.job = job
         self.folder = folder
@@ -120,13 +112,15 @@ class Loop:
         self.session = trained.session
         self.watch = watch
         self.stop = stop
+        self.options = options
+        self.span = options.span
         self.last: StepRecord | None = None
         self.losses = Losses()
         self.unread: deque[StepRecord] = deque()
         self.epoch = 0
         """The epoch to begin with."""
         self.is_ended = False
-        """Whether all that is due in the middle of an epoch, where the run ends, is done."""
+        """True if all that is due in the middle of an epoch, where the run ends, is done."""
         self.finite = 0
         """The last step whose loss was seen to be finite."""
         self.best: float | None = None
@@ -140,7 +134,6 @@ class Loop:
         self.opened = perf_counter()
         self.ahead: Prefetcher | None = None
         self.saving: Future[None] | None = None
-        self.span: Span = unobserved
 
     @property
     def step(self) -> int:
@@ -156,7 +149,7 @@ class Loop:
         """Load what a run goes on with."""
         progress = resumption.progress
         self.session.load(resumption.persistent)
-        self.trained.steps = self.finite = progress.step
+        self.finite = progress.step
         self.losses = Losses(progress.loss_sum, progress.loss_examples)
         self.epoch = progress.epoch
         self.is_ended = progress.is_ended and progress.step == self.job.steps
@@ -165,7 +158,7 @@ class Loop:
         self.best, self.stale = best_so_far(progress, self.job.settings, self.folder, self.session)
 
     def run(self) -> Finished:
-        """All epochs that are left, or as many as there is time for."""
+        """Run the remaining epochs, or as many as there is time for."""
         started = perf_counter()
         self.watch(start_event(self.job))
         self._finish_beginning()
@@ -188,19 +181,19 @@ class Loop:
         return finished
 
     def _epochs(self, epochs: range) -> bool:
-        """The epochs that are left, and whether the run was asked to stop before their end."""
+        """Run the remaining epochs; returns True if the run was asked to stop before their end."""
         for epoch in epochs:
             if self._epoch(epoch):
                 return True
             if self._is_exhausted():
                 return False
-            if epoch + 1 < epochs.stop and self.hosts.count == 1 and self.stop():
+            if epoch + 1 < epochs.stop and self.options.hosts.count == 1 and self.stop():
                 self._leave(epoch + 1, 0)
                 return True
         return False
 
     def _is_exhausted(self) -> bool:
-        """Whether nothing better has come for as many evaluations as are waited for."""
+        """Returns True if `stop_after` evaluations in a row were no better."""
         most = self.job.settings.stop_after
         return most is not None and self.stale >= most
 
@@ -229,7 +222,7 @@ class Loop:
             self.saving.result()
 
     def _epoch(self, epoch: int) -> bool:
-        """One epoch, and whether it was asked to be the last."""
+        """Run one epoch; returns True if it was asked to be the last."""
         before = epoch * self.job.steps_per_epoch
         end = min(self.job.steps_per_epoch, self.job.steps - before)
         with self.span("train_epoch"):
@@ -242,12 +235,12 @@ class Loop:
         return False
 
     def _is_to_stop(self, position: int) -> bool:
-        """Whether the run is to end after this step.
+        """Returns True if the run is to end after this step.
 
         Several processes have to end after the same one: they agree, which waits for the devices,
         where a step is logged and at the end of an epoch.
         """
-        if self.hosts.count == 1:
+        if self.options.hosts.count == 1:
             return self.stop()
         every = self.job.settings.log_every
         is_asked = every > 0 and self.step % every == 0
@@ -258,7 +251,7 @@ class Loop:
         """Hand one step to the device, and read the losses that are there by now."""
         job, every = self.job, self.job.settings.log_every
         examples, began = job.examples_of(self.step), perf_counter()
-        outputs = self._look() if self.looks_at_every_step else self._run()
+        outputs = self._look() if self.options.detect_anomaly else self._run()
         self.clock.examples += examples
         rates = self.feeder.rates(self.step - 1)
         lasted = began, perf_counter()
@@ -286,7 +279,7 @@ class Loop:
         self.meter.look(for_inputs=True)
 
     def _inputs(self) -> Mapping[str, Array] | Uploaded:
-        """What the next step is fed, staged by a thread where it is much."""
+        """Returns the inputs of the next step, staged by a thread where they are large."""
         if self.ahead is not None:
             return self.ahead.take(self.step, self._look_for_inputs)
         fed = self.feeder.feeds(self.step)
@@ -295,7 +288,7 @@ class Loop:
         return fed
 
     def _look(self) -> Outputs:
-        """Make a step and see to it that all of its results are finite."""
+        """Make a step and check that all of its results are finite."""
         suspect = Suspect(self.step, self.session.persistent(), self.feeder.whole(self.step))
         outputs = self.trained.step(self.feeder.feeds(self.step))
         anomaly = suspect.judge(self.job.step_at(self.step - 1), self.session, outputs)
@@ -304,7 +297,7 @@ class Loop:
         return outputs
 
     def _explained(self, last: StepRecord) -> LossNotFinite:
-        """Why the loss is not finite: the steps since the last checkpoint are repeated.
+        """Returns the cause of a loss that is not finite, by repeating steps since the checkpoint.
 
         They cannot be where the data comes in an order of its own.
         """
@@ -319,7 +312,7 @@ class Loop:
         return _not_finite(last.step, float(last.outputs[LOSS]), anomaly)
 
     def _read(self, behind: int = 0) -> None:
-        """Take in all steps but the last few, which the device may still be at."""
+        """Read all steps but the last few, which the device may still compute."""
         while self.unread and self.unread[0].due(behind) <= self.step:
             self._take_in(self.unread.popleft())
 
@@ -360,7 +353,7 @@ class Loop:
             self.watch(Logged(reading.step, reading.epoch, loss, metrics, rate, *speeds))
 
     def _report_epoch(self, last: StepRecord) -> None:
-        """Tell the mean loss of an epoch, or of the part of it that the run ends with."""
+        """Report the mean loss of an epoch, or of the part of it that the run ends with."""
         steps = last.step - last.epoch * self.job.steps_per_epoch
         loss, seconds = self.losses.mean, self.losses.seconds(last)
         numbers = {LOSS: loss, "steps": steps, "seconds": seconds}
@@ -368,7 +361,7 @@ class Loop:
         self.watch(EpochEnded(last.step, last.epoch, steps, loss, seconds))
 
     def _end_epoch(self, epoch: int) -> None:
-        """Evaluate and save what is due after an epoch, and all of it after the last."""
+        """Evaluate and save as is due after an epoch; after the last, both."""
         started = perf_counter()
         settings, held_out = self.job.settings, self.job.dataset.test
         last = self.step == self.job.steps
@@ -396,9 +389,9 @@ class Loop:
 
     def _evaluate(self, held_out: Split, persistent: Mapping[str, Array], epoch: int) -> None:
         """Measure the held-out examples, and keep the weights if none were better."""
-        shown = Shown()
+        shown = VisualLog()
         with self.span("evaluation"):
-            batches = held_batches(self.job, held_out)
+            batches = held_batches(self.job.spec, held_out)
             metrics = self.trained.measure(batches, persistent, shown)
         missing = self.trained.evaluator.without_value
         rate = self._follow({name: each for name, each in metrics.items() if name not in missing})
@@ -415,7 +408,7 @@ class Loop:
             self._write_weights(self.folder.best, persistent)
 
     def _follow(self, measured: Mapping[str, float]) -> float | None:
-        """Let schedules follow an evaluation; the rate from here on, where that changed."""
+        """Let schedules follow an evaluation; returns the rate from here on if that changed."""
         before = self.reductions[0].scale
         self._reduce(self.job.settings.reduced(self.reductions, measured))
         return None if self.reductions[0].scale == before else self.feeder.rates(self.step)[0]
@@ -429,8 +422,8 @@ class Loop:
                 self.ahead.refresh(self.feeder.rates(self.step))
         self.reductions = reductions
 
-    def _write_shown(self, shown: Shown, epoch: int) -> None:
-        """Write what an evaluation shows, and a record of each file."""
+    def _write_shown(self, shown: VisualLog, epoch: int) -> None:
+        """Write the images and matrices of an evaluation, and a record of each file."""
         if self.folder.writes:
             record = {"kind": "shown", "step": self.step, "epoch": epoch}
             for name, file in shown.write(self.folder.path, self.step):
@@ -460,7 +453,7 @@ class Loop:
         if not self.folder.writes:
             return
         progress = Progress(
-            program=self.job.program_hash,
+            program=self.job.spec.program_hash,
             step=self.step,
             epoch=epoch,
             position=position,

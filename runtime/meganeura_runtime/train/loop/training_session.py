@@ -1,4 +1,4 @@
-"""What is trained, on a device: the one place where steps are made, measured and saved."""
+"""A training on a device: the one place where steps are made, measured and saved."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
@@ -25,41 +25,47 @@ from meganeura_runtime.io.checkpoint import Origin
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.io.weights import write_weights
 from meganeura_runtime.train.loop.evaluation import Evaluator, HeldBatch
-from meganeura_runtime.train.records.visual_log import Shown
-from meganeura_runtime.train.spec.train_spec import Recipe, SizedStep, require_shares
+from meganeura_runtime.train.records.visual_log import VisualLog
+from meganeura_runtime.train.spec.resume import Resumption, origins_of
+from meganeura_runtime.train.spec.step_graphs import SizedStep
+from meganeura_runtime.train.spec.train_spec import TrainSpec, require_shares
 
 
 class TrainingSession(Closing):
-    """A recipe's parameters, states and moments on a device, and the steps that move them."""
+    """Parameters, states and moments on a device, and the steps that move them."""
 
     def __init__(
         self,
-        recipe: Recipe,
+        spec: TrainSpec,
         open_session: OpenSession,
         others: Iterable[SizedStep] = (),
+        resumption: Resumption | None = None,
         *,
         any_size: bool = False,
     ) -> None:
-        """Open the step of a recipe, those of `others`, and with `any_size` more when they come."""
-        self.recipe = recipe
-        self.steps = 0
-        """Those made, of all runs together."""
-        self.origins: tuple[Origin, ...] = ()
-        """What the first run started from instead of initial values."""
-        self.learning_rate: float | None = None
-        """The rate that was set by hand; `None` follows the schedule."""
+        """Open the step of a specification and `others`; `any_size` opens more when they come.
+
+        `resumption` is the progress of the run so far; its values are for the caller to load.
+        """
+        self.spec = spec
+        self.steps = 0 if resumption is None else resumption.progress.step
+        """The steps made so far, of all parts of a resumed run."""
+        self.origins: tuple[Origin, ...] = origins_of(spec, resumption)
+        """The files of weights that the run started from."""
+        self.learning_rate = None if resumption is None else resumption.progress.learning_rate
+        """The rate that a manual loop has set; `None` follows the schedule."""
         self._open = open_session
         with ExitStack() as opened:
             others = tuple(others)
             is_one = not (any_size or others)
-            graph = recipe.compiled if is_one else persistent_first(recipe.compiled)
-            first = opened.enter_context(self._checked(graph, recipe.bounds))
+            graph = spec.compiled if is_one else persistent_first(spec.compiled)
+            first = opened.enter_context(self._checked(graph, spec.whole_step.bounds))
             self.session = first
             if not is_one:
                 self.session = sized = SizedSession(first, self._open_for)
                 for each in others:
                     sized.add(opened.enter_context(self._shared(each, each.bounds)))
-            self.evaluator = Evaluator(recipe, open_session)
+            self.evaluator = Evaluator(spec, open_session)
             opened.pop_all()
 
     def step(self, inputs: Mapping[str, Array] | Uploaded) -> Outputs:
@@ -72,7 +78,7 @@ class TrainingSession(Closing):
         self,
         batches: Iterable[HeldBatch],
         persistent: Mapping[str, Array],
-        shown: Shown | None = None,
+        shown: VisualLog | None = None,
     ) -> dict[str, float]:
         """The mean loss and metrics over examples; `shown` takes what the program shows of them.
 
@@ -83,7 +89,7 @@ class TrainingSession(Closing):
     def averaged(self, persistent: Mapping[str, Array]) -> dict[str, Array]:
         """The parameters and states of the program, by their averages where there are some."""
         found: dict[str, Array] = {}
-        for each in self.recipe.parameters:
+        for each in self.spec.parameters:
             now = persistent[each.name]
             found[each.name] = persistent.get(average_of(each.name), now).astype(
                 now.dtype, copy=False
@@ -95,11 +101,11 @@ class TrainingSession(Closing):
 
         Raises `ProblemError`.
         """
-        ema = self.recipe.settings.ema
+        ema = self.spec.settings.ema
         which = {} if ema is None else {"weights": f"exponential moving average, decay {ema}"}
-        which |= self.recipe.preparation.entries
-        metadata = {"format": "pt", "train": self.recipe.name, "step": str(self.steps), **which}
-        write_weights(path, self.recipe.parameters, self.averaged(persistent), metadata)
+        which |= self.spec.preparation.entries
+        metadata = {"format": "pt", "train": self.spec.name, "step": str(self.steps), **which}
+        write_weights(path, self.spec.parameters, self.averaged(persistent), metadata)
 
     def close(self) -> None:
         """Give the memory of all sessions back."""
@@ -115,12 +121,12 @@ class TrainingSession(Closing):
 
     def _open_for(self, shapes: Mapping[str, tuple[int, ...]]) -> Session:
         """The session of a step that is fed otherwise: of another size, or another part."""
-        recipe, inputs = self.recipe, self.recipe.demand.inputs
+        spec, inputs = self.spec, self.spec.input_spec.inputs
         part = self._part_fed(shapes)
         if part is StepPart.UPDATE:
-            return self._shared(recipe.sized({}, part), {})
-        step = recipe.sized(bind_sizes(inputs, {name: shapes[name] for name in inputs}), part)
-        require_shares(recipe.demand.counter, step.examples, recipe.settings)
+            return self._shared(spec.graphs.sized({}, part), {})
+        step = spec.graphs.sized(bind_sizes(inputs, {name: shapes[name] for name in inputs}), part)
+        require_shares(spec.input_spec.counter, step.examples, spec.settings)
         return self._shared(step, step.bounds)
 
     def _part_fed(self, names: Iterable[str]) -> StepPart:
@@ -129,4 +135,4 @@ class TrainingSession(Closing):
             return StepPart.UPDATE
         if LEARNING_RATE in names:
             return StepPart.WHOLE
-        return StepPart.SUM if self.recipe.settings.accumulate > 1 else StepPart.GRADIENTS
+        return StepPart.SUM if self.spec.settings.accumulate > 1 else StepPart.GRADIENTS

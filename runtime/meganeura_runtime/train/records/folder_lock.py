@@ -62,7 +62,7 @@ def locked(folder: Path) -> Generator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process holds a folder."""
+    """Returns True if a process holds a folder."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR)
     except OSError:  # no run has it, or it is not ours to write to
@@ -90,7 +90,7 @@ def _acquired(path: Path) -> int:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether the file still has its name."""
+    """Returns True if the open file is still the one of that name."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:

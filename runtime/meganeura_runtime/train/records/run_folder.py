@@ -29,7 +29,7 @@ class RunFolder:
 
     path: Path
     writes: bool = True
-    """Whether this process writes; of several that train together one does."""
+    """False in all but one of the processes that train together."""
 
     @property
     def settings(self) -> Path:
@@ -192,14 +192,14 @@ def _begun(path: Path, held: ExitStack) -> bool:
 
 
 def _is_occupied(path: Path) -> bool:
-    """Whether a folder holds anything but its lock."""
+    """Returns True if a folder holds anything but its lock."""
     with _writable(path):
         return any(each.name != LOCK for each in path.iterdir())
 
 
 @contextmanager
 def _writable(path: Path) -> Generator[None]:
-    """What the system says of a folder becomes a `ProblemError`."""
+    """Raise errors of the system about a folder as `ProblemError`."""
     try:
         yield
     except OSError as error:
@@ -207,7 +207,7 @@ def _writable(path: Path) -> Generator[None]:
 
 
 def _is_by(step: int, line: bytes) -> bool:
-    """Whether a line of the metrics is a record, and speaks of a step up to this one."""
+    """Returns True if a line of the metrics is a record of a step up to this one."""
     try:
         record = cast("object", json.loads(line))
     except (ValueError, RecursionError):

@@ -21,7 +21,7 @@ from meganeura_runtime.train.training_problems import LogRefused
 
 @dataclass(frozen=True)
 class LogStart:
-    """What a log says of its run before the first step."""
+    """The description of a run at the start of its log."""
 
     folder: RunFolder
     settings: RunSettings
@@ -34,7 +34,7 @@ OpenLog = Callable[[LogStart], AbstractContextManager[Watch]]
 
 
 def log_openers(settings: RunSettings) -> tuple[OpenLog, ...]:
-    """What begins the logs of a run; raises `ProblemError` for a library that is missing."""
+    """Returns functions that open the logs; raises `ProblemError` for a missing library."""
     return tuple(_opener(LogFormat(each)) for each in dict.fromkeys(settings.log))
 
 

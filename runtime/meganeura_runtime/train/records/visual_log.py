@@ -1,4 +1,4 @@
-"""What a program shows of the examples it is measured on: pictures and matrices, as files."""
+"""Images and matrices that a program shows of its held-out examples, as files."""
 
 import json
 import struct
@@ -22,8 +22,8 @@ GAP = 1
 """Pixels between two pictures."""
 
 
-class Shown:
-    """What one evaluation shows."""
+class VisualLog:
+    """The images and matrices of one evaluation."""
 
     def __init__(self) -> None:
         self._pictures: dict[str, list[Array]] = {}

@@ -1,4 +1,4 @@
-"""What the page of runs draws, as JSON: curves of a bounded number of points, tables, states."""
+"""The data of a page as JSON: curves with a bounded number of points, tables, states."""
 
 from collections.abc import Sequence
 from math import isfinite

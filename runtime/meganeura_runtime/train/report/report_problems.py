@@ -1,4 +1,4 @@
-"""What can be wrong with the folder of a run that is looked at, and the words for it."""
+"""Problems of a run folder that is read, and their messages."""
 
 from pathlib import Path
 

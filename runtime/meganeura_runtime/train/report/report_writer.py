@@ -23,7 +23,8 @@ from meganeura_runtime.train.report.run_description import (
 )
 from meganeura_runtime.train.report.run_records import RunRecords
 from meganeura_runtime.train.report.run_summary import RunSummary, read_settings
-from meganeura_runtime.train.spec.train_spec import Recipe
+from meganeura_runtime.train.spec.train_job import TrainJob
+from meganeura_runtime.train.spec.train_spec import TrainSpec
 
 PAUSE = 3.0
 """Seconds between two versions of the page, at least."""
@@ -33,16 +34,16 @@ SHARE = 0.004
 
 @contextmanager
 def reported(
-    job: Recipe, folder: RunFolder, device: OpenDevice | None, watch: Watch
+    job: TrainJob, folder: RunFolder, device: OpenDevice | None, watch: Watch
 ) -> Generator[Watch]:
-    """Write the page of a run until the block ends, however it does; gives what is to watch it.
+    """Write the page of a run until the block ends; yields the observer of the run.
 
     Raises `ProblemError` where the page cannot be written.
     """
     if not folder.writes:
         yield watch
         return
-    writer = ReportWriter(job, folder, device)
+    writer = ReportWriter(job.spec, folder, device, job)
 
     def watched(event: Event) -> None:
         writer.take_in(event)
@@ -58,13 +59,13 @@ def reported(
 
 
 @contextmanager
-def reported_by_hand(
-    recipe: Recipe,
+def manual_report(
+    spec: TrainSpec,
     folder: RunFolder,
     device: OpenDevice,
     memory: Callable[[], Mapping[str, int] | None],
 ) -> Generator[Callable[[], None]]:
-    """Complete the page of a run when the block ends; gives what writes it anew when it is due.
+    """Complete the page of a run when the block ends; yields a function that rewrites it if due.
 
     `memory` gives the bytes of a step by role, where what compiled it says so.
     Raises `ProblemError` where the page cannot be written.
@@ -72,7 +73,7 @@ def reported_by_hand(
     if not folder.writes:
         yield lambda: None
         return
-    writer = ReportWriter(recipe, folder, device)
+    writer = ReportWriter(spec, folder, device)
 
     def refresh() -> None:
         writer.memory_report = memory()
@@ -88,7 +89,7 @@ def reported_by_hand(
 
 
 def _end(error: BaseException) -> tuple[Status, str]:
-    """What is said of a run that an error ended."""
+    """Returns the status and the message of a run that an error ended."""
     match error:
         case KeyboardInterrupt():
             return Status.STOPPED, ""
@@ -101,19 +102,25 @@ def _end(error: BaseException) -> tuple[Status, str]:
 class ReportWriter:
     """The page of one run."""
 
-    def __init__(self, job: Recipe, folder: RunFolder, device: OpenDevice | None) -> None:
+    def __init__(
+        self,
+        spec: TrainSpec,
+        folder: RunFolder,
+        device: OpenDevice | None,
+        job: TrainJob | None = None,
+    ) -> None:
         self._ended = Signal()
         self.status = Status.STOPPED
-        """How the run ends, as far as its events say."""
+        """The end of the run, as far as its events say."""
         self.memory_report: Mapping[str, int] | None = None
         """The memory of a step, where what compiled it says so."""
-        self._job = job
+        self._spec = spec
         self._folder = folder
         self._device = device
         self._began = perf_counter()
         earlier = read_description(folder.description)
         self._before = 0.0 if earlier is None else earlier.seconds
-        self._about = describe(job, device, self._before)
+        self._about = describe(spec, job, device, self._before)
         self._settings = read_settings(folder.settings)
         self._records = RunRecords(folder.metrics)
         self._thread: Future[None] | None = None
@@ -149,7 +156,7 @@ class ReportWriter:
         """Write the first version; gives the seconds until the next one is due."""
         began = thread_time()
         if self._device is not None:
-            memory = memory_of(self._job, self._device)
+            memory = memory_of(self._spec, self._device)
             self._about = self._about.model_copy(update={"memory": memory})
             _write_description(self._folder.description, self._about)
         return self._write(thread_time() - began)

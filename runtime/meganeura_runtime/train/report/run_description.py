@@ -16,8 +16,8 @@ from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.backends.errors import DeviceError, LimitError
 from meganeura_runtime.train.report.report_problems import DamagedRun
 from meganeura_runtime.train.spec.session_inputs import NOT_DATA
-from meganeura_runtime.train.spec.train_run import Job
-from meganeura_runtime.train.spec.train_spec import Recipe
+from meganeura_runtime.train.spec.train_job import TrainJob
+from meganeura_runtime.train.spec.train_spec import TrainSpec
 
 LARGEST = 16
 """MiB of a `run.json` that is read."""
@@ -28,7 +28,7 @@ MOST_SECONDS = 1e12
 
 
 class Status(StrEnum):
-    """How far a run has come."""
+    """The state of a run."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -52,12 +52,12 @@ class Tensor(BaseModel):
     declared: str = ""
     """Of an input, the type with free sizes."""
     moves: bool = True
-    """Whether a step changes it."""
+    """True if a step changes it."""
     elements: int = 0
 
 
 class RunDescription(BaseModel):
-    """What is known when a run begins, and what is added when it ends."""
+    """The facts of a run at its start, with those that are added at its end."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -70,7 +70,7 @@ class RunDescription(BaseModel):
     device: str = ""
     started: datetime
     seconds: Annotated[float, Field(ge=0, le=MOST_SECONDS)] = 0.0
-    """What it took, over all processes that went on with it; 0 before the first of them ended."""
+    """The time of all processes of the run; 0 before the first of them ended."""
     batch: int
     epochs: int
     steps_per_epoch: int
@@ -84,19 +84,21 @@ class RunDescription(BaseModel):
     """Bytes of a step by role; `None` where the backend does not say."""
 
 
-def describe(job: Recipe, device: OpenDevice | None, before: float) -> RunDescription:
-    """What a run that begins now is; `before` is the seconds that it has taken already.
+def describe(
+    spec: TrainSpec, job: TrainJob | None, device: OpenDevice | None, before: float
+) -> RunDescription:
+    """Returns the description of a run that begins now and took `before` seconds already.
 
-    Of a run whose batches Python gives, nobody knows the examples.
+    A manual loop has no job: its examples are not known.
     """
-    fed = leaf_types(job.compiled)[1]
-    epochs, steps_per_epoch, examples, held_out = _extent(job)
+    fed = leaf_types(spec.compiled)[1]
+    epochs, steps_per_epoch, examples, held_out = _extent(spec, job)
     return RunDescription(
-        train=job.name,
+        train=spec.name,
         device="" if device is None else device.short_name,
         started=datetime.now(UTC),
         seconds=before,
-        batch=job.batch,
+        batch=spec.batch,
         epochs=epochs,
         steps_per_epoch=steps_per_epoch,
         examples=examples,
@@ -106,7 +108,7 @@ def describe(job: Recipe, device: OpenDevice | None, before: float) -> RunDescri
                 name=name,
                 type=str(each),
                 kind="input",
-                declared=str(job.demand.inputs[name]),
+                declared=str(spec.input_spec.inputs[name]),
                 elements=prod(concrete_shape(each.shape)),
             )
             for name, each in fed.items()
@@ -117,38 +119,38 @@ def describe(job: Recipe, device: OpenDevice | None, before: float) -> RunDescri
                 name=each.name,
                 type=str(each.type),
                 kind=each.kind,
-                moves=each.name in job.compiled.updates,
+                moves=each.name in spec.compiled.updates,
                 elements=prod(concrete_shape(each.type.shape)),
             )
-            for each in job.parameters
+            for each in spec.parameters
         ),
-        classes=job.preparation.classes,
+        classes=spec.preparation.classes,
     )
 
 
-def _extent(job: Recipe) -> tuple[int, int, int, int]:
-    """Epochs, steps of one, examples to train on, and held out; 0 for what is not known."""
-    if isinstance(job, Job):
+def _extent(spec: TrainSpec, job: TrainJob | None) -> tuple[int, int, int, int]:
+    """Returns epochs, steps of one, examples to train on and held out; 0 if they are not known."""
+    if job is not None:
         test = job.dataset.test
         held_out = 0 if test is None else test.examples
         return job.epochs, job.steps_per_epoch, job.dataset.train.examples, held_out
-    steps, of_epoch = job.settings.steps or 0, job.settings.steps_per_epoch or 0
+    steps, of_epoch = spec.settings.steps or 0, spec.settings.steps_per_epoch or 0
     return (-(-steps // of_epoch) if of_epoch else 0), of_epoch, 0, 0
 
 
-def memory_of(job: Recipe, device: OpenDevice) -> dict[str, int] | None:
-    """The bytes of a step by role; `None` where the backend says so only by compiling it again."""
+def memory_of(spec: TrainSpec, device: OpenDevice) -> dict[str, int] | None:
+    """Returns the bytes of a step by role; `None` if the backend does not plan its memory."""
     if not device.backend.capabilities.plans_memory:
         return None
     try:
-        found = device.backend.memory(job.compiled, device)
+        found = device.backend.memory(spec.compiled, device)
     except (DeviceError, LimitError, ProblemError):  # the session that is opened says what is wrong
         return None
     return None if found is None else {str(role): size for role, size in found.roles.items()}
 
 
 def read_description(path: Path) -> RunDescription | None:
-    """What a file says; `None` where there is none, as of older runs. Raises `ProblemError`."""
+    """Reads a file; `None` where there is none, as of older runs. Raises `ProblemError`."""
     if not path.is_file():
         return None
     try:

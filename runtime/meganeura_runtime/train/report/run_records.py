@@ -1,4 +1,4 @@
-"""What a run measured: the records of its `metrics.jsonl`, as curves.
+"""The measurements of a run: the records of its `metrics.jsonl`, as curves.
 
 Records are read as they are: whatever a kind of record has that is a number becomes a curve.
 """
@@ -20,7 +20,7 @@ STEP, EPOCH, HELD_OUT = "step", "epoch", "held_out"
 """Kinds of records: a logged step, the mean of an epoch, an evaluation."""
 
 NOT_MEASURED = ("kind", "step", "epoch", "steps", "seconds")
-"""What a record has besides what was measured."""
+"""Keys of a record that are no measurements."""
 
 
 @dataclass(frozen=True)

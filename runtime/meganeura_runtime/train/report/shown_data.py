@@ -1,4 +1,4 @@
-"""What a program shows, as a page has it: pictures as data, matrices as numbers."""
+"""Images and matrices of a run for its page: images as data, matrices as numbers."""
 
 import json
 from base64 import b64encode
@@ -22,7 +22,7 @@ LARGEST = 64
 FILE = 16
 """MiB of a file that is read."""
 DAMAGES = (OSError, TooLongError, ValueError, TypeError, KeyError, OverflowError, RecursionError)
-"""What a file raises that is no matrix: of other keys, with what is no number, or too deep."""
+"""Errors of a file that is no matrix: other keys, values that are no numbers, deep nesting."""
 
 
 def shown_data(folder: Path, shown: Sequence[ShownFile]) -> list[dict[str, Any]]:

@@ -27,12 +27,12 @@ from meganeura_dsl.symbolic.size import evaluate
 from meganeura_runtime.io.tensors.stored_tensor import Array
 
 PART = "part "
-"""How the names of outputs begin that are sums which metrics are computed from."""
+"""Prefix of outputs that are sums from which metrics are computed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Joining:
-    """How the metrics of a graph, whose sizes are symbols, are joined over batches."""
+    """The way to join metrics over batches, found in a graph with sizes as symbols."""
 
     symbolic: Graph
     counter: str
@@ -41,7 +41,7 @@ class Joining:
 
     @cached_property
     def metrics(self) -> dict[str, Statistics]:
-        """What each metric is computed from, of those that need more than a mean of means."""
+        """The statistics of each metric that needs more than a mean of means."""
         found: dict[str, Statistics] = {}
         for name, value in self.symbolic.outputs.items():
             if name.startswith(SHOWN) or value.type.rank:
@@ -53,7 +53,7 @@ class Joining:
 
     @cached_property
     def kinds(self) -> dict[int, Meeting]:
-        """How each part is joined, by the number of its value."""
+        """The way to join each part, by the number of its value."""
         return {
             number: kind for each in self.metrics.values() for number, kind in each.joined.items()
         }
@@ -98,7 +98,7 @@ class MeasuredGraph:
 def _evaluated(
     general: Value, value: Value, operands: list[Array], sizes: Mapping[str, int]
 ) -> Array:
-    """What an op makes of numbers in double precision."""
+    """Evaluates an op in double precision."""
     is_float = value.type.dtype.is_float
     match general.op:
         case Constant(size) if isinstance(size, Dim):
@@ -113,7 +113,7 @@ def _evaluated(
 
 
 class Totals:
-    """What is measured of some batches, and what that is over all of them."""
+    """Sums of measurements of some batches, and the results over all of them."""
 
     def __init__(self, joining: Joining | None) -> None:
         self._joining = joining

@@ -1,4 +1,4 @@
-"""What the memory of a training run is needed for, and the largest batch that fits into it.
+"""The memory of a training run by role, and the largest batch that fits into it.
 
 Nothing runs: each backend says from the graph of a step what it will allocate.
 """
@@ -21,23 +21,23 @@ from meganeura_runtime.backends.backend import Backend, OpenDevice
 from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.registry import device_or_any, model_of
 from meganeura_runtime.train.spec.session_inputs import NOT_DATA
+from meganeura_runtime.train.spec.step_graphs import (
+    require_trainable,
+    rewriting_of,
+    training_settings,
+)
 from meganeura_runtime.train.spec.step_planning import (
     PlannedStep,
     RunMemory,
     StepPlanner,
     device_of_run,
 )
-from meganeura_runtime.train.spec.train_spec import (
-    require_trainable,
-    rewriting_of,
-    training_settings,
-)
 from meganeura_runtime.train.training_problems import IndivisibleBatch
 
 MOST = 1 << 20
 """The largest batch that is tried."""
 NEAR = 128
-"""How far from a batch that a program refuses another is looked for."""
+"""Largest distance from a batch that a program refuses to the one that is tried instead."""
 QUICK = 8
 """Measurements after which a search stops guessing and halves."""
 
@@ -53,9 +53,9 @@ class Fit:
     batch: int
     """Examples of a step, as the settings have it."""
     memory: RunMemory | None
-    """What that batch takes; `None` where it exceeds a limit of the device."""
+    """The memory of that batch; `None` where it exceeds a limit of the device."""
     recomputes: bool = False
-    """Whether rounds of scans are recomputed, as it would take more than it may otherwise."""
+    """True if iterations of scans are recomputed to stay within the memory."""
     available: int | None = None
     """The bytes it was to fit into."""
     largest: int | None = None
@@ -65,7 +65,7 @@ class Fit:
 
     @property
     def fits(self) -> bool:
-        """Whether the batch of the settings does."""
+        """Returns True if the batch of the settings fits."""
         available = self.available
         return self.memory is not None and (available is None or self.memory.bytes <= available)
 
@@ -136,7 +136,7 @@ class MemoryProbe:
         return pipeline.whole_inputs(self.program, self.train)
 
     def accepts(self, batch: int) -> bool:
-        """Whether the devices can share such a batch, and the program can have it."""
+        """Returns True if the devices can share such a batch and the program accepts it."""
         if self.counter is None or batch % self.settings.devices:
             return False
         try:
@@ -166,7 +166,7 @@ class MemoryProbe:
 
 
 def fit(probe: MemoryProbe, available: int | None = None) -> Fit:
-    """What a run takes, and the largest batch that fits into so many bytes, if any are given.
+    """Returns the memory of a run, and the largest batch within these bytes, if any are given.
 
     The run is one with the setting `memory`, which is what is available where it is not set: rounds
     of scans are recomputed as far as that is needed. Where it is set, no more is available. Raises

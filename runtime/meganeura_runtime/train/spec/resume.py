@@ -1,9 +1,7 @@
-"""Going on with a run: its checkpoint, and whether program and settings are still the same."""
+"""Resuming a run: its checkpoint, compared with the program and the settings of now."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 
@@ -19,11 +17,11 @@ from meganeura_runtime.io.tensors.safetensors_file import read_tensors
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array, StoredTensor
 from meganeura_runtime.support.tracing import Span, unobserved
 from meganeura_runtime.train.data.data_fingerprint import changes
-from meganeura_runtime.train.data.run_data import NOTHING, Given
 from meganeura_runtime.train.records.run_folder import RunFolder
+from meganeura_runtime.train.spec.run_request import RunRequest
 from meganeura_runtime.train.spec.session_inputs import leaves
-from meganeura_runtime.train.spec.train_run import Job, prepare
-from meganeura_runtime.train.spec.train_spec import Recipe, recipe_by_hand, settings_of
+from meganeura_runtime.train.spec.train_job import TrainJob, prepare_with
+from meganeura_runtime.train.spec.train_spec import TrainSpec, manual_spec, settings_of
 from meganeura_runtime.train.training_problems import CannotResume, DataChanged
 
 RESUMABLE = tuple(name for name, setting in SETTINGS.items() if setting.is_resumable)
@@ -32,7 +30,7 @@ RESUMABLE = tuple(name for name, setting in SETTINGS.items() if setting.is_resum
 
 @dataclass(frozen=True)
 class Resumption:
-    """How far a run has come, and what it kept."""
+    """The progress of a run, and the values of its persistent leaves."""
 
     progress: Progress
     persistent: Mapping[str, Array]
@@ -40,17 +38,17 @@ class Resumption:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a job is run: from where, and how closely it is watched."""
+    """Options of a run that no setting asks for."""
 
     resumption: Resumption | None = None
     detect_anomaly: bool = False
-    """Whether each step is checked, so that the first that is not finite is the last."""
+    """True checks the results of each step, and ends at the first that is not finite."""
     span: Span = unobserved
     """A tracer of what the host does."""
     hosts: Hosts = ALONE
     """The processes that run it together."""
     device: OpenDevice | None = None
-    """What it runs on, as far as its page says so."""
+    """The device that the page of the run describes; `None` describes none."""
 
     @property
     def step(self) -> int:
@@ -63,28 +61,18 @@ FROM_THE_START = RunOptions()
 
 
 def resume_job(
-    program: Program,
-    train: str,
-    base: Path,
-    overrides: Sequence[str],
-    folder: RunFolder,
-    data: Given = NOTHING,
-    *,
-    tuned: bool = True,
-) -> tuple[Job, Resumption]:
-    """The job of an earlier run with the settings it began with, and how far it has come.
+    request: RunRequest, folder: RunFolder, *, tuned: bool = True
+) -> tuple[TrainJob, Resumption]:
+    """Returns the job of an earlier run with the settings it began with, and its progress.
 
-    `data` and `tuned` are those of `prepare`. Raises what `prepare` raises, and `ProblemError` if
-    it is not the same run.
+    Raises what `prepare_new` raises, and `ProblemError` if it is not the same run.
     """
     tensors, progress = _found(folder)
     if progress.learning_rate is not None:
         raise ProblemError(CannotResume("its learning rate was set by hand, and so is the next"))
-    job = prepare(
-        program, train, base, overrides, partial(_revised, progress.settings, overrides),
-        data=replace(data, run=folder.path), tuned=tuned,
-    )  # fmt: skip
-    persistent = _persistent(tensors, job, progress)
+    settings = _settings(request, progress)
+    job = prepare_with(request, settings, run=folder.path, tuned=tuned)
+    persistent = _persistent(tensors, job.spec, progress)
     if progress.is_by_hand:
         epoch, position = divmod(progress.step, job.steps_per_epoch)
         progress = progress.model_copy(update={"epoch": epoch, "position": position})
@@ -95,40 +83,46 @@ def resume_job(
     return job, Resumption(progress, persistent)
 
 
-def resumed_device(
-    program: Program, train: str, overrides: Sequence[str], folder: RunFolder
-) -> str:
-    """The device that a run goes on with: the one given anew, or that of its checkpoint, if any.
+def _settings(request: RunRequest, progress: Progress) -> RunSettings:
+    """Returns the settings of a resumed run, which must name its data."""
+    settings = _revised(progress.settings, request.overrides, request.settings)
+    if settings.data:
+        return settings
+    return _revised(progress.settings, request.overrides, request.settings_with_data)
+
+
+def resumed_device(request: RunRequest, folder: RunFolder) -> str:
+    """Returns the device of a resumed run: the one given anew, or that of its checkpoint, if any.
 
     Raises `ProblemError` or `ProblemsError` for settings and for a checkpoint that cannot be read.
     """
-    now = settings_of(program, train, overrides)
-    if "device" in _names(overrides) or not folder.checkpoint.is_file():
+    now = request.settings
+    if "device" in _names(request.overrides) or not folder.checkpoint.is_file():
         return now.device
     return _checkpoint(folder)[1].settings.device
 
 
-def resume_by_hand(
+def resume_manual(
     program: Program,
     train: str,
     overrides: Sequence[str],
     folder: RunFolder,
     *,
     gradients: bool = False,
-) -> tuple[Recipe, Resumption]:
-    """What a run trains whose next batches Python gives, and how far it has come.
+) -> tuple[TrainSpec, Resumption]:
+    """Returns the specification of a manual loop that goes on with a run, and its progress.
 
-    Raises `ProblemError` or `ProblemsError` as `recipe_of`, and if it is not the same run.
+    Raises `ProblemError` or `ProblemsError` as `manual_spec`, and if it is not the same run.
     """
     tensors, progress = _found(folder)
     now = settings_of(program, train, overrides)
     settings = _revised(progress.settings, overrides, now)
-    recipe = recipe_by_hand(program, train, settings, gradients=gradients)
-    return recipe, Resumption(progress, _persistent(tensors, recipe, progress))
+    spec = manual_spec(program, train, settings, gradients=gradients)
+    return spec, Resumption(progress, _persistent(tensors, spec, progress))
 
 
 def compares_anew(progress: Progress, settings: RunSettings, folder: RunFolder | None) -> bool:
-    """Whether no evaluation so far counts for the best weights, which the folder holds, if any.
+    """Returns True if no evaluation so far counts for the best weights.
 
     Those of another metric do not, nor those whose best weights lie elsewhere.
     """
@@ -138,14 +132,14 @@ def compares_anew(progress: Progress, settings: RunSettings, folder: RunFolder |
 
 @dataclass(frozen=True)
 class OtherRates:
-    """Why the learning rate goes on otherwise than it began."""
+    """A learning rate that differs from that of the run before it was resumed."""
 
     schedule: str
     before: str
     """The schedule as it was."""
     updates: int
     updates_before: int
-    """How many updates the run has, and had."""
+    """Updates of the whole run, now and before."""
     rates: tuple[float, float]
     """Those of the last step that was made and of the next."""
     step: int
@@ -165,8 +159,8 @@ class OtherRates:
         )
 
 
-def other_rates(job: Job, progress: Progress) -> tuple[OtherRates, ...]:
-    """What is to be said of learning rates that go on otherwise than the run began."""
+def other_rates(job: TrainJob, progress: Progress) -> tuple[OtherRates, ...]:
+    """Returns the learning rates that differ from those of the run before it was resumed."""
     step, was = progress.step, progress.settings
     if progress.is_by_hand or step >= job.steps:
         return ()
@@ -187,7 +181,7 @@ def other_rates(job: Job, progress: Progress) -> tuple[OtherRates, ...]:
 def best_so_far(
     progress: Progress, settings: RunSettings, folder: RunFolder | None, session: Session
 ) -> tuple[float | None, int]:
-    """The best value and the evaluations since then; none of either where it is compared anew.
+    """Returns the best value and the evaluations since; nothing where it is compared anew.
 
     The folder has a record of that. All processes of a run do the same.
     """
@@ -198,13 +192,11 @@ def best_so_far(
     return None, 0
 
 
-def origins_of(recipe: Recipe, resumption: Resumption | None) -> tuple[Origin, ...]:
-    """The files of the weights that a run started from, also if it goes on."""
+def origins_of(spec: TrainSpec, resumption: Resumption | None) -> tuple[Origin, ...]:
+    """Returns the files of the weights that a run started from, also if it is resumed."""
     if resumption is not None:
         return resumption.progress.weights
-    return (
-        () if recipe.start is None else origins(tensor.file for _, tensor in recipe.start.matched)
-    )
+    return () if spec.start is None else origins(tensor.file for _, tensor in spec.start.matched)
 
 
 def _found(folder: RunFolder) -> tuple[dict[str, StoredTensor], Progress]:
@@ -214,7 +206,7 @@ def _found(folder: RunFolder) -> tuple[dict[str, StoredTensor], Progress]:
 
 
 def _checkpoint(folder: RunFolder) -> tuple[dict[str, StoredTensor], Progress]:
-    """What the checkpoint holds; where it is damaged, the message has what is not."""
+    """Reads the checkpoint; the message of a damaged one names weights that are whole."""
     try:
         return read_checkpoint(folder.checkpoint)
     except ProblemError as error:
@@ -226,7 +218,7 @@ def _checkpoint(folder: RunFolder) -> tuple[dict[str, StoredTensor], Progress]:
 
 
 def _instead(folder: RunFolder) -> Help | None:
-    """How to begin anew with the latest weights of a run that are not damaged."""
+    """Returns advice to start from the latest weights of a run that are not damaged."""
     for path in (folder.weights, folder.best):
         try:
             read_tensors(path)
@@ -236,7 +228,7 @@ def _instead(folder: RunFolder) -> Help | None:
     return None
 
 
-def _require_same_data(job: Job, progress: Progress) -> None:
+def _require_same_data(job: TrainJob, progress: Progress) -> None:
     """Raise `ProblemError` unless the run is fed what it was fed when it began."""
     if not progress.data:
         raise ProblemError(CannotResume("its checkpoint does not say what data it was fed"))
@@ -246,7 +238,7 @@ def _require_same_data(job: Job, progress: Progress) -> None:
 
 
 def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) -> RunSettings:
-    """The settings a run began with, but for those given anew, of which some are too late."""
+    """Returns the settings a run began with, with those given anew; raises `ProblemError`."""
     names = _names(overrides)
     late = [name for name in names if name not in RESUMABLE]
     if late:
@@ -260,17 +252,17 @@ def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) ->
 
 
 def _names(overrides: Sequence[str]) -> list[str]:
-    """The settings that are given anew."""
+    """Returns the names of the settings that are given anew."""
     return [text.partition("=")[0].strip() for text in overrides]
 
 
 def _persistent(
-    tensors: Mapping[str, StoredTensor], recipe: Recipe, progress: Progress
+    tensors: Mapping[str, StoredTensor], spec: TrainSpec, progress: Progress
 ) -> dict[str, Array]:
-    """The tensors of a checkpoint, which must be those that the same recipe keeps between steps."""
-    if progress.program != recipe.program_hash:
+    """Returns the tensors of a checkpoint; raises `ProblemError` if the step has others."""
+    if progress.program != spec.program_hash:
         raise ProblemError(CannotResume("the program, or what it is built of, has changed"))
-    wanted = {leaf.name: leaf for leaf in leaves(recipe.compiled) if leaf.is_persistent}
+    wanted = {leaf.name: leaf for leaf in leaves(spec.compiled) if leaf.is_persistent}
     if set(tensors) != set(wanted):
         raise ProblemError(CannotResume("its checkpoint holds other tensors than the program"))
     for name, leaf in wanted.items():

@@ -1,4 +1,4 @@
-"""What the loop feeds a session in one run."""
+"""Inputs of a session in one step: data, counter and learning rates."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ NOT_DATA = (COUNTER, LEARNING_RATE)
 
 
 def leaves(graph: Graph) -> tuple[Leaf, ...]:
-    """What a graph is given from outside, in order."""
+    """Returns the inputs, parameters and states of a graph, in order."""
     return tuple(value.op for value in graph.values if isinstance(value.op, Leaf))
 
 
@@ -27,7 +27,7 @@ def feeds(
 
 
 def without_rate(fed: Mapping[str, Array]) -> dict[str, Array]:
-    """What a step is fed that moves nothing."""
+    """Returns the inputs of a step that moves no parameter."""
     return {name: array for name, array in fed.items() if name != LEARNING_RATE}
 
 
@@ -50,7 +50,7 @@ def named_rates(settings: RunSettings, rates: Sequence[float]) -> dict[str, floa
 def clock_values(
     names: frozenset[str], seed: int, step: int, rates: Sequence[float]
 ) -> dict[str, Array]:
-    """What the loop feeds to inputs of these names in a step."""
+    """Returns the values of counter and learning rate in a step, for inputs of these names."""
     clock = {
         COUNTER: np.array([seed, step], np.uint32),
         LEARNING_RATE: fed_rates(rates),

@@ -1,4 +1,4 @@
-"""What a training step recomputes, so that a run takes no more than the setting `memory`."""
+"""Recomputation in training steps, so that a run stays within the setting `memory`."""
 
 from bisect import bisect_left
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class PlannedStep:
     graph: Graph
     memory: RunMemory
     recomputes: bool
-    """Whether scans run in segments, whose rounds the gradient computes once more."""
+    """True if scans run in segments, whose iterations the gradient computes again."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,8 @@ from meganeura_runtime.backends.backend import Spread
 from meganeura_runtime.backends.registry import choose_device, model_of
 from meganeura_runtime.backends.timing.example_inputs import example_of
 from meganeura_runtime.backends.xla.session import XlaSession
-from meganeura_runtime.train.spec.train_spec import settings_of, step_of
+from meganeura_runtime.train.spec.step_graphs import step_of
+from meganeura_runtime.train.spec.train_spec import settings_of
 
 DEVICE = "xla:cpu"
 NORMS = ("batch_norm", "ghost_batch_norm(2)", "ghost_batch_norm(4)")

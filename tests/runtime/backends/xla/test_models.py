@@ -28,16 +28,16 @@ LARGE = ("resnet", "fit")
 )
 def test_a_training_follows_the_reference(file: str, train: str, tmp_path: Path) -> None:
     made = job(file, train, tmp_path, f"optimizer=sgd(lr={RATE}, momentum=0.9)", examples=EXAMPLES)
-    kept = made.initial_values()
+    kept = made.spec.initial_values()
     data = made.dataset.train.take(slice(0, made.batch))
     with (
-        choose_device("xla:cpu").open(made.step) as actual,
-        choose_device("cpu").open(made.step) as expected,
+        choose_device("xla:cpu").open(made.spec.step) as actual,
+        choose_device("cpu").open(made.spec.step) as expected,
     ):
         actual.load(kept)
         expected.load(kept)
         for step in range(STEPS):
-            fed = feeds(made.step, data, 0, step, RATE)
+            fed = feeds(made.spec.step, data, 0, step, RATE)
             found, wanted = (dict(each.step(fed)) for each in (actual, expected))
             for name, value in wanted.items():
                 np.testing.assert_allclose(found[name], value, 2e-4, 1e-5, err_msg=name)

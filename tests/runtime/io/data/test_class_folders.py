@@ -23,7 +23,7 @@ from meganeura_runtime.io.data.class_folders import (
     class_names,
     is_class_folder,
 )
-from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
+from meganeura_runtime.io.data.dataset import Dataset, InputSpec, match_data
 from meganeura_runtime.io.data.decode_pool import DecodePool
 from meganeura_runtime.io.data.decoders import (
     ImageDecoder,
@@ -50,9 +50,9 @@ from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
 BATCH = dim("batch")
 
 
-def demand(*shape: Size, name: str = "image") -> Demand:
+def demand(*shape: Size, name: str = "image") -> InputSpec:
     label = TensorType(DType.I32, (BATCH,))
-    return Demand({name: TensorType(DType.F32, (BATCH, *shape)), "label": label}, {"batch": 4})
+    return InputSpec({name: TensorType(DType.F32, (BATCH, *shape)), "label": label}, {"batch": 4})
 
 
 def paint(path: Path, shade: int, size: tuple[int, int] = (20, 16)) -> None:
@@ -76,13 +76,13 @@ def flowers(tmp_path: Path) -> Path:
 
 
 def read(
-    path: Path, wanted: Demand, workers: int = 0, reading: ReaderOptions | None = None
+    path: Path, wanted: InputSpec, workers: int = 0, reading: ReaderOptions | None = None
 ) -> Dataset:
     tensors = Reader(wanted, reading or ReaderOptions(), workers).tensors(path)
     return match_data(tensors, wanted, path)
 
 
-def refused(path: Path, wanted: Demand, reading: ReaderOptions | None = None) -> Problem:
+def refused(path: Path, wanted: InputSpec, reading: ReaderOptions | None = None) -> Problem:
     with pytest.raises(ProblemError) as caught:
         read(path, wanted, 0, reading)
     caught.value.problem.report()
@@ -174,7 +174,7 @@ def test_what_is_asked_of_images_is_done(flowers: Path) -> None:
     ],
 )
 def test_an_input_that_images_do_not_fit_is_refused(
-    flowers: Path, wanted: Demand, kind: type[Problem]
+    flowers: Path, wanted: InputSpec, kind: type[Problem]
 ) -> None:
     assert isinstance(refused(flowers, wanted), kind)
 

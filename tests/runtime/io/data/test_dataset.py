@@ -25,7 +25,7 @@ from meganeura_runtime.io.data.data_problems import (
     NothingHeldOut,
     TwoTensors,
 )
-from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data, match_held_out
+from meganeura_runtime.io.data.dataset import Dataset, InputSpec, match_data, match_held_out
 from meganeura_runtime.io.data.splits import StoredSplit
 from meganeura_runtime.io.files.file_problems import NotFinite, OutOfRange
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor
@@ -42,7 +42,7 @@ def i32(*shape: Size) -> TensorType:
     return TensorType(DType.I32, shape)
 
 
-IMAGES = Demand({"image": f32(BATCH, 1, 2, 3), "label": i32(BATCH)}, {"batch": 4})
+IMAGES = InputSpec({"image": f32(BATCH, 1, 2, 3), "label": i32(BATCH)}, {"batch": 4})
 
 
 def tensors(**arrays: Array) -> dict[str, StoredTensor]:
@@ -63,11 +63,11 @@ def labels(count: int) -> Array:
     return np.arange(count, dtype=np.int64) % 10
 
 
-def match(demand: Demand, found: Mapping[str, StoredTensor]) -> Dataset:
+def match(demand: InputSpec, found: Mapping[str, StoredTensor]) -> Dataset:
     return match_data(found, demand, PATH)
 
 
-def refused(demand: Demand, found: Mapping[str, StoredTensor]) -> Problem:
+def refused(demand: InputSpec, found: Mapping[str, StoredTensor]) -> Problem:
     with pytest.raises(ProblemError) as caught:
         match(demand, found)
     caught.value.problem.report()
@@ -104,7 +104,7 @@ def test_a_batch_holds_the_examples_asked_for() -> None:
 
 
 def test_an_example_may_have_several_rows_and_an_input_none() -> None:
-    demand = Demand(
+    demand = InputSpec(
         {"x": f32(BATCH * dim("length"), 2), "y": f32(BATCH), "table": f32(3)},
         {"batch": 2, "length": 3},
         whole=frozenset({"table"}),
@@ -120,7 +120,7 @@ def test_an_example_may_have_several_rows_and_an_input_none() -> None:
 
 
 def test_without_a_free_size_an_example_is_a_slab_of_each_input() -> None:
-    demand = Demand({"mel": f32(1, 4), "labels": f32(3, 2)}, {})
+    demand = InputSpec({"mel": f32(1, 4), "labels": f32(3, 2)}, {})
     mel, wanted = np.zeros((5, 4), np.float32), np.arange(30, dtype=np.float32).reshape(15, 2)
     split = match(demand, tensors(mel=mel, labels=wanted)).train
     assert split.examples == 5
@@ -141,13 +141,13 @@ def test_the_rows_of_an_example_are_known_without_data(
     shape: tuple[Size, ...], rows: Mapping[str, int]
 ) -> None:
     inputs = {"x": f32(*shape), "y": i32(BATCH), "table": f32(BATCH)}
-    demand = Demand(inputs, {"batch": 5, "length": 3}, whole=frozenset({"table"}))
+    demand = InputSpec(inputs, {"batch": 5, "length": 3}, whole=frozenset({"table"}))
     assert demand.rows == rows
-    assert Demand({"x": f32(4, 2)}, {}).rows == {}
+    assert InputSpec({"x": f32(4, 2)}, {}).rows == {}
 
 
 def test_a_size_that_is_the_same_in_each_example_has_a_name() -> None:
-    demand = Demand({"x": f32(BATCH, dim("length"))}, {"batch": 2, "length": 3})
+    demand = InputSpec({"x": f32(BATCH, dim("length"))}, {"batch": 2, "length": 3})
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     split = match(demand, tensors(x=x)).train
     assert split.examples == 4
@@ -238,7 +238,7 @@ def test_a_split_that_lacks_an_input_is_not_taken_from_beside_it() -> None:
     assert shared.examples == 3
 
 
-GRAPH = Demand({"x": f32(5, 2), "node": i32(BATCH)}, {"batch": 2}, whole=frozenset({"x"}))
+GRAPH = InputSpec({"x": f32(5, 2), "node": i32(BATCH)}, {"batch": 2}, whole=frozenset({"x"}))
 
 
 def test_a_whole_input_is_shared_by_both_splits_unless_each_has_its_own() -> None:
@@ -267,14 +267,14 @@ def test_a_whole_input_has_the_shape_it_is_declared_with(shape: tuple[int, ...])
 
 
 def test_a_train_with_whole_inputs_alone_has_one_step_in_an_epoch() -> None:
-    demand = Demand({"x": f32(dim("v"), 2)}, {"v": 5}, whole=frozenset({"x"}))
+    demand = InputSpec({"x": f32(dim("v"), 2)}, {"v": 5}, whole=frozenset({"x"}))
     split = match(demand, tensors(x=np.zeros((5, 2), np.float32))).train
     assert (demand.batch, split.examples) == (1, 1)
     assert split.take(np.array([0]))["x"].shape == (5, 2)
 
 
 def test_tensors_may_have_other_names() -> None:
-    demand = Demand(IMAGES.inputs, IMAGES.sizes, tensors={"image": "pictures"})
+    demand = InputSpec(IMAGES.inputs, IMAGES.sizes, tensors={"image": "pictures"})
     found = match(demand, tensors(pictures=images(4), label=labels(4)))
     np.testing.assert_array_equal(found.train.take(slice(0, 4))["image"], images(4))
     split = tensors(**{"train.pictures": images(4), "test.pictures": images(3)})
@@ -289,7 +289,7 @@ def test_examples_held_out_are_found_where_every_tensor_has_another_name() -> No
     names = {"image": "pictures", "label": "digits"}
     split = {"train.pictures": images(4), "train.digits": labels(4)}
     split |= {"test.pictures": images(3), "test.digits": labels(3)}
-    found = match(Demand(IMAGES.inputs, IMAGES.sizes, tensors=names), tensors(**split))
+    found = match(InputSpec(IMAGES.inputs, IMAGES.sizes, tensors=names), tensors(**split))
     assert found.test is not None
     assert found.test.examples == 3
 
@@ -333,7 +333,7 @@ def test_a_transposed_tensor_is_recognised() -> None:
 
 
 def test_rows_that_do_not_make_whole_examples_are_refused() -> None:
-    demand = Demand({"x": f32(3 * BATCH)}, {"batch": 2})
+    demand = InputSpec({"x": f32(3 * BATCH)}, {"batch": 2})
     assert refused(demand, tensors(x=np.zeros(7, np.float32))).code == "E0523"
 
 
@@ -348,7 +348,7 @@ def test_rows_that_do_not_make_whole_examples_are_refused() -> None:
     ],
 )
 def test_inputs_that_cannot_be_cut_into_examples_are_refused(shape: tuple[Size, ...]) -> None:
-    demand = Demand({"y": i32(BATCH), "x": f32(*shape)}, {"batch": 2})
+    demand = InputSpec({"y": i32(BATCH), "x": f32(*shape)}, {"batch": 2})
     sizes = [size if isinstance(size, int) else 4 for size in shape]
     found = tensors(y=labels(4), x=np.zeros(sizes, np.float32))
     assert refused(demand, found).code == "E0527"

@@ -12,7 +12,7 @@ from meganeura_dsl.ir.index_checks import Bound, Check, leaf_bounds
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.data import dataset as datasets
-from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
+from meganeura_runtime.io.data.dataset import Dataset, InputSpec, match_data
 from meganeura_runtime.io.data.index_bounds import bounded, check_ids
 from meganeura_runtime.io.data.index_problems import (
     ComputedIndexOutside,
@@ -147,7 +147,7 @@ def test_an_index_that_picks_nothing_is_refused_held_out_or_not(
     path = Path("digits")
     found = {f"{each}.y": [0, 4, 5 if each == spoilt else 2] for each in ("train", "test")}
     stored = {name: stored_array(path, name, np.array(each)) for name, each in found.items()}
-    demand = Demand({"y": TensorType(DType.I32, (dim("batch"),))}, {"batch": 1})
+    demand = InputSpec({"y": TensorType(DType.I32, (dim("batch"),))}, {"batch": 1})
     dataset = match_data(stored, demand, path)
     assert fed(dataset, Bound(6)) == list(found.values())
     with pytest.raises(ProblemError) as caught:

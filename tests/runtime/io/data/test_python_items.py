@@ -10,7 +10,7 @@ from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.data.data_problems import DataShape, DataType, UnequalExamples
-from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.data.dataset import InputSpec
 from meganeura_runtime.io.data.index_problems import IndexOutside
 from meganeura_runtime.io.data.python_data import Batches, python_data
 from meganeura_runtime.io.data.python_items import FROM_PYTHON, as_array, as_tensor, named_arrays
@@ -24,7 +24,7 @@ from meganeura_runtime.io.data.source_problems import (
 from meganeura_runtime.io.data.streams import StreamSplit, checked_batch, stream
 
 N = dim("n")
-DEMAND = Demand(
+DEMAND = InputSpec(
     {"x": TensorType(DType.F32, (N, 2)), "y": TensorType(DType.I32, (N,))},
     {"n": 2},
     tensors={"y": "label"},
@@ -87,7 +87,7 @@ def test_a_type_that_no_graph_has_is_refused() -> None:
 
 def stream_of(*counts: int, batch: int = 4, drop_last: bool = True) -> StreamSplit:
     """Batches of so many examples, which are numbered from 0."""
-    demand = Demand({"x": TensorType(DType.F32, (N,))}, {"n": batch})
+    demand = InputSpec({"x": TensorType(DType.F32, (N,))}, {"n": batch})
     starts = [sum(counts[:place]) for place in range(len(counts))]
     batches = [
         {"x": np.arange(start, start + count, dtype=np.float32)}
@@ -136,7 +136,7 @@ def test_a_stream_goes_on_in_its_order_only() -> None:
 
 def test_a_process_takes_its_own_part_of_what_comes() -> None:
     inputs = {"x": TensorType(DType.F32, (2 * N,)), "t": TensorType(DType.F32, (3,))}
-    demand = Demand(inputs, {"n": 4}, whole=frozenset({"t"}))
+    demand = InputSpec(inputs, {"n": 4}, whole=frozenset({"t"}))
     split = stream([{"x": np.arange(8), "t": np.arange(3)}], demand)
     for is_again in (False, True):
         taken = split.take_own(slice(0, 4), range(1, 3), is_again=is_again)
@@ -157,7 +157,7 @@ def test_a_batch_that_does_not_fit_is_one_from_python() -> None:
 def test_each_index_of_a_stream_is_looked_at() -> None:
     inputs = {name: TensorType(DType.I32, (N,)) for name in ("a", "b")}
     bounds = {"other": Bound(1), "a": Bound(4), "b": Bound(3)}
-    split = stream([{"a": np.arange(4), "b": np.arange(4)}], Demand(inputs, {"n": 4}))
+    split = stream([{"a": np.arange(4), "b": np.arange(4)}], InputSpec(inputs, {"n": 4}))
     with pytest.raises(ProblemError) as caught:
         split.bounded(bounds).take(np.arange(4))
     assert isinstance(caught.value.problem, IndexOutside)
@@ -165,7 +165,7 @@ def test_each_index_of_a_stream_is_looked_at() -> None:
 
 
 def test_without_a_free_size_each_batch_is_one_example() -> None:
-    demand = Demand({"x": TensorType(DType.F32, (3,))}, {})
+    demand = InputSpec({"x": TensorType(DType.F32, (3,))}, {})
     with pytest.raises(ProblemError) as caught:
         stream([{"x": np.zeros(6)}], demand).take(slice(0, 1))
     assert caught.value.problem == WrongBatch(1, 2, 1, None)
@@ -197,13 +197,13 @@ class Counted:
     ],
 )
 def test_examples_of_a_pass_are_what_the_data_says(told: dict[str, object], examples: int) -> None:
-    demand = Demand({"x": TensorType(DType.F32, (N,))}, {"n": 4})
+    demand = InputSpec({"x": TensorType(DType.F32, (N,))}, {"n": 4})
     assert stream(Counted(**told), demand).examples == examples
     assert stream(Counted(**told), demand, steps=2, held_out=True).examples == examples
 
 
 def test_examples_of_a_pass_are_counted_or_asked_for() -> None:
-    demand = Demand({"x": TensorType(DType.F32, (N,))}, {"n": 4})
+    demand = InputSpec({"x": TensorType(DType.F32, (N,))}, {"n": 4})
     batches = [{"x": np.zeros(count)} for count in (4, 4, 3)]
     for data in (batches, tuple(batches)):
         assert stream(data, demand, steps=7).examples == 11
@@ -216,7 +216,7 @@ def test_examples_of_a_pass_are_counted_or_asked_for() -> None:
 
 def test_what_is_fed_whole_alone_is_no_example() -> None:
     """Each item is then a batch: nothing tells it from an example."""
-    demand = Demand({"x": TensorType(DType.F32, (3,))}, {}, whole=frozenset({"x"}))
+    demand = InputSpec({"x": TensorType(DType.F32, (3,))}, {}, whole=frozenset({"x"}))
     assert isinstance(python_data([{"x": np.zeros(3)}] * 2, demand), Batches)
 
 

@@ -8,13 +8,13 @@ import pytest
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
-from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.data.dataset import InputSpec
 from meganeura_runtime.io.data.python_rows import LOOKED_AT, Examples, row_tensors
 from meganeura_runtime.io.data.source_problems import NotData, UnlikeExamples
 from meganeura_runtime.io.tensors.stored_tensor import BITS, Array
 
 N = dim("n")
-DEMAND = Demand({"x": TensorType(DType.F32, (N, 2)), "y": TensorType(DType.I32, (N,))}, {"n": 2})
+DEMAND = InputSpec({"x": TensorType(DType.F32, (N, 2)), "y": TensorType(DType.I32, (N,))}, {"n": 2})
 MANY = 1200
 X = np.zeros(2, np.float32)
 

@@ -11,7 +11,7 @@ from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.data.data_files import open_data
 from meganeura_runtime.io.data.data_problems import MissingTensor
-from meganeura_runtime.io.data.dataset import Demand, match_data
+from meganeura_runtime.io.data.dataset import InputSpec, match_data
 from meganeura_runtime.io.data.sampling import sampling_weights
 from meganeura_runtime.io.data.source_problems import WrongWeights
 from meganeura_runtime.io.data.splits import StoredSplit
@@ -19,7 +19,7 @@ from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor, stor
 
 FILE = Path("points.npz")
 PLACE = Span(Source("fit.mgn", 'balance = "y"'), 0, 7)
-DEMAND = Demand({"x": TensorType(DType.F32, (dim("batch"), 2))}, {"batch": 2})
+DEMAND = InputSpec({"x": TensorType(DType.F32, (dim("batch"), 2))}, {"batch": 2})
 Tensors = dict[str, StoredTensor]
 
 

@@ -13,7 +13,7 @@ from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.data.data_files import find_data, find_data_below, open_data
 from meganeura_runtime.io.data.data_problems import NoData, OutsideFolder, UnequalExamples
-from meganeura_runtime.io.data.dataset import Demand, match_data
+from meganeura_runtime.io.data.dataset import InputSpec, match_data
 from meganeura_runtime.io.data.index_bounds import bounded
 from meganeura_runtime.io.data.index_problems import IndexOutside
 from meganeura_runtime.io.data.source_problems import UnlikeShards
@@ -25,7 +25,7 @@ from meganeura_runtime.io.tensors.joined_array import Joined, joined
 X = np.arange(60, dtype=np.float32).reshape(20, 3)
 Y = np.arange(20, dtype=np.int64)
 BATCH = dim("batch")
-DEMAND = Demand(
+DEMAND = InputSpec(
     {"x": TensorType(DType.F32, (BATCH, 3)), "y": TensorType(DType.I32, (BATCH,))}, {"batch": 4}
 )
 CUTS = (0, 7, 8, 20)
@@ -142,7 +142,7 @@ def test_examples_of_several_rows_lie_in_one_shard_each(folder: Path) -> None:
         part = {"x": X[2 * start : 2 * stop], "y": Y[start:stop]}
         save_file(part, folder / f"other-{number}.safetensors")
     path = folder / "other-*.safetensors"
-    split = match_data(open_data(path), Demand(inputs, {"batch": 4}), path).train
+    split = match_data(open_data(path), InputSpec(inputs, {"batch": 4}), path).train
     assert split.examples == 7
     assert np.array_equal(split.take(np.array([5, 2]))["x"], X[[10, 11, 4, 5]])
     assert split.take(np.array([5, 2]))["y"].tolist() == [5, 2]
@@ -186,7 +186,9 @@ def test_data_of_up_to_a_size_is_checked_before_a_run(
     split = match_data(open_data(path), DEMAND, path).train
     assert isinstance(split, StoredSplit)
     assert [feed.is_verified for feed in split.feeds.values()] == [not is_large] * 2
-    one = match_data(open_data(path), Demand({"y": DEMAND.inputs["y"]}, {"batch": 4}), path).train
+    one = match_data(
+        open_data(path), InputSpec({"y": DEMAND.inputs["y"]}, {"batch": 4}), path
+    ).train
     assert isinstance(one, StoredSplit)
     assert one.feeds["y"].is_verified
 
@@ -196,7 +198,7 @@ def test_a_single_index_is_checked_as_it_is_fed(
 ) -> None:
     monkeypatch.setattr("meganeura_runtime.io.data.dataset.READ_FIRST", 1)
     inputs = {"x": DEMAND.inputs["x"], "place": TensorType(DType.I32, ())}
-    demand = Demand(inputs, {"batch": 4}, whole=frozenset({"place"}))
+    demand = InputSpec(inputs, {"batch": 4}, whole=frozenset({"place"}))
     path = tmp_path / "one.safetensors"
     for place in (4, 5):
         save_file({"x": X, "place": np.array(place)}, path)

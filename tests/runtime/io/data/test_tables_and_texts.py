@@ -20,23 +20,23 @@ from meganeura_dsl.settings.run_settings import ReaderOptions
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.data import tables, texts
 from meganeura_runtime.io.data.data_problems import DataShape, DataType
-from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
+from meganeura_runtime.io.data.dataset import Dataset, InputSpec, match_data
 from meganeura_runtime.io.data.folder_problems import BadColumn, WrongReader
 from meganeura_runtime.io.data.readers import Reader
 from meganeura_runtime.io.data.source_problems import UnlikeShards
 from meganeura_runtime.io.files.file_problems import NoSuchFile, NotFinite, UnreadableFile
 
 BATCH = dim("batch")
-POINTS = Demand(
+POINTS = InputSpec(
     {"x": TensorType(DType.F32, (BATCH, 2)), "y": TensorType(DType.I32, (BATCH,))}, {"batch": 2}
 )
-IDS = Demand({"ids": TensorType(DType.I32, (BATCH, 5))}, {"batch": 2})
+IDS = InputSpec({"ids": TensorType(DType.I32, (BATCH, 5))}, {"batch": 2})
 WIDE = ReaderOptions(columns={"x": ["width", "height"], "y": ["kind"]})
 UNKNOWN = "[unk]"
 CSV = "name,height,width,kind\nrose,1.5,2,0\naster,2.5,3,1\nlily,-1,4,1\n"
 
 
-def read(path: Path, wanted: Demand, reading: ReaderOptions | None = None) -> Dataset:
+def read(path: Path, wanted: InputSpec, reading: ReaderOptions | None = None) -> Dataset:
     said = reading or ReaderOptions()
     preprocess = None if said.preprocess is None else Path(said.preprocess)
     tokenizer = None if said.tokenizer is None else Path(said.tokenizer)
@@ -44,7 +44,7 @@ def read(path: Path, wanted: Demand, reading: ReaderOptions | None = None) -> Da
     return match_data(tensors, wanted, path)
 
 
-def refused(path: Path, wanted: Demand, reading: ReaderOptions | None = None) -> Problem:
+def refused(path: Path, wanted: InputSpec, reading: ReaderOptions | None = None) -> Problem:
     with pytest.raises(ProblemError) as caught:
         read(path, wanted, reading)
     caught.value.problem.report()
@@ -84,7 +84,7 @@ def test_shards_of_a_table_are_joined(tmp_path: Path) -> None:
 
 def test_a_column_of_the_name_of_the_input_feeds_it(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("y,x\n1,2\n3,4\n")
-    one = Demand({"y": TensorType(DType.I32, (BATCH,))}, {"batch": 1})
+    one = InputSpec({"y": TensorType(DType.I32, (BATCH,))}, {"batch": 1})
     assert read(tmp_path / "a.csv", one).train.take(slice(0, 2))["y"].tolist() == [1, 3]
     assert isinstance(refused(tmp_path / "a.csv", POINTS), DataShape)
     named = replace(one, tensors={"y": "x"})
@@ -175,7 +175,7 @@ def test_what_a_column_lacks_is_told_with_those_there_are(tmp_path: Path) -> Non
 @pytest.mark.parametrize("names", [("width", "height"), ("width", "width", "kind")])
 def test_an_input_of_one_number_takes_one_column(tmp_path: Path, names: tuple[str, ...]) -> None:
     (tmp_path / "a.csv").write_text(CSV)
-    one = Demand({"y": TensorType(DType.F32, (BATCH,))}, {"batch": 1})
+    one = InputSpec({"y": TensorType(DType.F32, (BATCH,))}, {"batch": 1})
     problem = refused(tmp_path / "a.csv", one, ReaderOptions(columns={"y": [*names]}))
     assert isinstance(problem, BadColumn)
     assert problem.name == "y"
@@ -188,10 +188,10 @@ def test_whole_numbers_beside_the_fractions_of_other_tables_are_fractions(tmp_pa
     for number, first in enumerate(("1", "2.5", "3")):
         (tmp_path / f"a-{number}.csv").write_text(f"x,y\n{first},7\n4,8\n")
     inputs = {name: TensorType(DType.F32, (BATCH,)) for name in ("x", "y")}
-    fed = read(tmp_path / "a-*.csv", Demand(inputs, {"batch": 1})).train.take(slice(0, 6))
+    fed = read(tmp_path / "a-*.csv", InputSpec(inputs, {"batch": 1})).train.take(slice(0, 6))
     assert fed["x"].tolist() == [1, 4, 2.5, 4, 3, 4]
     assert fed["y"].tolist() == [7, 8, 7, 8, 7, 8]
-    ids = Demand({"x": TensorType(DType.I32, (BATCH,))}, {"batch": 1})
+    ids = InputSpec({"x": TensorType(DType.I32, (BATCH,))}, {"batch": 1})
     problem = refused(tmp_path / "a-*.csv", ids)
     assert isinstance(problem, UnlikeShards)
     assert problem.file.name == "a-1.csv"
@@ -201,7 +201,7 @@ def test_weights_may_be_whole_numbers_in_one_table_and_fractions_in_another(tmp_
     for number, weights in enumerate(((1, 2), (0.25, 1))):
         rows = "".join(f"{each},{each}\n" for each in weights)
         (tmp_path / f"a-{number}.csv").write_text(f"x,weight\n{rows}")
-    one = Demand({"x": TensorType(DType.F32, (BATCH,))}, {"batch": 1})
+    one = InputSpec({"x": TensorType(DType.F32, (BATCH,))}, {"batch": 1})
     found = Reader(one, ReaderOptions(), 0, more=("weight",)).tensors(tmp_path / "a-*.csv")
     assert found["weight"].bits.tolist() == [1, 2, 0.25, 1]
 
@@ -216,7 +216,7 @@ def test_columns_that_say_how_often_examples_are_drawn_are_read_too(
         pyarrow.parquet.write_table(
             pa.table({"x": [1, 2], "weight": [0.5, 0.0], "name": ["a", "b"]}), path
         )
-    one = Demand({"x": TensorType(DType.F32, (BATCH,))}, {"batch": 1})
+    one = InputSpec({"x": TensorType(DType.F32, (BATCH,))}, {"batch": 1})
     found = Reader(one, ReaderOptions(), 0, more=("weight", "x", "other")).tensors(path)
     assert {name: each.bits.tolist() for name, each in found.items()} == {
         "x": [1, 2],
@@ -288,7 +288,7 @@ def test_a_file_that_is_gone_is_named(name: str, tmp_path: Path) -> None:
 )
 def test_a_text_feeds_rows_of_integers(wanted: TensorType, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("to be or not to be")
-    problem = refused(tmp_path / "a.txt", Demand({"x": wanted}, {"batch": 1}))
+    problem = refused(tmp_path / "a.txt", InputSpec({"x": wanted}, {"batch": 1}))
     assert isinstance(problem, WrongReader)
     assert problem.reason.endswith(f"the inputs are x: {wanted}")
 

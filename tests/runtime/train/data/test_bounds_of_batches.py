@@ -13,7 +13,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.spec.train_run import prepare
+from meganeura_runtime.train.spec.train_job import prepare
 
 DATA = "rows.safetensors"
 PROGRAM = """\
@@ -167,7 +167,7 @@ def test_what_the_data_keeps_to_is_not_looked_at_again(tmp_path: Path) -> None:
     save_file(batch(10), tmp_path / DATA)
     program = pipeline.load(str(tmp_path / "rows.mgn"))
     job = prepare(program, "fit", tmp_path, ("drop_last=false", "accumulate=2"))
-    assert not job.bounds
+    assert not job.spec.whole_step.bounds
     found = {(each.examples, each.part): {*each.bounds} for each in job.others}
     sums = {(8, StepPart.SUM): set[str](), (2, StepPart.SUM): {"i"}}
     assert found == {(2, StepPart.WHOLE): {"i"}, **sums}

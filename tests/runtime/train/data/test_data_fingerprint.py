@@ -12,7 +12,7 @@ from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.checkpoint import Fingerprint
 from meganeura_runtime.io.data import dataset as datasets
 from meganeura_runtime.io.data.data_files import open_data
-from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
+from meganeura_runtime.io.data.dataset import Dataset, InputSpec, match_data
 from meganeura_runtime.io.data.splits import Feed, StoredSplit
 from meganeura_runtime.io.tensors.file_array import Rows, RowSource
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor
@@ -77,7 +77,7 @@ def test_a_digest_is_the_one_that_checkpoints_of_earlier_versions_have() -> None
     assert sampled_digest(stored(rows())) == blake2b(sampled.tobytes(), digest_size=16).hexdigest()
 
 
-DEMAND = Demand(
+DEMAND = InputSpec(
     {
         "x": TensorType(DType.F32, (dim("batch"), 2)),
         "scale": TensorType(DType.F32, ()),

@@ -79,7 +79,7 @@ def test_an_epoch_has_each_example_once(workspace: Workspace, workers: int) -> N
     everything = job.dataset.train.take(np.arange(19))
     known = {image.tobytes(): number for number, image in enumerate(everything["image"])}
     assert (len(known), job.steps_per_epoch) == (19, 5)
-    ahead = Prefetcher(Feeder(job), Staging(job.compiled), job.steps)
+    ahead = Prefetcher(Feeder(job), Staging(job.spec.compiled), job.steps)
     orders: list[list[int]] = []
     for epoch in range(2):
         found: list[int] = []

@@ -14,8 +14,9 @@ from meganeura_dsl.settings.setting_values import with_overrides
 from meganeura_runtime.io.data.dataset import Dataset
 from meganeura_runtime.io.data.source_problems import UnclearValidation, WrongBatch, WrongWeights
 from meganeura_runtime.io.data.splits import StoredSplit
-from meganeura_runtime.train.data.run_data import Given, dataset_of
-from meganeura_runtime.train.spec.train_spec import Signature, settings_of
+from meganeura_runtime.train.data.run_data import PythonData, dataset_of
+from meganeura_runtime.train.spec.step_graphs import TrainSignature
+from meganeura_runtime.train.spec.train_spec import settings_of
 
 PROGRAM = """\
 train fit(x: [batch, 2]):
@@ -49,13 +50,13 @@ def _beside_its_data(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
 
 
-def data(folder: Path, *overrides: str, given: Given | None = None) -> Dataset:
-    given = Given() if given is None else given
+def data(folder: Path, *overrides: str, given: PythonData | None = None) -> Dataset:
+    given = PythonData() if given is None else given
     overrides = (*overrides, *given.overrides)
     program = pipeline.load(str(folder / "fit.mgn"))
     settings = settings_of(program, "fit", overrides)
     written = with_overrides(pipeline.train_settings(program, "fit"), overrides)
-    demand = Signature.of(program, "fit", settings).demand
+    demand = TrainSignature.of(program, "fit", settings).input_spec
     return dataset_of(written, settings, demand, folder, given)
 
 
@@ -163,11 +164,11 @@ def batches(*counts: int) -> list[object]:
 
 def test_each_held_out_batch_of_python_is_measured_whatever_its_place(folder: Path) -> None:
     """A small batch before others is refused, and not left out, as one to train on may be."""
-    held_out = data(folder, given=Given(train=batches(4, 4), held_out=batches(4, 2))).test
+    held_out = data(folder, given=PythonData(train=batches(4, 4), held_out=batches(4, 2))).test
     assert held_out is not None
     taken = [held_out.take(np.arange(*each))["x"][:, 0].tolist() for each in ((0, 4), (4, 6))]
     assert taken == [[0, 1, 2, 3], [4, 5]]
-    held_out = data(folder, given=Given(train=batches(4, 4), held_out=batches(4, 2, 4))).test
+    held_out = data(folder, given=PythonData(train=batches(4, 4), held_out=batches(4, 2, 4))).test
     assert held_out is not None
     held_out.take(np.arange(4))
     with pytest.raises(ProblemError) as caught:
@@ -179,7 +180,7 @@ def test_each_held_out_batch_of_python_is_measured_whatever_its_place(folder: Pa
 def test_a_small_batch_to_train_on_is_left_out_if_the_last_one_is(
     folder: Path, *, drop_last: bool
 ) -> None:
-    given = Given(train=batches(4, 2, 4))
+    given = PythonData(train=batches(4, 2, 4))
     split = data(folder, f"drop_last={str(drop_last).lower()}", given=given).train
     split.take(np.arange(4))
     if drop_last:

@@ -10,13 +10,13 @@ import meganeura
 from meganeura.program import Program, Run
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
-from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.data.dataset import InputSpec
 from meganeura_runtime.io.data.python_data import Batches, python_data
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.data.run_data import Given
+from meganeura_runtime.train.data.run_data import PythonData
 from meganeura_runtime.train.events import Event, Stepped
 from meganeura_runtime.train.loop.feeder import Feeder
-from meganeura_runtime.train.spec.train_run import prepare
+from meganeura_runtime.train.spec.train_job import prepare
 from meganeura_runtime.train.training_problems import LossNotFinite
 
 X = np.random.default_rng(0).normal(size=(22, 6)).astype(np.float32)
@@ -176,7 +176,7 @@ def test_streams_of_their_own_lengths_feed_one_step(program: Program) -> None:
 def test_an_input_that_is_whole_does_not_say_what_an_item_is() -> None:
     """It has as many axes in an example as in a batch."""
     x, table = (TensorType(DType.F32, shape) for shape in ((dim("batch"), 6), (7, 6)))
-    demand = Demand({"x": x, "table": table}, {"batch": 2}, whole=frozenset({"table"}))
+    demand = InputSpec({"x": x, "table": table}, {"batch": 2}, whole=frozenset({"table"}))
     examples = [{"x": row, "table": np.zeros((7, 6))} for row in X]
     assert isinstance(python_data(examples, demand), Mapping)
     batches = [{"x": X[:2], "table": np.zeros((7, 6))}]
@@ -291,7 +291,7 @@ def test_weights_are_measured_on_all_that_is_given(program: Program, said: str) 
 def test_a_share_is_held_out_whole(program: Program) -> None:
     """Each example is trained on once an epoch or held out, as the seed says."""
     job = prepare(
-        program._program, "fit", Path(), ["validation=0.25", "batch=1"], data=Given(Pairs())
+        program._program, "fit", Path(), ["validation=0.25", "batch=1"], data=PythonData(Pairs())
     )
     feeder, held_out = Feeder(job), job.dataset.test
     assert held_out is not None
@@ -307,7 +307,9 @@ def test_classes_are_drawn_equally_often(program: Program) -> None:
     only = train(program, weights, sampling_weights="often", epochs=1)
     alone = train(program, {"x": X[21:].repeat(20, 0), "y": rare[21:].repeat(20)}, epochs=1)
     assert only.losses == alone.losses
-    job = prepare(program._program, "fit", Path(), ["balance=y"], data=Given({"x": X, "y": rare}))
+    job = prepare(
+        program._program, "fit", Path(), ["balance=y"], data=PythonData({"x": X, "y": rare})
+    )
     feeder = Feeder(job)
     counts = np.bincount(np.concatenate([feeder.feeds(step)["y"] for step in range(200)]))
     assert counts == pytest.approx(800 / 3, rel=0.2)

@@ -59,7 +59,7 @@ def test_an_epoch_is_one_step(workspace: Workspace) -> None:
     job = workspace.job()
     assert (job.steps_per_epoch, job.steps, job.left_out) == (1, EPOCHS, 0)
     whole = workspace.start("whole")
-    losses, measured = by_hand(held, dict(job.initial_values()))
+    losses, measured = by_hand(held, dict(job.spec.initial_values()))
     ended = [event.loss for event in workspace.events if isinstance(event, EpochEnded)]
     evaluated = [event.loss for event in workspace.events if isinstance(event, Evaluated)]
     assert ended == pytest.approx(losses, rel=1e-4)

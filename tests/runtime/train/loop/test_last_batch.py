@@ -28,8 +28,8 @@ from meganeura_runtime.train.loop.feeder import Feeder
 from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.spec.resume import RunOptions
 from meganeura_runtime.train.spec.session_inputs import feeds
-from meganeura_runtime.train.spec.train_run import Job
-from meganeura_runtime.train.spec.train_spec import training_settings
+from meganeura_runtime.train.spec.step_graphs import training_settings
+from meganeura_runtime.train.spec.train_job import TrainJob
 from meganeura_runtime.train.training_problems import LossNotFinite
 from tests.runtime.runs import FAILING, Workspace, contents
 
@@ -53,12 +53,12 @@ def on_adapter(device: Device) -> OpenSession:
     return opened
 
 
-def by_hand(workspace: Workspace, job: Job) -> tuple[dict[str, Array], list[float]]:
+def by_hand(workspace: Workspace, job: TrainJob) -> tuple[dict[str, Array], list[float]]:
     """What the reference interpreter makes of each batch, a graph for each size of one."""
     settings = job.settings
     program = pipeline.load(str(workspace.folder / "fit.mgn"))
     points = load_file(workspace.folder / "points.safetensors")
-    kept: Mapping[str, Array] = job.initial_values()
+    kept: Mapping[str, Array] = job.spec.initial_values()
     losses: list[float] = []
     for step in range(settings.epochs * STEPS):
         epoch, position = divmod(step, STEPS)
@@ -179,21 +179,21 @@ def test_what_is_not_finite_is_found_in_it(workspace: Workspace) -> None:
 def test_sessions_of_two_sizes_keep_one_set_of_values(workspace: Workspace) -> None:
     job = workspace.job(KEEP)
     assert job.last is not None
-    session = SizedSession(ReferenceSession(job.compiled), unknown)
+    session = SizedSession(ReferenceSession(job.spec.compiled), unknown)
     session.add(ReferenceSession(job.last.optimized))
     with pytest.raises(SessionError, match="no value was written"):
         session.step({})
-    session.load(job.initial_values())
+    session.load(job.spec.initial_values())
     seen = [session.persistent()]
     for examples in (4, 2, 2, 4):
         data = job.dataset.train.take(slice(0, examples))
-        session.step(feeds(job.compiled, data, 0, 0, 0.1))
+        session.step(feeds(job.spec.compiled, data, 0, 0, 0.1))
         seen.append(session.persistent())
     assert all(before["fc1.weight"].any() for before in seen)
     for before, after in pairwise(seen):
         assert (before["fc1.weight"] != after["fc1.weight"]).any()
     assert int(seen[-1]["optimizer.step"]) == 4
-    session.step(feeds(job.compiled, job.dataset.train.take(slice(0, 2)), 0, 0, 0.1))
+    session.step(feeds(job.spec.compiled, job.dataset.train.take(slice(0, 2)), 0, 0, 0.1))
     session.load(seen[0])
     again = session.persistent()
     assert all((again[name] == seen[0][name]).all() for name in session.names)
@@ -244,6 +244,6 @@ def test_processes_feed_each_batch_in_parts_that_make_it_up(
     for step in range(2 * STEPS):
         whole = Feeder(job).feeds(step)
         fed = [each.feeds(step) for each in parts]
-        for name in job.demand.rows:
+        for name in job.spec.input_spec.rows:
             assert {len(each[name]) for each in fed} == {len(whole[name]) // processes}
             np.testing.assert_array_equal(np.concatenate([each[name] for each in fed]), whole[name])

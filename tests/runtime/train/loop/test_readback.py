@@ -23,7 +23,7 @@ from meganeura_runtime.train.loop.feeder import Feeder
 from meganeura_runtime.train.loop.prefetcher import WORTH_A_THREAD, Prefetcher, is_worthwhile
 from meganeura_runtime.train.loop.training_loop import train
 from meganeura_runtime.train.records.run_folder import RunFolder
-from meganeura_runtime.train.records.visual_log import Shown
+from meganeura_runtime.train.records.visual_log import VisualLog
 from meganeura_runtime.train.training_problems import LossNotFinite
 from tests.runtime.runs import FAILING, PROGRAM, Workspace, contents
 
@@ -149,7 +149,7 @@ def test_each_batch_held_out_is_read_behind(workspace: Workspace) -> None:
 def test_batches_of_many_sizes_are_measured_by_few_sessions(workspace: Workspace) -> None:
     """They are opened anew where they were closed, and always have the newest weights."""
     job, sessions = workspace.job(), Sessions()
-    evaluator = Evaluator(job, sessions)
+    evaluator = Evaluator(job.spec, sessions)
     split = job.dataset.train
     sizes = (1, 2, 3, 1, 4, 5, 1, 2, 3)
     assert len(set(sizes)) > MOST
@@ -161,7 +161,7 @@ def test_batches_of_many_sizes_are_measured_by_few_sessions(workspace: Workspace
             yield HeldBatch(size, {"batch": size}, partial(split.take_own, run))
             assert len(evaluator.opened) <= MOST
 
-    values = job.initial_values()
+    values = job.spec.initial_values()
     for weights in (values, {**values, "fc2.bias": np.array([3, 0, -3], np.float32)}):
         found = evaluator.measure(batches(*zip(sizes, starts, strict=True)), weights)
         whole = evaluator.measure(batches((sum(sizes), 0)), weights)
@@ -382,7 +382,7 @@ def test_the_speed_leaves_evaluations_out(
         self: Evaluator,
         batches: Iterable[HeldBatch],
         kept: Mapping[str, Array],
-        shown: Shown | None = None,
+        shown: VisualLog | None = None,
     ) -> dict[str, float]:
         now[0] += 1000.0
         return measure(self, batches, kept, shown)

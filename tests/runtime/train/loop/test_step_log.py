@@ -9,7 +9,7 @@ from meganeura_dsl.transforms.training_step import GRADIENT, SKIPPED
 from meganeura_runtime.train.events import Evaluated, Event, Logged
 from meganeura_runtime.train.loop.step_log import StepLog
 from meganeura_runtime.train.records.run_folder import RunFolder
-from meganeura_runtime.train.records.visual_log import Shown
+from meganeura_runtime.train.records.visual_log import VisualLog
 
 
 class _Outputs(dict[str, float]):
@@ -110,8 +110,8 @@ def test_the_speed_is_that_of_the_steps_alone(
     folder = _Folder(told)
     monkeypatch.setattr(folder, "add_metrics", records.append)
     settings = SimpleNamespace(log_every=2, steps=4, schedules={}, all_schedules=[None])
-    recipe = cast("Any", SimpleNamespace(settings=settings))
-    log = StepLog(recipe, cast("RunFolder", folder), events.append, lambda: None)
+    spec = cast("Any", SimpleNamespace(settings=settings))
+    log = StepLog(spec, cast("RunFolder", folder), events.append, lambda: None)
     log.start(0)
     for number in (1, 2, 3, 4):
         now[0] += 0.5
@@ -126,7 +126,7 @@ def test_the_speed_is_that_of_the_steps_alone(
 
 def test_an_evaluation_stands_behind_the_steps_before_it(log: StepLog, told: list[str]) -> None:
     step(log, 2, ahead=9)
-    log.evaluated(2, {"loss": 0.5, "accuracy": 0.75}, Shown(), best=True)
+    log.evaluated(2, {"loss": 0.5, "accuracy": 0.75}, VisualLog(), best=True)
     assert told == [
         *of_step(2),
         "page",

@@ -17,7 +17,7 @@ from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.events import NotFinite, Stepped
 from meganeura_runtime.train.loop.anomaly import Anomaly, Suspect, find_anomaly
 from meganeura_runtime.train.loop.feeder import Feeder
-from meganeura_runtime.train.spec.train_run import Job
+from meganeura_runtime.train.spec.train_job import TrainJob
 from tests.runtime.runs import FAILING, Workspace
 
 SOUND = {"w": [1.0, 2.0], "m": [0.5, 0.5], "x": [1.0, 3.0]}
@@ -209,7 +209,7 @@ def test_of_the_steps_that_are_made_again_the_first_bad_one_from_the_last_good_i
     with ReferenceSession(steps.graph) as session:
         session.load({name: np.ones(2, np.float32) for name in "wm"})
         anomaly = find_anomaly(
-            cast("Job", steps), session, cast("Feeder", steps), first, last, good
+            cast("TrainJob", steps), session, cast("Feeder", steps), first, last, good
         )
     assert (None if anomaly is None else anomaly.step) == (None if found is None else found + 1)
     assert steps.fed == [*range(first, last if found is None else found + 1)]

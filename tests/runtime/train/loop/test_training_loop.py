@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -19,6 +18,7 @@ from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.graph import Builder, Graph
+from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.ir.initializers import Ones
 from meganeura_dsl.ir.ops import Broadcast, Constant, Input, Mul, Parameter, Sub, Sum
 from meganeura_dsl.ir.types import DType, TensorType
@@ -43,7 +43,7 @@ from meganeura_runtime.backends.base import Outputs, Uploaded
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.checkpoint import read_checkpoint
-from meganeura_runtime.io.data.dataset import Demand, match_data
+from meganeura_runtime.io.data.dataset import InputSpec, match_data
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor
 from meganeura_runtime.train.events import (
     EpochEnded,
@@ -60,8 +60,9 @@ from meganeura_runtime.train.loop.training_loop import train
 from meganeura_runtime.train.records import run_folder
 from meganeura_runtime.train.records.run_folder import RunFolder, named_folder, new_folder
 from meganeura_runtime.train.spec.resume import RunOptions
-from meganeura_runtime.train.spec.train_run import Job, prepare
-from meganeura_runtime.train.spec.train_spec import SizedStep, training_settings
+from meganeura_runtime.train.spec.step_graphs import SizedStep, training_settings
+from meganeura_runtime.train.spec.train_job import TrainJob, prepare
+from meganeura_runtime.train.spec.train_spec import TrainSpec
 from meganeura_runtime.train.training_problems import LossNotFinite
 from tests.runtime.runs import PROGRAM, Workspace
 
@@ -136,7 +137,7 @@ def forward(examples: int) -> Graph:
     return build.graph({"loss": loss, "size": mean})
 
 
-def job(*, held_out: bool = True, test: Array = X, **changes: object) -> Job:
+def job(*, held_out: bool = True, test: Array = X, **changes: object) -> TrainJob:
     settings = RunSettings.model_validate(
         {
             "data": "x",
@@ -149,31 +150,44 @@ def job(*, held_out: bool = True, test: Array = X, **changes: object) -> Job:
         }
     )
     batch = settings.sizes["batch"]
-    demand = Demand({"x": TensorType(DType.F32, (dim("batch"), 1))}, settings.sizes)
+    demand = InputSpec({"x": TensorType(DType.F32, (dim("batch"), 1))}, settings.sizes)
     splits = ("train.x", "test.x") if held_out else ("x",)
     path = Path("x.safetensors")
     data = {"train.x": X, "x": X, "test.x": test}
     tensors = {name: StoredTensor(path, name, "f32", data[name]) for name in splits}
     parameter = ParameterInfo("w", TensorType(DType.F32, (1,)), "param", "f32", Ones(), PLACE)
-    return Job(
+    wanted = training_settings(settings)
+    step = training_step(forward(batch), wanted)
+    spec = TrainSpec(
         name="fit",
         settings=settings,
-        dataset=match_data(tensors, demand, path),
-        demand=demand,
+        input_spec=demand,
         parameters=(parameter,),
-        make_step=lambda: training_step(forward(batch), training_settings(settings)),
-        evaluation=lambda sizes: forward(sizes["batch"]),
-        sized=never,
-        bounds_at=lambda _: {},
+        whole_step=SizedStep(batch, forward(batch), wanted, step),
+        graphs=OneParameter(),
     )
+    return TrainJob(spec=spec, dataset=match_data(tensors, demand, path))
 
 
-def never(sizes: Mapping[str, int], part: StepPart) -> SizedStep:
-    raise AssertionError(sizes, part)
+class OneParameter:
+    """The graphs of `forward`, of which steps have one size."""
+
+    def evaluation(self, sizes: Mapping[str, int]) -> Graph:
+        return forward(sizes["batch"])
+
+    def symbolic_evaluation(self) -> Graph | None:
+        return None
+
+    def sized(self, sizes: Mapping[str, int], part: StepPart) -> SizedStep:
+        raise AssertionError(sizes, part)
+
+    def bounds(self, sizes: Mapping[str, int]) -> Mapping[str, Bound]:
+        del sizes
+        return {}
 
 
 def run(
-    folder: Path, wanted: Job, stop_after: int | None = None
+    folder: Path, wanted: TrainJob, stop_after: int | None = None
 ) -> tuple[list[Event], RunFolder, Sessions]:
     events: list[Event] = []
     sessions = Sessions()
@@ -181,7 +195,7 @@ def run(
     def stop() -> bool:
         return stop_after is not None and len(sessions.opened[0].fed) >= stop_after
 
-    with new_folder(folder, wanted.name) as kept:
+    with new_folder(folder, wanted.spec.name) as kept:
         train(wanted, kept, sessions, events.append, stop)
     return events, kept, sessions
 
@@ -358,7 +372,7 @@ def test_a_checkpoint_holds_the_place_in_the_run(tmp_path: Path) -> None:
     ]
     assert int(tensors["optimizer.step"].bits) == 6
     assert (progress.step, progress.epoch, progress.position) == (6, 3, 0)
-    assert progress.program == wanted.program_hash
+    assert progress.program == wanted.spec.program_hash
     assert progress.best_value is not None
 
 
@@ -553,7 +567,7 @@ def test_a_plateau_of_some_paths_changes_no_other_rate(tmp_path: Path, *, of_all
 def test_a_run_by_hand_that_is_longer_than_it_was_said_to_be_keeps_its_last_rate() -> None:
     wanted = job(steps=5, schedule={"kind": "linear"})
     reductions = (Reduction(),)
-    rates = [wanted.scheduled_rates(step, reductions)[0] for step in range(9)]
+    rates = [wanted.spec.scheduled_rates(step, reductions)[0] for step in range(9)]
     assert rates[:5] == [
         wanted.settings.learning_rates(step, RunLength(5, 1), reductions)[0] for step in range(5)
     ]
@@ -617,7 +631,7 @@ def test_numbers_that_are_not_finite_are_null_in_the_metrics(tmp_path: Path) -> 
 def test_settings_say_how_the_step_is_built() -> None:
     clipped = job(clip_norm=1.0).settings
     assert training_settings(clipped).clip_norm == 1.0
-    adamw = replace(job(), settings=job(optimizer={"kind": "adamw"}).settings).settings
+    adamw = job(optimizer={"kind": "adamw"}).settings
     assert training_settings(adamw).optimizer == AdamW(weight_decay=0.01)
     assert Sgd(lr=0.5) == job().settings.optimizer
 
@@ -633,7 +647,7 @@ def test_hosts_train_together_on_so_many_devices_as_is_said(count: int, tmp_path
     job = prepare(pipeline.load(str(workspace.folder / "fit.mgn")), "fit", workspace.folder)
     device = cast("OpenDevice", SimpleNamespace(hosts=SimpleNamespace(count=count)))
     if count == 1:
-        assert job.spread_over(device) is device
+        assert job.spec.spread_over(device) is device
     else:
         with pytest.raises(DeviceError, match=f"{count} hosts train together"):
-            job.spread_over(device)
+            job.spec.spread_over(device)

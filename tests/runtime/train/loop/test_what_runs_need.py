@@ -138,7 +138,7 @@ def test_batches_before_an_update_compute_none_elsewhere(workspace: Workspace) -
     with program.trainer(device="cpu", settings={"batch": 2, "accumulate": 4}) as trainer:
         trainer.step(points(2))
         graphs = [
-            trainer.trained.recipe.sized({}, each).optimized
+            trainer.trained.spec.graphs.sized({}, each).optimized
             for each in (StepPart.WHOLE, StepPart.SUM)
         ]
         roots = [sum(isinstance(value.op, Sqrt) for value in graph.values) for graph in graphs]

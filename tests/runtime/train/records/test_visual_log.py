@@ -17,7 +17,7 @@ from meganeura_dsl.ir.ops import ArgMax, Cast, Compare, Input
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.settings_problems import NothingToFollow
 from meganeura_runtime.train.loop.confusion import NAME, with_confusion
-from meganeura_runtime.train.records.visual_log import FOLDER, Shown, png, sheet
+from meganeura_runtime.train.records.visual_log import FOLDER, VisualLog, png, sheet
 from meganeura_runtime.train.report.page_data import run_data
 from meganeura_runtime.train.report.run_records import ShownFile
 from meganeura_runtime.train.report.run_summary import summary_of
@@ -71,9 +71,9 @@ def test_a_matrix_of_the_batch_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_a_run_writes_what_its_program_shows(workspace: Workspace) -> None:
-    before = workspace.job().program_hash
+    before = workspace.job().spec.program_hash
     workspace.write(SHOWING)
-    assert workspace.job().program_hash == before
+    assert workspace.job().spec.program_hash == before
     folder = workspace.start("run", steps=7)
     folder = workspace.resume("run")
     shown = sorted(path.name for path in (folder.path / FOLDER).iterdir())
@@ -175,7 +175,7 @@ def test_pictures_lie_side_by_side(shape: tuple[int, ...]) -> None:
 
 def test_what_is_shown_stays_as_it_was_when_the_device_gave_it(tmp_path: Path) -> None:
     """The arrays may be its own memory, which the next batch is measured in."""
-    shown, pictures, matrix = Shown(), np.zeros((2, 3, 3)), np.zeros((2, 2))
+    shown, pictures, matrix = VisualLog(), np.zeros((2, 3, 3)), np.zeros((2, 2))
     for name, value in (("p", pictures), ("m", matrix)):
         shown.add(f"show {name}", 2, value)
         value[:] = 1
@@ -185,7 +185,7 @@ def test_what_is_shown_stays_as_it_was_when_the_device_gave_it(tmp_path: Path) -
 
 
 def test_matrices_are_means_over_all_examples(tmp_path: Path) -> None:
-    shown = Shown()
+    shown = VisualLog()
     shown.add("show m", 3, np.ones((2, 2), np.float32))
     shown.add("show m", 1, np.array([[5, 1], [np.nan, 1]], np.float32))
     assert list(shown.write(tmp_path, 7)) == [("m", "m-00000007.json")]
@@ -194,7 +194,7 @@ def test_matrices_are_means_over_all_examples(tmp_path: Path) -> None:
 
 
 def test_no_more_pictures_are_kept_than_are_drawn(tmp_path: Path) -> None:
-    shown = Shown()
+    shown = VisualLog()
     for _ in range(3):
         shown.add("show p", 10, np.ones((10, 2, 2), bool))
     list(shown.write(tmp_path, 1))

@@ -84,7 +84,7 @@ def test_the_page_of_a_finished_run_has_all_of_it(workspace: Workspace) -> None:
         ("x", "f32[4, 6]", "f32[batch, 6]"),
         ("y", "i32[4]", "i32[batch]"),
     ]
-    assert about["memory"] == memory_of(workspace.job(), CPU)
+    assert about["memory"] == memory_of(workspace.job().spec, CPU)
     assert about["memory"]["parameters"] == 4 * (8 * 6 + 8 + 8 + 8 + 3 * 8 + 3)
     names = {row[0]: row[1:] for row in run["parameters"]["rows"]}
     assert names["fc1.weight"] == ["f32[8, 6]", "param", 48, True]
@@ -204,7 +204,7 @@ def test_of_several_processes_only_the_first_writes(workspace: Workspace) -> Non
 def test_the_writer_takes_a_bounded_share_of_the_time(workspace: Workspace) -> None:
     folder = workspace.run_folder("run")
     folder.write_settings(workspace.job().settings)
-    writer = ReportWriter(workspace.job(), folder, None)
+    writer = ReportWriter(workspace.job().spec, folder, None)
     assert writer._write() >= PAUSE
     assert writer._write(taken=2.0) >= 2.0 / SHARE
 
@@ -451,9 +451,9 @@ def test_parameters_that_are_not_listed_are_counted(
 def test_a_backend_that_does_not_say_what_a_step_takes_is_silent(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert memory_of(workspace.job(), CPU)
+    assert memory_of(workspace.job().spec, CPU)
     monkeypatch.setattr(ReferenceBackend, "memory", lambda *_: None)
-    assert memory_of(workspace.job(), CPU) is None
+    assert memory_of(workspace.job().spec, CPU) is None
 
 
 def test_labels_tell_runs_apart(tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ from meganeura_runtime.train.loop.training_loop import train
 from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.report.run_summary import summary_of
 from meganeura_runtime.train.spec.resume import other_rates, resume_job
-from meganeura_runtime.train.spec.train_run import prepare
+from meganeura_runtime.train.spec.run_request import RunRequest
+from meganeura_runtime.train.spec.train_job import prepare
 from meganeura_runtime.train.spec.train_spec import Start
 from tests.runtime.runs import PROGRAM, Workspace, contents
 from tests.runtime.train.resumed import assert_same_run, epochs_told, steps_logged
@@ -130,10 +131,11 @@ def test_a_cold_restart_is_another_run(workspace: Workspace, whole: RunFolder) -
     workspace.start("parts", steps=7)
     job = workspace.job("epochs=3")
     tensors, _ = read_checkpoint(RunFolder(workspace.folder / "parts").checkpoint)
-    declared = {each.name for each in job.parameters}
+    declared = {each.name for each in job.spec.parameters}
     given = {name: each.bits for name, each in tensors.items() if name in declared}
     cold = workspace.run_folder("cold")
-    train(replace(job, given=given), cold, ReferenceSession, workspace.events.append, lambda: False)
+    spoilt = replace(job, spec=replace(job.spec, given=given))
+    train(spoilt, cold, ReferenceSession, workspace.events.append, lambda: False)
     assert contents(cold.weights) != contents(whole.weights)
 
 
@@ -238,7 +240,7 @@ def rates_said(workspace: Workspace, *overrides: str) -> list[str]:
     """What is said of the learning rate where `run` goes on with these settings."""
     program = pipeline.load(str(workspace.folder / "fit.mgn"))
     folder = workspace.run_folder("run")
-    job, resumption = resume_job(program, "fit", workspace.folder, overrides, folder)
+    job, resumption = resume_job(RunRequest(program, "fit", workspace.folder, overrides), folder)
     return [str(each) for each in other_rates(job, resumption.progress)]
 
 

@@ -16,7 +16,8 @@ from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.spec.resume import resume_job
-from meganeura_runtime.train.spec.train_run import Job
+from meganeura_runtime.train.spec.run_request import RunRequest
+from meganeura_runtime.train.spec.train_job import TrainJob
 from meganeura_runtime.train.training_problems import DataChanged
 from tests.runtime.runs import Workspace, contents
 from tests.runtime.train.resumed import assert_same_run, refused
@@ -320,8 +321,8 @@ def test_only_what_changes_no_formula_may_be_given_anew(workspace: Workspace) ->
     folder = workspace.start("run", steps=7)
     program = pipeline.load(str(workspace.folder / "fit.mgn"))
 
-    def resumed(override: str) -> Job:
-        return resume_job(program, "fit", workspace.folder, (override,), folder)[0]
+    def resumed(override: str) -> TrainJob:
+        return resume_job(RunRequest(program, "fit", workspace.folder, (override,)), folder)[0]
 
     known = (
         {*ANEW, "data", "schedule"},

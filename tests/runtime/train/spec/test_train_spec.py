@@ -1,4 +1,4 @@
-"""What a recipe says of devices, sums and rates, by the settings of its run."""
+"""What a spec says of devices, sums and rates, by the settings of its run."""
 
 from dataclasses import replace
 from itertools import product
@@ -24,16 +24,16 @@ from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.registry import model_of
 from meganeura_runtime.io.data.splits import Feed, StoredSplit
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
-from meganeura_runtime.train.data.run_data import Given
+from meganeura_runtime.train.data.run_data import PythonData
 from meganeura_runtime.train.loop.evaluation import held_batches
 from meganeura_runtime.train.report.run_description import describe
 from meganeura_runtime.train.spec.memory_fit import MemoryProbe
+from meganeura_runtime.train.spec.step_graphs import TrainSignature
 from meganeura_runtime.train.spec.step_planning import device_of_run
-from meganeura_runtime.train.spec.train_run import prepare
+from meganeura_runtime.train.spec.train_job import prepare
 from meganeura_runtime.train.spec.train_spec import (
-    Recipe,
-    Signature,
-    recipe_by_hand,
+    TrainSpec,
+    manual_spec,
     require_shares,
     settings_of,
 )
@@ -54,14 +54,14 @@ ROWS = {"x": 1, "pairs": 2, "y": 1}
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> pipeline.Program:
-    file = tmp_path_factory.mktemp("recipe") / "fit.mgn"
+    file = tmp_path_factory.mktemp("spec") / "fit.mgn"
     file.write_text(PROGRAM)
     return pipeline.load(str(file))
 
 
-def recipe(program: pipeline.Program, *overrides: str) -> Recipe:
+def spec(program: pipeline.Program, *overrides: str) -> TrainSpec:
     settings = settings_of(program, "fit", ("optimize=false", *overrides))
-    return recipe_by_hand(program, "fit", settings)
+    return manual_spec(program, "fit", settings)
 
 
 class Together(OpenDevice):
@@ -95,12 +95,12 @@ def test_devices_hold_what_the_settings_say(
     program: pipeline.Program, devices: int, sharding: DeviceSharding
 ) -> None:
     """Those that a run is planned for are those that it uses."""
-    found = recipe(program, f"devices={devices}", f"sharding={sharding.value}")
+    found = spec(program, f"devices={devices}", f"sharding={sharding.value}")
     wanted = Spread(devices, sharding, ROWS)
     assert found.spread == (None if devices == 1 else wanted)
     for spread in (
         found.spread_over,
-        lambda device: device_of_run(device, found.settings, found.demand.rows),
+        lambda device: device_of_run(device, found.settings, found.input_spec.rows),
     ):
         device = Together()
         assert (spread(device) is device) == (devices == 1)
@@ -111,7 +111,7 @@ def test_devices_hold_what_the_settings_say(
 def test_devices_compute_in_the_precision_of_the_settings(
     program: pipeline.Program, devices: int, precision: ComputePrecision
 ) -> None:
-    settings = recipe(program, f"devices={devices}").settings
+    settings = spec(program, f"devices={devices}").settings
     device = Together()
     device_of_run(device, settings.model_copy(update={"precision": precision}), ROWS)
     assert device.precisions == [precision]
@@ -119,9 +119,9 @@ def test_devices_compute_in_the_precision_of_the_settings(
 
 def test_hosts_that_train_together_are_told_on_how_many_devices(program: pipeline.Program) -> None:
     with pytest.raises(DeviceError, match="3 hosts train together: --set devices=N"):
-        recipe(program).spread_over(Together(3))
+        spec(program).spread_over(Together(3))
     device = Together(3)
-    assert recipe(program, "devices=4").spread_over(device) is not device
+    assert spec(program, "devices=4").spread_over(device) is not device
     assert [each.devices for each in device.asked] == [4]
 
 
@@ -136,7 +136,7 @@ def test_a_batch_is_shared_evenly_or_refused(
         return
     for share in (
         lambda: require_shares("batch", batch, settings),
-        lambda: recipe_by_hand(program, "fit", settings),
+        lambda: manual_spec(program, "fit", settings),
     ):
         with pytest.raises(ProblemError, match="E0567") as caught:
             share()
@@ -145,7 +145,7 @@ def test_a_batch_is_shared_evenly_or_refused(
 
 def test_of_the_batches_that_make_an_update_the_last_one_moves(program: pipeline.Program) -> None:
     for accumulate in (1, 2, 3, 5):
-        found = recipe(program, f"accumulate={accumulate}")
+        found = spec(program, f"accumulate={accumulate}")
         moves = [found.part_at(step) is StepPart.WHOLE for step in range(2 * accumulate)]
         assert moves == 2 * [*(accumulate - 1) * [False], True]
         assert {found.part_at(step) for step in range(9)} <= {StepPart.WHOLE, StepPart.SUM}
@@ -153,12 +153,12 @@ def test_of_the_batches_that_make_an_update_the_last_one_moves(program: pipeline
 
 def test_rates_of_a_run_by_hand_end_with_its_steps(program: pipeline.Program) -> None:
     """A linear schedule falls from 0.5 to 0 in four steps; where none end it, it is steady."""
-    found = recipe(program, "schedule=linear", "steps=4")
+    found = spec(program, "schedule=linear", "steps=4")
     rates = [found.scheduled_rates(step, [Reduction()]) for step in range(7)]
     assert rates == [(0.5,), (0.375,), (0.25,), (0.125,), (0.0,), (0.0,), (0.0,)]
     halved = [found.scheduled_rates(step, [Reduction(scale=0.5)]) for step in range(7)]
     assert halved == [(rate / 2,) for (rate,) in rates]
-    steady = recipe(program)
+    steady = spec(program)
     assert {steady.scheduled_rates(step, [Reduction()]) for step in (0, 5, 99)} == {(0.5,)}
 
 
@@ -167,24 +167,24 @@ def test_a_schedule_follows_what_an_evaluation_measures(tmp_path: Path, path: st
     (tmp_path / "fit.mgn").write_text(f'{PROGRAM}    schedule{path} = plateau(metric="size")\n')
     wrong = pipeline.load(str(tmp_path / "fit.mgn"))
     with pytest.raises(ProblemError) as caught:
-        recipe(wrong)
+        spec(wrong)
     problem = caught.value.problem
     assert isinstance(problem, NothingToFollow)
     assert (problem.metric, problem.known) == ("size", ("loss",))
     assert problem.span.text == f'schedule{path} = plateau(metric="size")'
-    assert recipe(wrong, f'schedule{path}=plateau(metric="loss")').settings.all_schedules
+    assert spec(wrong, f'schedule{path}=plateau(metric="loss")').settings.all_schedules
 
 
 def test_the_best_is_chosen_by_what_an_evaluation_measures(program: pipeline.Program) -> None:
     with pytest.raises(ProblemError) as caught:
-        recipe(program, "best=highest size")
+        spec(program, "best=highest size")
     assert caught.value.problem == NoSuchMetric("size", ("loss",))
-    assert recipe(program, "best=lowest loss").settings.best_metric.name == "loss"
+    assert spec(program, "best=lowest loss").settings.best_metric.name == "loss"
 
 
 @pytest.mark.parametrize("device", ["cpu", "wgpu:0"])
 def test_a_recipe_is_for_the_device_of_its_settings(program: pipeline.Program, device: str) -> None:
-    assert recipe(program, f"device={device}").device == model_of(device)
+    assert spec(program, f"device={device}").device == model_of(device)
 
 
 def test_what_is_planned_for_is_the_step_of_the_run(tmp_path: Path) -> None:
@@ -194,26 +194,26 @@ def test_what_is_planned_for_is_the_step_of_the_run(tmp_path: Path) -> None:
     file.write_text(PROGRAM.replace("fc: linear(3)", layers))
     found = pipeline.load(str(file))
     shapes = {"x": (8, 6), "pairs": (16, 3), "table": (5, 6), "y": (8, 3)}
-    data = Given(train={name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
+    data = PythonData(train={name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
     made = prepare(found, "fit", tmp_path, ("optimize=false",), data=data)
     probe = MemoryProbe.of(found, "fit", made.settings, "cpu")
     planned = probe.planned(dict(made.settings.sizes), None)
-    assert format_graph(planned.graph) == format_graph(made.compiled)
+    assert format_graph(planned.graph) == format_graph(made.spec.compiled)
     backend = probe.backend
-    assert planned.memory.step == backend.memory(made.compiled, probe.device)
+    assert planned.memory.step == backend.memory(made.spec.compiled, probe.device)
     assert planned.memory.evaluation == backend.memory(
-        with_checks(made.evaluation({})), probe.device
+        with_checks(made.spec.graphs.evaluation({})), probe.device
     )
 
 
 def test_steps_of_other_sizes_have_their_examples_and_parts(program: pipeline.Program) -> None:
-    found = recipe(program)
+    found = spec(program)
     for batch, part in product((8, 3), (StepPart.WHOLE, StepPart.GRADIENTS)):
-        step = found.sized({"batch": batch}, part)
+        step = found.graphs.sized({"batch": batch}, part)
         assert (step.examples, step.part) == (batch, part)
         names = {name for name in step.step.outputs if name.startswith("gradient.")}
         assert bool(names) == (part is StepPart.GRADIENTS)
-    assert Signature.of(program, "fit", found.settings).measured == ("loss",)
+    assert TrainSignature.of(program, "fit", found.settings).measured == ("loss",)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_batches_held_out_are_even_where_the_devices_share_them(
     program: pipeline.Program, devices: int, sizes: list[int]
 ) -> None:
     """Of 20 examples, at most eight at a time."""
-    made = recipe(program, f"devices={devices}")
+    made = spec(program, f"devices={devices}")
     x = StoredTensor(Path("x"), "x", "f32", np.zeros((20, 6), np.float32))
     found = [*held_batches(made, StoredSplit({"x": Feed(x, DType.F32, 1)}, 20))]
     assert [each.examples for each in found] == sizes
@@ -252,11 +252,11 @@ def test_a_description_has_the_length_of_a_run_by_hand_and_what_moves(
     program: pipeline.Program,
 ) -> None:
     for steps, of_epoch, epochs in ((7, 3, 3), (6, 3, 2), (1, 3, 1)):
-        made = recipe(program, f"steps={steps}", f"steps_per_epoch={of_epoch}")
-        about = describe(made, None, 2.5)
+        made = spec(program, f"steps={steps}", f"steps_per_epoch={of_epoch}")
+        about = describe(made, None, None, 2.5)
         assert (about.epochs, about.steps_per_epoch, about.batch) == (epochs, of_epoch, 8)
         assert (about.examples, about.held_out, about.seconds, about.device) == (0, 0, 2.5, "")
-    about = describe(recipe(program, 'optimizer["*.bias"]=none'), None, 0.0)
+    about = describe(spec(program, 'optimizer["*.bias"]=none'), None, None, 0.0)
     assert (about.epochs, about.steps_per_epoch) == (0, 0)
     known = {each.name: (each.type, each.kind, each.moves) for each in about.parameters}
     assert known == {
@@ -293,7 +293,7 @@ def test_a_copy_begins_as_what_is_given_for_it_or_else_as_its_original(
     given: dict[str, int], begins: dict[str, int] | None, tmp_path: Path
 ) -> None:
     (tmp_path / "fit.mgn").write_text(FOLLOWED)
-    found = recipe(pipeline.load(str(tmp_path / "fit.mgn")))
+    found = spec(pipeline.load(str(tmp_path / "fit.mgn")))
     weights = {f"{name}.fc.weight": np.full((2, 2), each, "f4") for name, each in given.items()}
     first = replace(found, given=weights).initial_values()
     online, target = first["online.fc.weight"], first["target.fc.weight"]

@@ -9,10 +9,10 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.transforms.step_part import StepPart
-from meganeura_runtime.train.data.run_data import Given
+from meganeura_runtime.train.data.run_data import PythonData
 from meganeura_runtime.train.loop.feeder import Feeder
 from meganeura_runtime.train.spec.session_inputs import leaves
-from meganeura_runtime.train.spec.train_run import Job, prepare
+from meganeura_runtime.train.spec.train_job import TrainJob, prepare
 from meganeura_runtime.train.training_problems import IndivisibleBatch
 
 PROGRAM = """\
@@ -32,8 +32,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     return pipeline.load(str(file))
 
 
-def job(program: Program, examples: int, *overrides: str) -> Job:
-    data = Given(train={"x": np.zeros((examples, 2), np.float32)})
+def job(program: Program, examples: int, *overrides: str) -> TrainJob:
+    data = PythonData(train={"x": np.zeros((examples, 2), np.float32)})
     return prepare(program, "fit", Path(), overrides, data=data)
 
 
@@ -89,7 +89,7 @@ def test_each_pass_has_each_example_once_wherever_epochs_end(
     """Eight examples are two steps, and three steps are an epoch."""
     x = np.arange(16, dtype=np.float32).reshape(8, 2)
     options = ("steps=12", "steps_per_epoch=3", f"shuffle={shuffle}")
-    found = prepare(program, "fit", Path(), options, data=Given(train={"x": x}))
+    found = prepare(program, "fit", Path(), options, data=PythonData(train={"x": x}))
     steps = [Feeder(found).feeds(step)["x"][:, 0].tolist() for step in range(12)]
     passes = [steps[at] + steps[at + 1] for at in range(0, 12, 2)]
     assert all(sorted(each) == x[:, 0].tolist() for each in passes)
@@ -102,7 +102,7 @@ def test_each_pass_has_each_example_once_wherever_epochs_end(
 
 def test_examples_are_drawn_anew_in_each_pass(program: Program) -> None:
     x = np.arange(16, dtype=np.float32).reshape(8, 2)
-    data = Given(train={"x": x, "often": np.array([1, 1, 1, 1, 0, 0, 0, 1], np.float32)})
+    data = PythonData(train={"x": x, "often": np.array([1, 1, 1, 1, 0, 0, 0, 1], np.float32)})
     options = ("epochs=9", "sampling_weights=often")
     feeder = Feeder(prepare(program, "fit", Path(), options, data=data))
     steps = [feeder.feeds(step)["x"][:, 0].tolist() for step in range(18)]
