@@ -85,6 +85,7 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--json",), ("--no-opt",), ("--set", "n=4"), ("--set", "n=0")),
         *(("--set", "hidden=2"), ("--disable-rule", "none"), ("--disable-rule", "relu")),
         *(("--svg", "x.svg"), ("--svg", "x.html"), ("--svg", "x.png"), ("--device", "none")),
+        *(("--certificate", "x.json"), ("--certificate", "x.txt"), ("--force",)),
     ),
     ("explain-opt", "p.mgn:fit", "--mode", "train"): (("--json",), ("--set", "batch=2")),
     ("fit", "p.mgn:fit", "--device", "cpu"): (
