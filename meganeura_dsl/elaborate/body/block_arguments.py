@@ -279,7 +279,7 @@ class _Fit:
             {name: frame.names[name] for name in named},
         )
         results = self._results(frame, arguments)
-        if state.handed_on:
+        if state.values.unconstrained_indices:
             raise self._refused("needs whole numbers of which the header states nothing")
         declared = declared_types(frame, self.header, frame.names, evaluate, results)
         assert declared is not None

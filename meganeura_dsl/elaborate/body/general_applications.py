@@ -92,7 +92,7 @@ class GeneralApplication:
                 value = frame.add(item.span, Input(item.name, type_.dtype, type_.shape))
             else:
                 value = scalar(frame, item.span, number, type_.dtype, type_.shape)
-                state.neutral[value.id] = number
+                state.values.fill_values[value.id] = number
             frame.names[item.name] = value
             inputs.append(value)
         return frame, inputs
@@ -182,7 +182,7 @@ def general_application(
     With `is_any` the sizes of its tensors may be any.
     """
     state = inner.state
-    given = tuple(state.neutral.get(value.id) for value in inputs)
+    given = tuple(state.values.fill_values.get(value.id) for value in inputs)
     numbers = tuple(None if isinstance(each, Dim) else each for each in given)
     if len(inputs) != len(block.inputs) or any(isinstance(each, Dim) for each in given):
         return None

@@ -166,7 +166,7 @@ def _stable(loop: Loop) -> Results | None:
     _require_once(loop, inside)
     frame.build.facts = facts.with_lower_bound(str(index), 0)
     if has_round:
-        frame.state.symbols.add(str(index))
+        frame.state.values.lasting_symbols.add(str(index))
         for name, value in frame.names.items() if results is None else ():
             frame.names[name] = _at_last(loop, index, value)
         return results
@@ -264,7 +264,7 @@ def _still_known(frame: Frame, index: Dim, chosen: Iterable[Condition]) -> Itera
     """
     for each in chosen:
         sizes = sizes_in(each)
-        if str(index) not in sizes or sizes.isdisjoint(frame.state.symbols):
+        if str(index) not in sizes or sizes.isdisjoint(frame.state.values.lasting_symbols):
             yield each
 
 

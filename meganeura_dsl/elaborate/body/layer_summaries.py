@@ -278,7 +278,7 @@ class _Summarizer:
         is_whole = value.type.dtype is DType.I32
         if is_whole and (value.type.rank or position_of(self.inner, value) is not None):
             return False
-        return value.id not in self.inner.state.neutral
+        return value.id not in self.inner.state.values.fill_values
 
     def _summarized(self, value: Tensor) -> SummarizedValue:
         numbers = {each.id: number for number, each in enumerate(self.inputs)}
@@ -329,12 +329,12 @@ def _effects(state: ElaborationState, count: int) -> tuple[object, ...]:
 
     What is learned of the whole numbers that it makes is of use to no other.
     """
-    known = {**state.positions, **state.computed}
+    known = {**state.values.symbolic_ints, **state.values.derived_ints}
     positions = {number: size for number, size in known.items() if number < count}
     return (
-        state.build.facts, positions, len(state.handed_on),
-        len(state.notes), dict(state.streams), state.counter, len(state.outputs),
-        len(state.objectives), len(state.averaged), dict(state.copies), set(state.unopened),
+        state.build.facts, positions, len(state.values.unconstrained_indices),
+        len(state.notes), dict(state.streams), state.counter, len(state.train.outputs),
+        len(state.train.objectives), len(state.averaged), dict(state.copies), set(state.unopened),
     )  # fmt: skip
 
 

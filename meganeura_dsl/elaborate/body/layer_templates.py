@@ -48,7 +48,7 @@ def application_key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) ->
         return None  # the weights of a layer that is given are not its own
     types = tuple(value.type for value in inputs)
     # An input that is the same number everywhere is left out of what it changes nothing in.
-    neutral = _hashable(tuple(state.neutral.get(value.id) for value in inputs))
+    neutral = _hashable(tuple(state.values.fill_values.get(value.id) for value in inputs))
     initials = frozenset(inner.initials.items())
     mode = (state.training, state.frozen, state.generalized, state.numbers)
     configured = _hashable(config)

@@ -178,7 +178,7 @@ def _require_within(
         fact = helpful_fact(facts, condition)
         words = f"is from {show(start)} to {show(stop)}, and axis {axis} has {show(size)}"
         shown = [("the part is", (start, stop)), ("of an axis of", (size,))]
-        is_stated = fact is not None and sizes_in(fact).isdisjoint(frame.state.ranges)
+        is_stated = fact is not None and sizes_in(fact).isdisjoint(frame.state.values.symbol_ranges)
         fact_text = show_condition(fact) if fact is not None and is_stated else ""
         example = example_of(verdict, shown)
         other = other_axis_of(frame, span, axis, shape, ends)

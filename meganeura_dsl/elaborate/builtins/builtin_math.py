@@ -57,7 +57,7 @@ def pair(op: Op) -> Callable[[BuiltinCall], Evaluated]:
         left, right = map(call.lifted, (call.option(0, "a"), call.option(1, "b")))
         if not is_tensor(left) and not is_tensor(right):
             raise call.wrong("a tensor", left)
-        known = call.frame.state.neutral.get(left.id) if is_tensor(left) else None
+        known = call.frame.state.values.fill_values.get(left.id) if is_tensor(left) else None
         if is_tensor(left) and isinstance(known, int | float) and isinstance(right, int | float):
             # An optional tensor that was not given stays a number: nothing is computed of it.
             extreme = max if call.name == "maximum" else min
@@ -75,7 +75,7 @@ def where(call: BuiltinCall) -> Evaluated:
     if condition.type.dtype is not DType.BOOL:
         raise call.wrong("a bool tensor as condition", condition)
     left, right = map(call.lifted, (call.option(1, "then"), call.option(2, "otherwise")))
-    known = call.frame.state.neutral.get(condition.id)
+    known = call.frame.state.values.fill_values.get(condition.id)
     chosen, other = (left, right) if known else (right, left)
     if isinstance(known, bool) and (is_tensor(chosen) or not is_tensor(other)):
         return _known_choice(call, condition, chosen)
@@ -111,7 +111,7 @@ def _known_choice(call: BuiltinCall, condition: Tensor, chosen: Evaluated) -> Te
 def _filled(call: BuiltinCall, number: float | Dim, dtype: DType, shape: Shape) -> Tensor:
     """A number everywhere, known as such."""
     filled = tensor_arithmetic.scalar(call.frame, call.span, number, dtype, shape)
-    call.frame.state.neutral[filled.id] = number
+    call.frame.state.values.fill_values[filled.id] = number
     return filled
 
 

@@ -194,7 +194,7 @@ class Prover:
                 notes += [note.problem for note in state.notes]
                 flags.update(state.inferred_flags)
                 blocks |= state.applied.blocks
-                hands_on |= bool(state.handed_on)
+                hands_on |= bool(state.values.unconstrained_indices)
         except UndecidableError as error:
             return CheckedPerModel(Location(block.name.span), block.name.text, error.reason), None
         except ProblemError as error:
@@ -331,7 +331,7 @@ def _prove_case(
     for item in block.inputs:
         if item.default is not None:
             default_tensor(frame, item, item.default, elaborator.evaluate)
-    state.neutral.clear()
+    state.values.fill_values.clear()
     _require_fitting_defaults(elaborator, frame, block)
     state.recovery = recovery
     elaborator.run_body(frame, block)

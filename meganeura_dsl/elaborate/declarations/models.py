@@ -308,10 +308,10 @@ def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboratio
             value.op.name: size
             for value in state.build.values
             if isinstance(value.op, ops.Input)
-            and value.id not in state.handed_on
-            and isinstance(size := state.positions.get(value.id), Dim)
+            and value.id not in state.values.unconstrained_indices
+            and isinstance(size := state.values.symbolic_ints.get(value.id), Dim)
         },
-        frozenset(state.symbols),
+        frozenset(state.values.lasting_symbols),
     )
 
 

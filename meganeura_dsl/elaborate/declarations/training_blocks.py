@@ -100,7 +100,7 @@ class TrainElaborator(Elaborator):
             case ast.Minimize():
                 self._minimize(statement, frame)
             case ast.Metric(name=name, value=node):
-                if name.text in frame.state.outputs or name.text == LOSS:
+                if name.text in frame.state.train.outputs or name.text == LOSS:
                     raise ProblemError(
                         NotAllowedHere(
                             frame.location(name.span), f"`{name.text}`", "is measured twice"
@@ -113,7 +113,7 @@ class TrainElaborator(Elaborator):
                 if measured.type.rank != 0:
                     location = frame.location(node.span)
                     raise ProblemError(MetricNotScalar(location, name.text, str(measured.type)))
-                frame.state.outputs[name.text] = measured
+                frame.state.train.outputs[name.text] = measured
             case ast.Show():
                 self._show(statement, frame)
             case ast.Run():
@@ -134,7 +134,7 @@ class TrainElaborator(Elaborator):
         if not _can_be_shown(value.type, self.counter):
             location = frame.location(statement.value.span)
             raise ProblemError(NoPicture(location, name.text, str(value.type)))
-        state.outputs[f"{SHOWN}{name.text}"] = value
+        state.train.outputs[f"{SHOWN}{name.text}"] = value
 
     def _minimize(self, statement: ast.Minimize, frame: Frame) -> None:
         """One more objective, and from here on the parameters as it moves them."""
@@ -143,15 +143,15 @@ class TrainElaborator(Elaborator):
             raise ProblemError(LossNotScalar(frame.location(statement.value.span), str(loss.type)))
         paths = tuple(self.path_text(each, frame) for each in statement.over)
         moves = self._moves(statement, loss, paths, frame) if state.training else frozenset[str]()
-        known = state.outputs.get(LOSS)
+        known = state.train.outputs.get(LOSS)
         if known is not None:
             terms = (cast(frame, statement.span, each, DType.F32) for each in (known, loss))
-            state.outputs[LOSS] = frame.add(statement.span, ops.Add(), *terms)
+            state.train.outputs[LOSS] = frame.add(statement.span, ops.Add(), *terms)
         else:
-            state.outputs[LOSS] = loss
+            state.train.outputs[LOSS] = loss
         location = frame.location(statement.span)
-        state.objectives.append(
-            ElaboratedObjective(len(state.objectives), loss, moves, location, bool(paths))
+        state.train.objectives.append(
+            ElaboratedObjective(len(state.train.objectives), loss, moves, location, bool(paths))
         )
         frame.names.update((name, state.current(name)) for name in frame.own & moves)
 
@@ -171,7 +171,7 @@ class TrainElaborator(Elaborator):
                 raise ProblemError(MovedTwice(location, name, state.averaged[name]))
             if name in moves and mover is not None:
                 raise ProblemError(MovedTwice(frame.location(statement.span), name, mover.location))
-        if (paths or state.objectives) and moves.isdisjoint(below):
+        if (paths or state.train.objectives) and moves.isdisjoint(below):
             raise ProblemError(NothingReached(frame.location(statement.value.span), paths))
         return moves
 
@@ -243,9 +243,9 @@ def _elaborate_train(
 ) -> Elaboration:
     elaborator, frame = _begun(module, train, sizes, state)
     elaborator.execute(train.body, frame)
-    if LOSS not in state.outputs:
+    if LOSS not in state.train.outputs:
         raise ProblemError(NoLoss(frame.location(train.name.span), train.name.text))
-    found = finish(state, {**state.outputs, **_objectives(state)})
+    found = finish(state, {**state.train.outputs, **_objectives(state)})
     for cache in found.caches:
         raise ProblemError(CacheInTraining(cache.location, cache.name, train.name.text))
     for each in found.parameters:
@@ -306,7 +306,7 @@ def _state(
 
 def _objectives(state: ElaborationState) -> dict[str, Tensor]:
     """The outputs that say what moves what, where it is not one loss that moves everything."""
-    first, *others = state.objectives
+    first, *others = state.train.objectives
     if not state.training or not (others or first.is_limited):
         return {}
     names = [info.name for info in state.parameters.values()]
@@ -314,7 +314,7 @@ def _objectives(state: ElaborationState) -> dict[str, Tensor]:
         Objective(
             each.number, tuple(name for name in names if name in each.moves)
         ).output: each.loss
-        for each in state.objectives
+        for each in state.train.objectives
     }
 
 

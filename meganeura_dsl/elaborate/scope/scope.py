@@ -23,6 +23,7 @@ from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.summary import Applied
+from meganeura_dsl.elaborate.scope.value_facts import ValueFacts
 from meganeura_dsl.elaborate.values import Axes, BlockValue, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ir.objectives import Moved
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from meganeura_dsl.ir.initializers import Initializer
     from meganeura_dsl.ir.types import Shape, TensorType
     from meganeura_dsl.symbolic.assumptions import Condition
-    from meganeura_dsl.symbolic.size import Size
     from meganeura_dsl.syntax import ast
 
 
@@ -143,6 +143,16 @@ class ElaboratedObjective:
     """Whether it says what it moves."""
 
 
+@dataclass
+class Train:
+    """What the body of a `train` block gives so far; nothing in a model."""
+
+    outputs: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
+    """The loss, metrics and tensors to show, by name."""
+    objectives: list[ElaboratedObjective] = field(default_factory=list["ElaboratedObjective"])
+    """What is minimized, in order."""
+
+
 @dataclass(frozen=True)
 class Repeated:
     """What is wrong with a second round of a loop, by its index, under what is known there."""
@@ -178,9 +188,8 @@ class ElaborationState:
     parameters: dict[str, ParameterInfo] = field(default_factory=dict[str, "ParameterInfo"])
     leaves: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     updates: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
-    outputs: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
-    objectives: list[ElaboratedObjective] = field(default_factory=list["ElaboratedObjective"])
-    """What is minimized, in order."""
+    train: Train = field(default_factory=Train)
+    values: ValueFacts = field(default_factory=ValueFacts)
     bindings: list[Binding] = field(default_factory=list[Binding])
     streams: dict[str, int] = field(default_factory=dict[str, int])
     notes: list[ProblemError] = field(default_factory=list[ProblemError])
@@ -196,8 +205,6 @@ class ElaborationState:
     """What each `def` gave for each of its arguments."""
     templates: dict[Hashable, Template] = field(default_factory=dict["Hashable", "Template"])
     """What library layers made, for those like them."""
-    symbols: set[str] = field(default_factory=set[str])
-    """Symbols that were made up here and are spoken of to the end."""
     indices: set[str] = field(default_factory=set[str])
     """Names of loop indices that are symbolic: one proof covers every round."""
     loops: tuple[str, ...] = ()
@@ -210,20 +217,6 @@ class ElaborationState:
     """In a proof, the configuration without a kind that was used as a condition, and where."""
     rounds: int = 0
     """Rounds of loops that were unrolled."""
-    neutral: dict[int, float | Dim] = field(default_factory=dict[int, "float | Dim"])
-    """The numbers that fill optional tensors which were not given, by the ids of the values."""
-    positions: dict[int, Size] = field(default_factory=dict[int, "Size"])
-    """The sizes that whole numbers of the graph are, by the ids of the values."""
-    computed: dict[int, tuple[tuple[Condition, ...], Size]] = field(
-        default_factory=dict[int, "tuple[tuple[Condition, ...], Size]"]
-    )
-    """The facts by which others were found to be a size, and the size, by the ids of the values."""
-    ranges: dict[str, tuple[Condition, ...]] = field(
-        default_factory=dict[str, "tuple[Condition, ...]"]
-    )
-    """What is known of the symbols that stand for computed whole numbers; they are 0 or more."""
-    handed_on: set[int] = field(default_factory=set[int])
-    """The ids of inputs as they came, of which blocks need what whoever feeds them has checked."""
     scans: dict[str, OpenScan] = field(default_factory=dict[str, "OpenScan"])
     """The scans whose bodies are being elaborated, by the symbols of their indices."""
     counter: Tensor | None = None
@@ -462,7 +455,7 @@ class ElaborationState:
 
     def mover(self, name: str) -> ElaboratedObjective | None:
         """The objective that has moved a parameter, if one has."""
-        return next((each for each in self.objectives if name in each.moves), None)
+        return next((each for each in self.train.objectives if name in each.moves), None)
 
     @property
     def rounds_open(self) -> tuple[int, ...]:

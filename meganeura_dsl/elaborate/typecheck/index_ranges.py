@@ -229,7 +229,7 @@ def _excluding(frame: Frame, ids: Tensor, count: Size, *, is_above: bool) -> str
         if facts.proves(needed):
             continue
         fact = helpful_fact(facts, needed)
-        made_up = {*frame.state.ranges, *frame.state.indices, *frame.state.scans}
+        made_up = {*frame.state.values.symbol_ranges, *frame.state.indices, *frame.state.scans}
         if fact is not None and sizes_in(fact).isdisjoint(made_up):
             if isinstance(fact, Compare) and fact.operator == ">=":
                 fact = Compare("<=", fact.right, fact.left)
@@ -332,7 +332,7 @@ class _Reaches:
                 if scan.going is not None:
                     return _within(reach.low, reach.high)
                 return replace(reach, varies=frozenset({name, *range(value.type.rank)}))
-        symbol = self._frame.state.positions.get(value.id)
+        symbol = self._frame.state.values.symbolic_ints.get(value.id)
         if symbol is None:
             return Reach()
         if self._is_stated and value.type == POSITION:

@@ -160,11 +160,11 @@ def with_symbols(frame: Frame, block: ast.Block | ast.Train) -> Frame:
     facts = frame.facts
     for name in positions_in(block):
         symbol, size = _stated_symbol(frame, block, name)
-        frame.state.symbols.add(symbol)
+        frame.state.values.lasting_symbols.add(symbol)
         facts = facts.with_lower_bound(symbol, 0)
         value = names.get(name)
         if value is not None and is_tensor(value):
-            frame.state.positions[value.id] = size
+            frame.state.values.symbolic_ints[value.id] = size
         names[name] = size
     frame.build.facts = facts
     return replace(frame, names=names)
@@ -198,7 +198,7 @@ def position_of(frame: Frame, value: Tensor) -> Size | None:
 
 def whole_number(state: ElaborationState, value: Tensor) -> Size | None:
     """The size that a whole number is, if nothing is known of it but what is stated of the size."""
-    size = state.positions.get(value.id)
+    size = state.values.symbolic_ints.get(value.id)
     if value.type != POSITION:
         return None
     if (
@@ -207,7 +207,7 @@ def whole_number(state: ElaborationState, value: Tensor) -> Size | None:
         and isinstance(value.op.value, int | Dim)
     ):
         return value.op.value
-    if isinstance(size, Dim) and not size.variables().isdisjoint(state.ranges):
+    if isinstance(size, Dim) and not size.variables().isdisjoint(state.values.symbol_ranges):
         return None
     return size
 
@@ -219,11 +219,11 @@ def handed_on(frame: Frame, value: Tensor) -> Dim | None:
     """
     if not _is_free(frame, value):
         return None
-    symbol = frame.state.positions.get(value.id)
+    symbol = frame.state.values.symbolic_ints.get(value.id)
     if symbol is None:
-        symbol = frame.state.positions[value.id] = _new_element(frame)
-    frame.state.ranges.setdefault(str(symbol), ())
-    frame.state.handed_on.add(value.id)
+        symbol = frame.state.values.symbolic_ints[value.id] = _new_element(frame)
+    frame.state.values.symbol_ranges.setdefault(str(symbol), ())
+    frame.state.values.unconstrained_indices.add(value.id)
     frame.build.facts = frame.facts.with_lower_bound(str(symbol), 0)
     assert isinstance(symbol, Dim)
     return symbol
@@ -233,7 +233,10 @@ def _is_free(frame: Frame, value: Tensor) -> bool:
     """Whether several whole numbers are an input as it came, of which nothing is stated."""
     several = value.type != POSITION
     while True:
-        if value.id in frame.state.positions and value.id not in frame.state.handed_on:
+        if (
+            value.id in frame.state.values.symbolic_ints
+            and value.id not in frame.state.values.unconstrained_indices
+        ):
             return False
         source = _moved_from(frame, value)
         if source is None:
@@ -250,10 +253,10 @@ def facts_about(frame: Frame, condition: Condition) -> Facts:
     seen = set(waiting)
     while waiting:
         name = waiting.pop()
-        if name not in frame.state.ranges:
+        if name not in frame.state.values.symbol_ranges:
             continue
         facts = facts.with_lower_bound(name, 0)
-        for known in frame.state.ranges[name]:
+        for known in frame.state.values.symbol_ranges[name]:
             facts = facts.assume(known)
             waiting += sorted(sizes_in(known) - seen)
             seen |= sizes_in(known)
@@ -264,7 +267,7 @@ def stated_bounds(frame: Frame, size: Size) -> tuple[Bounds, Bounds]:
     """What facts say that a stated whole number is not below, and not above, in sizes alone."""
     whole_numbers = symbols(frame)
     own = _variables(size) & whole_numbers
-    ranges = (frame.state.ranges.get(name, ()) for name in sorted(own))
+    ranges = (frame.state.values.symbol_ranges.get(name, ()) for name in sorted(own))
     known = [*frame.facts.stated, *chain.from_iterable(ranges)]
     bounds = [
         (operator, bound)
@@ -283,7 +286,7 @@ def stated_bounds(frame: Frame, size: Size) -> tuple[Bounds, Bounds]:
 def bounds_of(frame: Frame, value: Tensor) -> Invariants:
     """What every element of a value is known to be between, in sizes alone."""
     found = _element_of(frame, value)
-    known = symbols(frame) | frame.state.ranges.keys()
+    known = symbols(frame) | frame.state.values.symbol_ranges.keys()
     bounds: list[tuple[Literal["<=", ">="], Size]] = [
         *((">=", bound) for bound in found.low),
         *(("<=", bound) for bound in found.high),
@@ -296,7 +299,7 @@ def assume_bounds(frame: Frame, value: Tensor, bounds: Invariants) -> None:
     low, high = (tuple(size for each, size in bounds if each == sign) for sign in (">=", "<="))
     found = _within(frame, low, high).size
     if found is not None:
-        frame.state.positions[value.id] = found
+        frame.state.values.symbolic_ints[value.id] = found
 
 
 def has_bound(frame: Frame, value: Tensor, operator: Literal["<=", ">="], bound: Size) -> bool:
@@ -310,8 +313,11 @@ def has_bound(frame: Frame, value: Tensor, operator: Literal["<=", ">="], bound:
 def symbols(frame: Frame) -> frozenset[str]:
     """The symbols that stand for whole numbers of the graph."""
     state = frame.state
-    known = [*state.positions.values(), *(size for _, size in state.computed.values())]
-    return frozenset[str]().union(*map(_variables, known)) & state.symbols
+    known = [
+        *state.values.symbolic_ints.values(),
+        *(size for _, size in state.values.derived_ints.values()),
+    ]
+    return frozenset[str]().union(*map(_variables, known)) & state.values.lasting_symbols
 
 
 def speaks_of(frame: Frame, condition: Condition) -> bool:
@@ -345,18 +351,18 @@ def _element_of(frame: Frame, value: Tensor) -> _Element:
     source = _moved_from(frame, value)
     found = _computed(frame, value) if source is None else _element_of(frame, source)
     if found.size is not None and value.type == POSITION:
-        if not _variables(found.size).isdisjoint(frame.state.ranges):
-            frame.state.computed[value.id] = frame.facts.stated, found.size
+        if not _variables(found.size).isdisjoint(frame.state.values.symbol_ranges):
+            frame.state.values.derived_ints[value.id] = frame.facts.stated, found.size
         elif source is not None:
-            frame.state.positions[value.id] = found.size
+            frame.state.values.symbolic_ints[value.id] = found.size
     return found
 
 
 def _known(frame: Frame, value: Tensor) -> Size | None:
     """The size that a whole number is stated to be, or was found to be by facts that hold here."""
-    size = frame.state.positions.get(value.id)
-    if size is None and value.id in frame.state.computed:
-        by, found = frame.state.computed[value.id]
+    size = frame.state.values.symbolic_ints.get(value.id)
+    if size is None and value.id in frame.state.values.derived_ints:
+        by, found = frame.state.values.derived_ints[value.id]
         size = found if frame.facts.stated[: len(by)] == by else None
     return size
 
@@ -422,7 +428,7 @@ def _within(frame: Frame, low: Bounds, high: Bounds) -> _Element:
     if not any(facts_about(frame, each).proves(each) for each in conditions):
         return _Element(None, low, high)
     symbol = _new_element(frame)
-    frame.state.ranges[str(symbol)] = (
+    frame.state.values.symbol_ranges[str(symbol)] = (
         *(Compare(">=", symbol, each) for each in low),
         *(Compare("<=", symbol, each) for each in high),
     )
@@ -431,7 +437,7 @@ def _within(frame: Frame, low: Bounds, high: Bounds) -> _Element:
 
 def _sized(frame: Frame, size: Size) -> _Element:
     """An element that is a size, and what facts say that it is between; a symbol is 0 or more."""
-    ranges = frame.state.ranges
+    ranges = frame.state.values.symbol_ranges
     stated = [*frame.facts.stated]
     for name in sorted(_variables(size)):
         stated += ranges.get(name, ())
@@ -473,20 +479,22 @@ def _variables(size: Size) -> frozenset[str]:
 
 def _new_element(frame: Frame) -> Dim:
     """A symbol for an element, or for a number that is computed."""
-    name = new_symbol(f"at{len(frame.state.ranges)}", frame)
-    frame.state.symbols.add(name)
+    name = new_symbol(f"at{len(frame.state.values.symbol_ranges)}", frame)
+    frame.state.values.lasting_symbols.add(name)
     return dim(name)
 
 
 def _another(frame: Frame, size: Size) -> Size:
     """An element of which the same is known as of another, with a symbol of its own."""
-    for symbol in sorted(_variables(size) & frame.state.symbols):
-        known = (*frame.facts.stated, *frame.state.ranges.get(symbol, ()))
+    for symbol in sorted(_variables(size) & frame.state.values.lasting_symbols):
+        known = (*frame.facts.stated, *frame.state.values.symbol_ranges.get(symbol, ()))
         about = [fact for fact in known if symbol in sizes_in(fact)]
         name = new_symbol(f"{symbol}'", frame)
-        frame.state.symbols.add(name)
+        frame.state.values.lasting_symbols.add(name)
         other = dim(name)
-        frame.state.ranges[name] = tuple(with_sizes(fact, {symbol: other}) for fact in about)
+        frame.state.values.symbol_ranges[name] = tuple(
+            with_sizes(fact, {symbol: other}) for fact in about
+        )
         size = substitute(size, {symbol: other})
     return size
 

@@ -264,7 +264,7 @@ def _filled(frame: Frame, span: Span, wanted: TensorType, value: Evaluated) -> T
         problem = WrongKind(frame.location(span), f"a tensor or {words}", describe(value))
         raise ProblemError(problem)
     filled = scalar(frame, span, value, wanted.dtype, wanted.shape)
-    frame.state.neutral[filled.id] = value
+    frame.state.values.fill_values[filled.id] = value
     return filled
 
 
@@ -500,14 +500,16 @@ def check_where(
     given, free = with_open_numbers(inner, block), set[str]()
     for name in positions_in(block):
         value = inner.names[name]
-        symbol = inner.state.positions.get(value.id) if is_fed and is_tensor(value) else None
+        symbol = (
+            inner.state.values.symbolic_ints.get(value.id) if is_fed and is_tensor(value) else None
+        )
         if is_tensor(value) and not is_fed:
             symbol = handed_on(inner, value)
         if not isinstance(symbol, Dim):
             given = _with_position(inner, given, block, caller(), name)
         else:
             given = replace(given, names={**given.names, name: symbol})
-            free |= symbol.variables() & inner.state.symbols
+            free |= symbol.variables() & inner.state.values.lasting_symbols
     for clause in block.where:
         stated = condition(clause, given, block)
         for part in stated.parts if isinstance(stated, And) else (stated,):
@@ -707,4 +709,4 @@ def _shown(value: Evaluated) -> str:
 
 def _is_about_element(inner: Frame, part: Condition) -> bool:
     """Whether a condition is about a number that has no name in the program."""
-    return not sizes_in(part).isdisjoint(inner.state.ranges)
+    return not sizes_in(part).isdisjoint(inner.state.values.symbol_ranges)

@@ -217,7 +217,7 @@ def apply_pair(
 
 def _without_zero(frame: Frame, op: Op, a: Tensor, b: Tensor) -> Tensor | None:
     """The side of a sum whose other side is an optional tensor that was not given, and is 0."""
-    neutral = frame.state.neutral
+    neutral = frame.state.values.fill_values
     if isinstance(op, ops.Add | ops.Sub) and neutral.get(b.id) == 0 and a.type.rank >= b.type.rank:
         return a
     if isinstance(op, ops.Add) and neutral.get(a.id) == 0 and b.type.rank >= a.type.rank:

@@ -1,0 +1,32 @@
+"""Facts about values of the graph beyond their types, by the ids of the values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from meganeura_dsl.symbolic.assumptions import Condition
+    from meganeura_dsl.symbolic.size import Dim, Size
+
+
+@dataclass
+class ValueFacts:
+    """Knowledge about single values that is kept as long as the elaboration."""
+
+    fill_values: dict[int, float | Dim] = field(default_factory=dict[int, "float | Dim"])
+    """The numbers that fill optional tensors which were not given."""
+    symbolic_ints: dict[int, Size] = field(default_factory=dict[int, "Size"])
+    """The sizes that whole numbers of the graph are."""
+    derived_ints: dict[int, tuple[tuple[Condition, ...], Size]] = field(
+        default_factory=dict[int, "tuple[tuple[Condition, ...], Size]"]
+    )
+    """The facts by which others were found to be a size, and the size."""
+    symbol_ranges: dict[str, tuple[Condition, ...]] = field(
+        default_factory=dict[str, "tuple[Condition, ...]"]
+    )
+    """The conditions on symbols that stand for computed whole numbers, which are 0 or more."""
+    unconstrained_indices: set[int] = field(default_factory=set[int])
+    """Inputs that are used as they are fed: the feeder has checked them against their bound."""
+    lasting_symbols: set[str] = field(default_factory=set[str])
+    """Symbols that were made up and that messages and facts name until the end."""
