@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.induction import (
-    Saved,
     UnstableError,
     any_tensor,
     require_same,
 )
-from meganeura_dsl.elaborate.scope.scope import ByRoundError, DeclaredPath, Frame
+from meganeura_dsl.elaborate.scope.body import Body
+from meganeura_dsl.elaborate.scope.savepoint import Savepoint
+from meganeura_dsl.elaborate.scope.scope import ByRoundError, Frame
 from meganeura_dsl.elaborate.values import Evaluated, is_tensor
 from meganeura_dsl.symbolic.assumptions import negate
 from meganeura_dsl.syntax import ast
@@ -38,7 +39,7 @@ def on_both_sides(
 
     Raises `error` where a side fails or declares something, or a name has two types.
     """
-    state, saved = frame.state, Saved.of(frame)
+    state, saved = frame.state, Savepoint.of(frame)
     if state.scans:
         raise error
     left: list[Mapping[str, Evaluated]] = []
@@ -51,10 +52,13 @@ def on_both_sides(
         if not _declares_nothing(saved, frame):
             raise error
         left.append(frame.names)
-        bindings, notes = state.bindings[saved.bindings :], state.notes[saved.notes :]
-        saved.restore(frame)
-        state.bindings += bindings
-        state.notes += notes
+        bindings, notes = (
+            state.body.bindings[len(saved.body.bindings) :],
+            state.body.notes[len(saved.body.notes) :],
+        )
+        saved.undo_attempt(frame)
+        state.body.bindings += bindings
+        state.body.notes += notes
     first, other = left
     if first.keys() != other.keys():
         raise error
@@ -72,9 +76,9 @@ def _joined(frame: Frame, name: str, first: Evaluated, other: Evaluated) -> Eval
     return any_tensor(frame, first, first.type.shape)
 
 
-def _declares_nothing(saved: Saved, frame: Frame) -> bool:
+def _declares_nothing(saved: Savepoint, frame: Frame) -> bool:
     """Whether no weight, layer or state is new or changed."""
-    before, now = saved.declared, frame.state.snapshot()
+    before, now = saved.body, frame.state.body
     return (
         _known(before) == _known(now)
         and before.updates.keys() == now.updates.keys()
@@ -84,8 +88,8 @@ def _declares_nothing(saved: Saved, frame: Frame) -> bool:
     )
 
 
-def _known(declared: DeclaredPath) -> tuple[object, ...]:
+def _known(body: Body) -> tuple[object, ...]:
     return (
-        declared.parameters.keys(), declared.claimed.keys(), declared.models.keys(),
-        declared.reserved.keys(), declared.unopened,
+        body.parameters.keys(), body.claimed.keys(), body.models.keys(),
+        body.declared_layers.keys(), body.unapplied_layers,
     )  # fmt: skip

@@ -34,6 +34,7 @@ from meganeura_dsl.elaborate.problems.origin_cures import result_cure
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, require_countable
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
+from meganeura_dsl.elaborate.scope.body import DECLARATIONS
 from meganeura_dsl.elaborate.scope.linker import (
     LinkedModule,
     configuration,
@@ -277,11 +278,11 @@ class Elaborator(Layers):
         if is_hashable(key) and key in known:
             return known[key]
         inner = self.child(frame, module, declaration, call.span, frame.path)
-        streams = dict(frame.state.streams)
+        streams = dict(frame.state.body.streams)
         name, parameters = declaration.name.text, declaration.parameters
         bind_config(inner, name, parameters, arguments, call.span, self.evaluate)
         result = self.evaluate(declaration.body, inner)
-        made_no_choice, drew_nothing = frame.facts is key[1], frame.state.streams == streams
+        made_no_choice, drew_nothing = frame.facts is key[1], frame.state.body.streams == streams
         if made_no_choice and drew_nothing and is_hashable(key):
             known[key] = result
         return result
@@ -304,13 +305,13 @@ class Elaborator(Layers):
             )
         application = self.model_application(module, declaration, arguments, path, span, frame)
         frame.state.open_models += 1
-        before = len(frame.state.parameters)
+        before = len(frame.state.body.parameters)
         try:
             return self.run_block(application, frame)
         finally:
             frame.state.open_models -= 1
-            names = list(frame.state.parameters)[before:]
-            frame.state.weights.setdefault(declaration, []).extend(names)
+            names = list(frame.state.body.parameters)[before:]
+            frame.state.body.weights.setdefault(declaration, []).extend(names)
 
     def model_application(
         self,
@@ -361,7 +362,7 @@ class Elaborator(Layers):
                 chain = (*reversed(names), declaration.name.text)
                 raise ProblemError(RecursiveBlock(frame.location(span), chain))
             around = around.parent
-        frame.state.applied.enter(declaration, depth)
+        frame.state.body.applied.enter(declaration, depth)
         return Frame(
             frame.state, module, declaration.name.text, {}, path,
             parent=frame, call_span=span, declaration=declaration, choices=frame.choices,
@@ -453,7 +454,7 @@ class Elaborator(Layers):
 
     def run_body(self, inner: Frame, block: ast.Block) -> Results:
         """Run a body whose signature is bound; in a proof, once for each path through it."""
-        inner.state.applied.blocks.add(block)
+        inner.state.body.applied.blocks.add(block)
         signature = inner.signature = dict(inner.names)
         if not inner.state.generic:
             return self._path(inner, block, signature)
@@ -468,14 +469,14 @@ class Elaborator(Layers):
             )
         self._check_results(inner, block, signature, results)
         for name in inner.initials:
-            if not inner.state.generic and inner.join(name) not in inner.state.parameters:
+            if not inner.state.generic and inner.join(name) not in inner.state.body.parameters:
                 location = caller_location(inner, inner.call_span or block.name.span)
                 raise ProblemError(UnknownParameter(location, block.name.text, name, (name,)))
         return results
 
     def _paths(self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:
         state, facts, around = inner.state, inner.facts, inner.choices
-        declared = state.snapshot()
+        saved = state.body.savepoint()
         found: list[Results] = []
         path = ProofPath()
         if inner.parent is None:
@@ -483,10 +484,10 @@ class Elaborator(Layers):
         inner.choices = path
         while True:
             inner.names, inner.layers, inner.own = dict(signature), {}, set()
-            inner.forgotten = set()
+            inner.loop_labels = set()
             path.begin()
             state.build.facts = facts
-            state.restore(declared)
+            state.body.undo(saved, DECLARATIONS)
             if state.recovery is None or inner.parent is not None:
                 found.append(self._path(inner, block, signature))
             else:

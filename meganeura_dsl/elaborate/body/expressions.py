@@ -32,9 +32,9 @@ from meganeura_dsl.elaborate.problems.name_problems import (
 from meganeura_dsl.elaborate.problems.proof_failures import require_divisor
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound, LabelOfRound
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
+from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import (
-    Binding,
     BoundBlock,
     ByRoundError,
     Frame,
@@ -300,7 +300,7 @@ class Expressions(ABC):
         if layer is not None:
             cure = "a function is no value: apply it where it stands"
             raise ProblemError(WrongKind(location, "a value", layer, cure))
-        if node.text in frame.gone:
+        if node.text in frame.scan_locals:
             raise ProblemError(EndedWithScan(location, node.text))
         known = [*frame.names, "training"]
         kind = UnreadName if node.text in frame.module.unread else UnknownName
@@ -392,7 +392,7 @@ class Expressions(ABC):
         value = lifted(frame, node.source.span, self.evaluate(node.source, frame))
         result = self.apply(node.layer, value, frame)
         if is_tensor(result) and not frame.module.is_library:
-            frame.state.bindings.append(
+            frame.state.body.bindings.append(
                 Binding(node.layer.span, layer_text(node.layer), frame.path, result.type)
             )
         return result
@@ -407,7 +407,9 @@ class Expressions(ABC):
         if value is not None:
             return value
         prefix = f"{frame.path}." if frame.path else ""
-        known = [key.removeprefix(prefix) for key in frame.state.leaves if key.startswith(prefix)]
+        known = [
+            key.removeprefix(prefix) for key in frame.state.body.leaves if key.startswith(prefix)
+        ]
         location, close = frame.location(node.span), nearest(relative, known)
         raise ProblemError(
             UnknownName(location, relative, "parameter", close, self._foreign(relative, frame))
@@ -460,7 +462,7 @@ class Expressions(ABC):
     def _parameter(self, relative: str, frame: Frame) -> Tensor | None:
         """The parameter at a path inside this layer, if there is one."""
         name = frame.join(relative)
-        if name in frame.state.leaves:
+        if name in frame.state.body.leaves:
             return frame.state.current(name)
         if frame.state.flags_if_proved is not None:
             raise NeedsInliningError(frame.state.assumed_around(name))

@@ -16,9 +16,9 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body import open_numbers
 from meganeura_dsl.elaborate.body.layer_templates import with_types
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable
+from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.postponed import Postponed
 from meganeura_dsl.elaborate.scope.scope import (
-    Binding,
     ElaborationState,
     Frame,
     ProofPath,

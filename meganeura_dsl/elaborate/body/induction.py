@@ -16,9 +16,8 @@ from typing import TypeVar
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.shape_problems import UnstableLoop
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol, symbols_in, with_values
+from meganeura_dsl.elaborate.scope.savepoint import Savepoint
 from meganeura_dsl.elaborate.scope.scope import (
-    BoundBlock,
-    DeclaredPath,
     Frame,
     Repeated,
     UndecidableError,
@@ -174,7 +173,7 @@ def _stable(loop: Loop) -> Results | None:
         raise UndecidableError("whether a loop that returns has a round is not known")
     known = before.keys() - {loop.variable}
     frame.names = {name: value for name, value in frame.names.items() if name in known}
-    frame.forgotten |= frame.layers.keys() - layers.keys()
+    frame.loop_labels |= frame.layers.keys() - layers.keys()
     frame.layers = layers
     return None
 
@@ -185,7 +184,7 @@ def _growing(loop: Loop) -> None:
     before, layers, facts = dict(frame.names), dict(frame.layers), frame.facts
     if not facts.proves(Compare("<=", start, stop)):
         raise UndecidableError("whether a loop has fewer rounds than none is not known")
-    saved = Saved.of(frame)
+    saved = Savepoint.of(frame)
     frame.build.facts = facts.assume(Compare("<", start, stop))
     frame.names[loop.variable] = start
     if loop.body() is not None:
@@ -195,7 +194,7 @@ def _growing(loop: Loop) -> None:
         for name, value in before.items()
         if name != loop.variable and (step := _step(name, value, _left(frame, name)))
     }
-    saved.restore(frame)
+    saved.undo_attempt(frame)
     facts = frame.facts
     index = dim(new_symbol(loop.variable, frame))
     inside = _run_round(loop, index, facts, steps)
@@ -211,7 +210,7 @@ def _growing(loop: Loop) -> None:
     frame.build.facts = facts.with_lower_bound(str(index), 0)
     frame.names = {**before, **_after(frame, before, steps, stop - start)}
     frame.names.pop(loop.variable, None)
-    frame.forgotten |= frame.layers.keys() - layers.keys()
+    frame.loop_labels |= frame.layers.keys() - layers.keys()
     frame.layers = layers
 
 
@@ -381,49 +380,11 @@ def _any_numbers(loop: Loop) -> dict[str, Tensor]:
 # --- attempts ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Saved:
-    """What an attempt changes, as it was before."""
-
-    names: dict[str, Evaluated]
-    layers: dict[str, BoundBlock]
-    own: set[str]
-    gone: set[str]
-    facts: Facts
-    declared: DeclaredPath
-    decisions: int
-    bindings: int
-    notes: int
-
-    @staticmethod
-    def of(frame: Frame) -> "Saved":
-        """The state of a frame."""
-        state = frame.state
-        return Saved(
-            dict(frame.names), dict(frame.layers), set(frame.own), set(frame.gone), frame.facts,
-            state.snapshot(),
-            len(frame.choices.assumed), len(state.bindings), len(state.notes),
-        )  # fmt: skip
-
-    def restore(self, frame: Frame) -> None:
-        """Undo an attempt, but for the choices it made: a path goes on as it was begun."""
-        state = frame.state
-        frame.names, frame.layers = dict(self.names), dict(self.layers)
-        frame.own, frame.gone = set(self.own), set(self.gone)
-        state.restore(self.declared)
-        del state.bindings[self.bindings :]
-        del state.notes[self.notes :]
-        facts = self.facts
-        for chosen in frame.choices.assumed[self.decisions :]:
-            facts = facts.assume(chosen)
-        frame.build.facts = facts
-
-
 def _undone(frame: Frame, attempt: Callable[[], _Found]) -> _Found:
     """What an attempt gives; one that fails leaves nothing behind."""
-    saved = Saved.of(frame)
+    saved = Savepoint.of(frame)
     try:
         return attempt()
     except _FAILURES:
-        saved.restore(frame)
+        saved.undo_attempt(frame)
         raise

@@ -93,7 +93,7 @@ def update_layer(statement: ast.Update, relative: str, frame: Frame, elaborator:
     location, state = frame.location(statement.span), frame.state
     path = frame.layers[relative].path
     assert path is not None
-    if path in state.unopened:
+    if path in state.body.unapplied_layers:
         raise ProblemError(UnappliedLayer(location, relative))
     names = {
         node.text: source_path(ast.Path(node.span, (node.text,)), node.text, frame)
@@ -101,24 +101,26 @@ def update_layer(statement: ast.Update, relative: str, frame: Frame, elaborator:
         if isinstance(node, ast.Name) and _is_layer(node.text, frame)
     }
     for name, each in names.items():
-        if not _below(each, state.parameters):
+        if not _below(each, state.body.parameters):
             raise ProblemError(UnappliedLayer(location, name))
-    rows = {name: dict(_pairs(path, names[name], state.parameters, location)) for name in names}
-    for name in _below(path, state.parameters).values():
-        info = state.parameters[name]
+    rows = {
+        name: dict(_pairs(path, names[name], state.body.parameters, location)) for name in names
+    }
+    for name in _below(path, state.body.parameters).values():
+        info = state.body.parameters[name]
         if not info.type.dtype.is_float:
             continue
         mover = state.mover(name)
         if mover is not None:
             raise ProblemError(MovedTwice(location, name, mover.location))
-        if name in state.updates:
+        if name in state.body.updates:
             cure = "is updated by the layer itself: apply it with `training=false`"
             raise frame.refuse(statement.span, f"`{name}`", cure)
         value = _evaluated(statement, frame, elaborator, {key: rows[key][name] for key in rows})
         require_fit(frame, statement.value.span, f"update {name}", info.type, value)
         if state.training:
-            state.updates[name] = value
-            state.averaged[name] = location
+            state.body.updates[name] = value
+            state.body.averaged[name] = location
 
 
 def _evaluated(
@@ -132,7 +134,7 @@ def _evaluated(
         value = elaborator.tensor(statement.value, frame)
     finally:
         frame.names, state.frozen = before, was_frozen
-    wanted = {state.parameters[full].type.dtype for full in of.values()}
+    wanted = {state.body.parameters[full].type.dtype for full in of.values()}
     dtype = next(iter(wanted), value.type.dtype)
     return cast(frame, statement.span, value, dtype) if value.type.dtype.is_float else value
 

@@ -187,7 +187,7 @@ def _summary_in_symbols(
         elaborator.assume_signature(frame, block)
         summarizer = _Summarizer(frame, inputs)
         results = elaborator.run_body(frame, block)
-        return summarizer.summary(results, frame.state.applied)
+        return summarizer.summary(results, frame.state.body.applied)
 
     try:
         summary, _ = measured(elaborate)
@@ -210,12 +210,12 @@ def _may_stand_here(inner: Frame, summary: Summary) -> bool:
 @contextmanager
 def _collected(state: ElaborationState) -> Generator[Applied]:
     """What is applied inside, alone."""
-    before, state.applied = state.applied, Applied()
+    before, state.body.applied = state.body.applied, Applied()
     try:
-        yield state.applied
+        yield state.body.applied
     finally:
-        before.add(state.applied)
-        state.applied = before
+        before.add(state.body.applied)
+        state.body.applied = before
 
 
 class _Summarizer:
@@ -227,14 +227,14 @@ class _Summarizer:
         self.before = _Counts.of(state)
         self.effects = _effects(state, state.build.count)
         self.count = state.build.count
-        self.updates = dict(state.updates)
+        self.updates = dict(state.body.updates)
 
     def summary(self, results: Sequence[Tensor], applied: Applied) -> Summary | None:
         """What was done, if a summary can say it."""
         state, before, after = self.inner.state, self.before, _Counts.of(self.inner.state)
         updates = {
             name: value
-            for name, value in state.updates.items()
+            for name, value in state.body.updates.items()
             if self.updates.get(name) is not value
         }
         if any(isinstance(node, ast.Model) for node in applied.depths):
@@ -244,14 +244,14 @@ class _Summarizer:
         if self.effects != _effects(state, self.count):
             return None
         relative = self._relative
-        declared = list(state.parameters.values())[before.parameters :]
-        reserved = list(state.reserved.items())[before.reserved :]
+        declared = list(state.body.parameters.values())[before.parameters :]
+        reserved = list(state.body.declared_layers.items())[before.reserved :]
         return Summary(
             tuple(map(self._summarized, results)),
             tuple((relative(name), self._summarized(value)) for name, value in updates.items()),
             tuple((relative(info.name), info) for info in declared),
             tuple((relative(path), number - before.parameters) for path, number in reserved),
-            _first_ones(state.bindings[before.bindings :]),
+            _first_ones(state.body.bindings[before.bindings :]),
             applied.moved(-self.inner.depth),
             after.values - before.values,
             after.rounds - before.rounds,
@@ -319,8 +319,8 @@ class _Counts:
     def of(state: ElaborationState) -> "_Counts":
         """What there is now."""
         return _Counts(
-            len(state.parameters), len(state.reserved), len(state.bindings),
-            state.build.total, state.rounds, len(state.postponed), len(state.needs),
+            len(state.body.parameters), len(state.body.declared_layers), len(state.body.bindings),
+            state.build.total, state.body.iterations, len(state.postponed), len(state.needs),
         )  # fmt: skip
 
 
@@ -331,10 +331,11 @@ def _effects(state: ElaborationState, count: int) -> tuple[object, ...]:
     """
     known = {**state.values.symbolic_ints, **state.values.derived_ints}
     positions = {number: size for number, size in known.items() if number < count}
+    body, train = state.body, state.train
     return (
         state.build.facts, positions, len(state.values.unconstrained_indices),
-        len(state.notes), dict(state.streams), state.counter, len(state.train.outputs),
-        len(state.train.objectives), len(state.averaged), dict(state.copies), set(state.unopened),
+        len(body.notes), dict(body.streams), body.counter, len(train.outputs),
+        len(train.objectives), len(body.averaged), dict(body.copies), set(body.unapplied_layers),
     )  # fmt: skip
 
 
@@ -342,11 +343,11 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor]) -> tuple[T
     state, build = inner.state, inner.build
     spend(VALUE * summary.values)
     build.skip(summary.values)
-    state.rounds += summary.rounds
-    if state.rounds > MOST_ROUNDS:
+    state.body.iterations += summary.rounds
+    if state.body.iterations > MOST_ROUNDS:
         raise OutOfWorkError("more rounds than one model may have")
-    state.applied.add(summary.applied, inner.depth)
-    state.bindings += summary.bindings
+    state.body.applied.add(summary.applied, inner.depth)
+    state.body.bindings += summary.bindings
     state.postponed += [
         replace(each, parameter=inner.join(each.parameter) if each.parameter else "")
         for each in summary.postponed
@@ -355,14 +356,16 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor]) -> tuple[T
     if state.generalized:
         state.shapes |= summary.shapes
     for relative, number in summary.reserved:
-        state.reserved.setdefault(inner.join(relative), len(state.parameters) + number)
+        state.body.declared_layers.setdefault(
+            inner.join(relative), len(state.body.parameters) + number
+        )
     prefix = inner.join("x")[:-1]
     state.declare_like(summary.parameters, prefix, inner.label)
 
     def value(each: SummarizedValue) -> Tensor:
-        leaves = [state.leaves[prefix + name] for name in each.parameters]
+        leaves = [state.body.leaves[prefix + name] for name in each.parameters]
         operands = (*[inputs[number] for number in each.inputs], *leaves)
         return build.add_new(Summarized(build.count, each.normalised_by), each.type, *operands)
 
-    state.updates.update((inner.join(name), value(each)) for name, each in summary.updates)
+    state.body.updates.update((inner.join(name), value(each)) for name, each in summary.updates)
     return tuple(map(value, summary.results))

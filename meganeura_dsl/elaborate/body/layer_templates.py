@@ -87,22 +87,22 @@ class _Recorder:
         self.inputs = inputs
         state = inner.state
         self.values = state.build.count
-        self.parameters = len(state.parameters)
-        self.updates = dict(state.updates)
-        self.reserved = len(state.reserved)
-        self.notes = len(state.notes)
+        self.parameters = len(state.body.parameters)
+        self.updates = dict(state.body.updates)
+        self.reserved = len(state.body.declared_layers)
+        self.notes = len(state.body.notes)
 
     def template(self, results: Sequence[Tensor]) -> Template | None:
         """The template of the recorded ops, if it can be replayed."""
         state, prefix = self.inner.state, self.inner.join("x")[:-1]
         built = state.build.values_from(self.values)
-        if len(state.reserved) > self.reserved:
+        if len(state.body.declared_layers) > self.reserved:
             return None
-        if len(state.notes) > self.notes or any(isinstance(v.op, RandomBits) for v in built):
+        if len(state.body.notes) > self.notes or any(isinstance(v.op, RandomBits) for v in built):
             return None
         declared = {
-            state.leaves[info.name].id: Declared(info.name.removeprefix(prefix), info)
-            for info in list(state.parameters.values())[self.parameters :]
+            state.body.leaves[info.name].id: Declared(info.name.removeprefix(prefix), info)
+            for info in list(state.body.parameters.values())[self.parameters :]
         }
         numbers = {value.id: number for number, value in enumerate([*self.inputs, *built])}
 
@@ -111,7 +111,7 @@ class _Recorder:
 
         changed = {
             name: value
-            for name, value in state.updates.items()
+            for name, value in state.body.updates.items()
             if self.updates.get(name) is not value
         }
         read = [*results, *changed.values(), *(operand for v in built for operand in v.operands)]
@@ -156,10 +156,10 @@ def _repeat(
                 case Declared(relative, info):
                     again = info._replace(name=inner.join(relative), location=location)
                     state.declare(again, inner.label)
-                    built.append(state.leaves[again.name])
+                    built.append(state.body.leaves[again.name])
                 case Applied(op, operands, type_, index):
                     operands = map(value, operands)
                     built.append(state.build.add_typed(op, type_, *operands, index=index))
     for relative, source in template.updates:
-        state.updates[inner.join(relative)] = value(source)
+        state.body.updates[inner.join(relative)] = value(source)
     return tuple(map(value, template.results))

@@ -114,7 +114,7 @@ class Layers(BlockArguments, ABC):
             self.evaluate(each.value if isinstance(each, ast.Splice) else each, frame)
             for each in numbers
         ]
-        is_open = bool(frame.forgotten) or any(isinstance(each, Dim | OpenText) for each in values)
+        is_open = bool(frame.loop_labels) or any(isinstance(n, Dim | OpenText) for n in values)
         if frame.state.generic and is_open and labels_like(path, frame.declaration):
             raise UndecidableError(f"which layer `{layer_text(call)}` is depends on numbers")
         raise ProblemError(NoSuchLabel(frame.location(path.span), label))
@@ -266,14 +266,14 @@ class Layers(BlockArguments, ABC):
             wanted, found = "a block, whose weights are new", describe(value)
             raise ProblemError(WrongKind(frame.location(call.callee_span), wanted, found))
         path = frame.join(name)
-        frame.state.reserved.setdefault(path, len(frame.state.parameters))
-        frame.state.unopened.add(path)
+        frame.state.body.declared_layers.setdefault(path, len(frame.state.body.parameters))
+        frame.state.body.unapplied_layers.add(path)
         frame.layers[name] = replace(value, path=path, declared=location)
         if frame.state.loops:
             frame.state.note_repeated(path, HasWeights(location, name, location))
         if statement.source is not None:
             other = self.path_text(statement.source, frame)
-            frame.state.copies[path] = source_path(statement.source, other, frame), location
+            frame.state.body.copies[path] = source_path(statement.source, other, frame), location
 
     def _declared_block(self, call: ast.Call, frame: Frame) -> BoundBlock:
         """The block, with its configuration, that a `layer` statement names."""
@@ -296,8 +296,8 @@ class Layers(BlockArguments, ABC):
         self._refuse_configuration(call, arguments, frame)
         tensors = tuple(value for value in arguments.positional if is_tensor(value))
         given = Arguments(tensors, {**dict(layer.config), **arguments.named})
-        is_first = layer.path in frame.state.unopened
-        frame.state.unopened.discard(layer.path)
+        is_first = layer.path in frame.state.body.unapplied_layers
+        frame.state.body.unapplied_layers.discard(layer.path)
         if layer.is_contract:
             return self._apply_contract(call, layer, given, frame, claims=is_first)
         if is_first:
@@ -375,10 +375,10 @@ class Layers(BlockArguments, ABC):
             results = self._apply_contract(call, bound, arguments, frame, claims=claims)
         else:
             if call.label is None and isinstance(declaration, ast.Model):
-                before = frame.state.models.get((declaration, path))
+                before = frame.state.body.models.get((declaration, path))
                 if before == config:
                     return self._sharing(module, declaration, arguments, path, call.span, frame)
-                frame.state.models[declaration, path] = config
+                frame.state.body.models[declaration, path] = config
                 if before is not None:
                     return self._with_other_arguments(
                         module, declaration, arguments, path, call, frame

@@ -162,7 +162,7 @@ def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> No
     if relative in frame.layers and not entries:
         update_layer(statement, relative, frame, elaborator)
         return
-    info = frame.state.parameters.get(name)
+    info = frame.state.body.parameters.get(name)
     if "." not in relative and relative not in frame.own:
         info = None
     if info is None or info.kind not in UPDATED:
@@ -180,7 +180,7 @@ def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> No
     ):
         value = cast(frame, statement.span, value, info.type.dtype)
     require_fit(frame, statement.value.span, f"update {relative}", info.type, value)
-    frame.state.updates[name] = value
+    frame.state.body.updates[name] = value
     if "." not in relative:
         frame.names[relative] = value
 

@@ -20,8 +20,8 @@ from meganeura_dsl.elaborate.problems.scan_problems import (
     WronglyCollected,
 )
 from meganeura_dsl.elaborate.scope.binding import Binding
-from meganeura_dsl.elaborate.scope.found import Found
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan, Written
+from meganeura_dsl.elaborate.scope.savepoint import Savepoint
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.positions import (
@@ -77,21 +77,21 @@ def run_scan(statement: ast.Scan, frame: Frame, elaborator: Runs, index: Dim) ->
         .assume(Compare(">=", index, start))
         .assume(Compare("<", index, stop))
     )
-    found = Found.by(frame)
+    saved = Savepoint.of(frame)
     round_ = _Round(statement, frame, elaborator, (index, start, stop), inside)
     known = _known(statement, frame)
     updated: dict[str, TensorType] = {}
     while True:
         scan = round_.run(updated, known)
-        updates, kept = found.updated(frame), round_.kept(scan, known)
+        updates, kept = saved.updated(frame), round_.kept(scan, known)
         if kept == known and (updated or not updates):
             break
         # The round updates states, so that it finds what the round before it left of them, or what
         # was known before the first round is not so before the others.
-        found.restore(frame)
+        saved.undo_iteration(frame)
         updated, known = updated or updates, kept
-    rounds, states = dict(frame.names), dict(frame.state.updates)
-    frame.names, frame.state.updates = dict(found.names), dict(found.declared.updates)
+    rounds, states = dict(frame.names), dict(frame.state.body.updates)
+    frame.names, frame.state.body.updates = dict(saved.names), dict(saved.body.updates)
     _close(statement, frame, scan, rounds, states)
     for name, bounds in known.items():
         after = frame.names.get(name, 0)
@@ -139,7 +139,7 @@ class _Round:
         frame.names.update(scan.carried)
         frame.names.update(_named(frame, scan.states))
         frame.names[self.statement.variable.text] = index
-        state.updates.update(scan.states)
+        state.body.updates.update(scan.states)
         frame.build.facts = self.facts
         for name, bounds in known.items():
             if name in scan.carried and bounds:
@@ -430,7 +430,7 @@ def _close(
         if name not in scan.read:
             if not scan.is_at_start(name, after):
                 frame.names.pop(name, None)
-                frame.gone.add(name)
+                frame.scan_locals.add(name)
             continue
         assert is_tensor(after)
         if name in scan.written:
@@ -447,7 +447,7 @@ def _close(
         )
         for name, leaf in scan.states.items()
     }
-    frame.gone.update(set(rounds) - set(frame.names) - {statement.variable.text})
+    frame.scan_locals.update(set(rounds) - set(frame.names) - {statement.variable.text})
     written = scan.written
     if not carries and not states and not written:
         return
@@ -465,11 +465,11 @@ def _close(
     for name, result in zip(carries, results, strict=False):
         frame.names[name] = result
     after = dict(zip(states, results[len(carries) :], strict=False))
-    frame.state.updates.update(after)
+    frame.state.body.updates.update(after)
     frame.names.update(_named(frame, after))
     given = results[attributes[2] :]
     _bind_written(statement, frame, scan, (given, backward))
-    frame.gone.difference_update(carries, written)
+    frame.scan_locals.difference_update(carries, written)
 
 
 def _bind_written(
@@ -488,7 +488,7 @@ def _bind_written(
         frame.names[name] = result
         if not frame.module.is_library:
             span = each.statement.target.span
-            frame.state.bindings.append(Binding(span, name, frame.path, result.type))
+            frame.state.body.bindings.append(Binding(span, name, frame.path, result.type))
 
 
 def _in_order(

@@ -13,6 +13,7 @@ from meganeura_dsl.elaborate.body.scans import collects, run_scan, write_part
 from meganeura_dsl.elaborate.body.tensor_parts import replace_part
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.binding import Binding
+from meganeura_dsl.elaborate.scope.body import DECLARATIONS
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol
 from meganeura_dsl.elaborate.scope.recovery import EndOfPathError, calls_of
 from meganeura_dsl.elaborate.scope.scope import (
@@ -62,7 +63,7 @@ class Statements(Expressions, ABC):
         recovery = frame.state.recovery
         assert recovery is not None
         if not recovery.is_affected(statement):
-            declared = frame.state.snapshot()
+            saved = frame.state.body.savepoint()
             try:
                 results = self._statement(statement, frame, rest)
             except ProblemError as error:
@@ -72,7 +73,7 @@ class Statements(Expressions, ABC):
             else:
                 recovery.learn(statement)
                 return results
-            frame.state.restore(declared)
+            frame.state.body.undo(saved, DECLARATIONS)
         recovery.forget(statement, frame.layers)
         is_one = not isinstance(statement, ast.If | ast.For | ast.Scan)
         for call, is_piped in calls_of(statement):
@@ -227,7 +228,9 @@ class Statements(Expressions, ABC):
             raise ProblemError(WrongKind(frame.location(span), wanted, found, cure))
         frame.names[target.text] = value
         if is_tensor(value) and not frame.module.is_library:
-            frame.state.bindings.append(Binding(target.span, target.text, frame.path, value.type))
+            frame.state.body.bindings.append(
+                Binding(target.span, target.text, frame.path, value.type)
+            )
 
     def _for(self, statement: ast.For, frame: Frame) -> Results | None:
         """Run a loop, whose index ends with it: a name that it hides is back behind it."""
@@ -242,10 +245,10 @@ class Statements(Expressions, ABC):
     def _rounds(self, statement: ast.For, frame: Frame) -> Results | None:
         start, stop = self.size(statement.start, frame), self.size(statement.stop, frame)
         if isinstance(start, int) and isinstance(stop, int):
-            frame.state.rounds += max(0, stop - start)
-            if frame.state.rounds > MOST_ROUNDS:
+            frame.state.body.iterations += max(0, stop - start)
+            if frame.state.body.iterations > MOST_ROUNDS:
                 wanted = f"at most {MOST_ROUNDS:,} rounds of all loops together"
-                found = f"{frame.state.rounds:,} rounds"
+                found = f"{frame.state.body.iterations:,} rounds"
                 raise ProblemError(WrongKind(frame.location(statement.span), wanted, found))
             for index in range(start, stop):
                 frame.names[statement.variable.text] = index

@@ -205,7 +205,7 @@ def _require_several(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) ->
     verdict = frame.facts.decide(several)
     if isinstance(verdict, Refuted) and not frame.state.generic:
         example = example_of(verdict, [("this is", value.type.shape)])
-        frame.state.notes.append(
+        frame.state.body.notes.append(
             ProblemError(NormMayDegenerate(frame.location(span), show(count), example))
         )
 

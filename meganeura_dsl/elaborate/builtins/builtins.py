@@ -190,9 +190,9 @@ def _uniform(call: BuiltinCall, shape: Shape) -> Tensor:
 def _counter(call: BuiltinCall) -> Tensor:
     """(seed, step), or within a scan two words that are drawn from them for each round."""
     state = call.frame.state
-    if state.counter is None:
-        state.counter = call.add(ops.Input(COUNTER, DType.U32, (2,)))
-    counter = state.counter
+    if state.body.counter is None:
+        state.body.counter = call.add(ops.Input(COUNTER, DType.U32, (2,)))
+    counter = state.body.counter
     for scan in state.scans.values():
         if scan.key is None:
             drawn = ops.RandomBits(_stream(call.frame), (scan.rounds, 2))
@@ -203,8 +203,8 @@ def _counter(call: BuiltinCall) -> Tensor:
 
 def _stream(frame: Frame) -> int:
     """A number for each draw, from its layer's path and its rank there: no two draws share one."""
-    count = frame.state.streams.get(frame.path, 0)
-    frame.state.streams[frame.path] = count + 1
+    count = frame.state.body.streams.get(frame.path, 0)
+    frame.state.body.streams[frame.path] = count + 1
     return zlib.crc32(f"{frame.path}#{count}".encode())
 
 

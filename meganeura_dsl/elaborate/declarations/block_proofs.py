@@ -18,11 +18,11 @@ from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
+from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Sources
 from meganeura_dsl.elaborate.scope.recovery import Recovery
 from meganeura_dsl.elaborate.scope.scope import (
     MODES,
-    Binding,
     ElaborationState,
     Frame,
     NeedsInliningError,
@@ -190,10 +190,10 @@ class Prover:
         try:
             proofs = _proofs(module, block, self.flags_if_proved, self._facts)
             for number, state in enumerate(proofs):
-                self.bindings += state.bindings if number == 0 else ()
-                notes += [note.problem for note in state.notes]
+                self.bindings += state.body.bindings if number == 0 else ()
+                notes += [note.problem for note in state.body.notes]
                 flags.update(state.inferred_flags)
-                blocks |= state.applied.blocks
+                blocks |= state.body.applied.blocks
                 hands_on |= bool(state.values.unconstrained_indices)
         except UndecidableError as error:
             return CheckedPerModel(Location(block.name.span), block.name.text, error.reason), None

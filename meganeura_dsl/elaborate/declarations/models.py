@@ -247,7 +247,7 @@ def _run_model(
     run = replace(application, arguments=arguments)
     results = elaborator.run_block(run, root)
     for item in items:
-        if item.name == COUNTER and state.counter is not None:
+        if item.name == COUNTER and state.body.counter is not None:
             raise root.refuse(item.span, f"`{COUNTER}`", TAKEN)
     return results
 
@@ -292,18 +292,18 @@ def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboratio
     inputs = {
         value.op.name: value.type for value in state.build.values if isinstance(value.op, ops.Input)
     }
-    graph = state.build.graph(outputs, state.updates)
-    declared = copied(state.in_order(), state.copies)
+    graph = state.build.graph(outputs, state.body.updates)
+    declared = copied(state.in_order(), state.body.copies)
     return Elaboration(
         graph,
         tuple(each for each in declared if each.kind != "cache"),
         tuple(each for each in declared if each.kind == "cache"),
         inputs,
-        tuple(state.bindings),
-        tuple(note.problem for note in state.notes),
+        tuple(state.body.bindings),
+        tuple(note.problem for note in state.body.notes),
         state.build.facts,
-        tuple(state.own),
-        frozenset(state.applied.blocks),
+        tuple(state.body.own),
+        frozenset(state.body.applied.blocks),
         {
             value.op.name: size
             for value in state.build.values
@@ -317,8 +317,12 @@ def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboratio
 
 def _require_one_counter(state: ElaborationState) -> None:
     """Refuse a leaf that is called as the seed and the step are, which random numbers need."""
-    for value in state.build.values if state.counter is not None else ():
-        if isinstance(value.op, Leaf) and value.op.name == COUNTER and value is not state.counter:
+    for value in state.build.values if state.body.counter is not None else ():
+        if (
+            isinstance(value.op, Leaf)
+            and value.op.name == COUNTER
+            and value is not state.body.counter
+        ):
             span = value.origin.span
             assert span is not None
             raise ProblemError(NotAllowedHere(Location(span), f"`{COUNTER}`", TAKEN))

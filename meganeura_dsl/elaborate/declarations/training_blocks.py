@@ -127,9 +127,9 @@ class TrainElaborator(Elaborator):
         self.shown.add(name.text)
         if state.training:
             return
-        known = len(state.parameters)
+        known = len(state.body.parameters)
         value = self.tensor(statement.value, frame)
-        if len(state.parameters) > known:
+        if len(state.body.parameters) > known:
             raise frame.refuse(statement.value.span, "a layer", "has weights here that none trains")
         if not _can_be_shown(value.type, self.counter):
             location = frame.location(statement.value.span)
@@ -164,11 +164,11 @@ class TrainElaborator(Elaborator):
         if paths:
             over = zip(paths, statement.over, strict=True)
             moves = frozenset[str]().union(*(self._below(path, node, frame) for path, node in over))
-        for name in state.parameters:
+        for name in state.body.parameters:
             mover = state.mover(name)
-            if name in moves and name in state.averaged:
+            if name in moves and name in state.body.averaged:
                 location = frame.location(statement.span)
-                raise ProblemError(MovedTwice(location, name, state.averaged[name]))
+                raise ProblemError(MovedTwice(location, name, state.body.averaged[name]))
             if name in moves and mover is not None:
                 raise ProblemError(MovedTwice(frame.location(statement.span), name, mover.location))
         if (paths or state.train.objectives) and moves.isdisjoint(below):
@@ -178,12 +178,12 @@ class TrainElaborator(Elaborator):
     def _below(self, path: str, node: ast.Path, frame: Frame) -> frozenset[str]:
         """The trained parameters of a layer, of a model, or the one of this path."""
         state = frame.state
-        trained = [info.name for info in state.parameters.values() if info.kind == "param"]
+        trained = [info.name for info in state.body.parameters.values() if info.kind == "param"]
         found = [name for name in trained if name == path or name.startswith(f"{path}.")]
         if not found:
             declared = frame.module.find(path)
             if declared is not None and isinstance(declared[1], ast.Model):
-                own = state.weights.get(declared[1], [])
+                own = state.body.weights.get(declared[1], [])
                 found = [name for name in trained if name in own]
         if not found:
             known = tuple(dict.fromkeys(name.partition(".")[0] for name in trained))
@@ -309,7 +309,7 @@ def _objectives(state: ElaborationState) -> dict[str, Tensor]:
     first, *others = state.train.objectives
     if not state.training or not (others or first.is_limited):
         return {}
-    names = [info.name for info in state.parameters.values()]
+    names = [info.name for info in state.body.parameters.values()]
     return {
         Objective(
             each.number, tuple(name for name in names if name in each.moves)

@@ -20,9 +20,8 @@ from meganeura_dsl.elaborate.problems.proof_failures import (
     require_countable,
 )
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
-from meganeura_dsl.elaborate.scope.binding import Binding
+from meganeura_dsl.elaborate.scope.body import Body
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.elaborate.scope.summary import Applied
 from meganeura_dsl.elaborate.scope.value_facts import ValueFacts
 from meganeura_dsl.elaborate.values import Axes, BlockValue, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
@@ -81,10 +80,6 @@ class NeedsInliningError(Exception):
     def __init__(self, path: str | None) -> None:
         super().__init__(path)
         self.path = path
-
-
-Config = tuple[tuple["Static", ...], tuple[tuple[str, "Static"], ...]]
-"""Configuration as it was given, by position and by name."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,19 +157,6 @@ class Repeated:
     facts: Facts
 
 
-@dataclass(frozen=True)
-class DeclaredPath:
-    """What the paths through a block have in common: everything declared before it."""
-
-    parameters: dict[str, ParameterInfo]
-    leaves: dict[str, Tensor]
-    updates: dict[str, Tensor]
-    claimed: dict[str, Location]
-    models: dict[tuple[ast.Model, str], Config]
-    reserved: dict[str, int]
-    unopened: set[str]
-
-
 @dataclass
 class ElaborationState:
     """State shared by all frames of one elaboration."""
@@ -185,14 +167,9 @@ class ElaborationState:
     frozen: bool = False
     """Whether parameters are read as constants here."""
     generic: bool = False
-    parameters: dict[str, ParameterInfo] = field(default_factory=dict[str, "ParameterInfo"])
-    leaves: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
-    updates: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
+    body: Body = field(default_factory=Body)
     train: Train = field(default_factory=Train)
     values: ValueFacts = field(default_factory=ValueFacts)
-    bindings: list[Binding] = field(default_factory=list[Binding])
-    streams: dict[str, int] = field(default_factory=dict[str, int])
-    notes: list[ProblemError] = field(default_factory=list[ProblemError])
     flags_if_proved: Callable[[LinkedModule, ast.Block], frozenset[str] | None] | None = None
     """In a proof, of a block whose signature may be assumed the parameters that are conditions."""
     is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
@@ -215,27 +192,13 @@ class ElaborationState:
     """In a proof, the names of configuration that may be any whole number."""
     inferred_flags: dict[str, Span] = field(default_factory=dict[str, "Span"])
     """In a proof, the configuration without a kind that was used as a condition, and where."""
-    rounds: int = 0
-    """Rounds of loops that were unrolled."""
     scans: dict[str, OpenScan] = field(default_factory=dict[str, "OpenScan"])
     """The scans whose bodies are being elaborated, by the symbols of their indices."""
-    counter: Tensor | None = None
-    """The input that random numbers are drawn from, once there is one."""
     shared: bool = False
     """Whether a layer is being applied again, so that its parameters already exist."""
 
-    own: list[str] = field(default_factory=list[str])
-    """Names of what was declared outside of every model."""
     open_models: int = 0
     """Models inside of models that are being elaborated."""
-    claimed: dict[str, Location] = field(default_factory=dict[str, Location])
-    """In a proof, the paths of weights in layers whose signatures were assumed."""
-    models: dict[tuple[ast.Model, str], Config] = field(
-        default_factory=dict[tuple["ast.Model", str], "Config"]
-    )
-    """The models applied without a label, by path; a second application shares the weights."""
-    weights: dict[ast.Model, list[str]] = field(default_factory=dict["ast.Model", list[str]])
-    """The parameters and states that a model brought with it, by name."""
     summaries: Summaries | None = None
     """In a check, what is known of applications that are not elaborated again."""
     generalized: frozenset[str] = frozenset()
@@ -248,16 +211,6 @@ class ElaborationState:
     """In a check with such symbols, the shapes of values that only summaries know of."""
     numbers: frozenset[str] = frozenset()
     """In a check, those symbols that stand for numbers, each for another one."""
-    applied: Applied = field(default_factory=Applied)
-    """What was applied so far."""
-    reserved: dict[str, int] = field(default_factory=dict[str, int])
-    """The paths of declared layers, and how many parameters were declared before each."""
-    unopened: set[str] = field(default_factory=set[str])
-    """The paths of declared layers that were not applied so far, and have no weights yet."""
-    copies: dict[str, tuple[str, Location]] = field(
-        default_factory=dict[str, "tuple[str, Location]"]
-    )
-    """For the path of a layer that begins as a copy, that of the other, and the statement."""
     assumed: dict[tuple[str, ast.Block], tuple[Frame, dict[str, Evaluated]]] = field(
         default_factory=dict["tuple[str, ast.Block]", "tuple[Frame, dict[str, Evaluated]]"]
     )
@@ -265,8 +218,6 @@ class ElaborationState:
 
     It is known by its path and its block, as the label `.` puts several on one path.
     """
-    averaged: dict[str, Location] = field(default_factory=dict[str, "Location"])
-    """The parameters and states that an update of their layer changes, and the statement."""
     contracts: set[str] = field(default_factory=set[str])
     """In a proof, the paths of layers of which only a header is known."""
     fitting: set[Hashable] = field(default_factory=set["Hashable"])
@@ -274,34 +225,13 @@ class ElaborationState:
     recovery: Recovery | None = None
     """Where a block is run again for all that is wrong with it, what is known so far."""
 
-    def snapshot(self) -> DeclaredPath:
-        """What has been declared so far."""
-        return DeclaredPath(
-            dict(self.parameters),
-            dict(self.leaves),
-            dict(self.updates),
-            dict(self.claimed),
-            dict(self.models),
-            dict(self.reserved),
-            set(self.unopened),
-        )
-
-    def restore(self, declared: DeclaredPath) -> None:
-        """Forget what was declared since."""
-        self.parameters = dict(declared.parameters)
-        self.leaves = dict(declared.leaves)
-        self.updates = dict(declared.updates)
-        self.claimed = dict(declared.claimed)
-        self.models = dict(declared.models)
-        self.reserved = dict(declared.reserved)
-        self.unopened = set(declared.unopened)
-
     def in_order(self) -> tuple[ParameterInfo, ...]:
         """All parameters, those of a layer where the layer was declared."""
-        if not self.reserved:
-            return tuple(self.parameters.values())
+        if not self.body.declared_layers:
+            return tuple(self.body.parameters.values())
         places = {
-            path: (before, 0, index) for index, (path, before) in enumerate(self.reserved.items())
+            path: (before, 0, index)
+            for index, (path, before) in enumerate(self.body.declared_layers.items())
         }
 
         def location(item: tuple[int, ParameterInfo]) -> tuple[tuple[int, int, int], ...]:
@@ -312,7 +242,9 @@ class ElaborationState:
             around = sorted((places[path] for path in paths if path in places), key=itemgetter(2))
             return (*around, (number, 1, 0))
 
-        return tuple(info for _, info in sorted(enumerate(self.parameters.values()), key=location))
+        return tuple(
+            info for _, info in sorted(enumerate(self.body.parameters.values()), key=location)
+        )
 
     def note_repeated(self, name: str, problem: Problem) -> None:
         """Keep the problem of a second round for each loop whose index a new name does not have."""
@@ -343,8 +275,10 @@ class ElaborationState:
 
         `is_sure` says that it has some there whatever it is given.
         """
-        declared = self.parameters.get(name)
-        first = self.claimed.setdefault(name, location) if declared is None else declared.location
+        declared = self.body.parameters.get(name)
+        first = (
+            self.body.claimed.setdefault(name, location) if declared is None else declared.location
+        )
         if first is location:
             first = self._unknown_around(name) or location
         if first is not location and not self.shared:
@@ -354,11 +288,14 @@ class ElaborationState:
 
     def claim_below(self, path: str, location: Location, label: str) -> None:
         """Reserve all paths below that of a block of which only its header is known."""
-        known = {**self.claimed, **{each.name: each.location for each in self.parameters.values()}}
+        known = {
+            **self.body.claimed,
+            **{each.name: each.location for each in self.body.parameters.values()},
+        }
         first = next((at for name, at in known.items() if name.startswith(f"{path}.")), None)
         if first is not None and not self.shared:
             raise ProblemError(DuplicatePath(location, path, first, label))
-        self.claimed[f"{path}.*"] = location
+        self.body.claimed[f"{path}.*"] = location
 
     def _unknown_around(self, name: str) -> Location | None:
         """Where a block around a path was applied of which only its header is known."""
@@ -367,7 +304,12 @@ class ElaborationState:
         parts = name.split(".")
         paths = (".".join(parts[:count]) for count in range(1, len(parts)))
         return next(
-            (self.claimed[each] for path in paths if (each := f"{path}.*") in self.claimed), None
+            (
+                self.body.claimed[each]
+                for path in paths
+                if (each := f"{path}.*") in self.body.claimed
+            ),
+            None,
         )
 
     def _refuse_again(self, problem: Problem) -> None:
@@ -387,7 +329,7 @@ class ElaborationState:
 
     def declare(self, info: ParameterInfo, label: str) -> Tensor:
         """The leaf of a parameter, made at its first declaration and refused at a second."""
-        known = self.parameters.get(info.name)
+        known = self.body.parameters.get(info.name)
         if known is not None:
             types = (str(known.type), str(info.type)) if self.shared else None
             if types is None or not self._is_same(known.type, info.type):
@@ -396,7 +338,7 @@ class ElaborationState:
                 )
                 return self.declare(info.named(f"{info.name}#"), label)
             return self.current(info.name)
-        first = self.claimed.get(info.name) or self._unknown_around(info.name)
+        first = self.body.claimed.get(info.name) or self._unknown_around(info.name)
         if first is not None and not self.shared:
             self._refuse_again(DuplicatePath(info.location, info.name, first, label))
         if not self.generic and info.kind != "cache":
@@ -434,24 +376,24 @@ class ElaborationState:
         Each is said with its name behind the prefix.
         """
         named = [(prefix + relative, info) for relative, info in declared]
-        is_open = self.claimed or self.contracts
-        if is_open or any(name in self.parameters for name, _ in named):
+        is_open = self.body.claimed or self.contracts
+        if is_open or any(name in self.body.parameters for name, _ in named):
             for name, info in named:
                 self.declare(info.named(name), label)
             return
         ops = [Parameter(name, each.type.dtype, each.type.shape, each.kind) for name, each in named]
         leaves = self.build.add_leaves(ops, [each.type for _, each in named])
         for (name, info), leaf in zip(named, leaves, strict=True):
-            self.parameters[name] = info.named(name)
-            self.leaves[name] = leaf
+            self.body.parameters[name] = info.named(name)
+            self.body.leaves[name] = leaf
         if not self.open_models:
-            self.own += [name for name, _ in named]
+            self.body.own += [name for name, _ in named]
 
     def _add(self, info: ParameterInfo, leaf: Tensor) -> None:
-        self.parameters[info.name] = info
+        self.body.parameters[info.name] = info
         if not self.open_models:
-            self.own.append(info.name)
-        self.leaves[info.name] = leaf
+            self.body.own.append(info.name)
+        self.body.leaves[info.name] = leaf
 
     def mover(self, name: str) -> ElaboratedObjective | None:
         """The objective that has moved a parameter, if one has."""
@@ -490,11 +432,11 @@ class ElaborationState:
 
         In a frozen part, a parameter is a constant.
         """
-        value = self.updates.get(name, self.leaves[name])
+        value = self.body.updates.get(name, self.body.leaves[name])
         mover = self.mover(name)
         if mover is not None and isinstance(value.op, Parameter):
             value = self.build.add(Moved.by(mover.number, value.op))
-        if self.frozen and self.parameters[name].kind == "param":
+        if self.frozen and self.body.parameters[name].kind == "param":
             return self.build.add(StopGradient(), value)
         return value
 
@@ -513,10 +455,10 @@ class Frame:
     call_span: Span | None = None
     declaration: ast.Node | None = None
     layers: dict[str, BoundBlock] = field(default_factory=dict[str, BoundBlock])
-    forgotten: set[str] = field(default_factory=set[str])
-    """Labels of the rounds of loops whose number of rounds is not known."""
-    gone: set[str] = field(default_factory=set[str])
-    """Names that belonged to the rounds of a scan."""
+    loop_labels: set[str] = field(default_factory=set[str])
+    """Labels of layers in symbolic loops, which cannot be named behind the loop."""
+    scan_locals: set[str] = field(default_factory=set[str])
+    """Names that only the iterations of a scan had."""
     own: set[str] = field(default_factory=set[str])
     """Names of the parameters and states that were declared here."""
     choices: ProofPath = field(default_factory=ProofPath)

@@ -132,7 +132,7 @@ def check_index(
     ]
     if found:
         worst = min(found, key=lambda each: each.severity is not Severity.ERROR)
-        frame.state.notes.append(FoundIndex(worst, (ids, count) if is_compared else None))
+        frame.state.body.notes.append(FoundIndex(worst, (ids, count) if is_compared else None))
 
 
 def _is_inside(frame: Frame, reach: Reach, count: Size) -> bool:
@@ -165,16 +165,18 @@ def settle(state: ElaborationState) -> None:
 
     Numbers that the program compares an index with may stand for none.
     """
-    values = state.build.values if any(isinstance(each, FoundIndex) for each in state.notes) else ()
+    values = (
+        state.build.values if any(isinstance(each, FoundIndex) for each in state.body.notes) else ()
+    )
     kept: list[ProblemError] = []
-    for note in state.notes:
+    for note in state.body.notes:
         if isinstance(note, FoundIndex):
             if note.is_left_out(values):
                 continue
             if note.problem.severity is Severity.ERROR:
                 raise note
         kept.append(note)
-    state.notes[:] = kept
+    state.body.notes[:] = kept
 
 
 def _found(

@@ -44,4 +44,4 @@ def note_probabilities(inner: Frame, block: ast.Block, logits: Tensor, called: L
     function = _FUNCTIONS.get(block.name.text)
     if function is not None and normalised_by(logits) == function:
         problem = ProbabilitiesAsLogits(called, block.name.text, function)
-        inner.state.notes.append(ProblemError(problem))
+        inner.state.body.notes.append(ProblemError(problem))
