@@ -24,8 +24,10 @@ from meganeura_dsl.syntax import ast
 
 def may_assume_signature(inner: Frame, block: ast.Block, evaluate: Evaluate) -> bool:
     """Whether the block was proved for the arguments it is given here."""
-    flags_if_proved = inner.state.flags_if_proved
-    if flags_if_proved is None or block.results is None or inner.path in inner.state.opened:
+    proof = inner.state.proof
+    if proof is None or proof.flags_if_proved is None:
+        return False
+    if block.results is None or inner.path in proof.opened:
         return False
     if not (
         all(_covers_input(inner.names[item.name]) for item in block.inputs)
@@ -35,7 +37,7 @@ def may_assume_signature(inner: Frame, block: ast.Block, evaluate: Evaluate) -> 
         and all(_covers(inner, parameter, evaluate) for parameter in block.parameters)
     ):
         return False
-    flags = flags_if_proved(inner.module, block)
+    flags = proof.flags_if_proved(inner.module, block)
     return flags is not None and all(_is_flag(inner.names[name]) for name in flags)
 
 

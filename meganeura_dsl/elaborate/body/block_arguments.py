@@ -28,9 +28,11 @@ from meganeura_dsl.elaborate.scope.own_paths import own_paths
 from meganeura_dsl.elaborate.scope.scope import (
     MODES,
     BoundBlock,
+    Context,
     ElaborationState,
     Frame,
     NeedsInliningError,
+    Proof,
     ProofPath,
     UndecidableError,
 )
@@ -113,7 +115,7 @@ class BlockArguments(Statements, ABC):
             raise ProblemError(WrongKind(location, wanted, describe(value)))
         stated = with_types(contract) if isinstance(contract, BoundBlock) else None
         key = (with_types(value), stated, parameter)
-        if is_hashable(key) and key in inner.state.fitting:
+        if is_hashable(key) and key in inner.state.memo.fitting_blocks:
             return
         own = _owned(value)
         if own and any(call.label is None for call, _ in _uses(block, parameter)):
@@ -130,7 +132,7 @@ class BlockArguments(Statements, ABC):
         if isinstance(contract, BoundBlock):
             _Fit(self, inner, block, parameter, contract, value).require()
         if is_hashable(key):
-            inner.state.fitting.add(key)
+            inner.state.memo.fitting_blocks.add(key)
 
 
 def _location_of(inner: Frame, value: Evaluated, block: ast.Block) -> Location:
@@ -258,8 +260,9 @@ class _Fit:
     ) -> None:
         count, named = use
         by_position = [each.name for each in self._left()][:count]
-        proved = self.inner.state.flags_if_proved if modular else None
-        state = ElaborationState(Builder(), Flag("training"), generic=True, flags_if_proved=proved)
+        around = self.inner.state.proof
+        proof = Proof(around.flags_if_proved if modular and around is not None else None)
+        state = ElaborationState(Builder(), Context(Flag("training")), proof=proof)
         for name, least in self.least.items():
             state.build.facts = state.build.facts.with_lower_bound(name, least)
         path.begin()

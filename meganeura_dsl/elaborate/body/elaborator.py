@@ -263,13 +263,13 @@ class Elaborator(Layers):
         arguments: Arguments,
         frame: Frame,
     ) -> Evaluated:
-        known = frame.state.results
+        known = frame.state.memo.def_results
         given = (*arguments.positional, *arguments.named.values())
         kinds = tuple(map(type, given))  # 1 is true and 1.0 to a dict, and no other number is
         key = (
             declaration,
             frame.facts,
-            frame.state.training,
+            frame.state.context.training,
             frame.state.rounds_open,
             kinds,
             arguments.positional,
@@ -304,12 +304,11 @@ class Elaborator(Layers):
                 Application(module, declaration, arguments, path, span, may_own), frame
             )
         application = self.model_application(module, declaration, arguments, path, span, frame)
-        frame.state.open_models += 1
         before = len(frame.state.body.parameters)
         try:
-            return self.run_block(application, frame)
+            with frame.state.within(open_models=frame.state.context.open_models + 1):
+                return self.run_block(application, frame)
         finally:
-            frame.state.open_models -= 1
             names = list(frame.state.body.parameters)[before:]
             frame.state.body.weights.setdefault(declaration, []).extend(names)
 
@@ -396,15 +395,19 @@ class Elaborator(Layers):
         if may_assume_signature(inner, block, self.evaluate):
             if not self._has_same_weights(inner, block):
                 return self.run_body(inner, block)
-            sure = sure_paths(inner.module, block) if inner.state.loops else ()
+            sure = sure_paths(inner.module, block) if inner.state.loops.open else ()
             for name in own_paths(inner.module, block):
                 location = frame.location(span)
                 path = inner.join(with_texts(block, name, inner.names))
                 inner.state.claim(path, location, inner.label, is_sure=name in sure)
             return self.stand_in(inner, block, dict(inner.names))
-        if inner.state.summaries is not None:
+        if inner.state.context.summaries is not None:
             return apply_summary(
-                inner, block, inner.state.summaries, self, lambda: self.run_body(inner, block)
+                inner,
+                block,
+                inner.state.context.summaries,
+                self,
+                lambda: self.run_body(inner, block),
             )
         return apply_template(inner, block, span, lambda: self._run_given(inner, block, span))
 
@@ -413,7 +416,7 @@ class Elaborator(Layers):
         try:
             return self.run_body(inner, block)
         except ProblemError as error:
-            is_proved = inner.state.is_proved
+            is_proved = inner.state.context.is_proved
             if is_proved is None or not is_of_numbers(error.problem):
                 raise
             problem = outside_proof(inner, block, caller_location(inner, span))
@@ -441,11 +444,12 @@ class Elaborator(Layers):
         If it is applied to something else, its first application is looked into, so that its
         weights are known, and a second one that needs others is refused.
         """
-        state, key = inner.state, (inner.path, block)
-        if not state.shared or key not in state.assumed:
-            state.assumed[key] = inner, dict(inner.names)
+        proof, key = inner.state.proof, (inner.path, block)
+        assert proof is not None
+        if not inner.state.context.shared or key not in proof.assumed:
+            proof.assumed[key] = inner, dict(inner.names)
             return True
-        first, names = state.assumed[key]
+        first, names = proof.assumed[key]
         if _types(names) == _types(inner.names):
             return True
         first.names = dict(names)
@@ -456,7 +460,7 @@ class Elaborator(Layers):
         """Run a body whose signature is bound; in a proof, once for each path through it."""
         inner.state.body.applied.blocks.add(block)
         signature = inner.signature = dict(inner.names)
-        if not inner.state.generic:
+        if inner.state.proof is None:
             return self._path(inner, block, signature)
         return self._paths(inner, block, signature)
 
@@ -469,7 +473,7 @@ class Elaborator(Layers):
             )
         self._check_results(inner, block, signature, results)
         for name in inner.initials:
-            if not inner.state.generic and inner.join(name) not in inner.state.body.parameters:
+            if inner.state.proof is None and inner.join(name) not in inner.state.body.parameters:
                 location = caller_location(inner, inner.call_span or block.name.span)
                 raise ProblemError(UnknownParameter(location, block.name.text, name, (name,)))
         return results
@@ -578,7 +582,7 @@ class Elaborator(Layers):
             verdict = equal(inner, left, right)
             if isinstance(verdict, Proved):
                 continue
-            if isinstance(verdict, Unknown) and inner.state.generic:
+            if isinstance(verdict, Unknown) and inner.state.proof is not None:
                 raise UndecidableError(
                     f"whether {show(left)} is {show(right)} depends on its configuration"
                 )

@@ -104,7 +104,7 @@ class Expressions(ABC):
     def evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
         """The value of an expression."""
         value = self._operand(node, frame)
-        if value is Unknown.NUMBER and frame.state.generalized:
+        if value is Unknown.NUMBER and frame.state.abstract.symbols:
             raise UndecidableError("a number depends on one that a symbol stands for")
         return value
 
@@ -248,8 +248,8 @@ class Expressions(ABC):
         """
         node = choice.condition
         condition = self.condition(node, frame, partial(_without_choice, choice, rest, frame))
-        if frame.state.numbers:
-            condition = with_differing(condition, frame.state.numbers)
+        if frame.state.abstract.numbers:
+            condition = with_differing(condition, frame.state.abstract.numbers)
         truth = frame.facts.truth(condition)
         if truth is not None:
             return truth
@@ -259,13 +259,13 @@ class Expressions(ABC):
         if frame.state.differs_by_round(condition):
             cure = f"pick values instead: where({words}, ..., ...)"
             raise ProblemError(DiffersByRound(frame.location(node.span), f"whether {words}", cure))
-        if not frame.state.generic:
+        if frame.state.proof is None:
             raise ProblemError(UndecidedChoice(frame.location(node.span), words))
         return self._follow(node, condition, frame)
 
     def _follow(self, node: ast.Expression, condition: Condition, frame: Frame) -> bool:
         choices = frame.choices
-        if not choices.is_joined and frame.state.indices & sizes_in(condition):
+        if not choices.is_joined and frame.state.loops.indices & sizes_in(condition):
             raise ByRoundError(node, condition)
         if choices.next == len(choices.decided):
             if choices.next >= MOST_PATHS.bit_length():
@@ -286,7 +286,7 @@ class Expressions(ABC):
                 note_read(frame, node.text, value)
             return value
         if node.text == "training":
-            return frame.state.training
+            return frame.state.context.training
         if node.text in INITIALS:
             return INITIALS[node.text]
         own = self._parameter(node.text, frame) if OWN_PATH in frame.layers else None
@@ -318,7 +318,7 @@ class Expressions(ABC):
         for side, value in ((node.left, left), (node.right, right)):
             if isinstance(value, BlockValue):
                 raise _wrong_kind(frame, side.span, "a tensor or a number", value)
-        if frame.state.generalized:
+        if frame.state.abstract.symbols:
             self._postpone_scale(node, left, right, frame)
         if frame.state.scans:
             left, right = (
@@ -464,9 +464,12 @@ class Expressions(ABC):
         name = frame.join(relative)
         if name in frame.state.body.leaves:
             return frame.state.current(name)
-        if frame.state.flags_if_proved is not None:
-            raise NeedsInliningError(frame.state.assumed_around(name))
-        if any(name.startswith(f"{path}.") for path in frame.state.contracts if path):
+        proof = frame.state.proof
+        if proof is None:
+            return None
+        if proof.flags_if_proved is not None:
+            raise NeedsInliningError(proof.assumed_around(name))
+        if any(name.startswith(f"{path}.") for path in proof.contracts if path):
             raise UndecidableError(f"`{relative}` is a weight of a block that is given")
         return None
 
@@ -635,8 +638,10 @@ def _is_negative(bound: Size, frame: Frame) -> bool:
     """Whether a position counts from the end: a number below 0, or configuration that is one."""
     if isinstance(bound, int):
         return bound < 0
-    is_open = not frame.state.whole_numbers.isdisjoint(bound.variables())
-    return is_open and frame.facts.proves(Compare("<", bound, 0))
+    proof = frame.state.proof
+    if proof is None or proof.whole_numbers.isdisjoint(bound.variables()):
+        return False
+    return frame.facts.proves(Compare("<", bound, 0))
 
 
 def _require_divisor(node: ast.Binary, right: Evaluated, frame: Frame) -> None:
@@ -653,7 +658,7 @@ def _require_divisor(node: ast.Binary, right: Evaluated, frame: Frame) -> None:
         return
     for size in sizes:
         location = frame.location(node.operator_span)
-        rounds = {*frame.state.indices, *frame.state.scans}
+        rounds = {*frame.state.loops.indices, *frame.state.scans}
         require_divisor(size, location, frame.facts, rounds)
 
 

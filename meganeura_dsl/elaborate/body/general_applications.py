@@ -19,6 +19,8 @@ from meganeura_dsl.elaborate.problems.proof_failures import is_countable
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.postponed import Postponed
 from meganeura_dsl.elaborate.scope.scope import (
+    Abstraction,
+    Context,
     ElaborationState,
     Frame,
     ProofPath,
@@ -63,7 +65,7 @@ class GeneralApplication:
 
     def key(self, inner: Frame, block: ast.Block) -> Hashable:
         """What applications have in common that differ in such sizes alone."""
-        mode = (inner.state.training, inner.state.frozen)
+        mode = (inner.state.context.training, inner.state.context.frozen)
         config = tuple(map(with_types, self.config.values()))
         numbers = tuple(map(with_types, self.numbers))
         initials = frozenset(inner.initials.items())
@@ -76,11 +78,15 @@ class GeneralApplication:
         symbols = list(zip(self.sizes, self.kinds, strict=True))
         state = ElaborationState(
             Builder(_facts(symbols, summaries.facts)),
-            inner.state.training,
-            frozen=inner.state.frozen,
-            summaries=summaries,
-            generalized=frozenset(name for name, kind in symbols if kind is not Kind.SIZE),
-            numbers=frozenset(name for name, kind in symbols if kind is Kind.NUMBER),
+            Context(
+                inner.state.context.training,
+                frozen=inner.state.context.frozen,
+                summaries=summaries,
+            ),
+            abstract=Abstraction(
+                frozenset(name for name, kind in symbols if kind is not Kind.SIZE),
+                frozenset(name for name, kind in symbols if kind is Kind.NUMBER),
+            ),
         )
         frame = replace(
             inner, state=state, names=dict(self.config), layers={}, own=set[str](),
@@ -171,7 +177,7 @@ class _Symbols:
     def _kind(self, size: Size) -> Kind:
         if isinstance(size, int):
             return Kind.NUMBER
-        return Kind.GENERAL if size.variables() <= self.state.generalized else Kind.SIZE
+        return Kind.GENERAL if size.variables() <= self.state.abstract.symbols else Kind.SIZE
 
 
 def general_application(
@@ -254,7 +260,7 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
         return None
     needs = (condition_with_sizes(each, sizes) for each in summary.needs)
     unproved = tuple(each for each in needs if not inner.facts.proves(each))
-    if unproved and not inner.state.generalized:
+    if unproved and not inner.state.abstract.symbols:
         return None
     parameters = tuple(
         [
@@ -267,7 +273,7 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
             for name, info in summary.parameters
         ]
     )
-    sizing = inner.state.generalized
+    sizing = inner.state.abstract.symbols
     for _, info in parameters:
         for size in info.type.shape if info.kind != "cache" else ():
             if not isinstance(size, int) and not size.variables() <= sizing:

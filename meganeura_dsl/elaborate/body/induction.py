@@ -137,7 +137,7 @@ def _refusal(loop: Loop, error: UnstableError) -> Exception:
     name, before, after = error.name, error.before, error.after
     if not is_tensor(before) or not is_tensor(after):
         return UndecidableError(f"a loop changes `{name}` round by round")
-    if loop.frame.state.generic:
+    if loop.frame.state.proof is not None:
         return UndecidableError(f"a loop changes the shape of `{name}` round by round")
     location = loop.frame.location(loop.statement.span)
     return ProblemError(UnstableLoop(location, name, str(before.type), str(after.type)))
@@ -235,16 +235,16 @@ def _run_round(loop: Loop, index: Dim, facts: Facts, steps: Steps | None = None)
     frame.names.update(_after(frame, frame.names, steps or {}, index - loop.start))
     frame.names.update(_any_numbers(loop))
     frame.names[loop.variable] = index
-    state, loops = frame.state, frame.state.loops
-    count = len(state.repeated)
-    state.indices.add(str(index))
-    state.loops = (*loops, str(index))
+    state, loops = frame.state, frame.state.loops.open
+    count = len(state.loops.repeated)
+    state.loops.indices.add(str(index))
+    state.loops.open = (*loops, str(index))
     try:
         results = loop.body()
     finally:
-        state.indices.discard(str(index))
-        state.loops = loops
-    repeated = (each for each in state.repeated[count:] if each.index == str(index))
+        state.loops.indices.discard(str(index))
+        state.loops.open = loops
+    repeated = (each for each in state.loops.repeated[count:] if each.index == str(index))
     refused = () if results is not None else tuple(repeated)
     return _Round(results, frame.facts.stated[len(inside.stated) :], refused)
 

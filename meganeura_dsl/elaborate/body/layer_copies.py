@@ -118,7 +118,7 @@ def update_layer(statement: ast.Update, relative: str, frame: Frame, elaborator:
             raise frame.refuse(statement.span, f"`{name}`", cure)
         value = _evaluated(statement, frame, elaborator, {key: rows[key][name] for key in rows})
         require_fit(frame, statement.value.span, f"update {name}", info.type, value)
-        if state.training:
+        if state.context.training:
             state.body.updates[name] = value
             state.body.averaged[name] = location
 
@@ -128,12 +128,12 @@ def _evaluated(
 ) -> Tensor:
     """The value of an update where names of layers stand for tensors of theirs."""
     state, before = frame.state, dict(frame.names)
-    was_frozen, state.frozen = state.frozen, True
     try:
-        frame.names.update((name, state.current(full)) for name, full in of.items())
-        value = elaborator.tensor(statement.value, frame)
+        with state.within(frozen=True):
+            frame.names.update((name, state.current(full)) for name, full in of.items())
+            value = elaborator.tensor(statement.value, frame)
     finally:
-        frame.names, state.frozen = before, was_frozen
+        frame.names = before
     wanted = {state.body.parameters[full].type.dtype for full in of.values()}
     dtype = next(iter(wanted), value.type.dtype)
     return cast(frame, statement.span, value, dtype) if value.type.dtype.is_float else value

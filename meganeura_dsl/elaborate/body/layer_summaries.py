@@ -112,7 +112,7 @@ def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
     """What two applications must have in common, or None if this one has to be elaborated."""
     state = inner.state
     whole = tuple(whole_number(state, value) for value in inputs if value.type.dtype is DType.I32)
-    if state.indices or state.scans or None in whole:
+    if state.loops.indices or state.scans or None in whole:
         return None
     key = application_key(inner, block, inputs)
     return None if key is None else (key, whole)
@@ -257,18 +257,18 @@ class _Summarizer:
             after.rounds - before.rounds,
             tuple(
                 replace(each, parameter=relative(each.parameter))
-                for each in state.postponed[before.postponed :]
+                for each in state.abstract.deferred[before.postponed :]
             ),
-            tuple(state.needs[before.needs :]),
+            tuple(state.abstract.requirements[before.needs :]),
             self._shapes(),
         )
 
     def _shapes(self) -> frozenset[Shape]:
         state = self.inner.state
-        if not state.generalized:
+        if not state.abstract.symbols:
             return frozenset()
         total = {value.type.shape for value in state.build.values_from(self.count)}
-        return frozenset(total | state.shapes)
+        return frozenset(total | state.abstract.shapes)
 
     def _relative(self, name: str) -> str:
         return name.removeprefix(self.inner.join("x")[:-1])
@@ -320,7 +320,8 @@ class _Counts:
         """What there is now."""
         return _Counts(
             len(state.body.parameters), len(state.body.declared_layers), len(state.body.bindings),
-            state.build.total, state.body.iterations, len(state.postponed), len(state.needs),
+            state.build.total, state.body.iterations,
+            len(state.abstract.deferred), len(state.abstract.requirements),
         )  # fmt: skip
 
 
@@ -348,13 +349,13 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor]) -> tuple[T
         raise OutOfWorkError("more rounds than one model may have")
     state.body.applied.add(summary.applied, inner.depth)
     state.body.bindings += summary.bindings
-    state.postponed += [
+    state.abstract.deferred += [
         replace(each, parameter=inner.join(each.parameter) if each.parameter else "")
         for each in summary.postponed
     ]
-    state.needs += summary.needs
-    if state.generalized:
-        state.shapes |= summary.shapes
+    state.abstract.requirements += summary.needs
+    if state.abstract.symbols:
+        state.abstract.shapes |= summary.shapes
     for relative, number in summary.reserved:
         state.body.declared_layers.setdefault(
             inner.join(relative), len(state.body.parameters) + number

@@ -26,14 +26,14 @@ def apply_template(
     key = application_key(inner, block, inputs) if inner.module.is_library else None
     if key is None or not all(reach_of(inner, value).is_trivial for value in inputs):
         return run()
-    known = inner.state.templates.get(key)
+    known = inner.state.memo.templates.get(key)
     if known is not None:
         return _repeat(inner, known, inputs, span)
     recorder = _Recorder(inner, inputs)
     results = run()
     template = recorder.template(results)
     if template is not None:
-        inner.state.templates[key] = template
+        inner.state.memo.templates[key] = template
     return results
 
 
@@ -41,7 +41,7 @@ def application_key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) ->
     """What two equal applications have in common, or None if nothing tells that they are equal."""
     state = inner.state
     distinct = len({value.id for value in inputs}) == len(inputs)
-    if state.generic or state.shared or not distinct:
+    if state.proof is not None or state.context.shared or not distinct:
         return None
     config = tuple(inner.names[parameter.name] for parameter in block.parameters)
     if any(isinstance(value, BlockValue) and value.path is not None for value in config):
@@ -50,7 +50,12 @@ def application_key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) ->
     # An input that is the same number everywhere is left out of what it changes nothing in.
     neutral = _hashable(tuple(state.values.fill_values.get(value.id) for value in inputs))
     initials = frozenset(inner.initials.items())
-    mode = (state.training, state.frozen, state.generalized, state.numbers)
+    mode = (
+        state.context.training,
+        state.context.frozen,
+        state.abstract.symbols,
+        state.abstract.numbers,
+    )
     configured = _hashable(config)
     if configured is None:
         return None

@@ -115,7 +115,7 @@ class Layers(BlockArguments, ABC):
             for each in numbers
         ]
         is_open = bool(frame.loop_labels) or any(isinstance(n, Dim | OpenText) for n in values)
-        if frame.state.generic and is_open and labels_like(path, frame.declaration):
+        if frame.state.proof is not None and is_open and labels_like(path, frame.declaration):
             raise UndecidableError(f"which layer `{layer_text(call)}` is depends on numbers")
         raise ProblemError(NoSuchLabel(frame.location(path.span), label))
 
@@ -269,7 +269,7 @@ class Layers(BlockArguments, ABC):
         frame.state.body.declared_layers.setdefault(path, len(frame.state.body.parameters))
         frame.state.body.unapplied_layers.add(path)
         frame.layers[name] = replace(value, path=path, declared=location)
-        if frame.state.loops:
+        if frame.state.loops.open:
             frame.state.note_repeated(path, HasWeights(location, name, location))
         if statement.source is not None:
             other = self.path_text(statement.source, frame)
@@ -346,7 +346,8 @@ class Layers(BlockArguments, ABC):
         for name in solved_names(block):
             if not is_known_size(inner, name):
                 raise UndecidableError(f"whether `{name}` of `{block.name.text}` is 1 or more")
-        frame.state.contracts.add(path)
+        assert frame.state.proof is not None
+        frame.state.proof.contracts.add(path)
         if claims:
             frame.state.claim(path, frame.location(call.span), inner.label)
             if path != frame.path:
@@ -426,8 +427,5 @@ class Layers(BlockArguments, ABC):
         frame: Frame,
     ) -> Results:
         """The results of a layer that was applied before, with the weights it has."""
-        before, frame.state.shared = frame.state.shared, True
-        try:
+        with frame.state.within(shared=True):
             return self.instantiate(module, declaration, arguments, path, span, frame)
-        finally:
-            frame.state.shared = before

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -37,16 +38,13 @@ def _is_final(name: str, value: Evaluated, frame: Frame, span: Span) -> bool:
 @contextmanager
 def in_mode(mode: Mapping[str, Evaluated], frame: Frame, span: Span) -> Generator[None]:
     """What is elaborated here is in this mode, as is all that it applies."""
-    state = frame.state
-    before = state.training, state.frozen
+    context = frame.state.context
     if _is_final(TRAINING, mode.get(TRAINING, True), frame, span):
-        state.training = False
+        context = replace(context, training=False)
     if _is_final(FROZEN, mode.get(FROZEN, False), frame, span):
-        state.frozen = True
-    try:
+        context = replace(context, frozen=True)
+    with frame.state.within(training=context.training, frozen=context.frozen):
         yield
-    finally:
-        state.training, state.frozen = before
 
 
 def _holds(value: Evaluated, frame: Frame, span: Span) -> bool | None:
@@ -54,6 +52,6 @@ def _holds(value: Evaluated, frame: Frame, span: Span) -> bool | None:
     if not is_condition(value):
         raise ProblemError(WrongKind(frame.location(span), "a condition", describe(value)))
     truth = frame.facts.truth(value)
-    if truth is None and not frame.state.generic:
+    if truth is None and frame.state.proof is None:
         raise ProblemError(UndecidedChoice(frame.location(span), show_condition(value)))
     return truth

@@ -12,7 +12,13 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.builtins.initial_values import as_initializer
 from meganeura_dsl.elaborate.problems.parameter_problems import MissingInitial
 from meganeura_dsl.elaborate.scope.postponed import Postponed
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import (
+    Abstraction,
+    Context,
+    ElaborationState,
+    Frame,
+    UndecidableError,
+)
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.values import Axes, Evaluated
@@ -58,7 +64,7 @@ def _remembered(
     postponed: Postponed[Frame], names: dict[str, Evaluated], state: ElaborationState
 ) -> Initializer | None:
     """What `_evaluated` gave for the same numbers, with the steps it took; else what it gives."""
-    key = state.training, tuple([(type(each), each) for each in names.values()])
+    key = state.context.training, tuple([(type(each), each) for each in names.values()])
     if key in postponed.known:
         found, steps = postponed.known[key]
         spend(steps)
@@ -98,13 +104,15 @@ def postpone(node: ast.Expression, frame: Frame, evaluate: Evaluate, parameter: 
     inner = replace(
         frame, state=_alone(frame.state), names=names, parent=None, call_span=None, layers={}
     )
-    frame.state.postponed.append(Postponed(node, inner, evaluate, parameter))
+    frame.state.abstract.deferred.append(Postponed(node, inner, evaluate, parameter))
 
 
 def _alone(state: ElaborationState) -> ElaborationState:
     """An elaboration that numbers can be evaluated in, and that holds nothing of another."""
     return ElaborationState(
-        Builder(state.build.facts), state.training, generalized=state.generalized
+        Builder(state.build.facts),
+        Context(state.context.training),
+        abstract=Abstraction(state.abstract.symbols),
     )
 
 

@@ -131,7 +131,7 @@ def _initializer(
     try:
         initializer = as_initializer(elaborator.evaluate(node, frame), frame)
     except UndecidableError:
-        if not frame.state.generalized:
+        if not frame.state.abstract.symbols:
             raise
         postpone(node, frame, elaborator.evaluate, frame.join(name))
         return Zeros()

@@ -117,7 +117,7 @@ class Statements(Expressions, ABC):
                 return self._if(statement, frame, rest)
             case ast.For():
                 return self._for(statement, frame)
-            case ast.Scan() if frame.state.generalized:
+            case ast.Scan() if frame.state.abstract.symbols:
                 raise UndecidableError("how many rounds there are may depend on a number")
             case ast.Scan(variable=variable):
                 with frame.state.without_recovery():

@@ -95,7 +95,9 @@ class BuiltinCall:
 
     def axis(self, value: Evaluated, rank: int) -> int:
         """An axis number, counted from the front; negative numbers count from the end."""
-        if isinstance(value, Dim) and value.variables() <= self.frame.state.whole_numbers:
+        proof = self.frame.state.proof
+        numbers = frozenset[str]() if proof is None else proof.whole_numbers
+        if isinstance(value, Dim) and value.variables() <= numbers:
             raise UndecidableError(f"{value} is an axis the configuration gives")
         if not isinstance(value, int) or isinstance(value, bool):
             raise self.wrong("the number of an axis", value)

@@ -197,13 +197,13 @@ def _require_several(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) ->
     several = Compare(">=", count, 2)
     if frame.facts.proves(several):
         return
-    if frame.state.generalized:
-        frame.state.needs.append(several)
+    if frame.state.abstract.symbols:
+        frame.state.abstract.requirements.append(several)
         return
     if frame.facts.proves(Compare("==", count, 1)):
         raise ProblemError(NormOverOne(frame.location(span), f"axes of {show_shape(sizes)}"))
     verdict = frame.facts.decide(several)
-    if isinstance(verdict, Refuted) and not frame.state.generic:
+    if isinstance(verdict, Refuted) and frame.state.proof is None:
         example = example_of(verdict, [("this is", value.type.shape)])
         frame.state.body.notes.append(
             ProblemError(NormMayDegenerate(frame.location(span), show(count), example))

@@ -55,7 +55,7 @@ def initial_call(call: BuiltinCall) -> Initializer:
         if value < 0:
             raise call.wrong(f"0 or more as `{name}`", value)
         return make(float(value))
-    if call.frame.state.generic and is_number(value):
+    if call.frame.state.proof is not None and is_number(value):
         return make(0.0)
     raise call.wrong("a number that is known before any data is", value)
 
@@ -77,7 +77,7 @@ def as_initializer(value: Evaluated, frame: Frame) -> Initializer | None:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Full(float(value))
-    if frame.state.generic and is_number(value):
+    if frame.state.proof is not None and is_number(value):
         return Full(0.0)
     return None
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.scope import (
+    Context,
     ElaborationState,
     Frame,
+    Proof,
     ProofPath,
     UndecidableError,
 )
@@ -73,9 +75,9 @@ def block_domain(
     """
     elaborator = Elaborator()
     path = ProofPath(list(decided))
+    state = ElaborationState(Builder(), Context(Flag("training")), proof=Proof())
     frame = Frame(
-        ElaborationState(Builder(), Flag("training"), generic=True), module, block.name.text,
-        dict(case or {}), declaration=block, choices=path,
+        state, module, block.name.text, dict(case or {}), declaration=block, choices=path,
     )  # fmt: skip
     given = {} if given is None else given
     if defaults:

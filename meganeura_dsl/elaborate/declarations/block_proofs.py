@@ -23,9 +23,11 @@ from meganeura_dsl.elaborate.scope.linker import LinkedModule, Sources
 from meganeura_dsl.elaborate.scope.recovery import Recovery
 from meganeura_dsl.elaborate.scope.scope import (
     MODES,
+    Context,
     ElaborationState,
     Frame,
     NeedsInliningError,
+    Proof,
     ProofPath,
     UndecidableError,
 )
@@ -192,7 +194,7 @@ class Prover:
             for number, state in enumerate(proofs):
                 self.bindings += state.body.bindings if number == 0 else ()
                 notes += [note.problem for note in state.body.notes]
-                flags.update(state.inferred_flags)
+                flags.update({} if state.proof is None else state.proof.inferred_flags)
                 blocks |= state.body.applied.blocks
                 hands_on |= bool(state.values.unconstrained_indices)
         except UndecidableError as error:
@@ -303,10 +305,8 @@ def _prove_case(
     elaborator = Elaborator()
     state = ElaborationState(
         Builder(facts),
-        Flag("training"),
-        generic=True,
-        flags_if_proved=flags_if_proved,
-        opened=opened,
+        Context(Flag("training")),
+        proof=Proof(flags_if_proved, opened),
     )
     frame = Frame(state, module, block.name.text, dict(start.case.values), declaration=block)
     require_known_texts(block, frame)

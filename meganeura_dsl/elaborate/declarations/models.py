@@ -16,7 +16,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
+from meganeura_dsl.elaborate.scope.scope import Context, ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.typecheck.index_ranges import settle
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
@@ -175,10 +175,10 @@ def opened(
     """An elaboration that has not begun; those of one check start from the same facts."""
     if facts is None and summaries is not None:
         facts = summaries.facts
-    state = ElaborationState(Builder(facts), training, summaries=summaries)
-    if summaries is None:  # what fails with summaries is elaborated once more without them
-        state.is_proved = _is_proved
-    return state
+    # What fails with summaries is elaborated once more without them.
+    is_proved = _is_proved if summaries is None else None
+    context = Context(training, summaries=summaries, is_proved=is_proved)
+    return ElaborationState(Builder(facts), context)
 
 
 def _is_proved(module: LinkedModule, block: ast.Block) -> bool:

@@ -125,7 +125,7 @@ class TrainElaborator(Elaborator):
         if name.text in self.shown:
             raise frame.refuse(name.span, f"`{name.text}`", "is shown twice")
         self.shown.add(name.text)
-        if state.training:
+        if state.context.training:
             return
         known = len(state.body.parameters)
         value = self.tensor(statement.value, frame)
@@ -142,7 +142,11 @@ class TrainElaborator(Elaborator):
         if loss.type.rank != 0 or not loss.type.dtype.is_float:
             raise ProblemError(LossNotScalar(frame.location(statement.value.span), str(loss.type)))
         paths = tuple(self.path_text(each, frame) for each in statement.over)
-        moves = self._moves(statement, loss, paths, frame) if state.training else frozenset[str]()
+        moves = (
+            self._moves(statement, loss, paths, frame)
+            if state.context.training
+            else frozenset[str]()
+        )
         known = state.train.outputs.get(LOSS)
         if known is not None:
             terms = (cast(frame, statement.span, each, DType.F32) for each in (known, loss))
@@ -294,7 +298,7 @@ def _state(
     assumed = frame.facts.assume(condition)
     if not assumed.is_contradictory:
         frame.build.facts = assumed
-    elif sizes and frame.state.training is True:
+    elif sizes and frame.state.context.training is True:
         given = "  ".join(f"{name}={sizes[name]}" for name in size_names(clause) if name in sizes)
         raise ProblemError(
             WhereUnproved(
@@ -307,7 +311,7 @@ def _state(
 def _objectives(state: ElaborationState) -> dict[str, Tensor]:
     """The outputs that say what moves what, where it is not one loss that moves everything."""
     first, *others = state.train.objectives
-    if not state.training or not (others or first.is_limited):
+    if not state.context.training or not (others or first.is_limited):
         return {}
     names = [info.name for info in state.body.parameters.values()]
     return {

@@ -42,7 +42,7 @@ def marked(name: str, taken: Iterable[str]) -> str:
 def in_use(frame: Frame) -> frozenset[str]:
     """The symbols that mean something in a frame, or in one around it."""
     state = frame.state
-    used = {*state.values.lasting_symbols, *state.indices, *state.scans}
+    used = {*state.values.lasting_symbols, *state.loops.indices, *state.scans}
     for each in (frame, *frame.enclosing()):
         for value in (*each.names.values(), *each.signature.values()):
             used |= symbols_in(value)

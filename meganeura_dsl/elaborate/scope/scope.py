@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate
 from operator import itemgetter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.location import Location
@@ -150,7 +150,7 @@ class Train:
 
 @dataclass(frozen=True)
 class Repeated:
-    """What is wrong with a second round of a loop, by its index, under what is known there."""
+    """What is wrong with a second iteration of a loop, by its index, and the facts there."""
 
     index: str
     problem: Problem
@@ -158,70 +158,118 @@ class Repeated:
 
 
 @dataclass
-class ElaborationState:
-    """State shared by all frames of one elaboration."""
+class SymbolicLoops:
+    """Loops whose number of iterations is a symbol: one iteration stands for all of them."""
 
-    build: Builder
-    training: Static = False
-    """What the name `training` means here."""
-    frozen: bool = False
-    """Whether parameters are read as constants here."""
-    generic: bool = False
-    body: Body = field(default_factory=Body)
-    train: Train = field(default_factory=Train)
-    values: ValueFacts = field(default_factory=ValueFacts)
-    flags_if_proved: Callable[[LinkedModule, ast.Block], frozenset[str] | None] | None = None
-    """In a proof, of a block whose signature may be assumed the parameters that are conditions."""
-    is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
-    """Outside of proofs, whether a block holds for all sizes, where that is asked at all."""
-    opened: frozenset[str] = frozenset()
-    """In a proof, the paths of layers that are looked into, as some weight of them is read."""
-    results: dict[tuple[object, ...], Evaluated] = field(
-        default_factory=dict[tuple[object, ...], "Evaluated"]
-    )
-    """What each `def` gave for each of its arguments."""
-    templates: dict[Hashable, Template] = field(default_factory=dict["Hashable", "Template"])
-    """What library layers made, for those like them."""
     indices: set[str] = field(default_factory=set[str])
-    """Names of loop indices that are symbolic: one proof covers every round."""
-    loops: tuple[str, ...] = ()
-    """Those of them in whose next round what is declared now would be declared again."""
+    """Names of the symbolic indices."""
+    open: tuple[str, ...] = ()
+    """Those of them in whose next iteration what is declared now would be declared again."""
     repeated: tuple[Repeated, ...] = ()
-    """What is wrong with a second round of these."""
-    whole_numbers: set[str] = field(default_factory=set[str])
-    """In a proof, the names of configuration that may be any whole number."""
-    inferred_flags: dict[str, Span] = field(default_factory=dict[str, "Span"])
-    """In a proof, the configuration without a kind that was used as a condition, and where."""
-    scans: dict[str, OpenScan] = field(default_factory=dict[str, "OpenScan"])
-    """The scans whose bodies are being elaborated, by the symbols of their indices."""
+    """What is wrong with a second iteration of these."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """The mode that a part is elaborated in; what is applied inside of it inherits the mode."""
+
+    training: Static = False
+    """The value of the name `training`."""
+    frozen: bool = False
+    """Whether parameters are read as constants."""
     shared: bool = False
     """Whether a layer is being applied again, so that its parameters already exist."""
-
     open_models: int = 0
-    """Models inside of models that are being elaborated."""
+    """The number of models around this part."""
     summaries: Summaries | None = None
-    """In a check, what is known of applications that are not elaborated again."""
-    generalized: frozenset[str] = frozenset()
-    """In a check, the symbols that stand for numbers, so that what is found holds for others."""
-    postponed: list[Postponed[Frame]] = field(default_factory=list["Postponed[Frame]"])
-    """In a check, the numbers that depend on what these symbols stand for."""
-    needs: list[Condition] = field(default_factory=list["Condition"])
-    """In a check, what the sizes have to be that these symbols stand for, besides `where`."""
-    shapes: set[Shape] = field(default_factory=set["Shape"])
-    """In a check with such symbols, the shapes of values that only summaries know of."""
-    numbers: frozenset[str] = frozenset()
-    """In a check, those symbols that stand for numbers, each for another one."""
+    """In a check, the summaries of applications that are not elaborated again."""
+    is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
+    """Returns whether a block holds for all sizes; None where that is not asked."""
+
+
+class ContextChanges(TypedDict, total=False):
+    """The fields of a context that change on the way down."""
+
+    training: Static
+    frozen: bool
+    shared: bool
+    open_models: int
+
+
+@dataclass
+class Proof:
+    """What only a proof of a block for all sizes and configurations knows."""
+
+    flags_if_proved: Callable[[LinkedModule, ast.Block], frozenset[str] | None] | None = None
+    """Returns the flags of a block whose signature may be assumed; None if it may not."""
+    opened: frozenset[str] = frozenset()
+    """The paths of layers whose bodies are elaborated, as some weight of them is read."""
+    whole_numbers: set[str] = field(default_factory=set[str])
+    """The names of configuration that may be any whole number."""
+    inferred_flags: dict[str, Span] = field(default_factory=dict[str, "Span"])
+    """The configuration without a kind that was used as a condition, and where."""
     assumed: dict[tuple[str, ast.Block], tuple[Frame, dict[str, Evaluated]]] = field(
         default_factory=dict["tuple[str, ast.Block]", "tuple[Frame, dict[str, Evaluated]]"]
     )
-    """In a proof, for a layer that was not looked into its frame and its signature.
+    """The frame and the signature of each layer whose body was not elaborated.
 
     It is known by its path and its block, as the label `.` puts several on one path.
     """
     contracts: set[str] = field(default_factory=set[str])
-    """In a proof, the paths of layers of which only a header is known."""
-    fitting: set[Hashable] = field(default_factory=set["Hashable"])
+    """The paths of layers of which only a header is known."""
+
+    def assumed_around(self, name: str) -> str | None:
+        """Returns the path of the layer a weight is in, if it was not looked into."""
+        paths = (path for path, _ in self.assumed if not path or name.startswith(f"{path}."))
+        return max(paths, key=len, default=None)
+
+
+@dataclass
+class Abstraction:
+    """In a check, sizes that a summary leaves open, so that it holds for other numbers."""
+
+    symbols: frozenset[str] = frozenset()
+    """The symbols that stand for these sizes."""
+    numbers: frozenset[str] = frozenset()
+    """Those of them that stand for numbers, each for another one."""
+    deferred: list[Postponed[Frame]] = field(default_factory=list["Postponed[Frame]"])
+    """Numbers that depend on what the symbols stand for."""
+    requirements: list[Condition] = field(default_factory=list["Condition"])
+    """Extra constraints on the symbols, to be proved by the caller."""
+    shapes: set[Shape] = field(default_factory=set["Shape"])
+    """The shapes of values that only summaries know of."""
+
+
+@dataclass
+class Memo:
+    """Results that are computed once in an elaboration."""
+
+    def_results: dict[tuple[object, ...], Evaluated] = field(
+        default_factory=dict[tuple[object, ...], "Evaluated"]
+    )
+    """The value of each `def` for each of its arguments."""
+    templates: dict[Hashable, Template] = field(default_factory=dict["Hashable", "Template"])
+    """What library layers made, for those like them."""
+    fitting_blocks: set[Hashable] = field(default_factory=set["Hashable"])
     """The block arguments that were found to fit."""
+
+
+@dataclass
+class ElaborationState:
+    """State shared by all frames of one elaboration."""
+
+    build: Builder
+    context: Context = field(default_factory=Context)
+    body: Body = field(default_factory=Body)
+    train: Train = field(default_factory=Train)
+    values: ValueFacts = field(default_factory=ValueFacts)
+    loops: SymbolicLoops = field(default_factory=SymbolicLoops)
+    proof: Proof | None = None
+    """What only a proof for all sizes and configurations knows; None in a walk with numbers."""
+    abstract: Abstraction = field(default_factory=Abstraction)
+    memo: Memo = field(default_factory=Memo)
+    scans: dict[str, OpenScan] = field(default_factory=dict[str, "OpenScan"])
+    """The scans whose bodies are being elaborated, by the symbols of their indices."""
     recovery: Recovery | None = None
     """Where a block is run again for all that is wrong with it, what is known so far."""
 
@@ -249,8 +297,18 @@ class ElaborationState:
     def note_repeated(self, name: str, problem: Problem) -> None:
         """Keep the problem of a second round for each loop whose index a new name does not have."""
         facts, words = self.build.facts, _WORD.findall(name)
-        found = (Repeated(each, problem, facts) for each in self.loops if each not in words)
-        self.repeated += tuple(found)
+        found = (Repeated(each, problem, facts) for each in self.loops.open if each not in words)
+        self.loops.repeated += tuple(found)
+
+    @contextmanager
+    def within(self, **changes: Unpack[ContextChanges]) -> Generator[None]:
+        """Here, parts are elaborated in a context with these changes."""
+        before = self.context
+        self.context = replace(before, **changes)
+        try:
+            yield
+        finally:
+            self.context = before
 
     @contextmanager
     def without_recovery(self) -> Generator[None]:
@@ -264,11 +322,11 @@ class ElaborationState:
     @contextmanager
     def shared_later(self) -> Generator[None]:
         """Here, what is declared is what a further round would share."""
-        before, self.loops = self.loops, ()
+        before, self.loops.open = self.loops.open, ()
         try:
             yield
         finally:
-            self.loops = before
+            self.loops.open = before
 
     def claim(self, name: str, location: Location, label: str, *, is_sure: bool = False) -> None:
         """Reserve a path for the weights of a layer that is not looked into.
@@ -281,9 +339,9 @@ class ElaborationState:
         )
         if first is location:
             first = self._unknown_around(name) or location
-        if first is not location and not self.shared:
+        if first is not location and not self.context.shared:
             self._refuse_again(DuplicatePath(location, name, first, label))
-        if is_sure and self.loops and not self.shared:
+        if is_sure and self.loops.open and not self.context.shared:
             self.note_repeated(name, DuplicatePath(location, name, location, label))
 
     def claim_below(self, path: str, location: Location, label: str) -> None:
@@ -293,13 +351,13 @@ class ElaborationState:
             **{each.name: each.location for each in self.body.parameters.values()},
         }
         first = next((at for name, at in known.items() if name.startswith(f"{path}.")), None)
-        if first is not None and not self.shared:
+        if first is not None and not self.context.shared:
             raise ProblemError(DuplicatePath(location, path, first, label))
         self.body.claimed[f"{path}.*"] = location
 
     def _unknown_around(self, name: str) -> Location | None:
         """Where a block around a path was applied of which only its header is known."""
-        if not self.contracts:
+        if self.proof is None or not self.proof.contracts:
             return None
         parts = name.split(".")
         paths = (".".join(parts[:count]) for count in range(1, len(parts)))
@@ -331,7 +389,7 @@ class ElaborationState:
         """The leaf of a parameter, made at its first declaration and refused at a second."""
         known = self.body.parameters.get(info.name)
         if known is not None:
-            types = (str(known.type), str(info.type)) if self.shared else None
+            types = (str(known.type), str(info.type)) if self.context.shared else None
             if types is None or not self._is_same(known.type, info.type):
                 self._refuse_again(
                     DuplicatePath(info.location, info.name, known.location, label, types)
@@ -339,14 +397,14 @@ class ElaborationState:
                 return self.declare(info.named(f"{info.name}#"), label)
             return self.current(info.name)
         first = self.body.claimed.get(info.name) or self._unknown_around(info.name)
-        if first is not None and not self.shared:
+        if first is not None and not self.context.shared:
             self._refuse_again(DuplicatePath(info.location, info.name, first, label))
-        if not self.generic and info.kind != "cache":
+        if self.proof is None and info.kind != "cache":
             symbolic = {
                 name
                 for size in info.type.shape
                 if isinstance(size, Dim)
-                for name in size.variables() - self.generalized
+                for name in size.variables() - self.abstract.symbols
             }
             if symbolic:
                 names = tuple(sorted(symbolic))
@@ -362,7 +420,7 @@ class ElaborationState:
             leaf = self.build.add(op)
         except Unproved as error:
             raise ProblemError(refusal(info.location, error, self.build.facts, ())) from error
-        if self.loops:
+        if self.loops.open:
             again = DuplicatePath(info.location, info.name, info.location, label)
             self.note_repeated(info.name, again)
         self._add(info, leaf)
@@ -376,7 +434,7 @@ class ElaborationState:
         Each is said with its name behind the prefix.
         """
         named = [(prefix + relative, info) for relative, info in declared]
-        is_open = self.body.claimed or self.contracts
+        is_open = self.body.claimed or (self.proof is not None and self.proof.contracts)
         if is_open or any(name in self.body.parameters for name, _ in named):
             for name, info in named:
                 self.declare(info.named(name), label)
@@ -386,12 +444,12 @@ class ElaborationState:
         for (name, info), leaf in zip(named, leaves, strict=True):
             self.body.parameters[name] = info.named(name)
             self.body.leaves[name] = leaf
-        if not self.open_models:
+        if not self.context.open_models:
             self.body.own += [name for name, _ in named]
 
     def _add(self, info: ParameterInfo, leaf: Tensor) -> None:
         self.body.parameters[info.name] = info
-        if not self.open_models:
+        if not self.context.open_models:
             self.body.own.append(info.name)
         self.body.leaves[info.name] = leaf
 
@@ -404,18 +462,13 @@ class ElaborationState:
         """What tells the values of one round from those of others."""
         return tuple([scan.number for scan in self.scans.values()])
 
-    def assumed_around(self, name: str) -> str | None:
-        """In a proof, the path of the layer a weight is in, if it was not looked into."""
-        paths = (path for path, _ in self.assumed if not path or name.startswith(f"{path}."))
-        return max(paths, key=len, default=None)
-
     def is_general(self, value: Evaluated) -> bool:
         """Whether a size, or one of some axes, depends on a number that a symbol stands for."""
-        if not self.generalized:
+        if not self.abstract.symbols:
             return False
         sizes = value if isinstance(value, Axes) else (value,)
         return any(
-            isinstance(size, Dim) and not size.variables().isdisjoint(self.generalized)
+            isinstance(size, Dim) and not size.variables().isdisjoint(self.abstract.symbols)
             for size in sizes
         )
 
@@ -436,7 +489,7 @@ class ElaborationState:
         mover = self.mover(name)
         if mover is not None and isinstance(value.op, Parameter):
             value = self.build.add(Moved.by(mover.number, value.op))
-        if self.frozen and self.body.parameters[name].kind == "param":
+        if self.context.frozen and self.body.parameters[name].kind == "param":
             return self.build.add(StopGradient(), value)
         return value
 

@@ -147,7 +147,7 @@ def with_open_numbers(inner: Frame, block: ast.Block) -> Frame:
     is none: `block Drop(p)(x: [n, d]) = x |> dropout(p)`. What is computed from such a parameter,
     or is the size of an axis too, stays a size.
     """
-    if not inner.state.generic or not block.where:
+    if inner.state.proof is None or not block.where:
         return inner
     *_, outermost = inner.enclosing() if inner.parent is not None else (inner,)
     without_kind = _without_kind(outermost.declaration)
@@ -176,7 +176,7 @@ def _without_kind(declaration: ast.Node | None) -> list[Evaluated]:
 def is_about_open_real(clause: ast.Expression, frame: Frame, block: ast.Block) -> bool:
     """Whether, in a proof, a clause of a block's `where` speaks of a real that stands for all."""
     read = {each.text for each in walk(clause) if isinstance(each, ast.Name)}
-    return frame.state.generic and any(
+    return frame.state.proof is not None and any(
         is_real(each) and each.name in read and frame.names[each.name] is Unknown.NUMBER
         for each in block.parameters
     )
@@ -195,7 +195,7 @@ def _lack_of_size(inner: Frame, value: Evaluated) -> str | None:
     verdict = inner.facts.decide(condition)
     if isinstance(verdict, Proved):
         return None
-    if not isinstance(verdict, Refuted) and inner.state.generic:
+    if not isinstance(verdict, Refuted) and inner.state.proof is not None:
         raise UndecidableError(f"whether {show_condition(condition)} depends on its configuration")
     return "" if isinstance(value, int) else deciding_fact(inner.facts, condition)
 
@@ -279,8 +279,8 @@ def any_of_kind(parameter: ast.Parameter, frame: Frame, evaluate: Evaluate) -> E
         case "size":
             return dim(name)
         case "int":
-            for each in (name, opposite(name)):
-                frame.state.whole_numbers.add(each)
+            assert frame.state.proof is not None
+            frame.state.proof.whole_numbers.update((name, opposite(name)))
             frame.build.facts = frame.facts.with_lower_bound(name, 0)
             return frame.names[name]
         case "real":
@@ -302,18 +302,18 @@ def any_of_kind(parameter: ast.Parameter, frame: Frame, evaluate: Evaluate) -> E
 def as_flag(frame: Frame, value: Dim, span: Span) -> Flag | None:
     """In a proof, a parameter without kind and default that is used as true or false."""
     parameter = _root_parameter(frame, value)
-    if not frame.state.generic or parameter is None:
+    if frame.state.proof is None or parameter is None:
         return None
     if parameter.kind is not None or parameter.default is not None:
         return None
-    frame.state.inferred_flags.setdefault(parameter.name, span)
+    frame.state.proof.inferred_flags.setdefault(parameter.name, span)
     return Flag(parameter.name)
 
 
 def size_as_condition(frame: Frame, span: Span, value: Evaluated) -> ProblemError | None:
     """The refusal of a parameter that is a size where a condition is needed, if it is one."""
     parameter = _root_parameter(frame, value) if isinstance(value, Dim) else None
-    if parameter is None or not frame.state.generic:
+    if parameter is None or frame.state.proof is None:
         return None
     kind = "" if parameter.kind is None else parameter.kind.span.text
     words = f"a number, as its kind is `{kind}`" if kind else "a size"
@@ -325,9 +325,9 @@ def size_as_condition(frame: Frame, span: Span, value: Evaluated) -> ProblemErro
 
 def is_configured(frame: Frame, value: Dim) -> bool:
     """Whether, in a proof, a number is made of configuration and of the indices of loops alone."""
-    if not frame.state.generic:
+    if frame.state.proof is None:
         return False
-    known = {parameter.name for parameter in _root_parameters(frame)} | frame.state.indices
+    known = {parameter.name for parameter in _root_parameters(frame)} | frame.state.loops.indices
     words = (_WORD.search(name) for name in value.variables())
     return all(word is not None and word[0] in known for word in words)
 
@@ -345,7 +345,8 @@ def _root_parameter(frame: Frame, value: Dim) -> ast.Parameter | None:
 
 def require_one_use(block: ast.Block, frame: Frame) -> None:
     """Refuse a parameter without a kind that is a condition here and a size there."""
-    for name, asked in frame.state.inferred_flags.items():
+    assert frame.state.proof is not None
+    for name, asked in frame.state.proof.inferred_flags.items():
         span = next(size_uses(block, name), None)
         if span is not None:
             declared = next(each.span for each in block.parameters if each.name == name)

@@ -231,7 +231,11 @@ def _excluding(frame: Frame, ids: Tensor, count: Size, *, is_above: bool) -> str
         if facts.proves(needed):
             continue
         fact = helpful_fact(facts, needed)
-        made_up = {*frame.state.values.symbol_ranges, *frame.state.indices, *frame.state.scans}
+        made_up = {
+            *frame.state.values.symbol_ranges,
+            *frame.state.loops.indices,
+            *frame.state.scans,
+        }
         if fact is not None and sizes_in(fact).isdisjoint(made_up):
             if isinstance(fact, Compare) and fact.operator == ">=":
                 fact = Compare("<=", fact.right, fact.left)

@@ -624,7 +624,7 @@ def _unmet(
     part: Condition,
     verdict: Verdict,
 ) -> WhereUnproved:
-    if isinstance(verdict, Unknown) and inner.state.generic:
+    if isinstance(verdict, Unknown) and inner.state.proof is not None:
         raise UndecidableError(f"whether {show_condition(part)} depends on its configuration")
     return _where_problem(inner, block, caller, clause, part, verdict)
 
