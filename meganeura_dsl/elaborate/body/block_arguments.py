@@ -28,7 +28,6 @@ from meganeura_dsl.elaborate.scope.own_paths import own_paths
 from meganeura_dsl.elaborate.scope.scope import (
     MODES,
     BoundBlock,
-    Context,
     ElaborationState,
     Frame,
     NeedsInliningError,
@@ -36,6 +35,7 @@ from meganeura_dsl.elaborate.scope.scope import (
     ProofPath,
     UndecidableError,
 )
+from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.contracts import contract_of, function_block, header_text
 from meganeura_dsl.elaborate.typecheck.positions import positions_in, symbol_of

@@ -18,13 +18,8 @@ from meganeura_dsl.elaborate.body.layer_templates import with_types
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.postponed import Postponed
-from meganeura_dsl.elaborate.scope.scope import (
-    Abstraction,
-    Context,
-    ElaborationState,
-    Frame,
-    ProofPath,
-)
+from meganeura_dsl.elaborate.scope.scope import Abstraction, ElaborationState, Frame, ProofPath
+from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.summary import Summaries, SummarizedValue, Summary
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.positions import names_in

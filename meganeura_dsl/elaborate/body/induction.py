@@ -17,11 +17,8 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.shape_problems import UnstableLoop
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol, symbols_in, with_values
 from meganeura_dsl.elaborate.scope.savepoint import Savepoint
-from meganeura_dsl.elaborate.scope.scope import (
-    Frame,
-    Repeated,
-    UndecidableError,
-)
+from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.state import Repeated
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_size, is_static, is_tensor

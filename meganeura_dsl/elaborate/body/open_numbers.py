@@ -14,11 +14,11 @@ from meganeura_dsl.elaborate.problems.parameter_problems import MissingInitial
 from meganeura_dsl.elaborate.scope.postponed import Postponed
 from meganeura_dsl.elaborate.scope.scope import (
     Abstraction,
-    Context,
     ElaborationState,
     Frame,
     UndecidableError,
 )
+from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.values import Axes, Evaluated

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.scope import (
-    Context,
     ElaborationState,
     Frame,
     Proof,
     ProofPath,
     UndecidableError,
 )
+from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import Arguments, bind_config, dtype_of, shape_of

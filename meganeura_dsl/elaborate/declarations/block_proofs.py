@@ -23,7 +23,6 @@ from meganeura_dsl.elaborate.scope.linker import LinkedModule, Sources
 from meganeura_dsl.elaborate.scope.recovery import Recovery
 from meganeura_dsl.elaborate.scope.scope import (
     MODES,
-    Context,
     ElaborationState,
     Frame,
     NeedsInliningError,
@@ -31,6 +30,7 @@ from meganeura_dsl.elaborate.scope.scope import (
     ProofPath,
     UndecidableError,
 )
+from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.typecheck.config_kinds import (
     Alternative,
     alternatives,
@@ -336,7 +336,7 @@ def _prove_case(
     state.recovery = recovery
     elaborator.run_body(frame, block)
     if recovery is not None:
-        recovery.bindings += state.bindings
+        recovery.bindings += state.body.bindings
     require_one_use(block, frame)
     settle(state)
     return state

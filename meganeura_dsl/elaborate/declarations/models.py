@@ -16,7 +16,8 @@ from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.elaborate.scope.scope import Context, ElaborationState, Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
+from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.typecheck.index_ranges import settle
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols

@@ -29,12 +29,8 @@ from meganeura_dsl.elaborate.problems.training_problems import (
 )
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.recovery import EndOfPathError, Recovery
-from meganeura_dsl.elaborate.scope.scope import (
-    ElaboratedObjective,
-    ElaborationState,
-    Frame,
-    UndecidableError,
-)
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.state import ElaboratedObjective
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names

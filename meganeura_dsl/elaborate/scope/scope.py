@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.location import Location
@@ -22,6 +22,15 @@ from meganeura_dsl.elaborate.problems.proof_failures import (
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.body import Body
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.scope.state import (
+    Context,
+    ContextChanges,
+    ElaboratedObjective,
+    Memo,
+    Repeated,
+    SymbolicLoops,
+    Train,
+)
 from meganeura_dsl.elaborate.scope.value_facts import ValueFacts
 from meganeura_dsl.elaborate.values import Axes, BlockValue, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
@@ -38,9 +47,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.elaborate.scope.open_scan import OpenScan
     from meganeura_dsl.elaborate.scope.postponed import Postponed
     from meganeura_dsl.elaborate.scope.recovery import Recovery
-    from meganeura_dsl.elaborate.scope.summary import Summaries
-    from meganeura_dsl.elaborate.scope.template import Template
-    from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
+    from meganeura_dsl.elaborate.values import Evaluated, Tensor
     from meganeura_dsl.ir.initializers import Initializer
     from meganeura_dsl.ir.types import Shape, TensorType
     from meganeura_dsl.symbolic.assumptions import Condition
@@ -125,77 +132,6 @@ class ProofPath:
         return bool(self.decided)
 
 
-@dataclass(frozen=True)
-class ElaboratedObjective:
-    """An objective that was elaborated: its loss, what it moves, and the statement."""
-
-    number: int
-    loss: Tensor
-    moves: frozenset[str]
-    """The names of the parameters that have other values from here on; none in evaluation."""
-    location: Location
-    is_limited: bool
-    """Whether it says what it moves."""
-
-
-@dataclass
-class Train:
-    """What the body of a `train` block gives so far; nothing in a model."""
-
-    outputs: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
-    """The loss, metrics and tensors to show, by name."""
-    objectives: list[ElaboratedObjective] = field(default_factory=list["ElaboratedObjective"])
-    """What is minimized, in order."""
-
-
-@dataclass(frozen=True)
-class Repeated:
-    """What is wrong with a second iteration of a loop, by its index, and the facts there."""
-
-    index: str
-    problem: Problem
-    facts: Facts
-
-
-@dataclass
-class SymbolicLoops:
-    """Loops whose number of iterations is a symbol: one iteration stands for all of them."""
-
-    indices: set[str] = field(default_factory=set[str])
-    """Names of the symbolic indices."""
-    open: tuple[str, ...] = ()
-    """Those of them in whose next iteration what is declared now would be declared again."""
-    repeated: tuple[Repeated, ...] = ()
-    """What is wrong with a second iteration of these."""
-
-
-@dataclass(frozen=True)
-class Context:
-    """The mode that a part is elaborated in; what is applied inside of it inherits the mode."""
-
-    training: Static = False
-    """The value of the name `training`."""
-    frozen: bool = False
-    """Whether parameters are read as constants."""
-    shared: bool = False
-    """Whether a layer is being applied again, so that its parameters already exist."""
-    open_models: int = 0
-    """The number of models around this part."""
-    summaries: Summaries | None = None
-    """In a check, the summaries of applications that are not elaborated again."""
-    is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
-    """Returns whether a block holds for all sizes; None where that is not asked."""
-
-
-class ContextChanges(TypedDict, total=False):
-    """The fields of a context that change on the way down."""
-
-    training: Static
-    frozen: bool
-    shared: bool
-    open_models: int
-
-
 @dataclass
 class Proof:
     """What only a proof of a block for all sizes and configurations knows."""
@@ -238,20 +174,6 @@ class Abstraction:
     """Extra constraints on the symbols, to be proved by the caller."""
     shapes: set[Shape] = field(default_factory=set["Shape"])
     """The shapes of values that only summaries know of."""
-
-
-@dataclass
-class Memo:
-    """Results that are computed once in an elaboration."""
-
-    def_results: dict[tuple[object, ...], Evaluated] = field(
-        default_factory=dict[tuple[object, ...], "Evaluated"]
-    )
-    """The value of each `def` for each of its arguments."""
-    templates: dict[Hashable, Template] = field(default_factory=dict["Hashable", "Template"])
-    """What library layers made, for those like them."""
-    fitting_blocks: set[Hashable] = field(default_factory=set["Hashable"])
-    """The block arguments that were found to fit."""
 
 
 @dataclass

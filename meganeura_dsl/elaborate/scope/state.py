@@ -1,0 +1,103 @@
+"""The parts of the state of an elaboration that know no frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypedDict
+
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.symbolic.assumptions import Facts
+
+if TYPE_CHECKING:
+    from meganeura_dsl.diagnostics.problem import Problem
+    from meganeura_dsl.elaborate.scope.linker import LinkedModule
+    from meganeura_dsl.elaborate.scope.summary import Summaries
+    from meganeura_dsl.elaborate.scope.template import Template
+    from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
+    from meganeura_dsl.syntax import ast
+
+
+@dataclass(frozen=True)
+class ElaboratedObjective:
+    """An objective that was elaborated: its loss, what it moves, and the statement."""
+
+    number: int
+    loss: Tensor
+    moves: frozenset[str]
+    """The names of the parameters that have other values from here on; none in evaluation."""
+    location: Location
+    is_limited: bool
+    """Whether it says what it moves."""
+
+
+@dataclass
+class Train:
+    """What the body of a `train` block gives so far; nothing in a model."""
+
+    outputs: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
+    """The loss, metrics and tensors to show, by name."""
+    objectives: list[ElaboratedObjective] = field(default_factory=list["ElaboratedObjective"])
+    """What is minimized, in order."""
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """What is wrong with a second iteration of a loop, by its index, and the facts there."""
+
+    index: str
+    problem: Problem
+    facts: Facts
+
+
+@dataclass
+class SymbolicLoops:
+    """Loops whose number of iterations is a symbol: one iteration stands for all of them."""
+
+    indices: set[str] = field(default_factory=set[str])
+    """Names of the symbolic indices."""
+    open: tuple[str, ...] = ()
+    """Those of them in whose next iteration what is declared now would be declared again."""
+    repeated: tuple[Repeated, ...] = ()
+    """What is wrong with a second iteration of these."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """The mode that a part is elaborated in; what is applied inside of it inherits the mode."""
+
+    training: Static = False
+    """The value of the name `training`."""
+    frozen: bool = False
+    """Whether parameters are read as constants."""
+    shared: bool = False
+    """Whether a layer is being applied again, so that its parameters already exist."""
+    open_models: int = 0
+    """The number of models around this part."""
+    summaries: Summaries | None = None
+    """In a check, the summaries of applications that are not elaborated again."""
+    is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
+    """Returns whether a block holds for all sizes; None where that is not asked."""
+
+
+class ContextChanges(TypedDict, total=False):
+    """The fields of a context that change on the way down."""
+
+    training: Static
+    frozen: bool
+    shared: bool
+    open_models: int
+
+
+@dataclass
+class Memo:
+    """Results that are computed once in an elaboration."""
+
+    def_results: dict[tuple[object, ...], Evaluated] = field(
+        default_factory=dict[tuple[object, ...], "Evaluated"]
+    )
+    """The value of each `def` for each of its arguments."""
+    templates: dict[Hashable, Template] = field(default_factory=dict["Hashable", "Template"])
+    """What library layers made, for those like them."""
+    fitting_blocks: set[Hashable] = field(default_factory=set["Hashable"])
+    """The block arguments that were found to fit."""
