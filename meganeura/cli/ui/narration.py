@@ -11,6 +11,7 @@ from meganeura_runtime.train.events import (
     NotFinite,
     Started,
     StoppedEarly,
+    Warmup,
 )
 
 LEAST_SHARE = 0.005
@@ -26,6 +27,7 @@ def announcement(event: Started) -> str:
         f"training {event.name}: {count(event.parameters, 'param')}, "
         f"{count(event.weights, 'weight')}, {count(event.examples, 'example')}{held}"
         f"{empty_files(event.empty_files)}{remainder(event)}{grouped(event)}{untouched(event.untouched)}"
+        f"{warmed_up(event.warmups)}"
     )
 
 
@@ -64,6 +66,15 @@ def untouched(names: Sequence[str]) -> str:
         return ""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"\n  no gradient reaches {', '.join(names[:NAMED])}{more}; left as they are"
+
+
+def warmed_up(warmups: Sequence[Warmup]) -> str:
+    """Returns a line for each warmup that is longer than the run."""
+    return "".join(
+        f"\n  the run ends within its warmup: `{each.setting}` and {count(each.updates, 'update')};"
+        f" the learning rate reaches {100 * each.share:.3g} % of `lr`"
+        for each in warmups
+    )
 
 
 def measured(event: Logged | Evaluated) -> str:

@@ -23,6 +23,18 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Warmup:
+    """A warmup that is longer than the run: the learning rate never reaches its full value."""
+
+    setting: str
+    """As the settings write it: `schedule = cosine(warmup=1000)`."""
+    updates: int
+    """Of the whole run."""
+    share: float
+    """The highest learning rate of the run as a share of the optimizer's."""
+
+
+@dataclass(frozen=True)
 class Started:
     """The first step is about to be made."""
 
@@ -46,6 +58,8 @@ class Started:
     """Examples of the last batch of each epoch where it is smaller than the others, else 0."""
     groups: tuple[Group, ...] = ()
     """The parameters by their optimizers, where there are several."""
+    warmups: tuple[Warmup, ...] = ()
+    """The warmups that the run ends within."""
     empty_files: int = 0
     """Files of the data that have no example, as a text shorter than a sequence."""
 

@@ -1,7 +1,7 @@
 """The first event of a run."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from meganeura_dsl.elaborate.declarations.training_blocks import setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
@@ -11,7 +11,8 @@ from meganeura_dsl.settings.parameter_groups import (
     parameter_groups,
     scheduled_parameters,
 )
-from meganeura_runtime.train.events import Group, Started
+from meganeura_dsl.transforms.optimizers.schedules import WarmedUp
+from meganeura_runtime.train.events import Group, Started, Warmup
 from meganeura_runtime.train.spec.train_job import TrainJob
 
 
@@ -38,6 +39,7 @@ def start_event(job: TrainJob) -> Started:
         left_out=job.left_out,
         empty_files=len(job.dataset.empty_files),
         last_batch=0 if job.last is None else job.last.examples,
+        warmups=tuple(_warmups(job)),
         groups=tuple(
             Group(
                 f"{group.key} = {group.optimizer or 'frozen'}",
@@ -56,6 +58,18 @@ def start_event(job: TrainJob) -> Started:
             for glob, parameters in scheduled_parameters(job.settings, trained).items()
         ),
     )
+
+
+def _warmups(job: TrainJob) -> Iterator[Warmup]:
+    """Yields the warmups that the run ends within."""
+    settings = job.settings
+    updates = job.steps // settings.accumulate
+    schedules = {SCHEDULE: settings.schedule} | {
+        setting_key(SCHEDULE, glob): each for glob, each in settings.schedules.items()
+    }
+    for key, schedule in schedules.items():
+        if isinstance(schedule, WarmedUp) and schedule.warmup > updates:
+            yield Warmup(f"{key} = {schedule}", updates, updates / schedule.warmup)
 
 
 def _numbers_in(parameters: Sequence[ParameterInfo]) -> int:
