@@ -400,7 +400,7 @@ class Elaborator(Layers):
                 location = frame.location(span)
                 path = inner.join(with_texts(block, name, inner.names))
                 inner.state.claim(path, location, inner.label, is_sure=name in sure)
-            return self.stand_in(inner, block, dict(inner.names))
+            return self.opaque_results(inner, block, dict(inner.names))
         if inner.state.context.summaries is not None:
             return apply_summary(
                 inner,
@@ -526,7 +526,9 @@ class Elaborator(Layers):
     ) -> Results:
         """What is known of the results whichever path was taken: their declared types."""
         if block.results is not None:
-            return found[0] if inner.parent is None else self.stand_in(inner, block, signature)
+            return (
+                found[0] if inner.parent is None else self.opaque_results(inner, block, signature)
+            )
         types = [tuple(value.type for value in results) for results in found]
         if any(other != types[0] for other in types[1:]):
             raise UndecidableError(
@@ -534,7 +536,7 @@ class Elaborator(Layers):
             )
         return self._leaves(inner, block, types[0])
 
-    def stand_in(
+    def opaque_results(
         self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]
     ) -> Results:
         """Results of which nothing is known but the types a signature declares."""

@@ -10,7 +10,7 @@ from typing import ClassVar, TypeVar
 from meganeura_dsl.diagnostics.other_names import Answer, Form, other_names
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.body.open_numbers import postpone
+from meganeura_dsl.elaborate.body.open_numbers import defer
 from meganeura_dsl.elaborate.body.round_parts import (
     innermost_of,
     lifted_operand,
@@ -350,7 +350,7 @@ class Expressions(ABC):
                 one = ast.Integer(node.left.span, 1)
                 divides = node.operator == "/" and side is node.right
                 scale = replace(node, left=one) if divides else side
-                postpone(scale, frame, self.evaluate)
+                defer(scale, frame, self.evaluate)
 
     def _unary(self, node: ast.Unary, frame: Frame) -> Evaluated:
         value = self.evaluate(node.operand, frame)

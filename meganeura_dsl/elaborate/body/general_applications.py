@@ -17,7 +17,7 @@ from meganeura_dsl.elaborate.body import open_numbers
 from meganeura_dsl.elaborate.body.layer_templates import with_types
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable
 from meganeura_dsl.elaborate.scope.binding import Binding
-from meganeura_dsl.elaborate.scope.postponed import Postponed
+from meganeura_dsl.elaborate.scope.deferred import DeferredNumber
 from meganeura_dsl.elaborate.scope.scope import Abstraction, ElaborationState, Frame, ProofPath
 from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.summary import Summaries, SummarizedValue, Summary
@@ -250,7 +250,7 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
         return tuple([each._replace(type=typed(each.type)) for each in values])
 
     try:
-        initials, postponed = _numbers(summary.postponed, sizes, inner.state)
+        initials, deferred = _numbers(summary.deferred, sizes, inner.state)
     except ProblemError:
         return None
     needs = (condition_with_sizes(each, sizes) for each in summary.needs)
@@ -288,24 +288,24 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
                 for each in summary.bindings
             ]
         ),
-        postponed=postponed,
+        deferred=deferred,
         needs=unproved,
         shapes=shapes,
     )
 
 
 def _numbers(
-    postponed: Sequence[Postponed[Frame]], sizes: Mapping[str, Size], state: ElaborationState
-) -> tuple[dict[str, Initializer], tuple[Postponed[Frame], ...]]:
+    deferred: Sequence[DeferredNumber[Frame]], sizes: Mapping[str, Size], state: ElaborationState
+) -> tuple[dict[str, Initializer], tuple[DeferredNumber[Frame], ...]]:
     """What parameters begin as, and the numbers that are not known here either.
 
     Raises `ProblemError` where a number has no value.
     """
     initials: dict[str, Initializer] = {}
-    left: list[Postponed[Frame]] = []
-    for each in postponed:
+    left: list[DeferredNumber[Frame]] = []
+    for each in deferred:
         here = open_numbers.with_sizes(each, sizes, state)
-        if isinstance(here, Postponed):
+        if isinstance(here, DeferredNumber):
             left.append(here)
         elif here is not None:
             initials[each.parameter] = here

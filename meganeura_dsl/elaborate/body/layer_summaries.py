@@ -257,7 +257,7 @@ class _Summarizer:
             after.rounds - before.rounds,
             tuple(
                 replace(each, parameter=relative(each.parameter))
-                for each in state.abstract.deferred[before.postponed :]
+                for each in state.abstract.deferred[before.deferred :]
             ),
             tuple(state.abstract.requirements[before.needs :]),
             self._shapes(),
@@ -312,7 +312,7 @@ class _Counts:
     bindings: int
     values: int
     rounds: int
-    postponed: int
+    deferred: int
     needs: int
 
     @staticmethod
@@ -351,7 +351,7 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor]) -> tuple[T
     state.body.bindings += summary.bindings
     state.abstract.deferred += [
         replace(each, parameter=inner.join(each.parameter) if each.parameter else "")
-        for each in summary.postponed
+        for each in summary.deferred
     ]
     state.abstract.requirements += summary.needs
     if state.abstract.symbols:

@@ -85,7 +85,7 @@ class Layers(BlockArguments, ABC):
         """The frame of an application inside of another."""
 
     @abstractmethod
-    def stand_in(
+    def opaque_results(
         self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]
     ) -> Results:
         """Results of which nothing is known but the types a signature declares."""
@@ -352,7 +352,7 @@ class Layers(BlockArguments, ABC):
             frame.state.claim(path, frame.location(call.span), inner.label)
             if path != frame.path:
                 frame.state.claim_below(path, frame.location(call.span), inner.label)
-        return self.stand_in(inner, block, dict(inner.names))
+        return self.opaque_results(inner, block, dict(inner.names))
 
     def _apply_layer(
         self, call: ast.Call, value: BoundBlock, arguments: Arguments, frame: Frame

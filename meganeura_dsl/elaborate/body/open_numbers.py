@@ -11,7 +11,7 @@ from dataclasses import replace
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.builtins.initial_values import as_initializer
 from meganeura_dsl.elaborate.problems.parameter_problems import MissingInitial
-from meganeura_dsl.elaborate.scope.postponed import Postponed
+from meganeura_dsl.elaborate.scope.deferred import DeferredNumber
 from meganeura_dsl.elaborate.scope.scope import (
     Abstraction,
     ElaborationState,
@@ -33,27 +33,27 @@ MOST_NUMBERS = 256
 
 
 def with_sizes(
-    postponed: Postponed[Frame], sizes: Mapping[str, Size], state: ElaborationState
-) -> Initializer | Postponed[Frame] | None:
+    deferred: DeferredNumber[Frame], sizes: Mapping[str, Size], state: ElaborationState
+) -> Initializer | DeferredNumber[Frame] | None:
     """What the parameter begins as where symbols are these sizes, or nothing for another number.
 
     The same expression, where its names are still symbols. Raises `ProblemError` where the number
     has no value. Where all names are whole numbers, it is the same each time, as are its steps.
     """
-    names = {name: _at(value, sizes) for name, value in postponed.frame.names.items()}
+    names = {name: _at(value, sizes) for name, value in deferred.frame.names.items()}
     try:
         if state.build.facts.is_contradictory or not _are_numbers(names.values()):
-            return _evaluated(postponed, _with_names(postponed, names, state))
-        return _remembered(postponed, names, state)
+            return _evaluated(deferred, _with_names(deferred, names, state))
+        return _remembered(deferred, names, state)
     except UndecidableError:
-        return replace(postponed, frame=_with_names(postponed, names, state))
+        return replace(deferred, frame=_with_names(deferred, names, state))
 
 
 def _with_names(
-    postponed: Postponed[Frame], names: dict[str, Evaluated], state: ElaborationState
+    deferred: DeferredNumber[Frame], names: dict[str, Evaluated], state: ElaborationState
 ) -> Frame:
     """The frame of a number where its names are these values."""
-    return replace(postponed.frame, state=_alone(state), names=names)
+    return replace(deferred.frame, state=_alone(state), names=names)
 
 
 def _are_numbers(values: Iterable[Evaluated]) -> bool:
@@ -61,38 +61,38 @@ def _are_numbers(values: Iterable[Evaluated]) -> bool:
 
 
 def _remembered(
-    postponed: Postponed[Frame], names: dict[str, Evaluated], state: ElaborationState
+    deferred: DeferredNumber[Frame], names: dict[str, Evaluated], state: ElaborationState
 ) -> Initializer | None:
     """What `_evaluated` gave for the same numbers, with the steps it took; else what it gives."""
     key = state.context.training, tuple([(type(each), each) for each in names.values()])
-    if key in postponed.known:
-        found, steps = postponed.known[key]
+    if key in deferred.known:
+        found, steps = deferred.known[key]
         spend(steps)
         return found
     before = steps_left()
-    found = _evaluated(postponed, _with_names(postponed, names, state))
+    found = _evaluated(deferred, _with_names(deferred, names, state))
     after = steps_left()
     if before is not None and after is not None:
-        if len(postponed.known) >= MOST_NUMBERS:
-            postponed.known.clear()
-        postponed.known[key] = found, before - after
+        if len(deferred.known) >= MOST_NUMBERS:
+            deferred.known.clear()
+        deferred.known[key] = found, before - after
     return found
 
 
-def _evaluated(postponed: Postponed[Frame], frame: Frame) -> Initializer | None:
+def _evaluated(deferred: DeferredNumber[Frame], frame: Frame) -> Initializer | None:
     """What the parameter begins as, if there is one. Raises `ProblemError`, `UndecidableError`."""
-    value = postponed.evaluate(postponed.node, frame)
-    if not postponed.parameter:
+    value = deferred.evaluate(deferred.node, frame)
+    if not deferred.parameter:
         return None
     found = as_initializer(value, frame)
     if found is None:
-        node = postponed.node
+        node = deferred.node
         location = frame.location(node.span)
-        raise ProblemError(MissingInitial(location, postponed.parameter, node.span.text))
+        raise ProblemError(MissingInitial(location, deferred.parameter, node.span.text))
     return found
 
 
-def postpone(node: ast.Expression, frame: Frame, evaluate: Evaluate, parameter: str = "") -> None:
+def defer(node: ast.Expression, frame: Frame, evaluate: Evaluate, parameter: str = "") -> None:
     """Leave a number to those who know what symbols stand for.
 
     Raises `UndecidableError` where it depends on more than sizes and numbers.
@@ -104,7 +104,7 @@ def postpone(node: ast.Expression, frame: Frame, evaluate: Evaluate, parameter: 
     inner = replace(
         frame, state=_alone(frame.state), names=names, parent=None, call_span=None, layers={}
     )
-    frame.state.abstract.deferred.append(Postponed(node, inner, evaluate, parameter))
+    frame.state.abstract.deferred.append(DeferredNumber(node, inner, evaluate, parameter))
 
 
 def _alone(state: ElaborationState) -> ElaborationState:

@@ -5,7 +5,7 @@ from typing import Protocol
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.layer_copies import update_layer
-from meganeura_dsl.elaborate.body.open_numbers import postpone
+from meganeura_dsl.elaborate.body.open_numbers import defer
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS, as_initializer
 from meganeura_dsl.elaborate.problems.cache_problems import CacheNotCleared
 from meganeura_dsl.elaborate.problems.name_problems import UnknownName
@@ -133,7 +133,7 @@ def _initializer(
     except UndecidableError:
         if not frame.state.abstract.symbols:
             raise
-        postpone(node, frame, elaborator.evaluate, frame.join(name))
+        defer(node, frame, elaborator.evaluate, frame.join(name))
         return Zeros()
     if initializer is None:
         raise ProblemError(MissingInitial(frame.location(node.span), name, node.span.text))

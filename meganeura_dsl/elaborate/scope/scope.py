@@ -43,9 +43,9 @@ from meganeura_dsl.symbolic.size import Dim, show
 if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.problem import Problem
     from meganeura_dsl.diagnostics.source import Span
+    from meganeura_dsl.elaborate.scope.deferred import DeferredNumber
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
     from meganeura_dsl.elaborate.scope.open_scan import OpenScan
-    from meganeura_dsl.elaborate.scope.postponed import Postponed
     from meganeura_dsl.elaborate.scope.recovery import Recovery
     from meganeura_dsl.elaborate.values import Evaluated, Tensor
     from meganeura_dsl.ir.initializers import Initializer
@@ -168,7 +168,7 @@ class Abstraction:
     """The symbols that stand for these sizes."""
     numbers: frozenset[str] = frozenset()
     """Those of them that stand for numbers, each for another one."""
-    deferred: list[Postponed[Frame]] = field(default_factory=list["Postponed[Frame]"])
+    deferred: list[DeferredNumber[Frame]] = field(default_factory=list["DeferredNumber[Frame]"])
     """Numbers that depend on what the symbols stand for."""
     requirements: list[Condition] = field(default_factory=list["Condition"])
     """Extra constraints on the symbols, to be proved by the caller."""

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from meganeura_dsl.elaborate.scope.binding import Binding
+    from meganeura_dsl.elaborate.scope.deferred import DeferredNumber
     from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-    from meganeura_dsl.elaborate.scope.postponed import Postponed
     from meganeura_dsl.ir.types import Shape, TensorType
     from meganeura_dsl.syntax import ast
 
@@ -88,7 +88,7 @@ class Summary:
     """What was applied, and how deep below the application."""
     values: int
     rounds: int
-    postponed: tuple[Postponed[Any], ...] = ()
+    deferred: tuple[DeferredNumber[Any], ...] = ()
     """The numbers that are left to those who know what symbols stand for."""
     needs: tuple[Condition, ...] = ()
     """What has to be true of the sizes that symbols stand for."""

@@ -19,7 +19,7 @@ Scope = TypeVar("Scope")
 
 
 @dataclass(frozen=True)
-class Postponed(Generic[Scope]):
+class DeferredNumber(Generic[Scope]):
     """An expression in the names that it reads, and the parameter that begins so, if one does."""
 
     node: ast.Expression
