@@ -50,7 +50,12 @@ def test_the_distribution_depends_on_what_it_imports_and_on_nothing_else() -> No
     packages = [path for path in SOURCES if path.relative_to(ROOT).parts[0] in FOLDERS[:3]]
     imported = {name for path in packages for name in imported_by(path)}
     own = {"meganeura", "meganeura_dsl", "meganeura_runtime", "meganeura_verify"}
-    provided = {"_cffi_backend", "cffi", "pydantic_core", "pygments"}  # with wgpu, pydantic and rich
+    provided = {
+        "_cffi_backend",
+        "cffi",
+        "pydantic_core",
+        "pygments",
+    }  # with wgpu, pydantic and rich
     # Extras; `google` is the protobuf of onnx.
     optional = {"google", "hypothesis", "jax", "lsprotocol", "onnx", "onnxruntime", "pygls"}
     assert imported - own - provided - optional - sys.stdlib_module_names == declared

@@ -169,8 +169,8 @@ SHOWN = (
     "compare: compare run0 run1",
 )
 """The commands of which all that they say is shown."""
-ELSEWHERE = {"deploy", "devices", "generate", "profile", "tune"}
-"""Commands that need an adapter, large weights, or tell of the machine."""
+ELSEWHERE = {"deploy", "devices", "generate", "lsp", "profile", "tune"}
+"""Commands that need an adapter or large weights, tell of the machine, or serve an editor."""
 PAIRED = {"check", "weights", "run", "build", "explain-opt"}
 """Commands whose options are given two together as well, one pair of so many."""
 EACH = 4

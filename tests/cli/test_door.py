@@ -45,6 +45,7 @@ MAKES_NOTHING = {
     "explain",
     "fmt",
     "import",
+    "lsp",
     "report",
 }
 """Commands that make nothing of a program; `check` is what the others are held against."""

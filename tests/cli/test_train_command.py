@@ -442,7 +442,6 @@ def test_an_empty_held_out_split_is_told_before_the_first_step(
 HEAVY = (
     "egglog",
     "hypothesis",
-    "lark.load_grammar",
     "rich",
     "meganeura_dsl.transforms.egraph.saturate.saturate_graph",
     "meganeura_runtime.profiling",

@@ -280,7 +280,7 @@ def test_clipping_by_the_norm_of_all_gradients(limit: float) -> None:
 
 @pytest.mark.parametrize("norm", [None, 0.5])
 def test_clipping_by_value_comes_before_the_norm(norm: float | None) -> None:
-    settings = TrainingSettings(Sgd(0.02, momentum=0.9), norm, clip_value=0.3)
+    settings = TrainingSettings(Sgd(0.02, momentum=0.9), clip_norm=norm, clip_value=0.3)
 
     def clip(parameters: list[torch.Tensor]) -> None:
         torch.nn.utils.clip_grad_value_(parameters, 0.3)

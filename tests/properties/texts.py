@@ -126,8 +126,8 @@ def _case(name: str, case: Case) -> Iterator[str]:
     settings = TrainingSettings(Adam(1e-3), clip_norm=1.0)
     step = optimized_training_step(graph, settings, RewriteOptions())
     yield f"  a step {_graph(training_step(graph, settings))}, rewritten {_graph(step.graph)}"
-    for report in step.reports:
-        yield from (f"    {line}" for line in report_lines(report))
+    for each in step.optimizations:
+        yield from (f"    {line}" for line in report_lines(each.report))
     yield f"  planned {_plans(step.graph)}"
 
 

@@ -43,7 +43,7 @@ def test_a_step_gives_the_same_numbers(name: str) -> None:
     plain = training_step(graph, SETTINGS)
     step = optimized_training_step(graph, SETTINGS, RewriteOptions())
     verify(step.graph)
-    assert [report.mode for report in step.reports] == ["forward", "train"]
+    assert [each.report.mode for each in step.optimizations] == ["forward", "train"]
     assert len(ops_of(step.graph)) < len(ops_of(plain))
     assert sorted(names(step.graph)) == sorted(names(plain))
     fed = feeds(plain)
@@ -65,7 +65,7 @@ def test_each_parameter_keeps_its_own_rate() -> None:
 def test_without_the_optimizer_a_step_is_as_it_is_written() -> None:
     graph = forward("digits_cnn")
     step = optimized_training_step(graph, SETTINGS, RewriteOptions(enabled=False))
-    assert not step.reports
+    assert not step.optimizations
     assert [value.op for value in step.graph.values] == [
         value.op for value in training_step(graph, SETTINGS).values
     ]
