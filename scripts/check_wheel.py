@@ -47,12 +47,19 @@ def main() -> None:
         print(f"{wheel.name}: {wheel.stat().st_size:,} bytes")
         meganeura = site / "bin" / "meganeura"
         print(run((meganeura, "check", "digits_cnn"), folder, PYTHONPATH=str(site)), end="")
-        for word in (*PAGES, "E0301"):
-            text = run((meganeura, "docs", word), folder, PYTHONPATH=str(site))
+        pages = {
+            word: run((meganeura, "docs", word), folder, PYTHONPATH=str(site))
+            for word in (*PAGES, "E0301")
+        }
+        for word, text in pages.items():
             if not text.startswith("# "):
                 sys.exit(f"{wheel.name} has no page `{word}`")
-        if run((meganeura, "explain", "E0301"), folder, PYTHONPATH=str(site)) != text:
+        if run((meganeura, "explain", "E0301"), folder, PYTHONPATH=str(site)) != pages["E0301"]:
             sys.exit(f"{wheel.name} explains E0301 otherwise than its page")
+        certify = (meganeura, "explain-opt", "digits_mlp", "--certificate", "run.json")
+        run(certify, folder, PYTHONPATH=str(site))
+        verify = (site / "bin" / "meganeura-verify", "run.json")
+        print(run(verify, folder, PYTHONPATH=str(site)), end="")
         page = folder / "page.html"
         build = (meganeura, "build", "digits_mlp", "--mode", "train", "-o", page)
         print(run(build, folder, PYTHONPATH=str(site)), end="")

@@ -60,7 +60,8 @@ def described() -> Iterator[str]:
             yield f"# {name}, {mode}: {data.pop('nodes_before')} to {data.pop('nodes_after')}"
             data.pop("seconds")
             for key, value in data.items():
-                yield from map(str, value) if key in LISTS else (f"{key}: {value}",)
+                listed = cast("list[object]", value) if key in LISTS else [f"{key}: {value}"]
+                yield from map(str, listed)
             for graph_ in (found.graph, found.load):
                 yield f"{crc32(format_graph(graph_).encode()):08x}"
 
