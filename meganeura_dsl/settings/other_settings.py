@@ -1,5 +1,6 @@
 """Names of settings in PyTorch Lightning, Keras and Hugging Face, and the advice on each."""
 
+import re
 from collections.abc import Mapping
 
 from meganeura_dsl.diagnostics.problem import Help
@@ -72,8 +73,17 @@ OTHER_SETTINGS: Mapping[str, Help] = {
 """The advice on each name."""
 
 
-def in_a_run(name: str, advice: Help) -> Help:
-    """The same, for a `run:` block, where a part of a setting is an argument of it."""
+_NUMBER = re.compile(r"(?P<name>[\w.]+ = )[\d.]+(e-?\d+)?", re.IGNORECASE)
+
+
+def in_a_run(name: str, advice: Help, given: str = "") -> Help:
+    """The same, for a `run:` block, where a part of a setting is an argument of it.
+
+    A number that was given stays, where the advice has a number.
+    """
+    found = _NUMBER.fullmatch(advice.code or "")
+    if given and found:
+        advice = Help(advice.text, found["name"] + given)
     outer, dot, inner = (advice.code or "").partition(".")
     if not dot or outer != "optimizer":
         return advice

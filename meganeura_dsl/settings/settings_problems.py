@@ -78,6 +78,10 @@ class UnknownSetting(SettingProblem, code="E0510"):
             advice = Help("files are given with the command", "--weights FILE --prefix teacher.")
         if self.name in OTHER_SETTINGS and not self.within:
             advice = self._of_others(OTHER_SETTINGS[self.name])
+        if self.name == "betas" and {"beta1", "beta2"} <= set(self.known):
+            found = re.search(r"\bbetas\s*=\s*[\[(]\s*([^,\s]+)\s*,\s*([^,\s\])]+)", self.span.text)
+            first, second = (found[1], found[2]) if found else ("0.9", "0.999")
+            advice = Help("they are two arguments", f"beta1={first}, beta2={second}")
         choices = Remark("there are" if self.known else "it takes none", ", ".join(self.known))
         return self.words(f"{what} `{self.name}`", remarks=(choices,), advice=advice)
 
@@ -88,11 +92,12 @@ class UnknownSetting(SettingProblem, code="E0510"):
             if not sizes:
                 return Help("how large a batch is stands in the types of the inputs")
             advice = Help(advice.text, BATCH.replace("batch", sizes[0]))
-        if self.span.source.name != OVERRIDE:
-            return in_a_run(self.name, advice)
         _, _, given = self.span.text.partition("=")
         is_number = re.fullmatch(r"\s*[\d.]+(e-?\d+)?\s*", given, re.IGNORECASE)
-        return with_the_command(advice, given.strip() if is_number else "")
+        number = given.strip() if is_number else ""
+        if self.span.source.name != OVERRIDE:
+            return in_a_run(self.name, advice, number)
+        return with_the_command(advice, number)
 
 
 class MissingSetting(Problem, code="E0511", topic="run settings"):

@@ -55,7 +55,9 @@ def test_what_is_answered_is_accepted(name: str, code: str) -> None:
 def test_what_is_answered_in_a_run_is_accepted(code: str, tmp_path: Path) -> None:
     name = next(name for name, each in CODES if each == code)
     file = tmp_path / "net.mgn"
-    file.write_text(PROGRAM.format(size="batch", setting=f"{name} = 3"))
+    example = code.partition(" = ")[2]
+    given = example if example.strip("0123456789.e-") == "" else "3"
+    file.write_text(PROGRAM.format(size="batch", setting=f"{name} = {given or 3}"))
     (report,) = refusals(file)
     assert report.code == "E0510"
     advice = in_a_run(name, OTHER_SETTINGS[name])
@@ -66,11 +68,29 @@ def test_what_is_answered_in_a_run_is_accepted(code: str, tmp_path: Path) -> Non
 
 def test_the_size_of_a_batch_is_called_as_the_inputs_call_it(tmp_path: Path) -> None:
     file = tmp_path / "net.mgn"
-    for size, said in (("n", "n = 64"), ("8", None)):
+    for size, said in (("n", "n = 32"), ("8", None)):
         file.write_text(PROGRAM.format(size=size, setting="batch_size = 32"))
         (report,) = refusals(file)
         assert report.help is not None
         assert report.help.code == said
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("batch_size = 32", "batch = 32"),
+        ("grad_clip = 0.5", "clip_norm = 0.5"),
+        ("lr = 3e-4", "optimizer = adamw(lr=3e-4)"),
+        ("warmup = 10", "schedule = cosine(warmup=100)"),
+        ("optimizer = adamw(lr=1e-3, betas=[0.9, 0.95])", "beta1=0.9, beta2=0.95"),
+    ],
+)
+def test_a_setting_keeps_its_number(setting: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text(PROGRAM.format(size="batch", setting=setting))
+    (report,) = refusals(file)
+    assert report.help is not None
+    assert report.help.code == said
 
 
 @pytest.mark.parametrize(

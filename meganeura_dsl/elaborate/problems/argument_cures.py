@@ -7,6 +7,9 @@ from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.shape_cures import Side
+from meganeura_dsl.elaborate.values import Tensor
+from meganeura_dsl.ir import ops
+from meganeura_dsl.symbolic.size import Size
 
 
 def argument_order(call: str, inputs: Sequence[str]) -> Help | None:
@@ -62,6 +65,51 @@ def conversion(span: Span, name: str, place: int, wanted: str, shape: str) -> He
     is_index = to == "i32"
     text = f"declare what comes in as `{to}{shape}`, or convert it" if is_index else "convert it"
     return Help(text, f"{to}({value})")
+
+
+def mask_cure(name: str, *, has_bias: bool) -> Help:
+    """What to give in place of floats where true or false is taken: `bool` may invert them.
+
+    A mask that is added to scores has 0 where a key is seen, which converts to false.
+    """
+    if name == "mask" and has_bias:
+        return Help(
+            "`mask` is true where a key is seen, and declared as bool; numbers that are added\n"
+            "to the scores, as 0 and -1e9 are, are given as `bias=` in its place"
+        )
+    return Help("say by a comparison which numbers are true: `bool` is true for all but 0")
+
+
+def label_start(labels: Tensor, logits: Tensor, axis: int) -> Size | None:
+    """How far labels begin behind the rows of logits, in the sequence that both are parts of.
+
+    None if they are no parts of one sequence, or the logits are computed from several parts.
+    """
+    sequence, begin = _part_of(labels, axis)
+    starts, seen, rest = set[Size](), set[int](), [logits]
+    while rest:
+        value = rest.pop()
+        source, start = _part_of(value, axis)
+        if value.id in seen:
+            continue
+        seen.add(value.id)
+        if source is sequence:
+            starts.add(start)
+        else:
+            rest.extend(value.operands)
+    return begin - starts.pop() if len(starts) == 1 else None
+
+
+def _part_of(value: Tensor, axis: int) -> tuple[Tensor, Size]:
+    """What a tensor is a contiguous part of along an axis, and where it begins there."""
+    start: Size = 0
+    while isinstance(value.op, ops.Cast | ops.Slice):
+        if isinstance(value.op, ops.Slice) and value.type.rank > axis:
+            if value.op.step[axis] != 1:
+                break
+            start = start + value.op.start[axis]
+        value = value.operands[0]
+    return value, start
 
 
 def prediction_first(call: str) -> Help | None:

@@ -11,6 +11,8 @@ from meganeura_dsl.elaborate.problems.argument_cures import (
     argument_order,
     conversion,
     insertion_cure,
+    label_start,
+    mask_cure,
     prediction_first,
     rank_cure,
 )
@@ -400,10 +402,22 @@ def _of_rows(labels: Tensor, logits: Tensor, call: str) -> tuple[str, Help]:
     words = f"axis {axis}: {show(rows)} rows of logits against {show(given)} labels"
     more = rows - given
     written = re.match(r"\w+(?:\([^()]*\))?\((?P<logits>[\w.]+),", call)
-    if isinstance(more, int) and more > 0 and written is not None:
-        part = ", ".join([*(":" for _ in range(axis)), f":{show(given)}"])
-        code = f"{written['logits']}[{part}]"
-        return words, Help("each row has one label: leave out the rows that have none", code)
+    if isinstance(more, int) and more > 0:
+        begin = label_start(labels, logits, axis)
+        if begin is not None and begin != 1 and axis > 0:
+            following = "[" + ", ".join([*(":" for _ in range(axis)), "1:"]) + "]"
+            return words, Help(
+                f"each row has one label, and these begin {show(begin)} behind the rows: where\n"
+                f"the next token is predicted, the labels are `{following}` of the sequence"
+            )
+        if begin == 1 and written is not None:
+            part = ", ".join([*(":" for _ in range(axis)), f":{show(given)}"])
+            code = f"{written['logits']}[{part}]"
+            return words, Help("each row has one label: leave out the rows that have none", code)
+        return words, Help(
+            "each row has one label: leave out the rows that have none, which depends on\n"
+            "the position that each label belongs to"
+        )
     return words, Help(f"each row has one label: i32{show_shape(logits.type.shape[:-1])}")
 
 
@@ -419,6 +433,9 @@ def _check_dtype(
         location, found = caller_location(inner, span), str(value.type)
         place, shape = block.inputs.index(item), show_shape(value.type.shape)
         cure = conversion(location.span, item.name, place, wanted, shape)
+        if written == DType.BOOL.value and value.type.dtype.is_float:
+            has_bias = any(each.name == "bias" for each in block.inputs)
+            cure = mask_cure(item.name, has_bias=has_bias)
         if inner.module.is_library and place == 0 and item.name in PREDICTIONS:
             cure = prediction_first(location.span.text) or cure
         raise ProblemError(ElementTypeMismatch(location, what, found, cure))
@@ -650,6 +667,7 @@ def _where_problem(
         for name in size_names(clause)
         if (text := _shown(inner.names.get(name, ""))) not in ("", name)
     )
+    depthwise = _of_depthwise(inner, block, clause)
     return WhereUnproved(
         caller,
         block.name.text,
@@ -658,9 +676,27 @@ def _where_problem(
         Location(clause.span),
         example_of(verdict, tensors),
         ""
-        if _is_about_element(inner, part) or _of_causal(inner, clause, part)
+        if depthwise or _is_about_element(inner, part) or _of_causal(inner, clause, part)
         else deciding_fact(inner.facts, part),
-        _advice(part) or _of_width(inner, block, clause) or _of_causal(inner, clause, part),
+        depthwise
+        or _advice(part)
+        or _of_width(inner, block, clause)
+        or _of_causal(inner, clause, part),
+    )
+
+
+def _of_depthwise(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
+    """Advice for a convolution with a group for each channel that comes in, and other channels."""
+    groups, incoming = inner.names.get("groups", ""), inner.names.get("c_in", "")
+    is_own = inner.module.is_library and clause.span.text == "c % groups == 0"
+    if not (is_own and is_size(groups) and is_size(incoming)) or groups != incoming:
+        return ""
+    kept, window, asked = (_shown(inner.names.get(name, "")) for name in ("c_in", "k", "c"))
+    called = block.name.text
+    return (
+        f"a depthwise convolution keeps the channels: `{called}({kept}, {window}, groups={kept})`,"
+        f"\nand `{called}({asked}, 1)` behind it makes others; for several filters a channel state "
+        f"`{asked} % {kept} == 0`"
     )
 
 

@@ -111,3 +111,68 @@ def test_a_batch_that_is_written_into_a_pattern() -> None:
     report = refused(text)
     assert report.help is not None
     assert report.help.code == "[n, 3, 8] -> [n, 24]"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("attention(q, q, q, mask=hide)", "given as `bias=`"),
+        ("attention(q, q, q, mask=i32(hide))", "bool(i32(hide))"),
+        ("q |> Kept(hide)", "say by a comparison"),
+    ],
+)
+def test_floats_are_not_made_true_or_false(call: str, said: str) -> None:
+    text = f"""\
+block Kept()(q: [n, h, s, e], keep: bool[n, h, s, s]) -> [n, h, s, e] = q
+
+block Seen()(q: [n, h, s, e], hide: [n, h, s, s]) -> [n, h, s, e]:
+  return {call}
+"""
+    (report,) = [each for each in reports(text) if each.code == "E0307"]
+    assert report.help is not None
+    assert said in (report.help.code or report.help.text)
+
+
+LABELS = """\
+block Lm()(ids: i32[n, s]) -> [n, s, 9] = ids |> table: embedding(9, 4) |> head: linear(9)
+
+train text(ids: i32[batch, s], other: i32[batch, s])
+    where s >= 4:
+  logits = PART |> lm: Lm
+  minimize cross_entropy(logits, GIVEN)
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "given", "code", "said"),
+    [
+        ("ids", "ids[:, 1:]", "logits[:, :s - 1]", "leave out the rows"),
+        ("ids[:, 1:]", "ids[:, 2:]", "logits[:, :s - 2]", "leave out the rows"),
+        ("ids[:, :s - 1]", "ids[:, 2:]", None, "the labels are `[:, 1:]` of the sequence"),
+        ("ids", "ids[:, :s - 1]", None, "the labels are `[:, 1:]` of the sequence"),
+        ("ids", "other[:, 1:]", None, "the position that each label belongs to"),
+    ],
+)
+def test_rows_are_left_out_where_labels_are_the_next_tokens(
+    part: str, given: str, code: str | None, said: str
+) -> None:
+    text = LABELS.replace("PART", part).replace("GIVEN", given)
+    (report,) = [each for each in reports(text) if each.code == "E0503"]
+    assert report.help is not None
+    assert (report.help.code, said in report.help.text) == (code, True)
+    if code is not None:
+        cured = LABELS.replace("PART", part).replace("(logits, GIVEN", f"({code}, {given}")
+        assert not [each for each in reports(cured) if each.code not in ("E0207", "N0004")]
+
+
+def test_a_depthwise_convolution_keeps_the_channels() -> None:
+    text = (
+        "block Net(c)(x: [n, c_in, h, w]) -> [n, c, h, w]:\n"
+        "  return x |> a: conv2d(c, 3, pad=1, groups=c_in) |> b: conv2d(c, 1)\n"
+    )
+    report = refused(text)
+    assert report.help is not None
+    assert report.help.text.startswith("a depthwise convolution keeps the channels")
+    assert "`conv2d(c_in, 3, groups=c_in)`" in report.help.text
+    cured = text.replace("conv2d(c, 3, pad=1, g", "conv2d(c_in, 3, pad=1, g")
+    assert not [each for each in reports(cured) if each.code != "E0207"]

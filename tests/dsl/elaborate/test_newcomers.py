@@ -122,7 +122,7 @@ block Cross()(q: [n, heads, s, d], k: [n, heads, t, d], v: [n, heads, t, d],
     ),
     "mask_of_numbers": (
         "E0307",
-        "bool(keep)",
+        "are given as `bias=`",
         """\
 block Cross()(q: [n, heads, s, d], k: [n, heads, t, d], v: [n, heads, t, d],
               keep: [n, heads, s, t]) -> [n, heads, s, d]:
