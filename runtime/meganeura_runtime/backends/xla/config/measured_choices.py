@@ -195,6 +195,7 @@ CUDA_GRAPHS = Choice(
             None,
             note="its kernels take 5.5 ms",
         ),
+        Figure(Workload("resnet50-b16-train"), H200, "2026-11-28", 7.508, 3.924),
     ),
 )
 COLLECTIVES_IN_GRAPHS = Choice(
@@ -268,7 +269,10 @@ CUDNN_ATTENTION = Choice(
     "cudnn-attention",
     None,
     "cuDNN's attention keeps scores on the chip, forward and backward.",
-    unmeasured=(Workload("gpt2-b4-train"), Workload("vit_s-b16-infer")),
+    (
+        Figure(Workload("gpt2-b4-train"), H200, "2026-11-28", 6.447, 5.604),
+        Figure(Workload("vit_s-b16-infer"), H200, "2026-11-28", 1.487, 0.844),
+    ),
 )
 MATMUL_EPILOGUE = Choice(
     "matmul-epilogue",
@@ -282,22 +286,24 @@ ATTENTION_WEIGHTS = Choice(
     None,
     "XLA has the matrix of scores in memory; by the logarithms of its rows the gradient would "
     "recompute what the forward pass stored.",
-    unmeasured=(Workload("gpt2-b4-train", F32),),
+    (Figure(Workload("gpt2-b4-train", F32), H200, "2026-11-28", 41.047, 40.824),),
 )
 ONE_PASS_VARIANCE = Choice(
     "one-pass-variance",
     None,
     "Mean and variance of stored values are one kernel, and one collective on several devices. Of "
     "two readings of a row XLA makes three Triton kernels in training, which each recompute them.",
-    (Figure(Workload("vit_s-b16-train"), H200, "2026-11-23", 3.78, 3.45),),
-    (Workload("resnet50-b16-train"),),
+    (
+        Figure(Workload("vit_s-b16-train"), H200, "2026-11-23", 3.78, 3.45),
+        Figure(Workload("resnet50-b16-train"), H200, "2026-11-28", 4.034, 4.135),
+    ),
 )
 RELU_BACKWARD_FROM_OUTPUT = Choice(
     "relu-backward-from-output",
     None,
     "The input of a relu behind a norm is not stored: XLA computes it again in a "
     "kernel of its own.",
-    unmeasured=(Workload("resnet50-b16-train"),),
+    (Figure(Workload("resnet50-b16-train"), H200, "2026-11-28", 4.005, 3.921),),
 )
 FLATTEN_NORM_ROWS = Choice(
     "flatten-norm-rows",
