@@ -608,7 +608,8 @@ class Elaborator(Layers):
 
         cure = None
         if written and wanted.dtype is found.dtype:
-            cure = result_cure(value, written, wanted.shape, inner.names, same)
+            config = {each.name for each in block.parameters}
+            cure = result_cure(value, written, wanted.shape, inner.names, config, same)
         sizes = str(wanted), str(found)
         return ProblemError(
             ResultMismatch(inner.location(span), block.name.text, *sizes, example, cure)

@@ -5,7 +5,7 @@ Each is code that the reader may write; none is an edit, as it changes what the 
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
@@ -22,6 +22,8 @@ _WINDOW = re.compile(
     r"(?P<label>(?:[\w.\[\]{}]+:\s*)?)(?P<name>conv[123]d|depthwise\w*|max_pool|avg_pool)"
     r"\((?P<given>[^()]*)\)"
 )
+_LINEAR = re.compile(r"(?:[\w.\[\]{}]+:\s*)?linear\(")
+_HEADS = ("head", "heads", "n_head", "n_heads", "nhead", "num_heads")
 Same = Callable[[Size, Size], bool]
 
 
@@ -112,9 +114,12 @@ def filled_cure(sides: Sequence[Tensor], sizes: tuple[Size, Size]) -> Help | Non
 
 
 def parameter_cure(
-    name: str, at: int, size: Size, span: Span, known: Collection[str]
+    name: str, at: int, size: Size, span: Span, known: Collection[str], config: Collection[str]
 ) -> Help | None:
-    """The declaration of a parameter that has another size than what it meets."""
+    """The declaration of a parameter that has another size than what it meets.
+
+    A size of the data is none of a parameter, which then may hold more than are used.
+    """
     names = re.findall(r"[A-Za-z_]\w*", show(size))
     block = re.split(r"^(?=\S)", span.source.text[: span.start], flags=re.MULTILINE)[-1]
     found = re.search(rf"^\s+param {re.escape(name)}: \[([^\]]*)\](.*)$", block, re.MULTILINE)
@@ -123,6 +128,12 @@ def parameter_cure(
     entries = top_level(found[1])
     if at >= len(entries):
         return None
+    if not set(names) <= {*config, *re.findall(r"[A-Za-z_]\w*", entries[at])}:
+        part = ", ".join([*(":" for _ in range(at)), f":{show(size)}"])
+        return Help(
+            f"if `{name}` holds as many as may come, take those that do: `{name}[{part}]`,\n"
+            f"with `where {show(size)} <= {entries[at]}`"
+        )
     entries[at] = show(size)
     text = f"`{name}` is declared with another size: give it that of what it meets"
     return Help(text, f"param {name}: [{', '.join(entries)}]{found[2]}")
@@ -149,18 +160,33 @@ def padding_cure(written: str) -> Help | None:
     return Help(text, f"{found['label']}{found['name']}({inside})")
 
 
-def projection_cure(left: tuple[str, Shape], right: tuple[str, Shape], axis: int) -> Help | None:
-    """A projection of the side that is a name, where two sides differ in their channels alone."""
+def projection_cure(
+    left: tuple[str, Shape], right: tuple[str, Shape], axis: int, channels_by: Collection[str]
+) -> Help | None:
+    """A projection of the side that is a name, where two sides differ in their channels alone.
+
+    `channels_by` are the names that count channels: no layer makes as many as the data has.
+    """
     (name, shape), (_, wanted) = left, right
     others = zip(_without(shape, axis), _without(wanted, axis), strict=False)
     if len(shape) != len(wanted) or any(one != other for one, other in others):
         return None
     if not re.fullmatch(r"\w+", name) or not is_written(show(wanted[axis])):
         return None
+
+    def counts_channels(size: Size) -> bool:
+        return set(re.findall(r"[A-Za-z_]\w*", show(size))) <= set(channels_by)
+
     channels = show(wanted[axis])
-    if len(shape) in (3, 4) and axis == 1 and len(shape) == 4:
+    if axis == 1 and len(shape) == 4 and counts_channels(wanted[axis]):
         return Help(f"project `{name}`", f"{name} |> shortcut: conv2d({channels}, 1)")
     other = right[0]
+    if axis == len(shape) - 1 and not counts_channels(shape[axis]):
+        return Help(
+            f"axis {axis} of `{name}` is {show(shape[axis])}: if it counts no channels, have the"
+            " layers between\nact on the axis that does, or move that to the end before them,"
+            " and back behind them"
+        )
     if axis == len(shape) - 1 and re.fullmatch(r"\w+", other) and is_written(show(shape[axis])):
         text = f"a residual keeps the size: bring `{other}` back to that of `{name}`"
         return Help(text, f"{other} |> out: linear({show(shape[axis])})")
@@ -168,9 +194,17 @@ def projection_cure(left: tuple[str, Shape], right: tuple[str, Shape], axis: int
 
 
 def result_cure(
-    value: Tensor, written: str, wanted: Shape, known: Collection[str], same: Same
+    value: Tensor,
+    written: str,
+    wanted: Shape,
+    known: Collection[str],
+    config: Collection[str],
+    same: Same,
 ) -> Help | None:
-    """How a result comes to the shape that is declared, or what is declared in its place."""
+    """How a result comes to the shape that is declared, or what is declared in its place.
+
+    `config` are the parameters of the block, whose sizes are known before any data is.
+    """
     found = value.type.shape
     axes, declared = [show(size) for size in found], [show(size) for size in wanted]
     step = "|> " if "|>" in written else ""
@@ -181,23 +215,34 @@ def result_cure(
     reduced = other_reduction(value, wanted, same)
     if reduced is not None:
         return Help(reduced.text, f"{step}{reduced.code}")
-    linear = re.fullmatch(r"(\w+)\s*\|>\s*((?:[\w.]+:\s*)?linear\(.*\))", written)
-    source = _linear_source(value) if linear else None
-    if linear and source is not None and len(declared) == 2 and len(axes) > 2:
-        before = [show(size) for size in source]
-        if axes[0] == declared[0] and axes[-1] == declared[-1] and _all_written(before):
-            joined = " * ".join(before[1:])
-            return Help(
-                "`linear` acts on the last axis alone: join the axes before it",
-                f"{linear[1]} |> rearrange([{', '.join(before)}] -> [{before[0]}, {joined}])"
-                f" |> {linear[2]}",
-            )
+    linear = _first_linear(value)
+    split = [axis for axis in axes if axis not in declared and _was_split(value, axis)]
+    if len(axes) > len(declared) and split:
+        alone = "`linear` acts on the last axis alone: " if linear else ""
+        again = " before it" if linear else " again"
+        which = " and ".join(f"`{axis}`" for axis in split)
+        return Help(
+            f"{alone}join {which}{again}, by a `rearrange`:\nto reduce loses what was split"
+        )
+    is_flat = len(declared) == 2 < len(axes) and declared == [axes[0], axes[-1]]
+    if linear is not None and is_flat:
+        cure = _joined_cure(*linear, written, config)
+        if cure is not None:
+            return cure
     ones = [each for each in axes if each != "1"], [each for each in declared if each != "1"]
     if ones[0] == ones[1] and _all_written(declared) and len(axes) != len(declared):
         pattern = f"[{', '.join(axes)}] -> [{', '.join(declared)}]"
         moved = f"|> rearrange({pattern})" if step else f"rearrange({written}, {pattern})"
         return Help("it has another number of axes of size 1 than declared", moved)
     gone = _missing(axes, declared)
+    unsure = [axes[at] for at in gone if not axes[at].isidentifier() or axes[at] in config]
+    if unsure and _is_assumed(value):
+        which = " and ".join(f"`{axis}`" for axis in unsure)
+        alone = ";\n`linear` acts on the last axis alone, so before it" if linear else ""
+        return Help(
+            f"there are more axes than declared: reduce {which}, or if it was split off by a\n"
+            f"`rearrange`, join it again{alone}"
+        )
     if gone:
         places = ", ".join(map(str, gone))
         return Help(
@@ -227,16 +272,66 @@ def differing(found: Shape, wanted: Shape, same: Same) -> list[int]:
     return [at for at, (one, other) in pairs if not same(one, other)]
 
 
-def _linear_source(value: Tensor) -> Shape | None:
-    """The shape that a linear layer was applied to."""
-    while value.operands:
-        before = value.operands[0]
-        if before.type.rank != value.type.rank:
-            return None
-        if before.type.shape != value.type.shape:
-            return before.type.shape
+def _first_linear(value: Tensor) -> tuple[Tensor, str] | None:
+    """The input and the call of the first of the linear layers that made a value of its rank."""
+    found = None
+    while (before := main_operand(value)) is not None:
+        span = value.origin.span
+        if span is not None and _LINEAR.match(span.text) and before.origin.span != span:
+            found = before, span.text
         value = before
-    return None
+    return found
+
+
+def _joined_cure(source: Tensor, call: str, written: str, config: Collection[str]) -> Help | None:
+    """The axes to join before the first linear layer, which acts on the last axis alone.
+
+    None if there is one axis more, of the data: its mean is as likely.
+    """
+    axes = [show(size) for size in source.type.shape]
+    if not _all_written(axes):
+        return None
+    alone = "`linear` acts on the last axis alone"
+    names = {name for axis in axes[1:] for name in re.findall(r"[A-Za-z_]\w*", axis)}
+    if not names <= set(config):
+        text = f"{alone}: reduce the others before it, or join those whose size is known"
+        return Help(text) if len(axes) > 3 else None
+    pattern = f"rearrange([{', '.join(axes)}] -> [{axes[0]}, {' * '.join(axes[1:])}])"
+    piped = re.match(r"(\w+)\s*\|>\s*", written)
+    if piped and written.startswith(call, piped.end()):
+        text = f"{alone}: join the axes before it"
+        return Help(text, f"{piped[1]} |> {pattern} |> {written[piped.end() :]}")
+    return Help(f"{alone}: join the axes before the first,\n`{pattern}` before `{call}`")
+
+
+def _is_assumed(value: Tensor) -> bool:
+    """Whether a value depends on a layer of which a proof knows the signature alone."""
+    return any(
+        isinstance(each.op, ops.Input) and each.op.name.startswith("#") for each in _made_of(value)
+    )
+
+
+def _made_of(value: Tensor) -> Iterator[Tensor]:
+    """A value, and all that it was computed from."""
+    rest, seen = [value], set[int]()
+    while rest:
+        value = rest.pop()
+        if value.id not in seen:
+            seen.add(value.id)
+            rest.extend(value.operands)
+            yield value
+
+
+def _was_split(value: Tensor, axis: str) -> bool:
+    """Whether an axis counts heads, or was split off from another by a rearrangement."""
+    if axis in _HEADS:
+        return True
+    for each in _made_of(value):
+        if isinstance(each.op, ops.Reshape) and each.type.rank > each.operands[0].type.rank:
+            before, after = each.operands[0].type.shape, each.type.shape
+            if axis in map(show, after) and axis not in map(show, before) and axis != "1":
+                return True
+    return False
 
 
 def _missing(axes: Sequence[str], declared: Sequence[str]) -> list[int]:

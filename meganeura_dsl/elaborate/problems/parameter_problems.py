@@ -1,8 +1,18 @@
 """Problems of the weights that a block declares: their shapes and what they start as."""
 
+import re
+
 from meganeura_dsl.diagnostics.problem import Help, Report
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems.location import LocatedProblem
+
+_CHANNELS = {
+    **dict.fromkeys(("linear", "layer_norm", "rms_norm"), "the last axis"),
+    **dict.fromkeys(
+        ("conv1d", "conv2d", "conv3d", "batch_norm", "group_norm", "instance_norm"), "axis 1"
+    ),
+}
+"""The axis that a layer of the library takes its number of channels from."""
 
 
 class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
@@ -13,10 +23,18 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
     dims: tuple[str, ...]
 
     def report(self) -> Report:
+        fixed = "fix the size in the configuration or in the input type"
+        called = re.match(r"(?:[\w.\[\]{}]+:\s*)?(\w+)", self.location.span.text)
+        layer = called[1] if called else ""
+        if layer in _CHANNELS:
+            fixed = (
+                f"`{layer}` takes its channels from {_CHANNELS[layer]}: if they are on another,"
+                f" move them there;\nif not, {fixed}"
+            )
         return self.words(
             f"the shape of `{self.name}` depends on the data",
             f"{self.shape}: {quoted(self.dims, 'and')} would have to be known before any input is",
-            cure=Help("fix the size in the configuration or in the input type"),
+            cure=Help(fixed),
         )
 
 

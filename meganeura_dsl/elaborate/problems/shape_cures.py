@@ -95,8 +95,24 @@ def _of_one_rank(left: Side, right: Side) -> Help | None:
     return None
 
 
-def product_cure(left: Side, right: Side, known: Collection[str]) -> Help | None:
-    """How the operands of `left @ right` come to fit."""
+def _of_pairs_or_rows(pairs: str, rows: str, result: int | None) -> Help:
+    """The two products of the rows of two matrices, by how many axes the result is to have."""
+    match result:
+        case 1:
+            return Help("row by row, the products are summed", rows)
+        case 2:
+            return Help("for the products of all pairs of rows, transpose the right side", pairs)
+        case _:
+            return Help(f"of all pairs of rows it is `{pairs}`;\nrow by row it is `{rows}`")
+
+
+def product_cure(
+    left: Side, right: Side, known: Collection[str], result: int | None = None
+) -> Help | None:
+    """How the operands of `left @ right` come to fit.
+
+    `result` is how many axes their product is declared to have, if it is declared.
+    """
     *batch, columns = left.axes
     if len(right.axes) == 1:
         is_same = columns == right.axes[0]
@@ -111,6 +127,8 @@ def product_cure(left: Side, right: Side, known: Collection[str]) -> Help | None
     if is_one and columns == last != rows:
         transposed = right.moved("rearrange", (*others, last, rows))
         code = None if transposed is None else f"{left.written} @ {transposed}"
+        if code is not None and left.axes == right.axes and len(left.axes) == 2:
+            return _of_pairs_or_rows(code, f"sum({left.written} * {right.written}, 1)", result)
         return (
             None
             if code is None

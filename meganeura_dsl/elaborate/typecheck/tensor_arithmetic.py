@@ -1,5 +1,6 @@
 """Arithmetic on tensors. The one place where a smaller operand is broadcast, and how."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -38,6 +39,7 @@ from meganeura_dsl.ir.interval_analysis import EXACT
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, Verdict, show_condition
 from meganeura_dsl.symbolic.size import Dim, Size, product, show
+from meganeura_dsl.syntax import ast
 
 ELEMENTWISE: dict[str, Op] = {
     "+": ops.Add(),
@@ -355,20 +357,35 @@ def _cure_by_origin(
 
     left, right = pair
     sizes = left.type.shape[axes[0]], right.type.shape[axes[1]]
+    block = frame.declaration
+    config = (
+        {each.name for each in block.parameters} if isinstance(block, ast.Block) else set[str]()
+    )
     cure = origin_cures.filled_cure(pair, sizes)
     cure = cure or origin_cures.other_reduction(left, right.type.shape, same)
     cure = cure or origin_cures.other_reduction(right, left.type.shape, same)
     for place in (0, 1):
         size, at = sizes[1 - place], axes[place]
-        cure = cure or origin_cures.parameter_cure(names[place], at, size, span, frame.names)
+        cure = cure or origin_cures.parameter_cure(
+            names[place], at, size, span, frame.names, config
+        )
     if changed and cure is None and not frame.choices.words:
         (name, location), *_ = changed
         cure = origin_cures.padding_cure(location.span.text)
         sides = [(names[at], pair[at].type.shape) for at in (0, 1)]
         if cure is None and axes[0] == axes[1]:
             sides.sort(key=lambda side: side[0] == name)
-            cure = origin_cures.projection_cure(sides[0], sides[1], axes[0])
+            cure = origin_cures.projection_cure(
+                sides[0], sides[1], axes[0], config | _given_to_layers(frame)
+            )
     return cure
+
+
+def _given_to_layers(frame: Frame) -> set[str]:
+    """The names by which the block says how many channels a layer makes, as `4 * d` has."""
+    text = frame.declaration.span.text if frame.declaration is not None else ""
+    calls = re.findall(r"\b(?:linear|conv[123]d|conv_transpose[123]d)\(([^,()]*)", text)
+    return {name for each in calls for name in re.findall(r"[A-Za-z_]\w*", each)}
 
 
 def _general_cure(
@@ -449,7 +466,8 @@ def _product_problem(
     if left.dtype is not right.dtype or not left.dtype.is_float:
         what = "`@` multiplies floats of one type"
         return TypeRuleBroken(location, what, found, Help("convert with f32(...)"))
-    cure = product_cure(side_of(names[0], left.shape), side_of(names[1], right.shape), frame.names)
+    sides = side_of(names[0], left.shape), side_of(names[1], right.shape)
+    cure = product_cure(*sides, frame.names, _declared_rank(frame, span, names))
     if right.rank < 2 or right.rank not in (left.rank, 2):
         what = "`@` has the same leading axes on both sides, or one matrix on its right"
         return TypeRuleBroken(location, what, found, cure)
@@ -463,6 +481,18 @@ def _product_problem(
     )
     what = "the two sides of `@` do not meet"
     return TypeRuleBroken(location, what, found, cure, (Remark("summed over", axes),))
+
+
+def _declared_rank(frame: Frame, span: Span, names: tuple[str, str]) -> int | None:
+    """How many axes the block declares for a product that it returns as it is."""
+    block = frame.declaration
+    line = span.source.line(span.line).strip()
+    results = (block.results or ()) if isinstance(block, ast.Block) else ()
+    if len(results) != 1 or not line.startswith(("return ", "block ")):
+        return None
+    if not re.search(rf"(?:^return|=) {re.escape(names[0])} @ {re.escape(names[1])}$", line):
+        return None
+    return len(results[0].shape.entries)
 
 
 def power(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tensor:
