@@ -182,10 +182,11 @@ def projection_cure(
         return Help(f"project `{name}`", f"{name} |> shortcut: conv2d({channels}, 1)")
     other = right[0]
     if axis == len(shape) - 1 and not counts_channels(shape[axis]):
+        kept = show(shape[axis])
         return Help(
-            f"axis {axis} of `{name}` is {show(shape[axis])}: if it counts no channels, have the"
-            " layers between\nact on the axis that does, or move that to the end before them,"
-            " and back behind them"
+            f"axis {axis} of `{name}` is {kept}: if it counts channels, end with `linear({kept})`;"
+            "\nif not, have the layers between act on the axis that does, or move that to the end"
+            "\nbefore them, and back behind them"
         )
     if axis == len(shape) - 1 and re.fullmatch(r"\w+", other) and is_written(show(shape[axis])):
         text = f"a residual keeps the size: bring `{other}` back to that of `{name}`"

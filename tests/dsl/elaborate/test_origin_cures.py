@@ -153,7 +153,11 @@ WORDS = [
         "`rearrange([n, d, 4, 4] -> [n, d * 4 * 4])` before `b: linear(9)`",
     ),
     ("[n, 10]", "return x |> fc: linear(10)", "reduce the others before it, or join those"),
-    ("[n, s, e]", "y = k |> a: linear(d)\n  return k + y", "axis 2 of `k` is e: if it counts no"),
+    (
+        "[n, s, e]",
+        "y = k |> a: linear(d)\n  return k + y",
+        "axis 2 of `k` is e: if it counts channels, end",
+    ),
     (
         "[n, s, d]",
         "param pos: [64, d] = zeros\n  return t + pos",
