@@ -75,7 +75,7 @@ class Trained(torch.nn.Module):
         self.plain = torch.nn.BatchNorm2d(4, affine=False)
         self.frozen = torch.nn.Linear(4, 6).requires_grad_(requires_grad=False)
         self.fc = torch.nn.Linear(6, 5)
-        self.fc.weight.requires_grad_(requires_grad=False)
+        self.fc.weight.requires_grad = False
         self.register_buffer("shift", torch.randn(6))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
