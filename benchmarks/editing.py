@@ -1,4 +1,4 @@
-"""How long after a keystroke an editor has the problems and the hints of a program.
+"""Times an editor's wait for the problems and the hints of a program after a keystroke.
 
     python -m benchmarks.editing
 

@@ -51,7 +51,7 @@ WARM_UP = 3
 
 @dataclass(frozen=True)
 class Sample:
-    """What one process measured."""
+    """The measurement of one process."""
 
     milliseconds: float
     program: str
@@ -131,7 +131,7 @@ def compared(choice: AnyChoice, workload: Workload, options: argparse.Namespace)
 def _in_a_process(
     choice: AnyChoice, workload: Workload, options: argparse.Namespace, *, is_on: bool
 ) -> Sample | str:
-    """What another process measures, or the reason why it does not."""
+    """Returns the measurement of another process, or the reason why there is none."""
     words = [sys.executable, "-m", "benchmarks.xla_choices", choice.name]
     words += ["--device", options.device, "--seconds", str(options.seconds)]
     words += ["--one", json.dumps({**asdict(workload), "is_on": is_on})]

@@ -12,7 +12,7 @@ VALUES: tuple[object, ...] = (
     *NUMBERS, -1, 0.5, -1e300, None, True, "", "x", "fc.weight", "f32[2, 2]", [], {}, [[]], {"": 0},
     "\N{COMBINING ACUTE ACCENT}" * 3,
 )  # fmt: skip
-"""What a value is replaced by."""
+"""The replacements of a value."""
 
 Place = tuple[Any, Any]
 """A list or an object, and an index or a key of it."""

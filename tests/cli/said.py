@@ -208,7 +208,7 @@ def texts() -> Iterator[Text]:
         patch.setenv("COLUMNS", "100")
         patch.setenv("MEGANEURA_CACHE", str(Path(folder) / "cache"))
         patch.delenv("MEGANEURA_TRACEBACK", raising=False)
-        place = Path(folder).resolve() / "work"
+        place = Path(folder).resolve() / "programs"
         place.mkdir()
         with chdir(place):
             _prepare(place)

@@ -50,7 +50,7 @@ def import_(
 
 
 def _trained(imported: "Imported") -> str:
-    """What training would move, and what not."""
+    """Returns a line on which parameters training moves, and which stay constants."""
     said = f"trained: {count(len(imported.trained), 'parameter')}"
     constants = imported.constants
     if not constants:
