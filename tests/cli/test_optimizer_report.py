@@ -9,6 +9,7 @@ import pytest
 from meganeura_dsl.ir.ops import OPS
 from meganeura_dsl.ir.ops.fused import FUSED_OPS, FusedConv
 from meganeura_dsl.ir.text import parse_graph
+from meganeura_dsl.transforms.egraph.certificates.chain_search import ChainSearch
 from tests.cli.command import Command
 
 INFER = ("--mode", "infer", "--size", "n=1", "--size", "h=8", "--size", "w=8")
@@ -124,3 +125,15 @@ def test_a_rule_that_was_chosen_did_not_lead_there(meganeura: Command, tmp_path:
     (phase,) = found["phases"]
     assert [each["rule"] for each in phase["chosen"]] == ["matmul-right"]
     assert phase["contributed"] == []
+
+
+def test_where_no_chain_is_found_nothing_is_certified_and_the_report_says_so(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ChainSearch, "run", lambda _: None)
+    assert "no chain of rules was found" in meganeura("explain-opt", "digits_mlp").out
+    file = tmp_path / "run.json"
+    shown = meganeura("explain-opt", "digits_mlp", "--certificate", str(file))
+    assert shown.code == 1
+    assert "nothing was written: no chain of rules was found" in shown.err
+    assert not file.exists()

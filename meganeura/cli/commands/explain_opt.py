@@ -90,6 +90,7 @@ def explain_opt(
 
 def _certify(built: Compiled, file: Path) -> None:
     from meganeura_dsl.transforms.egraph.certificates.run_certificate import (
+        NoChainError,
         certificate,
         certificate_text,
         steps_in,
@@ -99,7 +100,11 @@ def _certify(built: Compiled, file: Path) -> None:
     if not built.optimizations:
         text = "nothing is optimized with --no-opt, so there is nothing to certify"
         raise typer.BadParameter(text, param_hint="--certificate")
-    made = certificate(built.optimizations)
+    try:
+        made = certificate(built.optimizations)
+    except NoChainError as error:
+        say(f"nothing was written: {error}", err=True)
+        raise typer.Exit(1) from None
     write_text(file, certificate_text(made))
     runs = count(len(made["runs"]), "optimization")
     say(f"{file}: {count(steps_in(made), 'step')} of {runs}; check it by meganeura-verify {file}")

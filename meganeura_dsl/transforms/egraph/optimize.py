@@ -132,10 +132,12 @@ class _Selection:
         chosen = Provenance(self.graph, self.found, plan, self.origins).chosen()
         return Findings(tuple(chosen), graph_cost(self.graph), graph_cost(graph))
 
-    def _trace(self, plan: Extraction, graph: Graph, load: Graph) -> tuple[AppliedRule, ...]:
+    def _trace(self, plan: Extraction, graph: Graph, load: Graph) -> tuple[AppliedRule, ...] | None:
         after = inference_record(graph, load) if self.mode == "infer" else graph_record(graph)
         guide = guide_of(self.graph, self.explored, self.mode)
         chain = ChainSearch(graph_record(self.graph), after, {}, guide).run()
+        if chain is None:
+            return None
         provenance = Provenance(self.graph, self.found, plan, self.origins)
         return tuple(provenance.contributed(chain))
 

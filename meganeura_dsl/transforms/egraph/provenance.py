@@ -32,13 +32,10 @@ class Provenance:
             for rule in self._makers(number):
                 yield self._note(rule, number)
 
-    def contributed(self, chain: Chain | None) -> Iterator[AppliedRule]:
-        """The other rules of the chain that leads to the graph, with the classes they speak of.
-
-        Where no chain was found there are none.
-        """
+    def contributed(self, chain: Chain) -> Iterator[AppliedRule]:
+        """The other rules of the chain that leads to the graph, with the classes they speak of."""
         final = {(rule, number) for number in self.plan.order for rule in self._makers(number)}
-        applied = () if chain is None else zip(chain.steps, chain.classes, strict=True)
+        applied = zip(chain.steps, chain.classes, strict=True)
         reported = rules_by_name()
         for step, number in applied:
             name = step.rule.name

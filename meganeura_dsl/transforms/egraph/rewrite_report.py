@@ -42,7 +42,7 @@ class RewriteReport:
     seconds: Mapping[str, float]
     matches: Mapping[str, int]
     look: Callable[[], Findings] = field(repr=False)
-    trace: Callable[[], tuple[AppliedRule, ...]] = field(repr=False)
+    trace: Callable[[], tuple[AppliedRule, ...] | None] = field(repr=False)
 
     @cached_property
     def findings(self) -> Findings:
@@ -55,12 +55,17 @@ class RewriteReport:
         return self.findings.chosen
 
     @cached_property
-    def contributed(self) -> tuple[AppliedRule, ...]:
-        """The other rules of the chain that leads to the graph, once for each application.
+    def traced(self) -> tuple[AppliedRule, ...] | None:
+        """The other rules of the chain that leads to the graph; `None` if no chain was found.
 
         To find the chain takes seconds for a large model.
         """
         return self.trace()
+
+    @property
+    def contributed(self) -> tuple[AppliedRule, ...]:
+        """The rules of `traced`, once for each application."""
+        return self.traced or ()
 
     @property
     def cost_before(self) -> Cost:
