@@ -76,7 +76,7 @@ def _rules(report: "RewriteReport") -> Iterator[str]:
     """The rules whose results are in the graph, those that led there, and those that are not."""
     yield from _listed("rule chosen", report, report.chosen)
     if report.traced is None:
-        yield "no chain of rules was found from one graph to the other, so what led there is not told"
+        yield "no chain of rules was found: what led from one graph to the other is not listed"
     yield from _listed("rule that led there", report, report.contributed)
     used = {each.rule for each in (*report.chosen, *report.contributed)}
     others = [f"{name} {n}" for name, n in report.matches.items() if n and name not in used]
