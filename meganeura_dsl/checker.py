@@ -16,8 +16,13 @@ from meganeura_dsl.diagnostics.problem import (
     Sink,
 )
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.elaborate.body.layer_summaries import with_summaries
-from meganeura_dsl.elaborate.declarations import models, training_blocks
+from meganeura_dsl.elaborate.body.blocks.layer_summaries import with_summaries
+from meganeura_dsl.elaborate.declarations import (
+    models,
+    train_statements,
+    training_blocks,
+    written_settings,
+)
 from meganeura_dsl.elaborate.declarations.block_proofs import Prover
 from meganeura_dsl.elaborate.declarations.example_expectation import example_expectation
 from meganeura_dsl.elaborate.declarations.expectations import Expectations
@@ -312,7 +317,7 @@ class Checker:
         return {node for node in nodes if bisect_right(starts, node.span.start) in broken}
 
     def _settings(self, train: ast.Train) -> None:
-        training_blocks.train_settings(self.module, train)
+        written_settings.train_settings(self.module, train)
 
     def _rest_of(self, train: ast.Train) -> None:
         """Keep what else is wrong with a `train` block that was refused."""
@@ -437,21 +442,21 @@ def _moved(graph: Graph, train: ast.Train, module: LinkedModule) -> frozenset[st
 
     So the teacher of a distillation is none, whose output alone a loss reads.
     """
-    loss, players = graph.outputs[training_blocks.LOSS], objectives(graph)
+    loss, players = graph.outputs[train_statements.LOSS], objectives(graph)
     found = frozenset[str]().union(
         *(reached(graph.outputs.get(each.output, loss)) & set(each.moves) for each in players)
     )
     if not players:
         found = reached(loss)
-    settings = training_blocks.train_settings(module, train)
+    settings = written_settings.train_settings(module, train)
     optimizers = [
-        (each.glob, settings[training_blocks.setting_key("optimizer", each.glob)].value)
+        (each.glob, settings[written_settings.setting_key("optimizer", each.glob)].value)
         for run in train.body
         if isinstance(run, ast.Run)
         for each in run.settings
         if each.name.text == "optimizer"
     ]
-    frozen = Invocation(training_blocks.FROZEN, {})
+    frozen = Invocation(written_settings.FROZEN, {})
 
     def is_moved(name: str) -> bool:
         own = [value for glob, value in optimizers if glob is not None and fnmatchcase(name, glob)]

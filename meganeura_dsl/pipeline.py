@@ -6,9 +6,14 @@ from collections.abc import Mapping
 
 from meganeura_dsl.checker import Checker, CheckResult, check
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
-from meganeura_dsl.elaborate.declarations import generation, models, training_blocks
+from meganeura_dsl.elaborate.declarations import (
+    generation,
+    models,
+    training_blocks,
+    written_settings,
+)
 from meganeura_dsl.elaborate.declarations.models import Elaboration
-from meganeura_dsl.elaborate.declarations.training_blocks import WrittenSetting
+from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.program import Program, find, loader_beside
 from meganeura_dsl.proof_cache import known_notes, store_notes
@@ -136,7 +141,7 @@ def elaborate_train(
 
 def train_settings(program: Program, train: str | None = None) -> dict[str, WrittenSetting]:
     """What is written under `run:`, evaluated but not judged. Raises `ProblemError`."""
-    return training_blocks.train_settings(
+    return written_settings.train_settings(
         program.module, program.module.trains[program.train(train)]
     )
 

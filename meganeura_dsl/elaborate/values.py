@@ -103,6 +103,8 @@ class TensorList:
     items: tuple[Tensor, ...]
 
 
+Results = tuple[Tensor, ...]
+"""What a block returns."""
 Evaluated = Static | Tensor | TensorList | Pattern | tuple[Tensor, ...]
 
 

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from meganeura_dsl.diagnostics.problem import Problem
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.declarations.training_blocks import WrittenSetting, setting_key
+from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting, setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import Invocation
 from meganeura_dsl.settings.run_settings import RunSettings

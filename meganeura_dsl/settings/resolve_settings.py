@@ -8,7 +8,11 @@ from pydantic_core import ErrorDetails
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemsError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.declarations.training_blocks import FROZEN, WrittenSetting, setting_key
+from meganeura_dsl.elaborate.declarations.written_settings import (
+    FROZEN,
+    WrittenSetting,
+    setting_key,
+)
 from meganeura_dsl.elaborate.values import Invocation, Static
 from meganeura_dsl.settings.choices import CHOICES
 from meganeura_dsl.settings.device_names import DeviceNames

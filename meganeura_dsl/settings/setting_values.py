@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.elaborate.declarations.training_blocks import WrittenSetting
+from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting
 from meganeura_dsl.elaborate.values import Invocation, Static
 from meganeura_dsl.settings.run_settings import SETTINGS
 from meganeura_dsl.settings.settings_problems import (

@@ -10,7 +10,6 @@ from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, Wrong
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
-from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, describe, is_size, is_tensor
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.ops import Constant
@@ -28,7 +27,6 @@ class BuiltinCall:
     signature: str
     arguments: tuple[Evaluated, ...]
     named: Mapping[str, Evaluated]
-    evaluate: Evaluate
 
     def fault(self, fault: str, unknown: str = "") -> ProblemError:
         """The error that the arguments do not fit, one of which may be unknown."""

@@ -219,7 +219,7 @@ def reduction(fold: Fold) -> Callable[[BuiltinCall], Evaluated]:
             return _static_reduction(call)
         rest = call.arguments[1:]
         if len(rest) == 1 and isinstance(rest[0], Pattern):
-            mover = Rearranger(call.frame, call.evaluate, call.span, rest[0])
+            mover = Rearranger(call.frame, call.span, rest[0])
             return mover.reduce(value, lambda split, axes: fold(call, split, axes))
         axes = [call.axis(part, value.type.rank) for part in rest]
         if len(set(axes)) != len(axes):

@@ -76,7 +76,7 @@ def _mover(call: BuiltinCall) -> tuple[Rearranger, Tensor]:
     pattern = call.option(1, "pattern")
     if not isinstance(pattern, Pattern):
         raise call.fault("needs a pattern")
-    return Rearranger(call.frame, call.evaluate, call.span, pattern), call.tensor(0)
+    return Rearranger(call.frame, call.span, pattern), call.tensor(0)
 
 
 def _rearrange(call: BuiltinCall) -> Evaluated:

@@ -7,9 +7,9 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
 from meganeura_dsl.elaborate.problems.name_problems import UnknownParameter, WrongKind
+from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.own_paths import block_of, own_initials
 from meganeura_dsl.elaborate.scope.scope import Frame
-from meganeura_dsl.elaborate.typecheck.signatures import Arguments, caller_location
 from meganeura_dsl.elaborate.values import (
     Evaluated,
     Invocation,
@@ -96,7 +96,7 @@ def take_initials(inner: Frame, block: ast.Block, arguments: Arguments, span: Sp
     if not any(name not in config or is_initializer(value) for name, value in given.items()):
         return arguments
     own = own_initials(inner.module, block)
-    location = caller_location(inner, span)
+    location = inner.caller_location(span)
     for name, value in given.items():
         if name in own and (name not in config or is_initializer(value)):
             initializer = as_initializer(value, inner)

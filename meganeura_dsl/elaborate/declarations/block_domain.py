@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator
+from meganeura_dsl.elaborate.body.blocks.applications import Application, model_application
+from meganeura_dsl.elaborate.body.elaborator import ELABORATOR
+from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.scope import (
     ElaborationState,
@@ -13,10 +15,12 @@ from meganeura_dsl.elaborate.scope.scope import (
     UndecidableError,
 )
 from meganeura_dsl.elaborate.scope.state import Context
+from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config
+from meganeura_dsl.elaborate.typecheck.conditions import clause_condition
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
-from meganeura_dsl.elaborate.typecheck.signatures import Arguments, bind_config, dtype_of, shape_of
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_config, rest_axes, rest_names
+from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
 from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Static, is_static
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.types import DType, Shape
@@ -73,9 +77,8 @@ def block_domain(
     `decided`, and the others as if their conditions held. Raises `ProblemError`, or
     `UndecidableError` where a list has to be given.
     """
-    elaborator = Elaborator()
     path = ProofPath(list(decided))
-    state = ElaborationState(Builder(), Context(Flag("training")), proof=Proof())
+    state = ElaborationState(ELABORATOR, Builder(), Context(Flag("training")), proof=Proof())
     frame = Frame(
         state, module, block.name.text, dict(case or {}), declaration=block, choices=path,
     )  # fmt: skip
@@ -83,13 +86,11 @@ def block_domain(
     if defaults:
         arguments = Arguments((), dict(given))
         span = block.name.span
-        bind_config(frame, block.name.text, block.parameters, arguments, span, elaborator.evaluate)
+        bind_config(frame, block.name.text, block.parameters, arguments, span)
     else:
         for parameter in block.parameters:
             known = given.get(parameter.name)
-            frame.names[parameter.name] = (
-                _open_config(parameter, frame, elaborator) if known is None else known
-            )
+            frame.names[parameter.name] = _open_config(parameter, frame) if known is None else known
     config = dict(frame.names)
     for name, rank in ranks.items():
         frame.names[name] = rest_axes(block, name, rank)
@@ -97,8 +98,8 @@ def block_domain(
         frame.names.setdefault(name, dim(name))
     stated = with_symbols(frame, block)
     for clause in block.where:
-        frame.build.facts = frame.facts.assume(elaborator.stated(clause, stated, block))
-    inputs = tuple(_input(item, frame, elaborator) for item in block.inputs)
+        frame.build.facts = frame.facts.assume(clause_condition(clause, stated, block))
+    inputs = tuple(_input(item, frame) for item in block.inputs)
     open_config = (name for value in config.values() for name in _variables(value))
     sizes = (name for item in inputs for size in item.shape for name in _variables(size))
     static = {name: value for name, value in config.items() if is_static(value)}
@@ -106,24 +107,22 @@ def block_domain(
     return BlockDomain(names, static, inputs, frame.facts, has_paths=path.next > 0)
 
 
-def _open_config(parameter: ast.Parameter, frame: Frame, elaborator: Elaborator) -> Evaluated:
+def _open_config(parameter: ast.Parameter, frame: Frame) -> Evaluated:
     """All that a configuration value can be; of blocks the default, as there are no others here."""
-    value = any_config(parameter, frame, elaborator.evaluate)
+    value = any_config(parameter, frame)
     if not isinstance(value, BlockValue):
         return value
     if parameter.default is None:
         raise UndecidableError(f"`{parameter.name}` is a block that has to be given")
-    return elaborator.evaluate(parameter.default, frame)
+    return frame.evaluate(parameter.default)
 
 
 def model_configuration(
     module: LinkedModule, model: ast.Model
 ) -> tuple[LinkedModule, ast.Block, dict[str, Static]]:
     """The block that a chain of models ends in, and its arguments. Raises `ProblemError`."""
-    root = Frame(ElaborationState(Builder()), module, model.name.text, {})
-    application = Elaborator().model_application(
-        module, model, Arguments((), {}), "", model.call.span, root
-    )
+    root = Frame(ElaborationState(ELABORATOR, Builder()), module, model.name.text, {})
+    application = model_application(module, model, Arguments((), {}), "", model.call.span, root)
     return application.module, application.block, _by_name(application)
 
 
@@ -134,9 +133,9 @@ def _by_name(application: Application) -> dict[str, Static]:
     return {name: value for name, value in values.items() if is_static(value)}
 
 
-def _input(item: ast.Input, frame: Frame, elaborator: Elaborator) -> DomainInput:
+def _input(item: ast.Input, frame: Frame) -> DomainInput:
     dtype = None if item.type.dtype == ANY else dtype_of(item.type, frame)
-    return DomainInput(item.name, dtype, shape_of(item.type.shape, frame, elaborator.evaluate))
+    return DomainInput(item.name, dtype, shape_of(item.type.shape, frame))
 
 
 def _input_sizes(block: ast.Block) -> Iterator[str]:

@@ -7,7 +7,9 @@ from itertools import product as every
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError, Severity
 from meganeura_dsl.diagnostics.source import Source
-from meganeura_dsl.elaborate.body.elaborator import Elaborator
+from meganeura_dsl.elaborate.body.blocks.block_arguments import require_block_fits
+from meganeura_dsl.elaborate.body.blocks.bodies import run_body
+from meganeura_dsl.elaborate.body.elaborator import ELABORATOR
 from meganeura_dsl.elaborate.declarations.stated_facts import (
     condition_of,
     preceding_where,
@@ -31,6 +33,7 @@ from meganeura_dsl.elaborate.scope.scope import (
     UndecidableError,
 )
 from meganeura_dsl.elaborate.scope.state import Context
+from meganeura_dsl.elaborate.typecheck.conditions import clause_condition_on_path
 from meganeura_dsl.elaborate.typecheck.config_kinds import (
     Alternative,
     alternatives,
@@ -38,8 +41,8 @@ from meganeura_dsl.elaborate.typecheck.config_kinds import (
     require_one_use,
 )
 from meganeura_dsl.elaborate.typecheck.index_ranges import settle
+from meganeura_dsl.elaborate.typecheck.input_matching import default_tensor, require_given_sizes
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
-from meganeura_dsl.elaborate.typecheck.signatures import default_tensor, require_given_sizes
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
     Clauses,
@@ -302,8 +305,8 @@ def _prove_case(
 ) -> ElaborationState:
     if _is_of_several_types(block):
         raise UndecidableError("its inputs may have several element types")
-    elaborator = Elaborator()
     state = ElaborationState(
+        ELABORATOR,
         Builder(facts),
         Context(Flag("training")),
         proof=Proof(flags_if_proved, opened),
@@ -314,27 +317,27 @@ def _prove_case(
     frame.choices = start.path
     with preceding_where():
         for parameter in block.parameters:
-            frame.names[parameter.name] = any_config(parameter, frame, elaborator.evaluate)
+            frame.names[parameter.name] = any_config(parameter, frame)
         for name, rank in start.ranks.items():
             frame.names[name] = rest_axes(block, name, rank)
     solved = any_sizes(block.inputs, frame)
     for fact in start.lacking:
-        _assume_lacking(fact, elaborator, frame, block)
+        _assume_lacking(fact, frame, block)
     early, late = split_where(block, of_positions=True)
-    _assume(early, elaborator, frame, block)
+    _assume(early, frame, block)
     with preceding_where() if late else nullcontext():
-        any_inputs(block.inputs, solved, frame, elaborator.evaluate)
-    _assume(late, elaborator, frame, block)
+        any_inputs(block.inputs, solved, frame)
+    _assume(late, frame, block)
     for fact in start.lacking:
-        _assume_lacking(fact, elaborator, frame, block)
+        _assume_lacking(fact, frame, block)
     require_given_sizes(frame, block)
     for item in block.inputs:
         if item.default is not None:
-            default_tensor(frame, item, item.default, elaborator.evaluate)
+            default_tensor(frame, item, item.default)
     state.values.fill_values.clear()
-    _require_fitting_defaults(elaborator, frame, block)
+    _require_fitting_defaults(frame, block)
     state.recovery = recovery
-    elaborator.run_body(frame, block)
+    run_body(frame, block)
     if recovery is not None:
         recovery.bindings += state.body.bindings
     require_one_use(block, frame)
@@ -342,17 +345,17 @@ def _prove_case(
     return state
 
 
-def _assume(clauses: Clauses, elaborator: Elaborator, frame: Frame, block: ast.Block) -> None:
+def _assume(clauses: Clauses, frame: Frame, block: ast.Block) -> None:
     """Take clauses of `where` for true, one after the other."""
     stated = with_symbols(frame, block)
     for clause in clauses:
-        condition = condition_of(clause, elaborator, stated, block)
+        condition = condition_of(clause, stated, block)
         frame.build.facts = frame.facts.assume(condition)
         if frame.facts.is_contradictory:
             raise ImpossibleCaseError(frame.location(clause.span))
 
 
-def _assume_lacking(fact: str, elaborator: Elaborator, frame: Frame, block: ast.Block) -> None:
+def _assume_lacking(fact: str, frame: Frame, block: ast.Block) -> None:
     """Take a fact for true that a problem asked for, if the block has names for it by now."""
     text = f"block {block.name.text}()(x: [n]) where {fact}:\n  return x\n"
     declaration, problems = parse_declaration(outline(Source(block.span.source.name, text))[0])
@@ -361,14 +364,14 @@ def _assume_lacking(fact: str, elaborator: Elaborator, frame: Frame, block: ast.
     stated = with_symbols(frame, block)
     for clause in declaration.where:
         with suppress(ProblemError):
-            facts = frame.facts.assume(elaborator.followed(clause, stated, block))
+            facts = frame.facts.assume(clause_condition_on_path(clause, stated, block))
             if not facts.is_contradictory:
                 frame.build.facts = facts
 
 
-def _require_fitting_defaults(elaborator: Elaborator, frame: Frame, block: ast.Block) -> None:
+def _require_fitting_defaults(frame: Frame, block: ast.Block) -> None:
     """Refuse a default that does not fit the header its parameter states."""
     for parameter in block.parameters:
         if isinstance(parameter.kind, ast.BlockKind) and parameter.default is not None:
-            default = elaborator.evaluate(parameter.default, frame)
-            elaborator.require_fit(frame, block, parameter, default)
+            default = frame.evaluate(parameter.default)
+            require_block_fits(frame, block, parameter, default)

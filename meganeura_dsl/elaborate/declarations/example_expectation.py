@@ -1,7 +1,7 @@
 """What an `expect` for a block looks like, with numbers for its configuration."""
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.body.elaborator import Elaborator
+from meganeura_dsl.elaborate.body.elaborator import ELABORATOR
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
 from meganeura_dsl.elaborate.scope.scope import (
     BoundBlock,
@@ -11,7 +11,7 @@ from meganeura_dsl.elaborate.scope.scope import (
 )
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
-from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
+from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
 from meganeura_dsl.elaborate.values import Axes, BlockValue, Evaluated, Static
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.types import DType
@@ -100,13 +100,16 @@ def _types(
     module: LinkedModule, block: ast.Block, given: dict[str, Evaluated]
 ) -> tuple[list[str], list[str]]:
     """What the block takes and gives, by its signature alone."""
-    elaborator = Elaborator()
     frame = Frame(
-        ElaborationState(Builder()), module, block.name.text, dict(given), declaration=block
+        ElaborationState(ELABORATOR, Builder()),
+        module,
+        block.name.text,
+        dict(given),
+        declaration=block,
     )
     for parameter in block.parameters:
         if parameter.default is not None:
-            frame.names[parameter.name] = elaborator.evaluate(parameter.default, frame)
+            frame.names[parameter.name] = frame.evaluate(parameter.default)
     types = [*(item.type for item in block.inputs), *(block.results or ())]
     for entry in (entry for type_ in types for entry in type_.shape.entries):
         if isinstance(entry, ast.Rest):
@@ -114,11 +117,11 @@ def _types(
             continue
         for name in size_names(entry):
             frame.names.setdefault(name, dim(name))
-    texts = [_type(type_, frame, elaborator) for type_ in types]
+    texts = [_type(type_, frame) for type_ in types]
     return texts[: len(block.inputs)], texts[len(block.inputs) :]
 
 
-def _type(node: ast.Type, frame: Frame, elaborator: Elaborator) -> str:
+def _type(node: ast.Type, frame: Frame) -> str:
     dtype = DType.F32 if node.dtype == "any" else dtype_of(node, frame)
-    sizes = ", ".join(map(show, shape_of(node.shape, frame, elaborator.evaluate)))
+    sizes = ", ".join(map(show, shape_of(node.shape, frame)))
     return f"{'' if dtype is DType.F32 else dtype.value}[{sizes}]"

@@ -6,8 +6,9 @@ from typing import assert_never
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.body.elaborator import Elaborator
-from meganeura_dsl.elaborate.body.layer_summaries import with_summaries
+from meganeura_dsl.elaborate.body.blocks.layer_summaries import with_summaries
+from meganeura_dsl.elaborate.body.elaborator import ELABORATOR
+from meganeura_dsl.elaborate.body.expressions.labels import path_text
 from meganeura_dsl.elaborate.declarations.models import (
     Elaboration,
     Inputs,
@@ -27,13 +28,14 @@ from meganeura_dsl.elaborate.scope.linker import LinkedModule, nearest
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.summary import Summaries
+from meganeura_dsl.elaborate.typecheck.conditions import condition_on_all_paths
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
-from meganeura_dsl.elaborate.typecheck.signatures import (
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
+from meganeura_dsl.elaborate.typecheck.written_types import (
     dtype_of,
     shape_of,
     without_configuration,
 )
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.values import Static, is_static
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.types import Shape, TensorType
@@ -107,7 +109,7 @@ class Expectations:
         return found
 
     def _subject(self, call: ast.Call) -> Subject:
-        elaborator, frame = Elaborator(), _frame(self.module)
+        frame = _frame(self.module)
         owner, declaration = self.module.find(call.callee) or (self.module, None)
         if not isinstance(declaration, ast.Model | ast.Block):
             location = frame.location(call.callee_span)
@@ -119,7 +121,7 @@ class Expectations:
             value = (
                 None
                 if isinstance(argument.value, ast.Rearrangement)
-                else elaborator.evaluate(argument.value, frame)
+                else frame.evaluate(argument.value)
             )
             if argument.name is None or value is None or not is_static(value):
                 raise ProblemError(
@@ -142,16 +144,16 @@ class Expectations:
         return self._elaborate(subject.module, subject.declaration, subject.config)
 
     def _check_maps(self, subject: Subject, node: ast.ExpectMaps) -> Elaboration:
-        elaborator, frame = Elaborator(), _frame(self.module)
+        frame = _frame(self.module)
         for type_ in (*node.inputs, *node.results):
             for entry in type_.shape.entries:
                 if not isinstance(entry, ast.Rest):
                     for name in size_names(entry):
                         frame.names.setdefault(name, dim(name))
-        types = tuple(_written_type(type_, frame, elaborator) for type_ in node.inputs)
+        types = tuple(_written_type(type_, frame) for type_ in node.inputs)
         for clause in node.where:
             with without_configuration(Location(clause.span)):
-                frame.build.facts = frame.facts.assume(elaborator.fact(clause, frame))
+                frame.build.facts = frame.facts.assume(condition_on_all_paths(clause, frame))
             if frame.facts.is_contradictory:
                 raise ProblemError(ImpossibleWhere(Location(clause.span), node.call.callee))
         try:
@@ -159,7 +161,7 @@ class Expectations:
         except ProblemError as error:
             raise _asked(error, node) from error
         self._mapped[subject.key] = elaboration
-        wanted = tuple(_written_type(type_, frame, elaborator) for type_ in node.results)
+        wanted = tuple(_written_type(type_, frame) for type_ in node.results)
         found = tuple(value.type for value in elaboration.graph.outputs.values())
         frame.build.facts = elaboration.facts
         for left, right in zip(wanted, found, strict=False):
@@ -193,7 +195,7 @@ def _asked(error: ProblemError, node: ast.ExpectMaps) -> ProblemError:
 
 
 def _frame(module: LinkedModule) -> Frame:
-    return Frame(ElaborationState(Builder()), module, "expect", {})
+    return Frame(ElaborationState(ELABORATOR, Builder()), module, "expect", {})
 
 
 def _check_counts(node: ast.ExpectHas, elaboration: Elaboration) -> None:
@@ -223,15 +225,15 @@ def _elements(info: ParameterInfo) -> int:
 
 def _check_tensors(module: LinkedModule, node: ast.ExpectHolds, elaboration: Elaboration) -> None:
     """Every tensor is there, of its shape, behind the one before it."""
-    elaborator, frame = Elaborator(), _frame(module)
+    frame = _frame(module)
     subject = f"`{node.call.callee}`"
     shapes = {info.name: pattern_of(info.type.shape) for info in elaboration.parameters}
     stored = {info.name: info.stored for info in elaboration.parameters}
     order = list(shapes)
     last = -1
     for held in node.tensors:
-        name = elaborator.path_text(held.path, frame)
-        shape = pattern_of(shape_of(held.type.shape, frame, elaborator.evaluate))
+        name = path_text(held.path, frame)
+        shape = pattern_of(shape_of(held.type.shape, frame))
         dtype = held.type.dtype or stored.get(name, "")
         wanted = f"{name}: {held.type.dtype or ''}{shape}"
         location = Location(held.span)
@@ -269,6 +271,6 @@ def _check_mapped(
             raise ProblemError(ExpectationFailed(location, what, str(wanted), found_text))
 
 
-def _written_type(node: ast.Type, frame: Frame, elaborator: Elaborator) -> TensorType:
+def _written_type(node: ast.Type, frame: Frame) -> TensorType:
     with without_configuration(Location(node.span)):
-        return TensorType(dtype_of(node, frame), shape_of(node.shape, frame, elaborator.evaluate))
+        return TensorType(dtype_of(node, frame), shape_of(node.shape, frame))

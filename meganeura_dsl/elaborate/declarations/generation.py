@@ -15,13 +15,18 @@ from typing import assert_never
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator
+from meganeura_dsl.elaborate.body.blocks.applications import (
+    Application,
+    model_application,
+    run_block,
+)
+from meganeura_dsl.elaborate.body.elaborator import ELABORATOR
 from meganeura_dsl.elaborate.declarations.models import Elaboration, Inputs, finish, run_model
 from meganeura_dsl.elaborate.problems.cache_problems import NotGenerating, TooFewTokens
 from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
-from meganeura_dsl.elaborate.typecheck.signatures import Arguments
 from meganeura_dsl.elaborate.values import Static, Tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Builder
@@ -81,14 +86,11 @@ def elaborate_tokens(
     It is fed `ids`, `position`, the context, and to draw at random also `temperature: f32[]` and
     the counter of random numbers. One that does not draw outputs `logits: f32[rows, vocabulary]`.
     """
-    elaborator, root, logits, context = _logits(module, model, config, step)
+    root, logits, context = _logits(module, model, config, step)
     vocabulary = concrete(logits.type.shape[1])
     if step.top_k is not None and not step.top_k <= vocabulary:
         raise ProblemError(TooFewTokens(step.top_k, vocabulary))
-    if step.draws:
-        outputs = {TOKEN: _drawn(elaborator, model, root, logits, step)}
-    else:
-        outputs = {LOGITS: logits}
+    outputs = {TOKEN: _drawn(model, root, logits, step)} if step.draws else {LOGITS: logits}
     return TokenGraph(finish(root.state, outputs), vocabulary, context)
 
 
@@ -115,7 +117,7 @@ def elaborate_draw(
     To draw at random it is fed `temperature: f32[]` and the counter of random numbers, and for
     `Draw.TOP` also `top_k: i32[]`, from 1. It draws what `elaborate_tokens` draws.
     """
-    elaborator, state = Elaborator(), ElaborationState(Builder())
+    state = ElaborationState(ELABORATOR, Builder())
     root = Frame(state, module, model.name.text, {}, declaration=None)
     span = model.call.span
 
@@ -128,10 +130,10 @@ def elaborate_draw(
             token = root.add(span, ops.ArgMax(1), logits)
         case Draw.ALL:
             given = Arguments((logits, fed(TEMPERATURE, DType.F32)), {})
-            token = _sampled(elaborator, span, root, SAMPLE, given)
+            token = _sampled(span, root, SAMPLE, given)
         case Draw.TOP:
             values = (logits, fed(TEMPERATURE, DType.F32), fed(TOP_K, DType.I32))
-            token = _sampled(elaborator, span, root, SAMPLE_TOP, Arguments(values, {}))
+            token = _sampled(span, root, SAMPLE_TOP, Arguments(values, {}))
         case _:
             assert_never(draw)
     return finish(state, {TOKEN: root.add(span, ops.Reshape((1, 1)), token)})
@@ -139,21 +141,20 @@ def elaborate_draw(
 
 def _logits(
     module: LinkedModule, model: ast.Model, config: Mapping[str, Static], step: TokenStep
-) -> tuple[Elaborator, Frame, Tensor, tuple[str, ...]]:
+) -> tuple[Frame, Tensor, tuple[str, ...]]:
     """The logits `[rows, vocabulary]` after the last token, their frame, and the context."""
-    elaborator = Elaborator()
-    state = ElaborationState(Builder())
+    state = ElaborationState(ELABORATOR, Builder())
     root = Frame(state, module, model.name.text, {}, declaration=None)
     arguments = Arguments((), {**config, CAPACITY: step.capacity})
     span = model.call.span
     plain = Arguments((), dict(config))
-    application = elaborator.model_application(module, model, plain, "", span, root)
+    application = model_application(module, model, plain, "", span, root)
     rows, tokens, *context = _require_generating(model, application.block)
-    application = elaborator.model_application(module, model, arguments, "", span, root)
+    application = model_application(module, model, arguments, "", span, root)
     numbers = {**dict(step.sizes), rows: step.rows, tokens: step.tokens}
     inputs = Inputs(optional=frozenset({POSITION}))
-    results = run_model(elaborator, application, root, numbers, inputs)
-    return elaborator, root, _last_logits(model, root, results, step), tuple(context)
+    results = run_model(application, root, numbers, inputs)
+    return root, _last_logits(model, root, results, step), tuple(context)
 
 
 def _require_generating(model: ast.Model, block: ast.Block) -> tuple[str, ...]:
@@ -213,9 +214,7 @@ def _last_logits(
     return root.add(span, ops.Reshape((step.rows, shape[2])), picked)
 
 
-def _drawn(
-    elaborator: Elaborator, model: ast.Model, root: Frame, logits: Tensor, step: TokenStep
-) -> Tensor:
+def _drawn(model: ast.Model, root: Frame, logits: Tensor, step: TokenStep) -> Tensor:
     """The token drawn for each sequence."""
     span = model.call.span
     if step.top_k is None:
@@ -223,17 +222,15 @@ def _drawn(
     else:
         temperature = root.add(span, ops.Input(TEMPERATURE, DType.F32, ()))
         given = Arguments((logits, temperature), {"top_k": step.top_k})
-        token = _sampled(elaborator, span, root, SAMPLE, given)
+        token = _sampled(span, root, SAMPLE, given)
     return root.add(span, ops.Reshape((step.rows, 1)), token)
 
 
-def _sampled(
-    elaborator: Elaborator, span: Span, root: Frame, name: str, given: Arguments
-) -> Tensor:
+def _sampled(span: Span, root: Frame, name: str, given: Arguments) -> Tensor:
     """What a block of the standard library draws."""
     module = next(each for each in library() if name in each.own)
     block = module.own[name]
     assert isinstance(block, ast.Block)
     application = Application(module, block, given, "", span, may_own=False)
-    (token,) = elaborator.run_block(application, root)
+    (token,) = run_block(application, root)
     return token

@@ -5,32 +5,38 @@ from dataclasses import dataclass, replace
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator, Results
-from meganeura_dsl.elaborate.body.layer_copies import copied
+from meganeura_dsl.elaborate.body.blocks.applications import (
+    Application,
+    model_application,
+    run_block,
+)
+from meganeura_dsl.elaborate.body.elaborator import ELABORATOR
+from meganeura_dsl.elaborate.body.layers.layer_copies import copied
 from meganeura_dsl.elaborate.builtins.initial_values import take_initials
 from meganeura_dsl.elaborate.declarations.block_proofs import prove_block
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import Location, counted
 from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
+from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Elaborator, Frame
 from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.summary import Summaries
+from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config
+from meganeura_dsl.elaborate.typecheck.conditions import condition_on_all_paths
 from meganeura_dsl.elaborate.typecheck.index_ranges import settle
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
-from meganeura_dsl.elaborate.typecheck.signatures import (
-    Arguments,
-    bind_config,
+from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_axes, rest_names
+from meganeura_dsl.elaborate.typecheck.written_types import (
     dtype_of,
     shape_of,
     without_configuration,
 )
-from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_axes, rest_names
-from meganeura_dsl.elaborate.values import Axes, Static, Tensor
+from meganeura_dsl.elaborate.values import Axes, Results, Static, Tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf
 from meganeura_dsl.ir.index_checks import Bound
@@ -140,12 +146,11 @@ def elaborate_model(
     With `summaries` the graph is one of a check. Raises `ProblemError`.
     """
     inputs = inputs or Inputs()
-    elaborator = Elaborator()
-    state = opened(training=training, facts=inputs.facts, summaries=summaries)
+    state = opened(ELABORATOR, training=training, facts=inputs.facts, summaries=summaries)
     root = Frame(state, module, model.name.text, {}, declaration=None)
     overrides = Arguments((), dict(config))
-    application = elaborator.model_application(module, model, overrides, "", model.call.span, root)
-    return _elaborate(elaborator, application, root, sizes or {}, inputs)
+    application = model_application(module, model, overrides, "", model.call.span, root)
+    return _elaborate(application, root, sizes or {}, inputs)
 
 
 def elaborate_block(
@@ -163,15 +168,19 @@ def elaborate_block(
     `span` is where the block is applied, if anywhere. With `summaries` the graph is one of a
     check. Raises `ProblemError`.
     """
-    state = opened(training=training, facts=inputs.facts, summaries=summaries)
+    state = opened(ELABORATOR, training=training, facts=inputs.facts, summaries=summaries)
     root = Frame(state, module, block.name.text, {}, declaration=None)
     arguments = Arguments((), dict(config))
     application = Application(module, block, arguments, "", span or block.name.span)
-    return _elaborate(Elaborator(), application, root, {}, inputs)
+    return _elaborate(application, root, {}, inputs)
 
 
 def opened(
-    *, training: bool, facts: Facts | None = None, summaries: Summaries | None = None
+    elaborator: Elaborator,
+    *,
+    training: bool,
+    facts: Facts | None = None,
+    summaries: Summaries | None = None,
 ) -> ElaborationState:
     """An elaboration that has not begun; those of one check start from the same facts."""
     if facts is None and summaries is not None:
@@ -179,7 +188,7 @@ def opened(
     # What fails with summaries is elaborated once more without them.
     is_proved = _is_proved if summaries is None else None
     context = Context(training, summaries=summaries, is_proved=is_proved)
-    return ElaborationState(Builder(facts), context)
+    return ElaborationState(elaborator, Builder(facts), context)
 
 
 def _is_proved(module: LinkedModule, block: ast.Block) -> bool:
@@ -187,19 +196,17 @@ def _is_proved(module: LinkedModule, block: ast.Block) -> bool:
 
 
 def _elaborate(
-    elaborator: Elaborator,
     application: Application,
     root: Frame,
     sizes: Mapping[str, int],
     inputs: Inputs,
 ) -> Elaboration:
-    results = run_model(elaborator, application, root, sizes, inputs)
+    results = run_model(application, root, sizes, inputs)
     names = [f"output{index}" for index in range(len(results))] if len(results) > 1 else ["output"]
     return finish(root.state, dict(zip(names, results, strict=True)))
 
 
 def run_model(
-    elaborator: Elaborator,
     application: Application,
     root: Frame,
     sizes: Mapping[str, int],
@@ -209,13 +216,12 @@ def run_model(
     location = Location(application.span)
     try:
         with at_most(CHECK), without_configuration(location):
-            return _run_model(elaborator, application, root, sizes, inputs)
+            return _run_model(application, root, sizes, inputs)
     except OutOfWorkError as error:
         raise ProblemError(TooMuchWork(location, error.reason, root.name)) from error
 
 
 def _run_model(
-    elaborator: Elaborator,
     application: Application,
     root: Frame,
     sizes: Mapping[str, int],
@@ -227,11 +233,9 @@ def _run_model(
         parent=root, call_span=application.span, declaration=block,
     )  # fmt: skip
     config = take_initials(inner, block, application.arguments, application.span)
-    bind_config(
-        inner, block.name.text, block.parameters, config, application.span, elaborator.evaluate
-    )
+    bind_config(inner, block.name.text, block.parameters, config, application.span)
     fed = inputs.of(block)
-    given = inputs.types or _signature_inputs(inner, block, fed, elaborator, sizes)
+    given = inputs.types or _signature_inputs(inner, block, fed, sizes)
     tensors: dict[str, Tensor] = {}
     items = block.inputs if len(given) == len(block.inputs) else fed
     if len(given) != len(items):
@@ -246,7 +250,7 @@ def _run_model(
     given_config = application.arguments
     arguments = Arguments(given_config.positional, {**given_config.named, **tensors})
     run = replace(application, arguments=arguments)
-    results = elaborator.run_block(run, root)
+    results = run_block(run, root)
     for item in items:
         if item.name == COUNTER and state.body.counter is not None:
             raise root.refuse(item.span, f"`{COUNTER}`", TAKEN)
@@ -257,7 +261,6 @@ def _signature_inputs(
     inner: Frame,
     block: ast.Block,
     fed: tuple[ast.Input, ...],
-    elaborator: Elaborator,
     sizes: Mapping[str, int],
 ) -> tuple[TensorType, ...]:
     """The types a signature asks for, its own `where` assumed: the model's domain.
@@ -275,14 +278,11 @@ def _signature_inputs(
                     inner.names.setdefault(name, sizes.get(name, dim(name)))
     stated = with_symbols(inner, block)
     for clause in block.where:
-        assumed = inner.facts.assume(elaborator.fact(clause, stated))
+        assumed = inner.facts.assume(condition_on_all_paths(clause, stated))
         if not assumed.is_contradictory:
             inner.build.facts = assumed
     return tuple(
-        TensorType(
-            dtype_of(item.type, inner), shape_of(item.type.shape, inner, elaborator.evaluate)
-        )
-        for item in fed
+        TensorType(dtype_of(item.type, inner), shape_of(item.type.shape, inner)) for item in fed
     )
 
 

@@ -7,9 +7,12 @@ from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.problems.location import FIRST, Clause, LocatedProblem
 from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.conditions import (
+    clause_condition_on_path,
+    condition_on_all_paths,
+)
 from meganeura_dsl.elaborate.typecheck.positions import is_position
 from meganeura_dsl.symbolic.assumptions import Condition
 from meganeura_dsl.syntax import ast
@@ -31,17 +34,15 @@ def preceding_where() -> Generator[None]:
         raise ProblemError(replace(problem, location=location)) from error
 
 
-def condition_of(
-    clause: ast.Expression, elaborator: Elaborator, frame: Frame, block: ast.Block | ast.Train
-) -> Condition:
+def condition_of(clause: ast.Expression, frame: Frame, block: ast.Block | ast.Train) -> Condition:
     """The condition of a clause of `where`, which knows no clause behind it.
 
     Raises `ProblemError` that says so.
     """
     try:
         if isinstance(block, ast.Train):
-            return elaborator.fact(clause, frame)
-        return elaborator.followed(clause, frame, block)
+            return condition_on_all_paths(clause, frame)
+        return clause_condition_on_path(clause, frame, block)
     except ProblemError as error:
         raise ProblemError(_at(error.problem, _before(clause, block))) from error
 

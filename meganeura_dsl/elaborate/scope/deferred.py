@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from meganeura_dsl.elaborate.values import Evaluated
     from meganeura_dsl.ir.initializers import Initializer
     from meganeura_dsl.syntax import ast
 
@@ -24,7 +22,6 @@ class DeferredNumber(Generic[Scope]):
 
     node: ast.Expression
     frame: Scope
-    evaluate: Callable[[ast.Expression, Scope], Evaluated]
     parameter: str = ""
     known: dict[Hashable, tuple[Initializer | None, int]] = field(
         init=False,

@@ -11,14 +11,11 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Unpack, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import DuplicatePath, NotAllowedHere
 from meganeura_dsl.elaborate.problems.parameter_problems import InputSizedParameter
-from meganeura_dsl.elaborate.problems.proof_failures import (
-    is_countable,
-    refusal,
-    require_countable,
-)
+from meganeura_dsl.elaborate.problems.proof_failures import is_countable, refusal, require_countable
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.body import Body
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
@@ -32,10 +29,12 @@ from meganeura_dsl.elaborate.scope.state import (
     Train,
 )
 from meganeura_dsl.elaborate.scope.value_facts import ValueFacts
-from meganeura_dsl.elaborate.values import Axes, BlockValue, is_symbolic
+from meganeura_dsl.elaborate.values import Axes, BlockValue, Unknown, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ir.objectives import Moved
 from meganeura_dsl.ir.ops import Parameter, StopGradient
+from meganeura_dsl.limits.language_limits import EXPRESSION
+from meganeura_dsl.limits.work_budget import OutOfWorkError, spend
 from meganeura_dsl.symbolic.assumptions import Compare, Facts, Unproved, show_condition
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, show
@@ -43,15 +42,18 @@ from meganeura_dsl.symbolic.size import Dim, show
 if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.problem import Problem
     from meganeura_dsl.diagnostics.source import Span
+    from meganeura_dsl.elaborate.scope.arguments import Arguments
     from meganeura_dsl.elaborate.scope.deferred import DeferredNumber
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
     from meganeura_dsl.elaborate.scope.open_scan import OpenScan
     from meganeura_dsl.elaborate.scope.recovery import Recovery
-    from meganeura_dsl.elaborate.values import Evaluated, Tensor
+    from meganeura_dsl.elaborate.values import Evaluated, Results, Tensor
     from meganeura_dsl.ir.initializers import Initializer
     from meganeura_dsl.ir.types import Shape, TensorType
     from meganeura_dsl.symbolic.assumptions import Condition
     from meganeura_dsl.syntax import ast
+
+    Statements = tuple[ast.Statement, ...]
 
 
 _WORD = re.compile(r"[A-Za-z_]\w*'*")
@@ -176,10 +178,29 @@ class Abstraction:
     """The shapes of values that only summaries know of."""
 
 
+@dataclass(frozen=True)
+class Elaborator:
+    """The walk over syntax: what evaluates each form of expression, and what runs statements.
+
+    The functions are in `body`. They come back to one another through `Frame.evaluate`,
+    `Frame.execute` and `apply_block`, and in no other way.
+    """
+
+    expressions: Mapping[type[ast.Node], Callable[..., Evaluated]]
+    """For each form of expression, the function of a node and a frame that evaluates it."""
+    run: Callable[[ast.Statement, Frame, Statements], Results | None]
+    """Runs a statement before others; returns the results of a `return`, None if there is none."""
+    run_recovered: Callable[[ast.Statement, Frame, Statements], Results | None]
+    """Runs a statement of a declaration that was refused, for all that is wrong with it."""
+    apply_block: Callable[[ast.Call, BoundBlock, Arguments, Frame], Results]
+    """Applies a block value as a call says; returns its results."""
+
+
 @dataclass
 class ElaborationState:
     """State shared by all frames of one elaboration."""
 
+    elaborator: Elaborator
     build: Builder
     context: Context = field(default_factory=Context)
     body: Body = field(default_factory=Body)
@@ -494,6 +515,38 @@ class Frame:
             words = [*frame.choices.case, *frame.choices.words, *words]
         said = " and ".join(dict.fromkeys(words))
         return Location(span, self.path, tuple(reversed(inside)), said)
+
+    def caller_location(self, span: Span) -> Location:
+        """Where this block was applied, in the frame that applied it."""
+        return self.location(span) if self.parent is None else self.parent.location(span)
+
+    def evaluate(self, node: ast.Expression) -> Evaluated:
+        """The value of an expression here. Raises `ProblemError`, `UndecidableError`."""
+        value = self.operand(node)
+        if value is Unknown.NUMBER and self.state.abstract.symbols:
+            raise UndecidableError("a number depends on one that a symbol stands for")
+        return value
+
+    def operand(self, node: ast.Expression) -> Evaluated:
+        """The value of a part of an expression, which need not be known while symbols are not."""
+        try:
+            spend(EXPRESSION)
+            return self.state.elaborator.expressions[type(node)](node, self)
+        except OutOfWorkError as error:
+            name, location = self.outermost(node.span)
+            problem = TooMuchWork(location, error.reason, name)
+            raise ProblemError(problem) from error
+
+    def execute(self, statements: Statements) -> Results | None:
+        """Run statements in order; the results of a `return`, or None if there was none."""
+        elaborator = self.state.elaborator
+        is_recovered = self.state.recovery is not None and self.parent is None
+        run = elaborator.run_recovered if is_recovered else elaborator.run
+        for place, statement in enumerate(statements):
+            results = run(statement, self, statements[place + 1 :])
+            if results is not None:
+                return results
+        return None
 
     def add(self, span: Span, op: Op, *operands: Tensor) -> Tensor:
         """The value of an op; a refusal by its type rule becomes a problem at `span`."""

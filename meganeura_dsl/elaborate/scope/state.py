@@ -39,6 +39,10 @@ class Train:
     """The loss, metrics and tensors to show, by name."""
     objectives: list[ElaboratedObjective] = field(default_factory=list["ElaboratedObjective"])
     """What is minimized, in order."""
+    shown: set[str] = field(default_factory=set[str])
+    """The names of what is shown."""
+    counter: str | None = None
+    """The size that counts examples."""
 
 
 @dataclass(frozen=True)

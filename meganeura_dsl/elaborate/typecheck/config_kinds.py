@@ -13,16 +13,11 @@ from math import prod
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.name_problems import (
-    KindMismatch,
-    UnknownName,
-    WrongKind,
-)
+from meganeura_dsl.elaborate.problems.name_problems import KindMismatch, UnknownName, WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact
 from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
-from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.values import (
     Evaluated,
     OpenText,
@@ -72,7 +67,6 @@ def fitted(
     parameter: ast.Parameter,
     value: Evaluated,
     location: Location,
-    evaluate: Evaluate,
 ) -> Evaluated:
     """The value that a parameter is given, as its kind has it; blocks are fitted elsewhere.
 
@@ -90,7 +84,7 @@ def fitted(
         value = as_flag(inner, value, location.span) or value
     if kind is None or isinstance(kind, ast.BlockKind):
         return value
-    fault = _fault(inner, kind, value, evaluate)
+    fault = _fault(inner, kind, value)
     if fault is None:
         return float(value) if is_named(kind, "real") and type(value) is int else value
     words, fact = fault
@@ -100,7 +94,7 @@ def fitted(
 
 
 def _fault(
-    inner: Frame, kind: ast.NamedKind | ast.TextKind, value: Evaluated, evaluate: Evaluate
+    inner: Frame, kind: ast.NamedKind | ast.TextKind, value: Evaluated
 ) -> tuple[str, str] | None:
     """What the kind takes, if not this value, and a fact that would help; None if it fits."""
     if isinstance(kind, ast.TextKind):
@@ -120,16 +114,14 @@ def _fault(
         case "text":
             fits = isinstance(value, str | OpenText)
         case _:
-            return _fault_of_list(inner, kind, value, evaluate)
+            return _fault_of_list(inner, kind, value)
     return None if fits else (words, "")
 
 
-def _fault_of_list(
-    inner: Frame, kind: ast.NamedKind, value: Evaluated, evaluate: Evaluate
-) -> tuple[str, str] | None:
+def _fault_of_list(inner: Frame, kind: ast.NamedKind, value: Evaluated) -> tuple[str, str] | None:
     if kind.length is None:
         return None if isinstance(value, list) else (WORDS["list"], "")
-    length = _length(inner, kind.length, evaluate)
+    length = _length(inner, kind.length)
     words = f"a list of {show(length)} sizes"
     if not isinstance(value, list):
         return words, ""
@@ -222,8 +214,8 @@ def _checked_name(frame: Frame, kind: ast.NamedKind) -> str:
     return kind.name
 
 
-def _length(frame: Frame, node: ast.Expression, evaluate: Evaluate) -> int | Dim:
-    length = evaluate(node, frame)
+def _length(frame: Frame, node: ast.Expression) -> int | Dim:
+    length = frame.evaluate(node)
     if not is_size(length) or (isinstance(length, int) and not 0 < length <= LONGEST_LIST):
         wanted = f"the length of a list is a whole number from 1 to {LONGEST_LIST:,}"
         raise ProblemError(KindMismatch(frame.location(node.span), wanted, describe(length)))
@@ -266,7 +258,7 @@ def opposite(name: str) -> str:
     return f"(-{name})"
 
 
-def any_of_kind(parameter: ast.Parameter, frame: Frame, evaluate: Evaluate) -> Evaluated:
+def any_of_kind(parameter: ast.Parameter, frame: Frame) -> Evaluated:
     """A symbol for all that a parameter can be whose kind is a word or texts.
 
     Those of `alternatives` have a value in the frame already. Raises `UndecidableError` for lists.
@@ -290,7 +282,7 @@ def any_of_kind(parameter: ast.Parameter, frame: Frame, evaluate: Evaluate) -> E
         case "text":
             return OpenText(name)
         case _:
-            length = None if kind.length is None else _length(frame, kind.length, evaluate)
+            length = None if kind.length is None else _length(frame, kind.length)
             if isinstance(length, int):
                 return [dim(f"{name}[{index}]") for index in range(length)]
             raise UndecidableError(f"`{name}` is a list the configuration gives")

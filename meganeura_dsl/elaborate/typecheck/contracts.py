@@ -5,7 +5,6 @@ from functools import cache
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame
-from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.values import FUNCTIONS
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
@@ -14,9 +13,7 @@ AnyBlock = ast.BlockKind
 """The kind `block` without a header, for which each model is checked."""
 
 
-def contract_of(
-    parameter: ast.Parameter, frame: Frame, evaluate: Evaluate
-) -> BoundBlock | AnyBlock | None:
+def contract_of(parameter: ast.Parameter, frame: Frame) -> BoundBlock | AnyBlock | None:
     """The header that blocks given for a parameter have to fit; None if it takes no blocks.
 
     It is that of the parameter's kind, or else of its default. The frame is that of the block which
@@ -29,7 +26,7 @@ def contract_of(
             return kind
         case ast.NamedKind() | ast.TextKind() | None:
             pass
-    default = None if parameter.default is None else evaluate(parameter.default, frame)
+    default = None if parameter.default is None else frame.evaluate(parameter.default)
     if not isinstance(default, BoundBlock):
         return None
     if isinstance(default.declaration, ast.Model) or not _says_all(default.declaration):

@@ -14,11 +14,7 @@ from math import prod
 from meganeura_dsl.diagnostics.problem import ProblemError, Severity
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.proof_failures import helpful_fact
-from meganeura_dsl.elaborate.problems.shape_problems import (
-    Example,
-    IndexMayOverrun,
-    IndexOverrun,
-)
+from meganeura_dsl.elaborate.problems.shape_problems import Example, IndexMayOverrun, IndexOverrun
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.summary import Summarized
 from meganeura_dsl.elaborate.typecheck.positions import (

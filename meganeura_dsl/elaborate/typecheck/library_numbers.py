@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.name_problems import NoWholeNumber
+from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.scope import Frame
-from meganeura_dsl.elaborate.typecheck.signatures import Arguments
 from meganeura_dsl.elaborate.values import Evaluated, OpenText, Unknown, describe, is_tensor
 from meganeura_dsl.syntax import ast
 

@@ -33,8 +33,6 @@ from meganeura_dsl.symbolic.polynomial import variables_of
 from meganeura_dsl.symbolic.size import Dim, Size, dim, product, show
 from meganeura_dsl.syntax import ast
 
-Evaluate = Callable[[ast.Expression, Frame], Evaluated]
-
 
 @dataclass(frozen=True)
 class Mismatch(Exception):
@@ -55,9 +53,8 @@ class Binder:
     that the order of the inputs does not matter.
     """
 
-    def __init__(self, frame: Frame, evaluate: Evaluate) -> None:
+    def __init__(self, frame: Frame) -> None:
         self.frame = frame
-        self.evaluate = evaluate
         self._later: list[tuple[ast.Expression, Size, int]] = []
 
     def match(self, pattern: ast.Pattern, shape: Shape) -> None:
@@ -135,7 +132,7 @@ class Binder:
             raise ProblemError(replace(problem, foreign=answer)) from None
 
     def _size(self, entry: ast.Expression) -> Size:
-        size = self.evaluate(entry, self.frame)
+        size = self.frame.evaluate(entry)
         if not is_size(size):
             raise Mismatch(None, None, None, None)
         return size
@@ -231,8 +228,7 @@ class Atom:
 class Rearranger:
     """Reads `source -> target` beside a tensor and moves the axes."""
 
-    def __init__(self, frame: Frame, evaluate: Evaluate, span: Span, pattern: Pattern) -> None:
-        self.evaluate = evaluate
+    def __init__(self, frame: Frame, span: Span, pattern: Pattern) -> None:
         self.span = span
         self.node = pattern.node
         names: dict[str, Evaluated] = {
@@ -298,7 +294,7 @@ class Rearranger:
         return self._merge(fold(value, axes), target)
 
     def _sides(self, value: Tensor) -> tuple[list[Atom], list[list[Atom]]]:
-        binder = Binder(self.frame, self.evaluate)
+        binder = Binder(self.frame)
         try:
             binder.match(self.node.source, value.type.shape)
             binder.finish()
@@ -348,7 +344,7 @@ class Rearranger:
                 return [Atom(_written(entry), self._size(entry), entry.span)]
 
     def _size(self, entry: ast.Expression) -> Size:
-        size = self.evaluate(entry, self.frame)
+        size = self.frame.evaluate(entry)
         if not is_size(size):
             raise self._fault("an axis of a rearrangement is a size")
         return size

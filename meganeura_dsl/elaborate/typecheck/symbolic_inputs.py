@@ -8,8 +8,8 @@ from meganeura_dsl.elaborate.scope.scope import MODES, Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.config_kinds import any_of_kind, fitted
 from meganeura_dsl.elaborate.typecheck.contracts import contract_of
 from meganeura_dsl.elaborate.typecheck.positions import names_in, positions_in, symbol_of
-from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate, size_names
-from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
+from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
+from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
 from meganeura_dsl.elaborate.values import Axes, BlockValue, Evaluated, Unknown
 from meganeura_dsl.ir import ops
 from meganeura_dsl.symbolic.assumptions import Flag
@@ -42,24 +42,24 @@ def rest_axes(block: ast.Block, name: str, rank: int) -> Axes:
     return Axes(dim(f"{name}{index}{mark}") for index in range(rank))
 
 
-def any_config(parameter: ast.Parameter, frame: Frame, evaluate: Evaluate) -> Evaluated:
+def any_config(parameter: ast.Parameter, frame: Frame) -> Evaluated:
     """A symbol for all that a configuration value can be, or the value where a proof takes one.
 
     Raises `UndecidableError` for a list, and for a block of which no header says what it does.
     """
     name = parameter.name
     if isinstance(parameter.kind, ast.BlockKind):
-        return _any_block(parameter, frame, evaluate)
+        return _any_block(parameter, frame)
     if parameter.kind is not None:
-        symbol = any_of_kind(parameter, frame, evaluate)
+        symbol = any_of_kind(parameter, frame)
         if parameter.default is not None:
-            default = evaluate(parameter.default, frame)
+            default = frame.evaluate(parameter.default)
             location, home = frame.location(parameter.default.span), frame.name
-            fitted(frame, home, parameter, default, location, evaluate)
+            fitted(frame, home, parameter, default, location)
         return symbol
     if parameter.default is None:
         return dim(name)
-    default = evaluate(parameter.default, frame)
+    default = frame.evaluate(parameter.default)
     match default:
         case bool():
             return Flag(name)
@@ -75,13 +75,13 @@ def any_config(parameter: ast.Parameter, frame: Frame, evaluate: Evaluate) -> Ev
         case list():
             raise UndecidableError(f"`{name}` is a list the configuration gives")
         case BlockValue():
-            return _any_block(parameter, frame, evaluate)
+            return _any_block(parameter, frame)
         case _:
             return default
 
 
-def _any_block(parameter: ast.Parameter, frame: Frame, evaluate: Evaluate) -> Evaluated:
-    contract = contract_of(parameter, frame, evaluate)
+def _any_block(parameter: ast.Parameter, frame: Frame) -> Evaluated:
+    contract = contract_of(parameter, frame)
     if not isinstance(contract, BlockValue):
         raise UndecidableError(
             f"`{parameter.name}` is a block of which no header says what it does"
@@ -119,14 +119,12 @@ def split_where(block: ast.Block, *, of_positions: bool) -> tuple[Clauses, Claus
     return clauses[:first], clauses[first:]
 
 
-def any_inputs(
-    inputs: tuple[ast.Input, ...], solved: Solved, frame: Frame, evaluate: Evaluate
-) -> None:
+def any_inputs(inputs: tuple[ast.Input, ...], solved: Solved, frame: Frame) -> None:
     """Make a tensor of every size for each input, whose sizes have names."""
     for entry, name in solved:
-        _require_linear(entry, name, frame, evaluate)
+        _require_linear(entry, name, frame)
     for item in inputs:
-        shape = shape_of(item.type.shape, frame, evaluate)
+        shape = shape_of(item.type.shape, frame)
         leaf = ops.Input(item.name, dtype_of(item.type, frame), shape)
         frame.names[item.name] = frame.add(item.span, leaf)
 
@@ -151,9 +149,9 @@ def _solved_sizes(inputs: tuple[ast.Input, ...], frame: Frame) -> Solved:
     return solved
 
 
-def _require_linear(entry: ast.Expression, name: str, frame: Frame, evaluate: Evaluate) -> None:
+def _require_linear(entry: ast.Expression, name: str, frame: Frame) -> None:
     """Refuse a size such as `h * h` or `h // 2`, from which `h` does not follow."""
-    size = evaluate(entry, frame)
+    size = frame.evaluate(entry)
     if not isinstance(size, Dim):
         return
     share, rest = size.split(name)

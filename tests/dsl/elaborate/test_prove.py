@@ -8,8 +8,9 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.elaborate.body.elaborator import Elaborator
-from meganeura_dsl.elaborate.body.induction import UnstableError
+from meganeura_dsl.elaborate.body.blocks import applications
+from meganeura_dsl.elaborate.body.statements.induction import UnstableError
+from meganeura_dsl.elaborate.declarations import block_proofs
 from meganeura_dsl.elaborate.declarations.block_proofs import Prover
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import require_countable
@@ -405,12 +406,13 @@ def test_of_a_proof_that_reads_a_weight_inside_a_layer_only_that_layer_is_looked
         """
     checked(text)  # now the standard layers are proved
     bodies: list[str] = []
-    run_body = Elaborator.run_body
-    monkeypatch.setattr(
-        Elaborator,
-        "run_body",
-        lambda self, inner, block: bodies.append(block.name.text) or run_body(self, inner, block),
-    )
+    run_body = applications.run_body
+    for module in (applications, block_proofs):
+        monkeypatch.setattr(
+            module,
+            "run_body",
+            lambda inner, block: bodies.append(block.name.text) or run_body(inner, block),
+        )
     result = checked(text)
     assert result.proved == ("Rows", "Tied")
     assert bodies[bodies.index("Tied") :].count("embedding") == 1

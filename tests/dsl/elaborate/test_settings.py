@@ -5,7 +5,7 @@ import pytest
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
-from meganeura_dsl.elaborate.declarations.training_blocks import train_settings
+from meganeura_dsl.elaborate.declarations.written_settings import train_settings
 from meganeura_dsl.elaborate.values import Invocation, Static
 
 TEXT = """\

@@ -10,7 +10,8 @@ import pytest
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.diagnostics.terminal import render
-from meganeura_dsl.elaborate.body import elaborator, layer_summaries, open_numbers
+from meganeura_dsl.elaborate.body.blocks import applications, layer_summaries
+from meganeura_dsl.elaborate.body.expressions import deferred_numbers
 from meganeura_dsl.elaborate.declarations import models, training_blocks
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
@@ -74,12 +75,13 @@ def test_a_layer_is_elaborated_once_for_models_of_all_depths(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     program, runs = load("resnet"), list[str]()
-    run_body = elaborator.Elaborator.run_body
-    monkeypatch.setattr(
-        elaborator.Elaborator,
-        "run_body",
-        lambda self, inner, block: runs.append(block.name.text) or run_body(self, inner, block),
-    )
+    run_body = applications.run_body
+    for module in (applications, layer_summaries):
+        monkeypatch.setattr(
+            module,
+            "run_body",
+            lambda inner, block: runs.append(block.name.text) or run_body(inner, block),
+        )
     counts, summaries = [0], Summaries()
     for name in ("resnet18", "resnet34"):
         model = program.module.models[name]
@@ -100,7 +102,7 @@ def checked(text: str) -> CheckResult:
 def walked(text: str, monkeypatch: pytest.MonkeyPatch) -> CheckResult:
     """What a check finds that summarizes nothing."""
     with monkeypatch.context() as patch:
-        patch.setattr(elaborator, "apply_summary", lambda *arguments: arguments[-1]())
+        patch.setattr(applications, "apply_summary", lambda *arguments: arguments[-1]())
         return checked(text)
 
 
@@ -687,9 +689,9 @@ def test_what_a_parameter_begins_as_is_found_once_and_costs_its_steps_again(
 ) -> None:
     lines = [f"model m{width} = Net({width + 8}, {width})\n" for width in (16, 24, 40)]
     program, runs, known = checked(STARTS + "".join(lines)).program, list[str](), Summaries()
-    evaluated = open_numbers._evaluated
+    evaluated = deferred_numbers._evaluated
     monkeypatch.setattr(
-        open_numbers,
+        deferred_numbers,
         "_evaluated",
         lambda number, frame: runs.append(number.parameter) or evaluated(number, frame),
     )
@@ -710,7 +712,7 @@ def test_what_a_parameter_begins_as_is_found_once_and_costs_its_steps_again(
         remembered, steps = elaborate(model)
         assert not runs
         with monkeypatch.context() as patch:
-            patch.setattr(open_numbers, "_are_numbers", lambda _: False)
+            patch.setattr(deferred_numbers, "_are_numbers", lambda _: False)
             anew, expected = elaborate(model)
         assert {"layer.weight", "layer.gain"} <= {*runs}
         assert found(remembered) == found(anew)

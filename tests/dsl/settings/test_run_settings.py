@@ -6,7 +6,7 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.elaborate.declarations.training_blocks import WrittenSetting
+from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import Invocation, Static

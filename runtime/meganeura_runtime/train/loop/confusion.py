@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from meganeura_dsl.elaborate.declarations.training_blocks import SHOWN
+from meganeura_dsl.elaborate.declarations.train_statements import SHOWN
 from meganeura_dsl.ir.graph import Graph, Value, continued
 from meganeura_dsl.ir.ops import ArgMax, Broadcast, Cast, Compare, Constant, Div, Iota, Mul, Sum
 from meganeura_dsl.ir.ops.type_rules import concrete_shape

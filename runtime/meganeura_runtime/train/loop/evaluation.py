@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.declarations.training_blocks import SHOWN
+from meganeura_dsl.elaborate.declarations.train_statements import SHOWN
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session
 from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.io.data.batches import even_batch, runs

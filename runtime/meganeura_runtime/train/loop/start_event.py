@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from meganeura_dsl.elaborate.declarations.training_blocks import setting_key
+from meganeura_dsl.elaborate.declarations.written_settings import setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.settings.parameter_groups import (

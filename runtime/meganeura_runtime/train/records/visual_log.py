@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from meganeura_dsl.elaborate.declarations.training_blocks import SHOWN
+from meganeura_dsl.elaborate.declarations.train_statements import SHOWN
 from meganeura_runtime.io.files.atomic_write import replacing, write_text
 from meganeura_runtime.io.tensors.stored_tensor import Array
 

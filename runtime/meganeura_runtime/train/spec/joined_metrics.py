@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from meganeura_dsl.elaborate.declarations.training_blocks import SHOWN
+from meganeura_dsl.elaborate.declarations.train_statements import SHOWN
 from meganeura_dsl.ir.batch_statistics import (
     Meeting,
     Statistics,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from meganeura_dsl.elaborate.declarations.training_blocks import setting_key
+from meganeura_dsl.elaborate.declarations.written_settings import setting_key
 from meganeura_dsl.ir.graph import Graph, Leaf
 from meganeura_dsl.ir.reserved_names import COUNTER, LEARNING_RATE
 from meganeura_dsl.settings.run_settings import RunSettings

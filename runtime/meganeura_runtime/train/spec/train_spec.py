@@ -11,7 +11,7 @@ import numpy as np
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.declarations.training_blocks import setting_key
+from meganeura_dsl.elaborate.declarations.written_settings import setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph, Leaf

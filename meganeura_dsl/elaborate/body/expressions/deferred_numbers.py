@@ -20,7 +20,6 @@ from meganeura_dsl.elaborate.scope.scope import (
 )
 from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.unused_values import walk
-from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.values import Axes, Evaluated
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.initializers import Initializer
@@ -81,7 +80,7 @@ def _remembered(
 
 def _evaluated(deferred: DeferredNumber[Frame], frame: Frame) -> Initializer | None:
     """What the parameter begins as, if there is one. Raises `ProblemError`, `UndecidableError`."""
-    value = deferred.evaluate(deferred.node, frame)
+    value = frame.evaluate(deferred.node)
     if not deferred.parameter:
         return None
     found = as_initializer(value, frame)
@@ -92,7 +91,7 @@ def _evaluated(deferred: DeferredNumber[Frame], frame: Frame) -> Initializer | N
     return found
 
 
-def defer(node: ast.Expression, frame: Frame, evaluate: Evaluate, parameter: str = "") -> None:
+def defer(node: ast.Expression, frame: Frame, parameter: str = "") -> None:
     """Leave a number to those who know what symbols stand for.
 
     Raises `UndecidableError` where it depends on more than sizes and numbers.
@@ -104,12 +103,13 @@ def defer(node: ast.Expression, frame: Frame, evaluate: Evaluate, parameter: str
     inner = replace(
         frame, state=_alone(frame.state), names=names, parent=None, call_span=None, layers={}
     )
-    frame.state.abstract.deferred.append(DeferredNumber(node, inner, evaluate, parameter))
+    frame.state.abstract.deferred.append(DeferredNumber(node, inner, parameter))
 
 
 def _alone(state: ElaborationState) -> ElaborationState:
     """An elaboration that numbers can be evaluated in, and that holds nothing of another."""
     return ElaborationState(
+        state.elaborator,
         Builder(state.build.facts),
         Context(state.context.training),
         abstract=Abstraction(state.abstract.symbols),

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.body.round_parts import note_read, speaks_of_round
-from meganeura_dsl.elaborate.body.tensor_parts import entries_of_axes
+from meganeura_dsl.elaborate.body.expressions.scan_reads import note_read, speaks_of_round
+from meganeura_dsl.elaborate.body.expressions.tensor_parts import entries_of_axes
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of
 from meganeura_dsl.elaborate.problems.scan_problems import (
@@ -20,10 +20,12 @@ from meganeura_dsl.elaborate.problems.scan_problems import (
     WronglyCollected,
 )
 from meganeura_dsl.elaborate.scope.binding import Binding
+from meganeura_dsl.elaborate.scope.new_symbols import new_symbol
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan, Written
 from meganeura_dsl.elaborate.scope.savepoint import Savepoint
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_size, evaluate_tensor
 from meganeura_dsl.elaborate.typecheck.positions import (
     Invariants,
     assume_bounds,
@@ -37,7 +39,7 @@ from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Collected, Region
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.assumptions import Compare, Facts, Proved, Unproved, Verdict
-from meganeura_dsl.symbolic.size import Dim, Size, show
+from meganeura_dsl.symbolic.size import Dim, Size, dim, show
 from meganeura_dsl.syntax import ast
 
 MOST_BOUNDS = 12
@@ -66,10 +68,18 @@ class Runs(Protocol):
         ...
 
 
-def run_scan(statement: ast.Scan, frame: Frame, elaborator: Runs, index: Dim) -> None:
+def run_scan(statement: ast.Scan, frame: Frame) -> None:
+    """Elaborate one round at any index, and bind what all rounds together leave."""
+    if frame.state.abstract.symbols:
+        raise UndecidableError("how many rounds there are may depend on a number")
+    with frame.state.without_recovery():
+        _run_rounds(statement, frame, dim(new_symbol(statement.variable.text, frame)))
+
+
+def _run_rounds(statement: ast.Scan, frame: Frame, index: Dim) -> None:
     """Elaborate one round at `index`, a new symbol, and bind what all rounds together leave."""
     _require_fitting(statement, frame)
-    start, stop = (elaborator.size(end, frame) for end in (statement.start, statement.stop))
+    start, stop = (evaluate_size(end, frame) for end in (statement.start, statement.stop))
     facts = frame.facts
     _require_rounds(statement, frame, start, stop)
     inside = (
@@ -78,7 +88,7 @@ def run_scan(statement: ast.Scan, frame: Frame, elaborator: Runs, index: Dim) ->
         .assume(Compare("<", index, stop))
     )
     saved = Savepoint.of(frame)
-    round_ = _Round(statement, frame, elaborator, (index, start, stop), inside)
+    round_ = _Round(statement, frame, (index, start, stop), inside)
     known = _known(statement, frame)
     updated: dict[str, TensorType] = {}
     while True:
@@ -123,7 +133,6 @@ class _Round:
 
     statement: ast.Scan
     frame: Frame
-    elaborator: Runs
     symbols: tuple[Dim, Size, Size]
     facts: Facts
 
@@ -147,7 +156,7 @@ class _Round:
         state.scans[str(index)] = scan
         try:
             self._begin(scan)
-            self.elaborator.execute(self.statement.body, frame)
+            frame.execute(self.statement.body)
             _refuse_changed(self.statement, frame, names, scan)
         finally:
             del state.scans[str(index)]
@@ -181,7 +190,7 @@ class _Round:
         if node is None:
             return
         going = scan.going = scan.region.leaf(TensorType(DType.BOOL, ()))
-        condition = self.elaborator.evaluate(node, frame)
+        condition = frame.evaluate(node)
         condition = lifted(frame, node.span, condition)
         if not is_tensor(condition) or condition.type != going.type:
             location, cure = frame.location(node.span), "reduce it     any(...)"
@@ -266,7 +275,7 @@ def _bound(statement: ast.Scan) -> list[str]:
 # --- what is collected ---------------------------------------------------------------------------
 
 
-def collects(statement: ast.Part, frame: Frame, elaborator: Runs) -> bool:
+def collects(statement: ast.Part, frame: Frame) -> bool:
     """Whether a round writes a slice of its own; otherwise it replaces a part of what it finds.
 
     The name is not bound in the round. If it is bound before the scan, the round does not read it,
@@ -279,17 +288,17 @@ def collects(statement: ast.Part, frame: Frame, elaborator: Runs) -> bool:
         return True
     if name in scan.read or not scan.is_at_start(name, frame.names[name]):
         return False
-    return any(speaks_of_round(each, frame, elaborator.evaluate) for each in statement.entries)
+    return any(speaks_of_round(each, frame) for each in statement.entries)
 
 
-def write_part(statement: ast.Part, frame: Frame, elaborator: Runs) -> None:
+def write_part(statement: ast.Part, frame: Frame) -> None:
     """Collect a value of a round, as a slice of its own of what all rounds write."""
     scan, name = next(reversed(frame.state.scans.values())), statement.target.text
     location = frame.location(statement.span)
     if name in scan.written:
         fault = f"a round writes `{name}` twice"
         raise ProblemError(WronglyCollected(location, fault, "the second time"))
-    value = elaborator.tensor(statement.value, frame)
+    value = evaluate_tensor(statement.value, frame)
     entries = entries_of_axes(frame, statement.span, statement.entries, value.type.rank + 1)
     at = [axis for axis, each in enumerate(entries) if not _is_all(each)]
     entry = entries[at[0]] if len(at) == 1 else None
@@ -301,7 +310,7 @@ def write_part(statement: ast.Part, frame: Frame, elaborator: Runs) -> None:
     if len(entries) > value.type.rank + 1:
         found = f"{len(entries)} entries for the slices of {value.type}"
         raise ProblemError(WronglyCollected(location, f"`{name}` has fewer axes", found))
-    backward = _direction(statement, entry, frame, scan, elaborator.size(entry, frame))
+    backward = _direction(statement, entry, frame, scan, evaluate_size(entry, frame))
     scan.written[name] = Written(value, at[0], backward, statement)
     frame.names.pop(name, None)
 

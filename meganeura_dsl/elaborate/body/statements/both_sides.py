@@ -8,7 +8,7 @@ round, whichever way it goes; which value the name has is not known behind it.
 from collections.abc import Callable, Mapping
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.body.induction import (
+from meganeura_dsl.elaborate.body.statements.induction import (
     UnstableError,
     any_tensor,
     require_same,

@@ -4,8 +4,10 @@ from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.body.layer_copies import update_layer
-from meganeura_dsl.elaborate.body.open_numbers import defer
+from meganeura_dsl.elaborate.body.expressions.deferred_numbers import defer
+from meganeura_dsl.elaborate.body.expressions.labels import path_text
+from meganeura_dsl.elaborate.body.layers.layer_copies import update_layer
+from meganeura_dsl.elaborate.body.statements.bindings import with_part
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS, as_initializer
 from meganeura_dsl.elaborate.problems.cache_problems import CacheNotCleared
 from meganeura_dsl.elaborate.problems.name_problems import UnknownName
@@ -14,8 +16,9 @@ from meganeura_dsl.elaborate.problems.proof_failures import refusal
 from meganeura_dsl.elaborate.problems.shape_problems import ElementTypeMismatch
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
-from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
+from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast, require_fit
+from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
 from meganeura_dsl.elaborate.values import Evaluated, Tensor
 from meganeura_dsl.ir.graph import Origin
 from meganeura_dsl.ir.initializers import Initializer, Sinusoids, Zeros, fits, holds, spell
@@ -58,13 +61,13 @@ class Evaluates(Protocol):
         ...
 
 
-def declare_parameter(statement: ast.Declare, frame: Frame, elaborator: Evaluates) -> None:
+def declare_parameter(statement: ast.Declare, frame: Frame) -> None:
     """Make a parameter or state known under its path."""
-    relative = elaborator.path_text(statement.path, frame)
+    relative = path_text(statement.path, frame)
     stored, dtype = _dtypes(statement, frame)
-    type_ = TensorType(dtype, shape_of(statement.type.shape, frame, elaborator.evaluate))
+    type_ = TensorType(dtype, shape_of(statement.type.shape, frame))
     location = frame.location(statement.span).outside()
-    initializer = _initializer(statement, frame, elaborator, relative)
+    initializer = _initializer(statement, frame, relative)
     _check_fit(initializer, type_, frame, statement)
     info = ParameterInfo(
         frame.join(relative), type_, KINDS[statement.kind], stored, initializer, location
@@ -114,9 +117,7 @@ def _check_fit(
         raise ProblemError(refusal(location, error, frame.facts, ())) from error
 
 
-def _initializer(
-    statement: ast.Declare, frame: Frame, elaborator: Evaluates, name: str
-) -> Initializer:
+def _initializer(statement: ast.Declare, frame: Frame, name: str) -> Initializer:
     given, node = frame.initials.get(name), statement.initial
     if given is not None:
         return given
@@ -129,11 +130,11 @@ def _initializer(
     if isinstance(node, ast.Call) and node.callee in WORDS and not node.arguments:
         return WORDS[node.callee]
     try:
-        initializer = as_initializer(elaborator.evaluate(node, frame), frame)
+        initializer = as_initializer(frame.evaluate(node), frame)
     except UndecidableError:
         if not frame.state.abstract.symbols:
             raise
-        defer(node, frame, elaborator.evaluate, frame.join(name))
+        defer(node, frame, frame.join(name))
         return Zeros()
     if initializer is None:
         raise ProblemError(MissingInitial(frame.location(node.span), name, node.span.text))
@@ -148,7 +149,7 @@ def _cleared(statement: ast.Declare, frame: Frame) -> Initializer:
     return Zeros()
 
 
-def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> None:
+def set_update(statement: ast.Update, frame: Frame) -> None:
     """Let a state or cache have a new value from here on, and after the step.
 
     With the label of a layer it is evaluated for each tensor of the layer. Its name is bound to the
@@ -157,10 +158,10 @@ def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> No
     still running has a name for those.
     """
     path, entries = _split(statement, frame)
-    relative = elaborator.path_text(path, frame)
+    relative = path_text(path, frame)
     name = frame.join(relative)
     if relative in frame.layers and not entries:
-        update_layer(statement, relative, frame, elaborator)
+        update_layer(statement, relative, frame)
         return
     info = frame.state.body.parameters.get(name)
     if "." not in relative and relative not in frame.own:
@@ -170,9 +171,9 @@ def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> No
         raise ProblemError(UnknownName(frame.location(path.span), relative, kind, ()))
     if entries:
         now = frame.state.current(name)
-        value = elaborator.with_part(statement.span, now, entries, statement.value, frame)
+        value = with_part(statement.span, now, entries, statement.value, frame)
     else:
-        value = elaborator.tensor(statement.value, frame)
+        value = evaluate_tensor(statement.value, frame)
     if (
         value.type.dtype is not info.type.dtype
         and value.type.dtype.is_float

@@ -8,10 +8,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
 from meganeura_dsl.elaborate.problems.shape_cures import other_axis_cure
-from meganeura_dsl.elaborate.problems.shape_problems import (
-    PartOfNoSize,
-    PartOutside,
-)
+from meganeura_dsl.elaborate.problems.shape_problems import PartOfNoSize, PartOutside
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.positions import facts_about, position_of, symbols
 from meganeura_dsl.elaborate.typecheck.round_numbers import number

@@ -4,15 +4,12 @@ A block that takes blocks is proved for every block of a header, its contract. A
 proved to fit that header when it is given.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.body.layer_templates import is_hashable, with_types
-from meganeura_dsl.elaborate.body.statements import Results, Statements
-from meganeura_dsl.elaborate.builtins.builtin_math import UNARY
+from meganeura_dsl.elaborate.body.blocks.layer_templates import is_hashable, with_types
 from meganeura_dsl.elaborate.problems.layer_problems import BlockDoesNotFit
 from meganeura_dsl.elaborate.problems.location import Location, counted
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
@@ -23,6 +20,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     RankMismatch,
     WhereUnproved,
 )
+from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.new_symbols import marked, symbols_in, with_symbols_as
 from meganeura_dsl.elaborate.scope.own_paths import own_paths
 from meganeura_dsl.elaborate.scope.scope import (
@@ -37,10 +35,10 @@ from meganeura_dsl.elaborate.scope.scope import (
 )
 from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.unused_values import walk
-from meganeura_dsl.elaborate.typecheck.contracts import contract_of, function_block, header_text
+from meganeura_dsl.elaborate.typecheck.conditions import clause_condition
+from meganeura_dsl.elaborate.typecheck.contracts import contract_of, header_text
 from meganeura_dsl.elaborate.typecheck.positions import positions_in, symbol_of
 from meganeura_dsl.elaborate.typecheck.shape_patterns import pattern_text
-from meganeura_dsl.elaborate.typecheck.signatures import Arguments, declared_types
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
     Clauses,
@@ -52,7 +50,8 @@ from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     split_where,
 )
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
-from meganeura_dsl.elaborate.values import BlockValue, Evaluated, describe
+from meganeura_dsl.elaborate.typecheck.written_types import declared_types
+from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Results, describe
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Flag, Proved
@@ -62,77 +61,57 @@ _GIVEN = "given"
 """The label under which a given block is tried."""
 
 
-class BlockArguments(Statements, ABC):
-    """Looks blocks up, and judges those that are given as arguments."""
+def require_blocks_fit(inner: Frame, block: ast.Block) -> None:
+    """Refuse configuration that is a block where none is taken, or one that does not fit."""
+    for parameter in block.parameters:
+        value = inner.names[parameter.name]
+        if isinstance(value, BoundBlock) or _takes_blocks(parameter, inner):
+            require_block_fits(inner, block, parameter, value)
 
-    @abstractmethod
-    def apply_block(
-        self, call: ast.Call, value: BoundBlock, arguments: Arguments, frame: Frame
-    ) -> Results:
-        """The results of a block value, applied as `call` says."""
 
-    def block_named(self, node: ast.Name, frame: Frame) -> BoundBlock | None:
-        """The layer in scope, block, model or function of one tensor that has a name."""
-        layer = frame.layers.get(node.text)
-        if layer is not None:
-            return replace(layer, span=node.span)
-        match frame.module.find(node.text):
-            case module, (ast.Block() | ast.Model()) as declaration:
-                return BoundBlock(declaration, span=node.span, module=module)
-            case None if node.text in UNARY:
-                return replace(function_block(node.text), span=node.span)
-            case _:
-                return None
+def _takes_blocks(parameter: ast.Parameter, inner: Frame) -> bool:
+    if isinstance(parameter.kind, ast.BlockKind):
+        return True
+    match parameter.default:
+        case ast.Name(text=text) if text not in inner.names:
+            return isinstance(inner.evaluate(parameter.default), BoundBlock)
+        case _:
+            return False
 
-    def require_blocks_fit(self, inner: Frame, block: ast.Block) -> None:
-        """Refuse configuration that is a block where none is taken, or one that does not fit."""
-        for parameter in block.parameters:
-            value = inner.names[parameter.name]
-            if isinstance(value, BoundBlock) or self._takes_blocks(parameter, inner):
-                self.require_fit(inner, block, parameter, value)
 
-    def _takes_blocks(self, parameter: ast.Parameter, inner: Frame) -> bool:
-        if isinstance(parameter.kind, ast.BlockKind):
-            return True
-        match parameter.default:
-            case ast.Name(text=text) if text not in inner.names:
-                return isinstance(self.evaluate(parameter.default, inner), BoundBlock)
-            case _:
-                return False
-
-    def require_fit(
-        self, inner: Frame, block: ast.Block, parameter: ast.Parameter, value: Evaluated
-    ) -> None:
-        """Refuse a value that cannot be given for a parameter of a block."""
-        contract = contract_of(parameter, inner, self.evaluate)
-        location = _location_of(inner, value, block)
-        if contract is None:
-            cure = f"write `{parameter.name}: block` where `{block.name.text}` is declared"
-            wanted = f"a number, a size or a condition as `{parameter.name}`"
-            raise ProblemError(WrongKind(location, wanted, describe(value), cure))
-        if not isinstance(value, BoundBlock):
-            wanted = f"a block as `{parameter.name}`"
-            raise ProblemError(WrongKind(location, wanted, describe(value)))
-        stated = with_types(contract) if isinstance(contract, BoundBlock) else None
-        key = (with_types(value), stated, parameter)
-        if is_hashable(key) and key in inner.state.memo.fitting_blocks:
-            return
-        own = _owned(value)
-        if own and any(call.label is None for call, _ in _uses(block, parameter)):
-            listed = ", ".join(own)
-            reason = f"owns weights ({listed}), and is applied without a label"
-            header = "a block without weights"
-            if isinstance(contract, BoundBlock):
-                header = _stated(contract, parameter)
-            raise ProblemError(
-                BlockDoesNotFit(
-                    location, value.name, parameter.name, reason, Location(parameter.span), header
-                )
-            )
+def require_block_fits(
+    inner: Frame, block: ast.Block, parameter: ast.Parameter, value: Evaluated
+) -> None:
+    """Refuse a value that cannot be given for a parameter of a block."""
+    contract = contract_of(parameter, inner)
+    location = _location_of(inner, value, block)
+    if contract is None:
+        cure = f"write `{parameter.name}: block` where `{block.name.text}` is declared"
+        wanted = f"a number, a size or a condition as `{parameter.name}`"
+        raise ProblemError(WrongKind(location, wanted, describe(value), cure))
+    if not isinstance(value, BoundBlock):
+        wanted = f"a block as `{parameter.name}`"
+        raise ProblemError(WrongKind(location, wanted, describe(value)))
+    stated = with_types(contract) if isinstance(contract, BoundBlock) else None
+    key = (with_types(value), stated, parameter)
+    if is_hashable(key) and key in inner.state.memo.fitting_blocks:
+        return
+    own = _owned(value)
+    if own and any(call.label is None for call, _ in _uses(block, parameter)):
+        listed = ", ".join(own)
+        reason = f"owns weights ({listed}), and is applied without a label"
+        header = "a block without weights"
         if isinstance(contract, BoundBlock):
-            _Fit(self, inner, block, parameter, contract, value).require()
-        if is_hashable(key):
-            inner.state.memo.fitting_blocks.add(key)
+            header = _stated(contract, parameter)
+        raise ProblemError(
+            BlockDoesNotFit(
+                location, value.name, parameter.name, reason, Location(parameter.span), header
+            )
+        )
+    if isinstance(contract, BoundBlock):
+        _Fit(inner, block, parameter, contract, value).require()
+    if is_hashable(key):
+        inner.state.memo.fitting_blocks.add(key)
 
 
 def _location_of(inner: Frame, value: Evaluated, block: ast.Block) -> Location:
@@ -186,7 +165,6 @@ class _Fit:
 
     def __init__(
         self,
-        elaborator: BlockArguments,
         inner: Frame,
         block: ast.Block,
         parameter: ast.Parameter,
@@ -194,7 +172,6 @@ class _Fit:
         value: BoundBlock,
     ) -> None:
         assert isinstance(contract.declaration, ast.Block)
-        self.elaborator = elaborator
         self.inner = inner
         self.block = block
         self.parameter = parameter
@@ -262,7 +239,9 @@ class _Fit:
         by_position = [each.name for each in self._left()][:count]
         around = self.inner.state.proof
         proof = Proof(around.flags_if_proved if modular and around is not None else None)
-        state = ElaborationState(Builder(), Context(Flag("training")), proof=proof)
+        state = ElaborationState(
+            self.inner.state.elaborator, Builder(), Context(Flag("training")), proof=proof
+        )
         for name, least in self.least.items():
             state.build.facts = state.build.facts.with_lower_bound(name, least)
         path.begin()
@@ -270,11 +249,10 @@ class _Fit:
         self._bind(frame, {*by_position, *named})
         for name, rank in ranks.items():
             frame.names[name] = rest_axes(self.header, name, rank)
-        evaluate = self.elaborator.evaluate
         solved = any_sizes(self.header.inputs, frame)
         early, late = split_where(self.header, of_positions=False)
         self._assume(early, frame)
-        any_inputs(self.header.inputs, solved, frame, evaluate)
+        any_inputs(self.header.inputs, solved, frame)
         self._assume(late, frame)
         tensors = (frame.names[item.name] for item in self.header.inputs if item.name not in named)
         arguments = Arguments(
@@ -284,7 +262,7 @@ class _Fit:
         results = self._results(frame, arguments)
         if state.values.unconstrained_indices:
             raise self._refused("needs whole numbers of which the header states nothing")
-        declared = declared_types(frame, self.header, frame.names, evaluate, results)
+        declared = declared_types(frame, self.header, frame.names, results)
         assert declared is not None
         if len(declared) != len(results):
             raise self._refused(f"gives {counted(len(results), 'result')}, not {len(declared)}")
@@ -293,7 +271,7 @@ class _Fit:
 
     def _assume(self, clauses: Clauses, frame: Frame) -> None:
         for clause in clauses:
-            stated = self.elaborator.stated(clause, frame, self.header)
+            stated = clause_condition(clause, frame, self.header)
             frame.build.facts = frame.facts.assume(stated)
 
     def _bind(self, frame: Frame, given: set[str]) -> None:
@@ -303,16 +281,16 @@ class _Fit:
             if each.name in fixed:
                 frame.names[each.name] = fixed[each.name]
             elif each.name in given or each.default is None:
-                frame.names[each.name] = any_config(each, frame, self.elaborator.evaluate)
+                frame.names[each.name] = any_config(each, frame)
             else:
-                frame.names[each.name] = self.elaborator.evaluate(each.default, frame)
+                frame.names[each.name] = frame.evaluate(each.default)
 
     def _results(self, frame: Frame, arguments: Arguments) -> Results:
         span = self.location.span
         label = ast.Path(span, (_GIVEN,))
         call = ast.Call(span, label, self.value.name, span, (), ())
         try:
-            return self.elaborator.apply_block(call, self.value, arguments, frame)
+            return frame.state.elaborator.apply_block(call, self.value, arguments, frame)
         except ProblemError as error:
             problem = error.problem
             is_of_inputs = isinstance(problem, ArgumentMismatch | RankMismatch)

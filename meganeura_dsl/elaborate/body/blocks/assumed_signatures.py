@@ -4,7 +4,7 @@ from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.index_ranges import reach_of
 from meganeura_dsl.elaborate.typecheck.positions import is_position, positions_in
-from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate, solved_names
+from meganeura_dsl.elaborate.typecheck.shape_patterns import solved_names
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_names
 from meganeura_dsl.elaborate.values import (
     Axes,
@@ -22,7 +22,7 @@ from meganeura_dsl.symbolic.size import Dim
 from meganeura_dsl.syntax import ast
 
 
-def may_assume_signature(inner: Frame, block: ast.Block, evaluate: Evaluate) -> bool:
+def may_assume_signature(inner: Frame, block: ast.Block) -> bool:
     """Whether the block was proved for the arguments it is given here."""
     proof = inner.state.proof
     if proof is None or proof.flags_if_proved is None:
@@ -34,7 +34,7 @@ def may_assume_signature(inner: Frame, block: ast.Block, evaluate: Evaluate) -> 
         and not _reaches(inner, block)
         and all(_covers_rest(inner.names[name]) for name in rest_names(block))
         and all(is_known_size(inner, name) for name in solved_names(block))
-        and all(_covers(inner, parameter, evaluate) for parameter in block.parameters)
+        and all(_covers(inner, parameter) for parameter in block.parameters)
     ):
         return False
     flags = proof.flags_if_proved(inner.module, block)
@@ -76,7 +76,7 @@ def _covers_rest(value: Evaluated) -> bool:
     return isinstance(value, Axes) and len(value) in REST_RANKS
 
 
-def _covers(inner: Frame, parameter: ast.Parameter, evaluate: Evaluate) -> bool:
+def _covers(inner: Frame, parameter: ast.Parameter) -> bool:
     """Whether a configuration value is among those a proof takes for all (see `prove`)."""
     if parameter.kind is not None:
         return True  # the value was fitted to the kind
@@ -84,7 +84,7 @@ def _covers(inner: Frame, parameter: ast.Parameter, evaluate: Evaluate) -> bool:
     if isinstance(value, BlockValue):
         return True  # it was proved to fit where it was given
     node = parameter.default
-    default = None if node is None else evaluate(node, inner)
+    default = None if node is None else inner.evaluate(node)
     if isinstance(default, int | Dim) and not isinstance(default, bool) and _follows(node):
         # In its own proof it may have been a size, which is 1 or more, whatever it is here.
         return is_size(value) and inner.facts.proves(Compare(">=", value, 1))

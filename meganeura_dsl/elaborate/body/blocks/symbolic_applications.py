@@ -13,8 +13,8 @@ from enum import Enum
 from functools import cache, lru_cache
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.body import open_numbers
-from meganeura_dsl.elaborate.body.layer_templates import with_types
+from meganeura_dsl.elaborate.body.blocks.layer_templates import with_types
+from meganeura_dsl.elaborate.body.expressions import deferred_numbers
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.deferred import DeferredNumber
@@ -72,6 +72,7 @@ class GeneralApplication:
         """The frame of the block in an elaboration of its own, and its inputs."""
         symbols = list(zip(self.sizes, self.kinds, strict=True))
         state = ElaborationState(
+            inner.state.elaborator,
             Builder(_facts(symbols, summaries.facts)),
             Context(
                 inner.state.context.training,
@@ -304,7 +305,7 @@ def _numbers(
     initials: dict[str, Initializer] = {}
     left: list[DeferredNumber[Frame]] = []
     for each in deferred:
-        here = open_numbers.with_sizes(each, sizes, state)
+        here = deferred_numbers.with_sizes(each, sizes, state)
         if isinstance(here, DeferredNumber):
             left.append(here)
         elif here is not None:

@@ -11,6 +11,7 @@ from meganeura_dsl.elaborate.problems.objective_problems import MovedTwice
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast, require_fit
 from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.syntax import ast
@@ -84,7 +85,7 @@ def source_path(path: ast.Path, relative: str, frame: Frame) -> str:
     raise ProblemError(UnknownName(frame.location(path.span), relative, "layer", known))
 
 
-def update_layer(statement: ast.Update, relative: str, frame: Frame, elaborator: Evaluates) -> None:
+def update_layer(statement: ast.Update, relative: str, frame: Frame) -> None:
     """Evaluate an update for each float that a layer has; names of layers stand for theirs.
 
     In evaluation nothing changes. Raises `ProblemError` for a layer that an objective moves, and
@@ -116,22 +117,20 @@ def update_layer(statement: ast.Update, relative: str, frame: Frame, elaborator:
         if name in state.body.updates:
             cure = "is updated by the layer itself: apply it with `training=false`"
             raise frame.refuse(statement.span, f"`{name}`", cure)
-        value = _evaluated(statement, frame, elaborator, {key: rows[key][name] for key in rows})
+        value = _evaluated(statement, frame, {key: rows[key][name] for key in rows})
         require_fit(frame, statement.value.span, f"update {name}", info.type, value)
         if state.context.training:
             state.body.updates[name] = value
             state.body.averaged[name] = location
 
 
-def _evaluated(
-    statement: ast.Update, frame: Frame, elaborator: Evaluates, of: Mapping[str, str]
-) -> Tensor:
+def _evaluated(statement: ast.Update, frame: Frame, of: Mapping[str, str]) -> Tensor:
     """The value of an update where names of layers stand for tensors of theirs."""
     state, before = frame.state, dict(frame.names)
     try:
         with state.within(frozen=True):
             frame.names.update((name, state.current(full)) for name, full in of.items())
-            value = elaborator.tensor(statement.value, frame)
+            value = evaluate_tensor(statement.value, frame)
     finally:
         frame.names = before
     wanted = {state.body.parameters[full].type.dtype for full in of.values()}

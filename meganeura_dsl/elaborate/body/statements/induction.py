@@ -21,7 +21,7 @@ from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.state import Repeated
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
-from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_size, is_static, is_tensor
+from meganeura_dsl.elaborate.values import Evaluated, Results, Tensor, is_size, is_static, is_tensor
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.assumptions import (
@@ -38,7 +38,6 @@ from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, Size, dim, substitute
 from meganeura_dsl.syntax import ast
 
-Results = tuple[Tensor, ...]
 Body = Callable[[], Results | None]
 Steps = Mapping[str, tuple[Size, ...]]
 """By how much each size grows in a round: the axes of a tensor, or a number."""

@@ -1,17 +1,15 @@
 """What expressions read of a round of a scan: names, numbers, and parts of tensors."""
 
-from collections.abc import Callable
-
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.body.tensor_parts import other_axis_of
+from meganeura_dsl.elaborate.body.expressions.tensor_parts import other_axis_of
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import PartOutside
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan
 from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_size
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted, number
-from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import broadcast
 from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_condition, is_size, is_tensor
 from meganeura_dsl.ir import ops
@@ -19,8 +17,6 @@ from meganeura_dsl.symbolic.assumptions import Compare, Proved, show_condition
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
-
-SizeOf = Callable[[ast.Expression, Frame], Size]
 
 
 def note_read(frame: Frame, name: str, value: Evaluated) -> None:
@@ -41,12 +37,12 @@ def lifted_operand(frame: Frame, node: ast.Binary, side: Evaluated, other: Evalu
     return lifted(frame, node.span, side)
 
 
-def speaks_of_round(entry: ast.Entry, frame: Frame, evaluate: Evaluate) -> bool:
+def speaks_of_round(entry: ast.Entry, frame: Frame) -> bool:
     """Whether a subscript differs from round to round."""
-    return innermost_of(entry, frame, evaluate) > 0
+    return innermost_of(entry, frame) > 0
 
 
-def innermost_of(entry: ast.Entry, frame: Frame, evaluate: Evaluate) -> int:
+def innermost_of(entry: ast.Entry, frame: Frame) -> int:
     """Which of the open scans is the innermost that a subscript speaks of, from 1; 0 if of none."""
     match entry:
         case ast.EllipsisEntry():
@@ -55,20 +51,20 @@ def innermost_of(entry: ast.Entry, frame: Frame, evaluate: Evaluate) -> int:
             ends = (start, stop)
         case _:
             ends = (entry,)
-    values = [evaluate(end, frame) for end in ends if end is not None]
+    values = [frame.evaluate(end) for end in ends if end is not None]
     sizes = {name for each in values if isinstance(each, Dim) for name in each.variables()}
     return max((at for at, name in enumerate(frame.state.scans, 1) if name in sizes), default=0)
 
 
-def round_part(base: Tensor, axis: int, entry: ast.AxisEntry, frame: Frame, size: SizeOf) -> Tensor:
+def round_part(base: Tensor, axis: int, entry: ast.AxisEntry, frame: Frame) -> Tensor:
     """The entry of an axis, or the entries, at a place that differs from round to round."""
     along = base.type.shape[axis]
     if not isinstance(entry, ast.Range):
-        at = size(entry, frame)
+        at = evaluate_size(entry, frame)
         _require_within(frame, entry.span, (at, at + 1), axis, base, f"is entry {show(at)}")
         return _entry(base, axis, at, frame, entry.span)
-    start = 0 if entry.start is None else size(entry.start, frame)
-    stop = along if entry.stop is None else size(entry.stop, frame)
+    start = 0 if entry.start is None else evaluate_size(entry.start, frame)
+    stop = along if entry.stop is None else evaluate_size(entry.stop, frame)
     if frame.state.differs_by_round(stop - start):
         what = f"the size `{show(stop - start)}` of this part"
         raise ProblemError(DiffersByRound(frame.location(entry.span), what))

@@ -18,12 +18,14 @@ from typing import Protocol, TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.body.general_applications import (
+from meganeura_dsl.elaborate.body.blocks.bodies import run_body
+from meganeura_dsl.elaborate.body.blocks.layer_templates import application_key
+from meganeura_dsl.elaborate.body.blocks.signature_match import assume_signature
+from meganeura_dsl.elaborate.body.blocks.symbolic_applications import (
     GeneralApplication,
     general_application,
     with_sizes,
 )
-from meganeura_dsl.elaborate.body.layer_templates import application_key
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.summary import (
@@ -84,7 +86,6 @@ def apply_summary(
     inner: Frame,
     block: ast.Block,
     summaries: Summaries,
-    elaborator: Elaborates,
     run: Callable[[], tuple[Tensor, ...]],
 ) -> tuple[Tensor, ...]:
     """The results of `run`, or what the summary of an equal application says of them."""
@@ -94,7 +95,7 @@ def apply_summary(
         return run()
     known = summaries.known.get(key)
     if known is None:
-        known = _from_symbols(inner, block, inputs, summaries, elaborator)
+        known = _from_symbols(inner, block, inputs, summaries)
         if known is not None:
             summaries.known[key] = known
     if known is not None and _may_stand_here(inner, known):
@@ -123,14 +124,13 @@ def _from_symbols(
     block: ast.Block,
     inputs: Sequence[Tensor],
     summaries: Summaries,
-    elaborator: Elaborates,
 ) -> Summary | None:
     """What follows from a summary in symbols; None if there is none, or this is the first of it."""
     given = (inner.names[each.name] for each in block.parameters)
     if inner.module.is_library and not any(isinstance(each, BlockValue) for each in given):
         for is_any in (True, False):
             general = general_application(inner, block, inputs, is_any=is_any)
-            found = general and _of_all_files(general, inner, block, elaborator)
+            found = general and _of_all_files(general, inner, block)
             if general is not None and found is not None:
                 return with_sizes(found, general.sizes, inner)
         return None
@@ -141,7 +141,7 @@ def _from_symbols(
     if key not in summaries.general:
         if _is_rare(key, block, summaries):
             return None
-        found = _summary_in_symbols(general, inner, block, summaries, elaborator)
+        found = _summary_in_symbols(general, inner, block, summaries)
         summaries.general[key] = found
         if found is None:
             summaries.attempts[block] = summaries.attempts.get(block, 0) + 1
@@ -149,9 +149,7 @@ def _from_symbols(
     return None if known is None else with_sizes(known, general.sizes, inner)
 
 
-def _of_all_files(
-    general: GeneralApplication, inner: Frame, block: ast.Block, elaborator: Elaborates
-) -> Summary | None:
+def _of_all_files(general: GeneralApplication, inner: Frame, block: ast.Block) -> Summary | None:
     """The summary in symbols of a standard block, which all files share, if it has one."""
     key = general.key(inner, block)
     if len(_of_library().general) >= MOST_OF_LIBRARY:
@@ -159,7 +157,7 @@ def _of_all_files(
     shared = _of_library()
     if key not in shared.general:
         with apart(LIBRARY):
-            shared.general[key] = _summary_in_symbols(general, inner, block, shared, elaborator)
+            shared.general[key] = _summary_in_symbols(general, inner, block, shared)
     return shared.general[key]
 
 
@@ -175,7 +173,6 @@ def _summary_in_symbols(
     inner: Frame,
     block: ast.Block,
     summaries: Summaries,
-    elaborator: Elaborates,
 ) -> Summary | None:
     """The summary of an application in symbols, if it holds for all that they may be.
 
@@ -184,9 +181,9 @@ def _summary_in_symbols(
 
     def elaborate() -> Summary | None:
         frame, inputs = general.frame(inner, block, summaries)
-        elaborator.assume_signature(frame, block)
+        assume_signature(frame, block)
         summarizer = _Summarizer(frame, inputs)
-        results = elaborator.run_body(frame, block)
+        results = run_body(frame, block)
         return summarizer.summary(results, frame.state.body.applied)
 
     try:

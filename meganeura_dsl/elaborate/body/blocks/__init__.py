@@ -1,0 +1,1 @@
+"""A block applied to arguments: its signature matched, its body run or known from before."""

@@ -1,0 +1,69 @@
+"""The arguments of a call, evaluated; a callee that nothing has the name of."""
+
+from meganeura_dsl.diagnostics.other_names import Answer, other_names
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.body.blocks.modes import TRAINING
+from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
+from meganeura_dsl.elaborate.problems.layer_problems import AlwaysTraining
+from meganeura_dsl.elaborate.problems.name_problems import UnknownName, UnreadName, WrongKind
+from meganeura_dsl.elaborate.scope.arguments import Arguments
+from meganeura_dsl.elaborate.scope.linker import nearest
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
+from meganeura_dsl.elaborate.values import Evaluated, Pattern, describe
+from meganeura_dsl.syntax import ast
+
+
+def call_arguments(call: ast.Call, piped: Evaluated | None, frame: Frame) -> Arguments:
+    """What a call is given, evaluated."""
+    positional: list[Evaluated] = [] if piped is None else [piped]
+    named: dict[str, Evaluated] = {}
+    for argument in call.arguments:
+        value = (
+            Pattern(argument.value)
+            if isinstance(argument.value, ast.Rearrangement)
+            else frame.evaluate(argument.value)
+        )
+        if argument.name is None:
+            positional.append(value)
+        elif argument.name == TRAINING and _is_true(argument.value):
+            raise ProblemError(AlwaysTraining(frame.location(argument.span)))
+        else:
+            named[argument.name] = value
+    for argument in call.inputs:
+        assert not isinstance(argument.value, ast.Rearrangement)
+        if argument.name is None:
+            positional.append(evaluate_tensor(argument.value, frame))
+        else:
+            named[argument.name] = frame.evaluate(argument.value)
+    return Arguments(tuple(positional), named)
+
+
+def unknown_callee(call: ast.Call, frame: Frame) -> ProblemError:
+    """The error that nothing has the name of a call."""
+    known = [*frame.layers, *frame.module.names(), *BUILTINS]
+    location = frame.location(call.callee_span)
+    value = frame.names.get(call.callee)
+    if value is not None:
+        cure = f"a parameter that takes a block says so: `{call.callee}: block`"
+        return ProblemError(WrongKind(location, "a layer or a function", describe(value), cure))
+    kind = UnreadName if call.callee in frame.module.unread else UnknownName
+    name = call.callee.rpartition(".")[2]
+    foreign = other_names().get(name)
+    if foreign is None and name != call.callee and name in known:
+        foreign = Answer(f"its name is enough: `{name}`", ())
+    close = tuple(
+        name
+        for name in nearest(call.callee, known)
+        if call.callee_span.start not in _characters(frame.module.own.get(name))
+    )
+    return ProblemError(kind(location, call.callee, "layer or function", close, foreign))
+
+
+def _characters(declaration: ast.Node | None) -> range:
+    """Where the text of a declaration stands in its file."""
+    return range(0) if declaration is None else range(declaration.span.start, declaration.span.end)
+
+
+def _is_true(node: ast.Node) -> bool:
+    return isinstance(node, ast.Boolean) and node.value

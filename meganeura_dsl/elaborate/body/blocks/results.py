@@ -1,0 +1,109 @@
+"""The results of a block: compared with the declared ones, or known by type alone."""
+
+from collections.abc import Mapping
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.location import counted
+from meganeura_dsl.elaborate.problems.name_problems import NoResult
+from meganeura_dsl.elaborate.problems.origin_cures import result_cure
+from meganeura_dsl.elaborate.problems.proof_failures import example_of, require_countable
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
+from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
+from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
+from meganeura_dsl.elaborate.typecheck.written_types import declared_types
+from meganeura_dsl.elaborate.values import Evaluated, Results, Tensor
+from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.symbolic.assumptions import Proved, Unknown, Unproved, Verdict, show_condition
+from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.syntax import ast
+
+
+def check_results(
+    inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated], results: Results
+) -> None:
+    """Raise `ProblemError` unless results are of the types that the signature declares."""
+    declared = declared_types(inner, block, signature, results)
+    if declared is None:
+        return
+    name = block.name.text
+    if len(declared) != len(results):
+        fault = f"returns {counted(len(results), 'result')} and declares {len(declared)}"
+        raise ProblemError(NoResult(inner.location(block.name.span), name, fault))
+    for wanted, value in zip(declared, results, strict=True):
+        _check_result(inner, block, wanted, value)
+
+
+def _check_result(inner: Frame, block: ast.Block, wanted: TensorType, value: Tensor) -> None:
+    found = value.type
+    if wanted.dtype is not found.dtype or wanted.rank != found.rank:
+        raise _result_mismatch(inner, block, wanted, value, Unknown())
+    for left, right in zip(wanted.shape, found.shape, strict=True):
+        verdict = equal(inner, left, right)
+        if isinstance(verdict, Proved):
+            continue
+        if isinstance(verdict, Unknown) and inner.state.proof is not None:
+            raise UndecidableError(
+                f"whether {show(left)} is {show(right)} depends on its configuration"
+            )
+        raise _result_mismatch(inner, block, wanted, value, verdict)
+
+
+def _result_mismatch(
+    inner: Frame,
+    block: ast.Block,
+    wanted: TensorType,
+    value: Tensor,
+    verdict: Verdict,
+) -> ProblemError:
+    found = value.type
+    example = example_of(verdict, [("found", found.shape), ("declared", wanted.shape)])
+    span = _last_return(block)
+    written = span.text.removeprefix("return ") if len(block.results or ()) == 1 else ""
+
+    def same(left: Size, right: Size) -> bool:
+        return isinstance(equal(inner, left, right), Proved)
+
+    cure = None
+    if written and wanted.dtype is found.dtype:
+        config = {each.name for each in block.parameters}
+        cure = result_cure(value, written, wanted.shape, inner.names, config, same)
+    sizes = str(wanted), str(found)
+    return ProblemError(
+        ResultMismatch(inner.location(span), block.name.text, *sizes, example, cure)
+    )
+
+
+def _last_return(block: ast.Block) -> Span:
+    for statement in reversed(block.body):
+        if isinstance(statement, ast.Return):
+            return statement.span
+    return block.name.span
+
+
+def opaque_results(inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:
+    """Results of which nothing is known but the types a signature declares."""
+    types = declared_types(inner, block, signature)
+    assert types is not None
+    return opaque_tensors(inner, block, types)
+
+
+def opaque_tensors(inner: Frame, block: ast.Block, types: tuple[TensorType, ...]) -> Results:
+    """Tensors of which nothing is known but these types."""
+    for type_ in types:
+        for size in type_.shape:
+            if inner.state.differs_by_round(size):
+                location = inner.caller_location(inner.call_span or block.name.span)
+                raise ProblemError(DiffersByRound(location, f"the size `{show(size)}`"))
+        require_countable(type_, inner.location(block.name.span), inner.facts)
+    count = inner.build.count
+    try:
+        return tuple(
+            inner.build.add(Input(f"#{count}.{index}", type_.dtype, type_.shape))
+            for index, type_ in enumerate(types)
+        )
+    except Unproved as error:
+        reason = f"whether {show_condition(error.condition)} depends on its configuration"
+        raise UndecidableError(reason) from error

@@ -1,0 +1,1 @@
+"""What each form of expression is: its value and type."""

@@ -1,0 +1,67 @@
+"""Labels of layers: a path such as `layers[i].conv{i + 1}`, its numbers evaluated."""
+
+import re
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.problems.name_problems import UnfitLabel
+from meganeura_dsl.elaborate.problems.scan_problems import LabelOfRound
+from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.typecheck.config_kinds import is_configured
+from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_size
+from meganeura_dsl.elaborate.values import Evaluated, OpenText, describe
+from meganeura_dsl.symbolic.size import Dim, show
+from meganeura_dsl.syntax import ast
+
+_IN_A_WORD = re.compile(r"\w*", re.ASCII)
+
+OWN_PATH = "."
+"""The label of a layer that shares the path of the block around it."""
+
+
+def path_text(path: ast.Path, frame: Frame) -> str:
+    """A label with its numbers evaluated: `layers[i].conv{i + 1}` is `layers.3.conv4`."""
+    words: list[str] = []
+    for part in path.parts:
+        match part:
+            case str():
+                words.append(part)
+            case ast.Splice(value=value):
+                words[-1] += splice_text(value, frame)
+            case _:
+                words.append(path_item_text(part, frame))
+    return ".".join(words)
+
+
+def splice_text(node: ast.Expression, frame: Frame) -> str:
+    """What a number or a text adds to a word; what is open in a proof stays in braces."""
+    value, location = frame.evaluate(node), frame.location(node.span)
+    _require_known_label(value, frame)
+    if frame.state.differs_by_round(value):
+        raise ProblemError(LabelOfRound(location))
+    match value:
+        case OpenText(name):
+            return f"{{{name}}}"
+        case Dim() if is_configured(frame, value):
+            return f"{{{value}}}"
+        case int() if not isinstance(value, bool) and value >= 0:
+            return str(value)
+        case str() if _IN_A_WORD.fullmatch(value):
+            return value
+        case Dim():
+            raise ProblemError(UnfitLabel(location, f"the size {value}, which the data decides"))
+        case _:
+            raise ProblemError(UnfitLabel(location, describe(value)))
+
+
+def path_item_text(node: ast.Expression, frame: Frame) -> str:
+    """The text of an index in a label."""
+    size = evaluate_size(node, frame)
+    _require_known_label(size, frame)
+    if frame.state.differs_by_round(size):
+        raise ProblemError(LabelOfRound(frame.location(node.span)))
+    return show(size)
+
+
+def _require_known_label(value: Evaluated, frame: Frame) -> None:
+    if frame.state.is_general(value):
+        raise UndecidableError("a label depends on a number that a symbol stands for")

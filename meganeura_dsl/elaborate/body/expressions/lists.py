@@ -1,0 +1,41 @@
+"""Lists of numbers, sizes, texts or tensors."""
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.static_arithmetic import length_of_list
+from meganeura_dsl.elaborate.values import (
+    BlockValue,
+    Evaluated,
+    Tensor,
+    TensorList,
+    describe,
+    is_static,
+    is_tensor,
+)
+from meganeura_dsl.limits.language_limits import LONGEST_LIST
+from meganeura_dsl.syntax import ast
+
+
+def evaluate_list(node: ast.ListOf, frame: Frame) -> Evaluated:
+    """The value of `[a, b]`."""
+    items = [frame.evaluate(item) for item in node.items]
+    if items and is_tensor(items[0]):
+        pairs = zip(items, node.items, strict=True)
+        return TensorList(tuple(_only_tensor(*each, frame) for each in pairs))
+    for item, written in zip(items, node.items, strict=True):
+        if not is_static(item) or isinstance(item, BlockValue):
+            location = frame.location(written.span)
+            raise ProblemError(WrongKind(location, "a number or a size in a list", describe(item)))
+    built = [item for item in items if is_static(item)]
+    if length_of_list(built) > LONGEST_LIST:
+        wanted = f"a list of at most {LONGEST_LIST:,}"
+        raise ProblemError(WrongKind(frame.location(node.span), wanted, describe(built)))
+    return built
+
+
+def _only_tensor(item: Evaluated, written: ast.Expression, frame: Frame) -> Tensor:
+    if not is_tensor(item):
+        location = frame.location(written.span)
+        raise ProblemError(WrongKind(location, "a tensor in a list of tensors", describe(item)))
+    return item

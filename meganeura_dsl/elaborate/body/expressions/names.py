@@ -1,0 +1,174 @@
+"""Literals, names, and paths of parameters such as `fc.weight`."""
+
+from dataclasses import replace
+
+from meganeura_dsl.diagnostics.other_names import Answer, Form, other_names
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.body.expressions.labels import OWN_PATH, path_item_text, splice_text
+from meganeura_dsl.elaborate.body.expressions.scan_reads import note_read
+from meganeura_dsl.elaborate.builtins.builtin_math import UNARY
+from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
+from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
+from meganeura_dsl.elaborate.problems.name_problems import (
+    EndedWithScan,
+    UnknownName,
+    UnreadName,
+    WrongKind,
+)
+from meganeura_dsl.elaborate.scope.linker import nearest
+from meganeura_dsl.elaborate.scope.scope import (
+    BoundBlock,
+    Frame,
+    NeedsInliningError,
+    UndecidableError,
+)
+from meganeura_dsl.elaborate.typecheck.contracts import function_block
+from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_tensor
+from meganeura_dsl.syntax import ast
+
+_TURNED = ("T", "mT")
+"""What turns the last two axes of a tensor elsewhere."""
+
+_OF_SIZES = (Form("shape(x)", "x.shape"), Form("size(x, 1)", "x.shape[1]"))
+
+
+def evaluate_literal(node: ast.Integer | ast.Real | ast.Text | ast.Boolean, _: Frame) -> Evaluated:
+    """The value of a number, text or truth value as it is written."""
+    return node.value
+
+
+def evaluate_name(node: ast.Name, frame: Frame) -> Evaluated:
+    """The value of a name: bound here, a parameter, a word of the language, or a block."""
+    value = frame.names.get(node.text)
+    if value is not None:
+        if frame.state.scans:
+            note_read(frame, node.text, value)
+        return value
+    if node.text == "training":
+        return frame.state.context.training
+    if node.text in INITIALS:
+        return INITIALS[node.text]
+    own = _parameter(node.text, frame) if OWN_PATH in frame.layers else None
+    if own is not None:
+        return own
+    block = block_named(node, frame)
+    if block is not None:
+        return block
+    location = frame.location(node.span)
+    layer = layer_words(node.text, frame)
+    if layer is not None:
+        cure = "a function is no value: apply it where it stands"
+        raise ProblemError(WrongKind(location, "a value", layer, cure))
+    if node.text in frame.scan_locals:
+        raise ProblemError(EndedWithScan(location, node.text))
+    known = [*frame.names, "training"]
+    kind = UnreadName if node.text in frame.module.unread else UnknownName
+    raise ProblemError(kind(location, node.text, "value", nearest(node.text, known)))
+
+
+def block_named(node: ast.Name, frame: Frame) -> BoundBlock | None:
+    """The layer in scope, block, model or function of one tensor that has a name."""
+    layer = frame.layers.get(node.text)
+    if layer is not None:
+        return replace(layer, span=node.span)
+    match frame.module.find(node.text):
+        case module, (ast.Block() | ast.Model()) as declaration:
+            return BoundBlock(declaration, span=node.span, module=module)
+        case None if node.text in UNARY:
+            return replace(function_block(node.text), span=node.span)
+        case _:
+            return None
+
+
+def layer_words(name: str, frame: Frame) -> str | None:
+    """A description of the layer or function of a name for messages; None if there is none."""
+    found = frame.module.find(name)
+    match found[1] if found is not None else None:
+        case ast.Block():
+            return f"the block `{name}`"
+        case ast.Model():
+            return f"the model `{name}`"
+        case ast.Def():
+            return f"the function `{name}`"
+        case None if name in frame.layers:
+            return f"the layer `{name}`"
+        case None:
+            return f"the function `{name}`" if name in BUILTINS else None
+
+
+def evaluate_attribute(node: ast.Attribute | ast.Spliced, frame: Frame) -> Evaluated:
+    """The parameter or state at a path such as `fc.weight`."""
+    relative = _dotted(node, frame)
+    if relative is None:
+        raise ProblemError(
+            WrongKind(frame.location(node.span), "a parameter's path", node.span.text)
+        )
+    value = _parameter(relative, frame)
+    if value is not None:
+        return value
+    prefix = f"{frame.path}." if frame.path else ""
+    known = [key.removeprefix(prefix) for key in frame.state.body.leaves if key.startswith(prefix)]
+    location, close = frame.location(node.span), nearest(relative, known)
+    raise ProblemError(
+        UnknownName(location, relative, "parameter", close, _foreign(relative, frame))
+    )
+
+
+def _foreign(dotted: str, frame: Frame) -> Answer | None:
+    """What is said to an attribute of a tensor that other systems have, such as `k.T`."""
+    base, _, name = dotted.rpartition(".")
+    value = frame.names.get(base)
+    if value is None or not is_tensor(value):
+        return None
+    if name == "shape":
+        return Answer("sizes are in the signature, and these are functions", _OF_SIZES)
+    if name in _TURNED and value.type.rank >= 2:
+        axes = [str(size) for size in value.type.shape]
+        if len(set(axes)) == len(axes) and all(map(str.isidentifier, axes)):
+            turned = [*axes[:-2], axes[-1], axes[-2]]
+            code = f"rearrange({base}, [{', '.join(axes)}] -> [{', '.join(turned)}])"
+            return Answer("", (Form(code, dotted),))
+    return other_names().get(name)
+
+
+def evaluate_spliced(node: ast.Spliced, frame: Frame) -> Evaluated:
+    """A parameter or state that this block declares, or one of a layer, by its name."""
+    relative = _dotted(node, frame)
+    known = None if relative is None else frame.names.get(relative)
+    return evaluate_attribute(node, frame) if known is None else known
+
+
+def _dotted(node: ast.Expression, frame: Frame) -> str | None:
+    """`wte.weight` or `weight_l{k}` as text, if the expression is a path."""
+    match node:
+        case ast.Name(text=text):
+            return text
+        case ast.Attribute(base=base, name=name):
+            prefix = _dotted(base, frame)
+            return None if prefix is None else f"{prefix}.{name}"
+        case ast.Subscript(base=base, entries=(entry,)) if isinstance(entry, ast.Integer) or not (
+            isinstance(entry, ast.Range | ast.EllipsisEntry)
+            or (isinstance(base, ast.Name) and base.text in frame.names)
+        ):
+            prefix = _dotted(base, frame)
+            return None if prefix is None else f"{prefix}.{path_item_text(entry, frame)}"
+        case ast.Spliced(base=base, value=value):
+            prefix = _dotted(base, frame)
+            return None if prefix is None else prefix + splice_text(value, frame)
+        case _:
+            return None
+
+
+def _parameter(relative: str, frame: Frame) -> Tensor | None:
+    """The parameter at a path inside this layer, if there is one."""
+    name = frame.join(relative)
+    if name in frame.state.body.leaves:
+        return frame.state.current(name)
+    proof = frame.state.proof
+    if proof is None:
+        return None
+    if proof.flags_if_proved is not None:
+        raise NeedsInliningError(proof.assumed_around(name))
+    if any(name.startswith(f"{path}.") for path in proof.contracts if path):
+        raise UndecidableError(f"`{relative}` is a weight of a block that is given")
+    return None

@@ -1,0 +1,1 @@
+"""Layers and block values: declared, configured, applied."""

@@ -1,0 +1,88 @@
+"""Statements that bind names: `x = ...`, and `x[i] = ...`, a part replaced."""
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.body.expressions.subscripts import part_of
+from meganeura_dsl.elaborate.body.expressions.tensor_parts import replace_part
+from meganeura_dsl.elaborate.body.statements.scans import collects, write_part
+from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.scope.binding import Binding
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
+from meganeura_dsl.elaborate.values import (
+    BlockValue,
+    Evaluated,
+    Tensor,
+    TensorList,
+    describe,
+    is_number,
+    is_static,
+    is_tensor,
+)
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.syntax import ast
+
+
+def run_bind(statement: ast.Bind, frame: Frame) -> None:
+    """Bind one name to a value, or each of several to one of a list or of several results."""
+    value = frame.evaluate(statement.value)
+    if len(statement.targets) == 1:
+        _assign(statement.targets[0], value, frame)
+        return
+    if isinstance(value, TensorList):
+        parts = value.items
+    else:
+        parts = value if isinstance(value, tuple | list) else (value,)
+    if len(parts) != len(statement.targets):
+        wanted = f"{len(statement.targets)} values for {len(statement.targets)} names"
+        raise ProblemError(WrongKind(frame.location(statement.span), wanted, describe(value)))
+    for target, part in zip(statement.targets, parts, strict=True):
+        _assign(target, part, frame)
+
+
+def _assign(target: ast.Name, value: Evaluated, frame: Frame) -> None:
+    if not is_tensor(value) and not is_static(value) and not isinstance(value, TensorList):
+        raise ProblemError(
+            WrongKind(frame.location(target.span), "one value for one name", describe(value))
+        )
+    if isinstance(value, BlockValue):
+        cure = "give it a tensor, or declare a layer with `layer NAME: BLOCK(...)`"
+        wanted, found = "a tensor or a number to name", describe(value)
+        span = value.span or target.span
+        raise ProblemError(WrongKind(frame.location(span), wanted, found, cure))
+    frame.names[target.text] = value
+    if is_tensor(value) and not frame.module.is_library:
+        frame.state.body.bindings.append(Binding(target.span, target.text, frame.path, value.type))
+
+
+def run_part(statement: ast.Part, frame: Frame) -> None:
+    """Bind the name to what it was, with a part replaced; in a scan, a slice may be collected."""
+    if collects(statement, frame):
+        write_part(statement, frame)
+        return
+    target, value = statement.target, statement.value
+    base = evaluate_tensor(target, frame)
+    replaced = with_part(statement.span, base, statement.entries, value, frame)
+    _assign(target, replaced, frame)
+
+
+def with_part(
+    span: Span,
+    base: Tensor,
+    entries: tuple[ast.Entry, ...],
+    value: ast.Expression,
+    frame: Frame,
+) -> Tensor:
+    """A tensor with a part of it replaced; a number fills the part."""
+    part = part_of(span, entries, base, frame).whole
+    given = frame.evaluate(value)
+    if is_number(given) and not is_tensor(given):
+        given = scalar(frame, value.span, given, base.type.dtype, part.kept(part.sizes))
+    if not is_tensor(given):
+        location = frame.location(value.span)
+        raise ProblemError(WrongKind(location, "a tensor or a number", describe(given)))
+    written = TensorType(base.type.dtype, part.kept(part.sizes))
+    name = span.text.removeprefix("update ").partition("[")[0]
+    require_fit(frame, value.span, f"{name}[...]", written, given)
+    return replace_part(frame, span, base, part, given)

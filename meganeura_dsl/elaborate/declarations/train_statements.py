@@ -1,0 +1,157 @@
+"""Statements of `train` blocks: `minimize`, `metric` and `show`."""
+
+from dataclasses import replace
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.body.elaborator import ELABORATOR, run_statement
+from meganeura_dsl.elaborate.body.expressions.labels import path_text
+from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere
+from meganeura_dsl.elaborate.problems.objective_problems import (
+    MovedTwice,
+    NothingOver,
+    NothingReached,
+)
+from meganeura_dsl.elaborate.problems.training_problems import (
+    LossNotScalar,
+    MetricNotScalar,
+    NoPicture,
+)
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.state import ElaboratedObjective
+from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast
+from meganeura_dsl.elaborate.values import Results, Tensor
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.objectives import reached
+from meganeura_dsl.ir.reserved_names import RECORDED
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.size import Dim
+from meganeura_dsl.syntax import ast
+
+LOSS = "loss"
+"""The output a `train` block minimizes."""
+
+SHOWN = "show "
+"""How the names of outputs begin that are pictures or matrices to look at."""
+
+COLOURS = (1, 3)
+"""Channels of a picture."""
+
+
+def run_train_statement(
+    statement: ast.Statement, frame: Frame, rest: tuple[ast.Statement, ...]
+) -> Results | None:
+    """Record the loss, a metric or a picture of a `train` block; run any other statement."""
+    if frame.parent is not None:
+        return run_statement(statement, frame, rest)
+    match statement:
+        case ast.Minimize():
+            _minimize(statement, frame)
+        case ast.Metric(name=name, value=node):
+            if name.text in frame.state.train.outputs or name.text == LOSS:
+                raise ProblemError(
+                    NotAllowedHere(frame.location(name.span), f"`{name.text}`", "is measured twice")
+                )
+            if name.text in RECORDED:
+                reason = "is in the records of a run: the metric needs another name"
+                raise frame.refuse(name.span, f"`{name.text}`", reason)
+            measured = evaluate_tensor(node, frame)
+            if measured.type.rank != 0:
+                location = frame.location(node.span)
+                raise ProblemError(MetricNotScalar(location, name.text, str(measured.type)))
+            frame.state.train.outputs[name.text] = measured
+        case ast.Show():
+            _show(statement, frame)
+        case ast.Run():
+            pass  # for whoever trains
+        case _:
+            return run_statement(statement, frame, rest)
+    return None
+
+
+TRAIN_ELABORATOR = replace(ELABORATOR, run=run_train_statement)
+"""Elaborates `train` blocks: their outermost frame may minimize and measure."""
+
+
+def _show(statement: ast.Show, frame: Frame) -> None:
+    """What is looked at when held-out examples are measured; a training step has none of it."""
+    state, name = frame.state, statement.name
+    if name.text in state.train.shown:
+        raise frame.refuse(name.span, f"`{name.text}`", "is shown twice")
+    state.train.shown.add(name.text)
+    if state.context.training:
+        return
+    known = len(state.body.parameters)
+    value = evaluate_tensor(statement.value, frame)
+    if len(state.body.parameters) > known:
+        raise frame.refuse(statement.value.span, "a layer", "has weights here that none trains")
+    if not _can_be_shown(value.type, state.train.counter):
+        location = frame.location(statement.value.span)
+        raise ProblemError(NoPicture(location, name.text, str(value.type)))
+    state.train.outputs[f"{SHOWN}{name.text}"] = value
+
+
+def _minimize(statement: ast.Minimize, frame: Frame) -> None:
+    """One more objective, and from here on the parameters as it moves them."""
+    loss, state = evaluate_tensor(statement.value, frame), frame.state
+    if loss.type.rank != 0 or not loss.type.dtype.is_float:
+        raise ProblemError(LossNotScalar(frame.location(statement.value.span), str(loss.type)))
+    paths = tuple(path_text(each, frame) for each in statement.over)
+    moves = _moves(statement, loss, paths, frame) if state.context.training else frozenset[str]()
+    known = state.train.outputs.get(LOSS)
+    if known is not None:
+        terms = (cast(frame, statement.span, each, DType.F32) for each in (known, loss))
+        state.train.outputs[LOSS] = frame.add(statement.span, ops.Add(), *terms)
+    else:
+        state.train.outputs[LOSS] = loss
+    location = frame.location(statement.span)
+    state.train.objectives.append(
+        ElaboratedObjective(len(state.train.objectives), loss, moves, location, bool(paths))
+    )
+    frame.names.update((name, state.current(name)) for name in frame.own & moves)
+
+
+def _moves(
+    statement: ast.Minimize, loss: Tensor, paths: tuple[str, ...], frame: Frame
+) -> frozenset[str]:
+    """The names of the parameters that an objective moves."""
+    state, below = frame.state, reached(loss)
+    moves = below
+    if paths:
+        over = zip(paths, statement.over, strict=True)
+        moves = frozenset[str]().union(*(_below(path, node, frame) for path, node in over))
+    for name in state.body.parameters:
+        mover = state.mover(name)
+        if name in moves and name in state.body.averaged:
+            location = frame.location(statement.span)
+            raise ProblemError(MovedTwice(location, name, state.body.averaged[name]))
+        if name in moves and mover is not None:
+            raise ProblemError(MovedTwice(frame.location(statement.span), name, mover.location))
+    if (paths or state.train.objectives) and moves.isdisjoint(below):
+        raise ProblemError(NothingReached(frame.location(statement.value.span), paths))
+    return moves
+
+
+def _below(path: str, node: ast.Path, frame: Frame) -> frozenset[str]:
+    """The trained parameters of a layer, of a model, or the one of this path."""
+    state = frame.state
+    trained = [info.name for info in state.body.parameters.values() if info.kind == "param"]
+    found = [name for name in trained if name == path or name.startswith(f"{path}.")]
+    if not found:
+        declared = frame.module.find(path)
+        if declared is not None and isinstance(declared[1], ast.Model):
+            own = state.body.weights.get(declared[1], [])
+            found = [name for name in trained if name in own]
+    if not found:
+        known = tuple(dict.fromkeys(name.partition(".")[0] for name in trained))
+        raise ProblemError(NothingOver(frame.location(node.span), path, known))
+    return frozenset(found)
+
+
+def _can_be_shown(found: TensorType, counter: str | None) -> bool:
+    """Whether a value is a matrix that is none of the batch, or one picture for each example."""
+    shape = found.shape
+    if len(shape) == 2:
+        sizes = [size for size in shape if isinstance(size, Dim)]
+        return not any(counter in size.variables() for size in sizes)
+    return len(shape) == 3 or (len(shape) == 4 and (shape[1] in COLOURS or shape[3] in COLOURS))

@@ -1,0 +1,104 @@
+"""The settings of runs: the lines under `run:`, evaluated."""
+
+from dataclasses import dataclass, replace
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.body.elaborator import ELABORATOR, EXPRESSIONS
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere, WrongKind
+from meganeura_dsl.elaborate.scope.linker import LinkedModule
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
+from meganeura_dsl.elaborate.values import (
+    BlockValue,
+    Evaluated,
+    Invocation,
+    Static,
+    describe,
+    is_initializer,
+    is_static,
+)
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.syntax import ast
+
+FROZEN = "frozen"
+"""The word, in place of an optimizer, for parameters that nothing moves."""
+
+
+@dataclass(frozen=True)
+class WrittenSetting:
+    """One line of `run:`, evaluated, and where it stands."""
+
+    value: Static
+    span: Span
+
+
+def setting_key(name: str, glob: str | None) -> str:
+    """The key of a setting: its name, with the paths it is for: `optimizer["*.bias"]`."""
+    return name if glob is None else f'{name}["{glob}"]'
+
+
+def _invocation(call: ast.Call, frame: Frame) -> Evaluated:
+    """A call in a setting is not applied: it is data for whoever reads the setting."""
+    arguments: dict[str, Static] = {}
+    positional: list[Static] = []
+    refused = _no_data(call, frame)
+    if call.inputs:
+        raise refused
+    for argument in call.arguments:
+        value = (
+            None
+            if isinstance(argument.value, ast.Rearrangement)
+            else frame.evaluate(argument.value)
+        )
+        if value is None or not is_static(value):
+            raise refused
+        if argument.name is None:
+            positional.append(value)
+        else:
+            arguments[argument.name] = value
+    return Invocation(call.callee, arguments, tuple(positional))
+
+
+def _refuse_pipe(node: ast.Pipe, frame: Frame) -> Evaluated:
+    frame.evaluate(node.source)
+    raise _no_data(node.layer, frame)
+
+
+def _no_data(call: ast.Call, frame: Frame) -> ProblemError:
+    wanted = "a number, text or list"
+    return ProblemError(WrongKind(frame.location(call.span), wanted, call.span.text))
+
+
+SETTING_ELABORATOR = replace(
+    ELABORATOR, expressions={**EXPRESSIONS, ast.Call: _invocation, ast.Pipe: _refuse_pipe}
+)
+"""Evaluates settings: numbers, texts, lists, and calls such as `adam(lr=1e-3)` kept as data."""
+
+
+def evaluate_setting(module: LinkedModule, node: ast.Expression) -> Static:
+    """The value of one setting. Raises `ProblemError`."""
+    if isinstance(node, ast.Name) and node.text == FROZEN:
+        return Invocation(FROZEN, {})
+    frame = Frame(ElaborationState(SETTING_ELABORATOR, Builder()), module, "run", {})
+    value = frame.evaluate(node)
+    if not is_static(value) or is_initializer(value) or isinstance(value, BlockValue):
+        raise ProblemError(
+            WrongKind(frame.location(node.span), "a number, text or list", describe(value))
+        )
+    return value
+
+
+def train_settings(module: LinkedModule, train: ast.Train) -> dict[str, WrittenSetting]:
+    """The settings under `run:`, evaluated. Raises `ProblemError`."""
+    settings: dict[str, WrittenSetting] = {}
+    for statement in train.body:
+        if isinstance(statement, ast.Run):
+            for setting in statement.settings:
+                name = setting_key(setting.name.text, setting.glob)
+                if name in settings:
+                    location = Location(setting.name.span)
+                    raise ProblemError(NotAllowedHere(location, f"`{name}`", "is set twice"))
+                value = evaluate_setting(module, setting.value)
+                settings[name] = WrittenSetting(value, setting.span)
+    return settings

@@ -1,0 +1,47 @@
+"""Expressions that must be a size or a tensor, and what is said of one that is neither."""
+
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.config_kinds import size_as_condition
+from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
+from meganeura_dsl.elaborate.values import Evaluated, Tensor, describe, is_size, is_tensor
+from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.syntax import ast
+
+
+def evaluate_size(node: ast.Expression, frame: Frame) -> Size:
+    """The value of an expression that must be a size."""
+    value = frame.evaluate(node)
+    if not is_size(value):
+        raise ProblemError(WrongKind(frame.location(node.span), "a size", describe(value)))
+    return value
+
+
+def evaluate_tensor(node: ast.Expression, frame: Frame) -> Tensor:
+    """The value of an expression that must be one tensor."""
+    value = lifted(frame, node.span, frame.evaluate(node))
+    if not is_tensor(value):
+        raise ProblemError(WrongKind(frame.location(node.span), "a tensor", describe(value)))
+    return value
+
+
+def wrong_kind(
+    frame: Frame, span: Span, wanted: str, value: Evaluated, cure: str | Help = ""
+) -> ProblemError:
+    """The error that a value is not what is wanted."""
+    problem = size_as_condition(frame, span, value) if wanted == "a condition" else None
+    cure = cure or _of_widths(frame, wanted, value)
+    return problem or ProblemError(WrongKind(frame.location(span), wanted, describe(value), cure))
+
+
+def _of_widths(frame: Frame, wanted: str, value: Evaluated) -> str:
+    """Advice for `linear` of two widths, as other systems write it."""
+    block = frame.declaration
+    if not (wanted == "a condition" and frame.module.is_library and isinstance(block, ast.Block)):
+        return ""
+    first = frame.names.get(block.parameters[0].name, "") if block.parameters else ""
+    if not is_size(value) or not is_size(first) or block.name.text != "linear":
+        return ""
+    return f"the width of what comes in is never written: `linear({show(value)})`"

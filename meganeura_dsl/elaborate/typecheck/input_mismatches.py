@@ -1,0 +1,146 @@
+"""What is said of a tensor whose shape does not match the input it is given for."""
+
+import re
+
+from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.argument_cures import (
+    argument_order,
+    insertion_cure,
+    label_start,
+    rank_cure,
+)
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
+from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, expansion_cure, side_of
+from meganeura_dsl.elaborate.problems.shape_problems import ArgumentMismatch, RankMismatch
+from meganeura_dsl.elaborate.problems.training_problems import LabelsMismatch
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.shape_patterns import Mismatch, pattern_text
+from meganeura_dsl.elaborate.values import Tensor, is_size, is_tensor, show_shape
+from meganeura_dsl.symbolic.assumptions import Compare
+from meganeura_dsl.symbolic.size import show
+from meganeura_dsl.syntax import ast
+
+LOGITS = "logits"
+
+TARGET = "target"
+
+PREDICTIONS = (LOGITS, "prediction")
+"""What the losses of the library call their first input."""
+
+
+def argument_problem(
+    inner: Frame, block: ast.Block, item: ast.Input, value: Tensor, span: Span, mismatch: Mismatch
+) -> ArgumentMismatch | LabelsMismatch | RankMismatch:
+    """The problem of a tensor whose shape does not match the type of its input."""
+    location = inner.caller_location(span)
+    first = inner.names[block.inputs[0].name]
+    is_loss = inner.module.is_library and block.inputs[0].name in PREDICTIONS
+    if is_loss and item is not block.inputs[0] and is_tensor(first):
+        of_classes = block.inputs[0].name == LOGITS and item.name != TARGET
+        return _labels_problem(location, value, first, mismatch, of_classes=of_classes)
+    declared = pattern_text(item.type.shape)
+    if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
+        what = f"`{item.name}` of `{block.name.text}`"
+        cure = _expanded(inner, item, value, location.span.text)
+        if cure is None and inner.module.is_library:
+            axes = [show(size) for size in value.type.shape]
+            cure = rank_cure(block.name.text, item.name, axes)
+        return RankMismatch(location, what, declared, str(value.type), cure)
+    condition = Compare("==", mismatch.wanted, mismatch.found)
+    example = (
+        None
+        if mismatch.verdict is None
+        else example_of(mismatch.verdict, [("found", value.type.shape)])
+    )
+    described = f"{declared}, where axis {mismatch.axis} is {show(mismatch.wanted)}"
+    fact = deciding_fact(inner.facts, condition)
+    return ArgumentMismatch(
+        location,
+        block.name.text,
+        item.name,
+        described,
+        str(value.type),
+        mismatch.axis,
+        example,
+        fact,
+        f"axis {mismatch.axis} is {show(mismatch.found)} here, and {show(mismatch.wanted)} by what "
+        f"`{block.name.text}` is given besides: pass a tensor of that size",
+        argument_order(location.span.text, [each.name for each in block.inputs]),
+    )
+
+
+def _expanded(inner: Frame, item: ast.Input, value: Tensor, call: str) -> Help | None:
+    """How an argument given by name comes to the axes of its input, if all are known."""
+    sizes: list[str] = []
+    for entry in item.type.shape.entries:
+        size = inner.names.get(entry.text, "") if isinstance(entry, ast.Name) else ""
+        if not is_size(size):
+            return None
+        sizes.append(show(size))
+    given = re.search(rf"\b{item.name}=(?P<value>[\w.]+)", call)
+    if given is None or inner.parent is None:
+        return None
+    side = side_of(given["value"], value.type.shape)
+    return expansion_cure(side, sizes, sizes) or insertion_cure(side, sizes)
+
+
+def _labels_problem(
+    location: Location, labels: Tensor, logits: Tensor, mismatch: Mismatch, *, of_classes: bool
+) -> LabelsMismatch:
+    """The refusal of what a loss compares with predictions: classes, or values of their shape."""
+    if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
+        found, wanted = labels.type.rank, logits.type.rank
+        axis = f"{found} {'axis' if found == 1 else 'axes'} against {wanted}"
+    else:
+        sizes = f"{show(mismatch.wanted)}{' classes' if of_classes else ''}"
+        axis = f"axis {mismatch.axis}: {sizes} against {show(mismatch.found)}"
+    shapes = show_shape(labels.type.shape), show_shape(logits.type.shape)
+    if of_classes and _are_classes(labels, logits):
+        words, cure = _of_rows(labels, logits, location.span.text)
+        return LabelsMismatch(location, *shapes, words, cure, is_stretched=False)
+    if of_classes:
+        indices = show_shape(logits.type.shape[:-1])
+        cure = Help(f"class indices are  i32{indices}        one-hot targets are  {shapes[1]}")
+        return LabelsMismatch(location, *shapes, axis, cure)
+    call = re.fullmatch(r"\w+\((?P<prediction>.+), (?P<target>\w+)\)", location.span.text)
+    names = (call["target"], call["prediction"]) if call else ("target", "prediction")
+    sides = side_of(names[0], labels.type.shape), side_of(names[1], logits.type.shape)
+    known = {axis for side in sides for axis in side.axes}
+    cure = elementwise_cure(*sides, known)
+    if labels.type.rank == logits.type.rank or cure is None or "rearrange(" not in str(cure.code):
+        cure = Help(f"give both one shape, such as {shapes[1]}: nothing is stretched or repeated")
+    return LabelsMismatch(location, *shapes, axis, cure, ("the target", "the prediction"))
+
+
+def _are_classes(labels: Tensor, logits: Tensor) -> bool:
+    """Whether labels are whole numbers along all axes of the rows, of which some are not equal."""
+    return not labels.type.dtype.is_float and labels.type.rank == logits.type.rank - 1
+
+
+def _of_rows(labels: Tensor, logits: Tensor, call: str) -> tuple[str, Help]:
+    """Which axis of the rows differs, and what to leave out where one side has more."""
+    pairs = list(zip(logits.type.shape, labels.type.shape, strict=False))
+    axis = next(at for at, (rows, given) in enumerate(pairs) if rows != given)
+    rows, given = pairs[axis]
+    words = f"axis {axis}: {show(rows)} rows of logits against {show(given)} labels"
+    more = rows - given
+    written = re.match(r"\w+(?:\([^()]*\))?\((?P<logits>[\w.]+),", call)
+    if isinstance(more, int) and more > 0:
+        begin = label_start(labels, logits, axis)
+        if begin is not None and begin != 1 and axis > 0:
+            following = "[" + ", ".join([*(":" for _ in range(axis)), "1:"]) + "]"
+            return words, Help(
+                f"each row has one label, and these begin {show(begin)} behind the rows: where\n"
+                f"the next token is predicted, the labels are `{following}` of the sequence"
+            )
+        if begin == 1 and written is not None:
+            part = ", ".join([*(":" for _ in range(axis)), f":{show(given)}"])
+            code = f"{written['logits']}[{part}]"
+            return words, Help("each row has one label: leave out the rows that have none", code)
+        return words, Help(
+            "each row has one label: leave out the rows that have none, which depends on\n"
+            "the position that each label belongs to"
+        )
+    return words, Help(f"each row has one label: i32{show_shape(logits.type.shape[:-1])}")

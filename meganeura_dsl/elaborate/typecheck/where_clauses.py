@@ -1,0 +1,274 @@
+"""`where` at a call: every clause is proved of what the block is given, or assumed of data."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
+from meganeura_dsl.elaborate.problems.shape_problems import WhereUnproved
+from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.typecheck.conditions import clause_condition
+from meganeura_dsl.elaborate.typecheck.config_kinds import with_open_numbers
+from meganeura_dsl.elaborate.typecheck.positions import (
+    facts_about,
+    handed_on,
+    names_in,
+    negative_bound,
+    position_of,
+    positions_in,
+    speaks_of,
+)
+from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
+from meganeura_dsl.elaborate.values import Evaluated, is_size, is_tensor
+from meganeura_dsl.symbolic.assumptions import (
+    And,
+    Compare,
+    Condition,
+    Proved,
+    Unknown,
+    Verdict,
+    show_condition,
+)
+from meganeura_dsl.symbolic.conditions import sizes_in
+from meganeura_dsl.symbolic.size import Dim, show
+from meganeura_dsl.syntax import ast
+
+LARGEST_TRIED = 4096
+"""Sizes that are tried when looking for the smallest that works."""
+
+
+def check_where(
+    inner: Frame,
+    block: ast.Block,
+    caller: Callable[[], Location],
+) -> None:
+    """Prove every clause of a block's `where` at its call; of data that is fed, assume it."""
+    is_fed = inner.parent is not None and inner.parent.declaration is None
+    given, free = with_open_numbers(inner, block), set[str]()
+    for name in positions_in(block):
+        value = inner.names[name]
+        symbol = (
+            inner.state.values.symbolic_ints.get(value.id) if is_fed and is_tensor(value) else None
+        )
+        if is_tensor(value) and not is_fed:
+            symbol = handed_on(inner, value)
+        if not isinstance(symbol, Dim):
+            given = _with_position(inner, given, block, caller(), name)
+        else:
+            given = replace(given, names={**given.names, name: symbol})
+            free |= symbol.variables() & inner.state.values.lasting_symbols
+    for clause in block.where:
+        condition = clause_condition(clause, given, block)
+        for part in condition.parts if isinstance(condition, And) else (condition,):
+            if part is True:
+                continue
+            verdict = facts_about(inner, part).decide(part)
+            is_open = is_fed and speaks_of(inner, part)
+            if not isinstance(part, bool) and not free.isdisjoint(sizes_in(part)):
+                is_open = True
+            if is_open and inner.facts.truth(part) is not False:
+                inner.build.facts = inner.facts.assume(part)
+            elif not isinstance(verdict, Proved):
+                problem = _unmet(inner, block, caller(), clause, part, verdict)
+                smallest = _smallest(given, block, clause)
+                raise ProblemError(replace(problem, cure=smallest or problem.cure))
+
+
+def assume_where(inner: Frame, block: ast.Block) -> None:
+    """Take every clause of a block's `where` for true, as it was proved where the block stands."""
+    given = inner
+    for name in positions_in(block):
+        given = _with_position(inner, given, block, inner.location(block.name.span), name)
+    for clause in block.where:
+        inner.build.facts = inner.facts.assume(clause_condition(clause, given, block))
+
+
+def _with_position(
+    inner: Frame, given: Frame, block: ast.Block, caller: Location, name: str
+) -> Frame:
+    """The frame of a `where` in which an input `i32[]` is the size that was given for it."""
+    value = inner.names[name]
+    clause = next(each for each in block.where if name in names_in(each))
+    size = position_of(inner, value) if is_tensor(value) else None
+    if size is None:
+        unknown = f"nothing is known of what is given for `{name}`"
+        location = inner.location(clause.span)
+        raise ProblemError(
+            WhereUnproved(caller, block.name.text, clause.span.text, unknown, location, None, "")
+        )
+    least = Compare(">=", size, 0)
+    verdict = facts_about(inner, least).decide(least)
+    if negative_bound(block, name) is None and not isinstance(verdict, Proved):
+        raise ProblemError(_unmet(inner, block, caller, clause, least, verdict))
+    return replace(given, names={**given.names, name: size})
+
+
+def _smallest(
+    inner: Frame,
+    block: ast.Block,
+    clause: ast.Expression,
+) -> str:
+    """The smallest size of an axis for which a clause about known sizes would hold, as advice."""
+    axes = {
+        entry.text
+        for item in block.inputs
+        for entry in item.type.shape.entries
+        if isinstance(entry, ast.Name)
+    }
+    if isinstance(clause, ast.Binary) and clause.operator == "==":
+        sides = (clause.left, clause.right)
+        if not any(isinstance(each, ast.Binary) and each.operator == "%" for each in sides):
+            return ""  # that two sizes are equal is no reason to change one of them
+    groups = _divisors(inner, block, clause)
+    if groups:
+        return groups
+    for name in size_names(clause):
+        given = inner.names.get(name)
+        if name not in axes or not isinstance(given, int):
+            continue
+        for size in range(given + 1, LARGEST_TRIED):
+            inner.names[name] = size
+            if clause_condition(clause, inner, block) is True:
+                inner.names[name] = given
+                return f"the smallest `{name}` that works is {size}"
+        inner.names[name] = given
+    return ""
+
+
+def _divisors(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
+    """Advice on a number of the configuration that has to divide a size, both of them known."""
+    match clause:
+        case ast.Binary(
+            operator="==",
+            left=ast.Binary(operator="%", left=ast.Name(text=size), right=ast.Name(text=name)),
+            right=ast.Integer(value=0),
+        ):
+            whole, given = inner.names.get(size), inner.names.get(name)
+        case _:
+            return ""
+    if name not in {each.name for each in block.parameters} or isinstance(whole, bool):
+        return ""
+    if not (isinstance(whole, int) and isinstance(given, int) and 0 < whole <= LARGEST_TRIED):
+        return ""
+    fitting = [str(each) for each in range(1, whole + 1) if whole % each == 0]
+    near = min(map(int, fitting), key=lambda each: (abs(each - given), -each))
+    return (
+        f"what divides {whole} is {', '.join(fitting[:-1])}{' and ' if fitting[:-1] else ''}"
+        f"{fitting[-1]}: the nearest `{name}` is {near}"
+    )
+
+
+def _unmet(
+    inner: Frame,
+    block: ast.Block,
+    caller: Location,
+    clause: ast.Expression,
+    part: Condition,
+    verdict: Verdict,
+) -> WhereUnproved:
+    if isinstance(verdict, Unknown) and inner.state.proof is not None:
+        raise UndecidableError(f"whether {show_condition(part)} depends on its configuration")
+    return _where_problem(inner, block, caller, clause, part, verdict)
+
+
+def _where_problem(
+    inner: Frame,
+    block: ast.Block,
+    caller: Location,
+    clause: ast.Expression,
+    part: Condition,
+    verdict: Verdict,
+) -> WhereUnproved:
+    tensors = [
+        (item.name, value.type.shape)
+        for item in block.inputs
+        if is_tensor(value := inner.names[item.name])
+    ]
+    described = "" if isinstance(part, bool) else f", that is {show_condition(part)}"
+    if described.endswith(f" {clause.span.text}"):
+        described = ""
+    values = "  ".join(
+        f"{name}={text}"
+        for name in size_names(clause)
+        if (text := _shown(inner.names.get(name, ""))) not in ("", name)
+    )
+    depthwise = _of_depthwise(inner, block, clause)
+    return WhereUnproved(
+        caller,
+        block.name.text,
+        f"{clause.span.text}{described}",
+        values,
+        Location(clause.span),
+        example_of(verdict, tensors),
+        ""
+        if depthwise or _is_about_element(inner, part) or _of_causal(inner, clause, part)
+        else deciding_fact(inner.facts, part),
+        depthwise
+        or _advice(part)
+        or _of_width(inner, block, clause)
+        or _of_causal(inner, clause, part),
+    )
+
+
+def _of_depthwise(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
+    """Advice for a convolution with a group for each channel that comes in, and other channels."""
+    groups, incoming = inner.names.get("groups", ""), inner.names.get("c_in", "")
+    is_own = inner.module.is_library and clause.span.text == "c % groups == 0"
+    if not (is_own and is_size(groups) and is_size(incoming)) or groups != incoming:
+        return ""
+    kept, window, asked = (_shown(inner.names.get(name, "")) for name in ("c_in", "k", "c"))
+    called = block.name.text
+    return (
+        f"a depthwise convolution keeps the channels: `{called}({kept}, {window}, groups={kept})`,"
+        f"\nand `{called}({asked}, 1)` behind it makes others; for several filters a channel state "
+        f"`{asked} % {kept} == 0`"
+    )
+
+
+def _of_width(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
+    """Advice for a norm of the library whose `eps` is a width, as other systems are given one."""
+    eps = inner.names.get("eps", "")
+    if clause.span.text != "eps < 1" or not is_size(eps) or not inner.module.is_library:
+        return ""
+    before = [
+        show(value)
+        for parameter in block.parameters[: [each.name for each in block.parameters].index("eps")]
+        if is_size(value := inner.names.get(parameter.name, ""))
+    ]
+    call = block.name.text + (f"({', '.join(before)})" if before else "")
+    return f"the width of what comes in is never written: `{call}`"
+
+
+def _of_causal(inner: Frame, clause: ast.Expression, part: Condition) -> str:
+    """Advice for causal attention between two sequences, whose positions have no common order."""
+    is_causal = inner.module.is_library and "causal" in names_in(clause)
+    if not (is_causal and isinstance(part, Compare)):
+        return ""
+    sides = (part.left, part.right)
+    if not all(show(side).isidentifier() for side in sides):
+        return ""
+    return (
+        f"queries of {show(part.left)} positions and keys of {show(part.right)} have no order in\n"
+        "common: leave out `causal`; what one sequence is given of itself has one size"
+    )
+
+
+def _advice(part: Condition) -> str:
+    """What to do about two sizes that are to be equal, and are bound independently."""
+    if not isinstance(part, Compare) or part.operator != "==" or isinstance(part.right, int):
+        return ""
+    return (
+        f"nothing makes {show(part.left)} and {show(part.right)} equal: apply it to tensors for\n"
+        "which it holds; if both are one size, write it with one name where they come from"
+    )
+
+
+def _shown(value: Evaluated) -> str:
+    """A number that is known, or a size; empty for anything else."""
+    return repr(value) if isinstance(value, float) else show(value) if is_size(value) else ""
+
+
+def _is_about_element(inner: Frame, part: Condition) -> bool:
+    """Whether a condition is about a number that has no name in the program."""
+    return not sizes_in(part).isdisjoint(inner.state.values.symbol_ranges)
