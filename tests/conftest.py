@@ -24,6 +24,8 @@ from tests.tiers import is_full
 # Read when wgpu is first imported, which is later. Software Vulkan runs the small kernels of a test
 # fastest in the thread that submits them.
 os.environ.setdefault("LP_NUM_THREADS", "0")
+# To compile a kernel takes longer than to run it on so little: LLVM leaves the code as it is.
+os.environ.setdefault("GALLIVM_PERF", "nopt")
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 # XLA compiles for the CPU more than twice as fast when LLVM leaves the code as it is.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
