@@ -78,12 +78,20 @@ class UnknownSetting(SettingProblem, code="E0510"):
             advice = Help("files are given with the command", "--weights FILE --prefix teacher.")
         if self.name in OTHER_SETTINGS and not self.within:
             advice = self._of_others(OTHER_SETTINGS[self.name])
+        if self.name in OTHER_SETTINGS and self.within and self._is_called():
+            advice = Help(f"it is called `{self._is_called()}` here")
         if self.name == "betas" and {"beta1", "beta2"} <= set(self.known):
             found = re.search(r"\bbetas\s*=\s*[\[(]\s*([^,\s]+)\s*,\s*([^,\s\])]+)", self.span.text)
             first, second = (found[1], found[2]) if found else ("0.9", "0.999")
             advice = Help("they are two arguments", f"beta1={first}, beta2={second}")
         choices = Remark("there are" if self.known else "it takes none", ", ".join(self.known))
         return self.words(f"{what} `{self.name}`", remarks=(choices,), advice=advice)
+
+    def _is_called(self) -> str:
+        """Returns the argument of this choice that other systems name so; empty if it has none."""
+        setting = (OTHER_SETTINGS[self.name].code or "").partition("=")[0].strip()
+        argument = setting.removeprefix("optimizer.")
+        return argument if argument in self.known and argument != self.name else ""
 
     def _of_others(self, advice: Help) -> Help:
         """Returns our name of this setting, in the form in which it was given."""

@@ -121,6 +121,22 @@ def prediction_first(call: str) -> Help | None:
     return Help("the prediction comes first", f"{found[1]}({given[1]}, {given[0]})")
 
 
+def classes_cure(value: Tensor, call: str) -> Help | None:
+    """Advice for classes that `argmax` chose, given to a loss that takes scores; else None."""
+    while isinstance(value.op, ops.Cast):
+        value = value.operands[0]
+    if not isinstance(value.op, ops.ArgMax):
+        return None
+    text = "these are classes, and a loss takes scores: give it what `argmax` was given"
+    written = value.origin.span.text if value.origin.span is not None else ""
+    scores = re.match(r"argmax\((\w+)[,)]", written)
+    found = re.fullmatch(r"(\w+)\((.*)\)", " ".join(call.split()))
+    given = top_level(found[2]) if found else []
+    if scores is None or found is None or len(given) != 2 or any("=" in each for each in given):
+        return Help(text)
+    return Help(text, f"{found[1]}({scores[1]}, {given[1]})")
+
+
 def rank_cure(block: str, value: str, axes: Sequence[str]) -> Help | None:
     """How a tensor comes to the axes that a layer of the library takes, by what it is for."""
     shown = value if re.fullmatch(r"\w+", value) else "x"

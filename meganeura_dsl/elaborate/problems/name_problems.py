@@ -277,9 +277,12 @@ class NoResult(LocatedProblem, code="E0214", topic="results"):
 
     block: str
     fault: str
+    last: str = ""
+    """The name that the last statement gives, where it stands unread."""
 
     def report(self) -> Report:
-        return self.words(f"`{self.block}` {self.fault}")
+        cure = Help("give back what was computed last", f"return {self.last}")
+        return self.words(f"`{self.block}` {self.fault}", cure=cure if self.last else None)
 
 
 class UndecidedChoice(LocatedProblem, code="E0215", topic="structure"):

@@ -22,6 +22,7 @@ _WINDOW = re.compile(
     r"(?P<label>(?:[\w.\[\]{}]+:\s*)?)(?P<name>conv[123]d|depthwise\w*|max_pool|avg_pool)"
     r"\((?P<given>[^()]*)\)"
 )
+_UNSTRIDED = re.compile(r"(?P<begin>(?:[\w.\[\]{}]+:\s*)?conv[123]d\([^(),=]+, (?P<window>\w+))\)")
 _LINEAR = re.compile(r"(?:[\w.\[\]{}]+:\s*)?linear\(")
 _HEADS = ("head", "heads", "n_head", "n_heads", "nhead", "num_heads")
 Same = Callable[[Size, Size], bool]
@@ -125,6 +126,8 @@ def parameter_cure(
     found = re.search(rf"^\s+param {re.escape(name)}: \[([^\]]*)\](.*)$", block, re.MULTILINE)
     if found is None or not is_written(show(size)) or not set(names) <= set(known):
         return None
+    if len(re.findall(r" [+-] ", show(size))) > 1:
+        return None  # a polynomial of sizes is no size that one declares
     entries = top_level(found[1])
     if at >= len(entries):
         return None
@@ -158,6 +161,23 @@ def padding_cure(written: str) -> Help | None:
     inside = ", ".join([*given, f"pad={int(window) // 2}"])
     text = f"a window of {window} loses the edges: with this padding the size is kept"
     return Help(text, f"{found['label']}{found['name']}({inside})")
+
+
+def patches_cure(block: str, wanted: str) -> Help | None:
+    """The stride of the one convolution of a block whose window is what `wanted` is divided by.
+
+    `wanted` is the size that its result meets, such as `(image//patch)**2`.
+    """
+    found = [
+        each
+        for each in _UNSTRIDED.finditer(block)
+        if re.search(rf"//\s*{each['window']}\b", wanted)
+    ]
+    if len(found) != 1:
+        return None
+    window = found[0]["window"]
+    text = f"the window of {window} moves by 1: there are {wanted} of them if it moves by {window}"
+    return Help(text, f"{found[0]['begin']}, stride={window})")
 
 
 def projection_cure(
@@ -201,10 +221,12 @@ def result_cure(
     known: Collection[str],
     config: Collection[str],
     same: Same,
+    of_inputs: Collection[str] = (),
 ) -> Help | None:
     """How a result comes to the shape that is declared, or what is declared in its place.
 
-    `config` are the parameters of the block, whose sizes are known before any data is.
+    `config` are the parameters of the block, whose sizes are known before any data is, and
+    `of_inputs` the names of the axes of its inputs.
     """
     found = value.type.shape
     axes, declared = [show(size) for size in found], [show(size) for size in wanted]
@@ -259,12 +281,36 @@ def result_cure(
     if len(other) == 1:
         (at,) = other
         names = set(re.findall(r"[A-Za-z_]\w*", axes[at]))
+        if axes[at] in of_inputs and declared[at] in of_inputs:
+            return Help(
+                f"axis {at} is {axes[at]}, and not {declared[at]}, and both come from the inputs:\n"
+                "compute the result from the input that has the declared size; of two tensors\n"
+                "that a layer is given, the piped one may have to be the other"
+            )
         if is_written(axes[at]) and names <= set(known):
             return Help(
                 f"axis {at} is {axes[at]}, and not {declared[at]}: compute that many, or declare",
                 f"-> [{', '.join(axes)}]",
             )
     return None
+
+
+def other_join(value: Tensor, written: str, wanted: Shape, same: Same) -> Help | None:
+    """The `concat` along the only other axis that gives the wanted shape."""
+    if not isinstance(value.op, ops.Concat) or len(re.findall(r"axis=\d+", written)) != 1:
+        return None
+    shapes = [each.type.shape for each in value.operands]
+    fitting: list[int] = []
+    for axis in range(len(shapes[0])):
+        others = {tuple(map(show, _without(shape, axis))) for shape in shapes}
+        total = sum((shape[axis] for shape in shapes[1:]), shapes[0][axis])
+        whole = (*shapes[0][:axis], total, *shapes[0][axis + 1 :])
+        if len(others) == 1 and _is_same(whole, wanted, same):
+            fitting.append(axis)
+    if len(fitting) != 1 or not re.match(r"concat\(", written):
+        return None
+    code = re.sub(r"axis=\d+", f"axis={fitting[0]}", written)
+    return Help("joined along this axis it is what is declared", code)
 
 
 def differing(found: Shape, wanted: Shape, same: Same) -> list[int]:

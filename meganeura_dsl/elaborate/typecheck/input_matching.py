@@ -4,7 +4,12 @@ from collections.abc import Callable
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems.argument_cures import conversion, mask_cure, prediction_first
+from meganeura_dsl.elaborate.problems.argument_cures import (
+    classes_cure,
+    conversion,
+    mask_cure,
+    prediction_first,
+)
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import ElementTypeMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame
@@ -131,5 +136,9 @@ def _check_dtype(
             has_bias = any(each.name == "bias" for each in block.inputs)
             cure = mask_cure(item.name, has_bias=has_bias)
         if inner.module.is_library and place == 0 and item.name in PREDICTIONS:
-            cure = prediction_first(location.span.text) or cure
+            others = [inner.names.get(each.name) for each in block.inputs[1:2]]
+            is_float = any(is_tensor(each) and each.type.dtype.is_float for each in others)
+            cure = classes_cure(value, location.span.text) or (
+                prediction_first(location.span.text) if is_float else None
+            )
         raise ProblemError(ElementTypeMismatch(location, what, found, cure))

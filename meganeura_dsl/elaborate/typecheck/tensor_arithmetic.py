@@ -364,6 +364,9 @@ def _cure_by_origin(
     cure = origin_cures.filled_cure(pair, sizes)
     cure = cure or origin_cures.other_reduction(left, right.type.shape, same)
     cure = cure or origin_cures.other_reduction(right, left.type.shape, same)
+    written = block.span.text if block is not None else ""
+    for size in sizes:
+        cure = cure or origin_cures.patches_cure(written, show(size))
     for place in (0, 1):
         size, at = sizes[1 - place], axes[place]
         cure = cure or origin_cures.parameter_cure(

@@ -193,7 +193,7 @@ def _where_problem(
         for name in size_names(clause)
         if (text := _shown(inner.names.get(name, ""))) not in ("", name)
     )
-    depthwise = _of_depthwise(inner, block, clause)
+    depthwise = _of_depthwise(inner, block, clause) or _of_groups(inner, block, clause)
     return WhereUnproved(
         caller,
         block.name.text,
@@ -223,6 +223,32 @@ def _of_depthwise(inner: Frame, block: ast.Block, clause: ast.Expression) -> str
         f"a depthwise convolution keeps the channels: `{called}({kept}, {window}, groups={kept})`,"
         f"\nand `{called}({asked}, 1)` behind it makes others; for several filters a channel state "
         f"`{asked} % {kept} == 0`"
+    )
+
+
+def _of_groups(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
+    """Advice for a convolution with a group for each channel that it makes, of which others come.
+
+    They are of the configuration or of another axis: no fact of `where` is likely to hold.
+    """
+    groups, incoming, asked = (inner.names.get(name, "") for name in ("groups", "c_in", "c"))
+    is_own = inner.module.is_library and clause.span.text == "c_in % groups == 0"
+    if not (is_own and is_size(groups) and is_size(incoming) and is_size(asked)):
+        return ""
+    value = inner.names[block.inputs[0].name]
+    if groups != asked or isinstance(groups, int) or not is_tensor(value):
+        return ""
+    if value.type.rank > 2 and value.type.shape[-1] == groups:
+        return (
+            f"`{block.name.text}` has its channels on axis 1, which is {show(incoming)} here: move "
+            f"those of\naxis {value.type.rank - 1} there by a `rearrange` before it, and back "
+            "behind it"
+        )
+    kept, window = show(incoming), _shown(inner.names.get("k", ""))
+    return (
+        "a depthwise convolution has a group for each channel that comes in:\n"
+        f"`{block.name.text}({kept}, {window}, groups={kept})`, and one of window 1 behind it "
+        "makes others"
     )
 
 

@@ -301,6 +301,13 @@ def test_the_nearest_name_is_offered() -> None:
     assert report.help.text == "did you mean `epochs`?"
 
 
+def test_an_argument_of_another_system_is_told_by_our_name() -> None:
+    given = Invocation("adamw", {"learning_rate": 1e-3})
+    [report] = refused(raw(data="digits", batch=64, optimizer=given))
+    assert report.help is not None
+    assert report.help.text == "it is called `lr` here"
+
+
 def test_an_unknown_name_does_not_hold_all_others() -> None:
     """Ten thousand of them would hold each other, and be compared with each other."""
     unknown: dict[str, Static] = {f"q{index}": index for index in range(100)}

@@ -34,13 +34,22 @@ def _run_path(inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]
     results = inner.execute(block.body)
     name = block.name.text
     if results is None:
-        raise ProblemError(NoResult(inner.location(block.name.span), name, "ends without `return`"))
+        location = inner.location(block.name.span)
+        raise ProblemError(NoResult(location, name, "ends without `return`", _named_last(block)))
     check_results(inner, block, signature, results)
     for name in inner.initials:
         if inner.state.proof is None and inner.join(name) not in inner.state.body.parameters:
             location = inner.caller_location(inner.call_span or block.name.span)
             raise ProblemError(UnknownParameter(location, block.name.text, name, (name,)))
     return results
+
+
+def _named_last(block: ast.Block) -> str:
+    """The name that a block of one result gives in its last statement; empty for any other."""
+    last = block.body[-1] if block.body else None
+    is_one = block.results is None or len(block.results) == 1
+    is_name = isinstance(last, ast.Bind) and len(last.targets) == 1
+    return last.targets[0].text if isinstance(last, ast.Bind) and is_name and is_one else ""
 
 
 def _run_paths(inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:

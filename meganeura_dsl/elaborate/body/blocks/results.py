@@ -6,7 +6,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.location import counted
 from meganeura_dsl.elaborate.problems.name_problems import NoResult
-from meganeura_dsl.elaborate.problems.origin_cures import result_cure
+from meganeura_dsl.elaborate.problems.origin_cures import other_join, result_cure
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, require_countable
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
@@ -69,7 +69,11 @@ def _result_mismatch(
     cure = None
     if written and wanted.dtype is found.dtype:
         config = {each.name for each in block.parameters}
-        cure = result_cure(value, written, wanted.shape, inner.names, config, same)
+        entries = [entry for item in block.inputs for entry in item.type.shape.entries]
+        axes = {each.text for each in entries if isinstance(each, ast.Name)}
+        cure = other_join(value, written, wanted.shape, same) or result_cure(
+            value, written, wanted.shape, inner.names, config, same, axes
+        )
     sizes = str(wanted), str(found)
     return ProblemError(
         ResultMismatch(inner.location(span), block.name.text, *sizes, example, cure)

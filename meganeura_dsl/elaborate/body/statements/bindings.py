@@ -1,6 +1,6 @@
 """Statements that bind names: `x = ...`, and `x[i] = ...`, a part replaced."""
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.expressions.subscripts import part_of
 from meganeura_dsl.elaborate.body.expressions.tensor_parts import replace_part
@@ -28,7 +28,8 @@ def run_bind(statement: ast.Bind, frame: Frame) -> None:
     """Bind one name to a value, or each of several to one of a list or of several results."""
     value = frame.evaluate(statement.value)
     if len(statement.targets) == 1:
-        _assign(statement.targets[0], value, frame)
+        text = " ".join(statement.value.span.text.split())
+        _assign(statement.targets[0], value, frame, text)
         return
     if isinstance(value, TensorList):
         parts = value.items
@@ -41,10 +42,11 @@ def run_bind(statement: ast.Bind, frame: Frame) -> None:
         _assign(target, part, frame)
 
 
-def _assign(target: ast.Name, value: Evaluated, frame: Frame) -> None:
+def _assign(target: ast.Name, value: Evaluated, frame: Frame, text: str = "...") -> None:
     if not is_tensor(value) and not is_static(value) and not isinstance(value, TensorList):
+        location, found = frame.location(target.span), describe(value)
         raise ProblemError(
-            WrongKind(frame.location(target.span), "one value for one name", describe(value))
+            WrongKind(location, "one value for one name", found, _one_of(target.text, value, text))
         )
     if isinstance(value, BlockValue):
         cure = "give it a tensor, or declare a layer with `layer NAME: BLOCK(...)`"
@@ -54,6 +56,14 @@ def _assign(target: ast.Name, value: Evaluated, frame: Frame) -> None:
     frame.names[target.text] = value
     if is_tensor(value) and not frame.module.is_library:
         frame.state.body.bindings.append(Binding(target.span, target.text, frame.path, value.type))
+
+
+def _one_of(name: str, value: Evaluated, written: str) -> Help | str:
+    """Advice to name each of several results; empty for any other value."""
+    if not isinstance(value, tuple) or len(value) < 2:
+        return ""
+    others = ", ".join(f"other{at}" if len(value) > 2 else "other" for at in range(1, len(value)))
+    return Help("name each of them, in their order", f"{name}, {others} = {written}")
 
 
 def run_part(statement: ast.Part, frame: Frame) -> None:

@@ -1,0 +1,108 @@
+"""The first cure of a mistake is the one that is meant; no cure makes two free sizes divide."""
+
+from pathlib import Path
+
+import pytest
+
+from meganeura_dsl.diagnostics.problem import Report
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.pipeline import check, loader_beside
+from meganeura_dsl.resources import standard_models
+
+LOAD = loader_beside(Path(str(standard_models())) / "x.mgn")
+
+
+def first(text: str) -> Report:
+    return next(
+        each for each in check(Source("net.mgn", text), LOAD).reports if each.code != "E0207"
+    )
+
+
+TWO_INPUTS = """\
+block Pair()(x: [n, t, d], m: [n, s, d]) -> [n, t, d]:
+  return m |> out: linear(d)
+"""
+PATCHES = """\
+block Patches(d, image, patch)(x: [n, 3, image, image]) -> [n, (image // patch) ** 2, d]
+    where image % patch == 0:
+  param positions: [(image // patch) ** 2, d] = normal(0.02)
+  tokens = x |> proj: conv2d(d, patch) |> rearrange([n, d, h, w] -> [n, h * w, d])
+  return tokens + positions
+"""
+DEPTHWISE = """\
+block Separable(c)(x: [n, c_in, h, w]) -> [n, c, h, w]:
+  return x |> a: conv2d(c, 3, pad=1, groups=c) |> b: conv2d(c, 1)
+"""
+LAYOUT = """\
+block Module(k)(x: [n, s, d]) -> [n, s, d]
+    where k % 2 == 1:
+  return x |> a: conv1d(d, k, pad=k // 2, groups=d)
+"""
+JOINED = """\
+block Both()(x: [n, s, d], y: [n, s, d]) -> [n, s, 2 * d]:
+  return concat(x, y, axis=1)
+"""
+NO_RETURN = """\
+block Net(d)(x: [n, d]) -> [n, d]:
+  y = x |> a: linear(d)
+  out = relu(x + y)
+"""
+TWO_RESULTS = """\
+block two()(x: [n]) -> [n], [n]:
+  return x, x
+block f()(x: [n]) -> [n]:
+  a = x |> two
+  return a
+"""
+ARGMAX = """\
+block Net(c)(x: [n, 4]) -> [n, c] = x |> fc: linear(c)
+model net = Net(c=3)
+train fit(x: [batch, 4], label: i32[batch]):
+  scores = x |> net
+  predicted = argmax(scores, 1)
+  minimize cross_entropy(predicted, label)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said", "cure"),
+    [
+        (TWO_INPUTS, "E0303", "both come from the inputs", None),
+        (PATCHES, "E0301", "moves by 1", "proj: conv2d(d, patch, stride=patch)"),
+        (DEPTHWISE, "E0311", "`conv2d(c_in, 3, groups=c_in)`", None),
+        (LAYOUT, "E0311", "channels on axis 1, which is s here", None),
+        (JOINED, "E0303", "joined along this axis", "concat(x, y, axis=2)"),
+        (NO_RETURN, "E0214", "give back", "return out"),
+        (TWO_RESULTS, "E0203", "name each of them", "a, other = x |> two"),
+        (ARGMAX, "E0307", "these are classes", "cross_entropy(scores, label)"),
+    ],
+)
+def test_the_first_cure(text: str, code: str, said: str, cure: str | None) -> None:
+    report = first(text)
+    assert report.help is not None
+    assert (report.code, said in report.help.text) == (code, True)
+    assert (report.help.code, report.help.edits) == (cure, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        (PATCHES, "conv2d(d, patch)", "conv2d(d, patch, stride=patch)"),
+        (DEPTHWISE, "conv2d(c, 3, pad=1, groups=c)", "conv2d(c_in, 3, pad=1, groups=c_in)"),
+        (JOINED, "axis=1", "axis=2"),
+        (NO_RETURN, "x + y)\n", "x + y)\n  return out\n"),
+        (TWO_RESULTS, "a = x", "a, other = x"),
+        (ARGMAX, "cross_entropy(predicted", "cross_entropy(scores"),
+    ],
+)
+def test_the_cure_ends_the_error(text: str, old: str, new: str) -> None:
+    code = first(text).code
+    cured = check(Source("net.mgn", text.replace(old, new)), LOAD).reports
+    assert not [each for each in cured if each.code == code]
+
+
+def test_no_parameter_is_given_a_polynomial() -> None:
+    text = PATCHES.replace("conv2d(d, patch)", "conv2d(d, patch, pad=1)")
+    report = first(text)
+    assert report.code == "E0301"
+    assert report.help is None or "param" not in (report.help.code or "")
