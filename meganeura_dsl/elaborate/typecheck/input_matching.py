@@ -136,9 +136,8 @@ def _check_dtype(
             has_bias = any(each.name == "bias" for each in block.inputs)
             cure = mask_cure(item.name, has_bias=has_bias)
         if inner.module.is_library and place == 0 and item.name in PREDICTIONS:
-            others = [inner.names.get(each.name) for each in block.inputs[1:2]]
+            others = [inner.names.get(each.name, "") for each in block.inputs[1:2]]
             is_float = any(is_tensor(each) and each.type.dtype.is_float for each in others)
-            cure = classes_cure(value, location.span.text) or (
-                prediction_first(location.span.text) if is_float else None
-            )
+            swapped = prediction_first(location.span.text) if is_float else None
+            cure = classes_cure(value, location.span.text) or swapped or cure
         raise ProblemError(ElementTypeMismatch(location, what, found, cure))
