@@ -48,8 +48,10 @@ def _named_last(block: ast.Block) -> str:
     """The name that a block of one result gives in its last statement; empty for any other."""
     last = block.body[-1] if block.body else None
     is_one = block.results is None or len(block.results) == 1
-    is_name = isinstance(last, ast.Bind) and len(last.targets) == 1
-    return last.targets[0].text if isinstance(last, ast.Bind) and is_name and is_one else ""
+    if not (is_one and isinstance(last, ast.Bind) and len(last.targets) == 1):
+        return ""
+    name = last.targets[0].text
+    return "" if name.startswith("_") else name
 
 
 def _run_paths(inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:
