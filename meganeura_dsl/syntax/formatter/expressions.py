@@ -5,7 +5,7 @@ from typing import TypeVar, assert_never
 
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax import ast
-from meganeura_dsl.syntax.formatter.line_breaking import Break, Item, Mark
+from meganeura_dsl.syntax.formatter.line_breaking import HEADER_INDENT, Break, Item, Mark
 from meganeura_dsl.syntax.pipe_readings import needs_brackets
 
 _LEVELS = {
@@ -48,24 +48,71 @@ class Phrase:
         rank += self._depth * _PER_BRACKET
         self.items.append(Break(mark, rank, after.start, is_written, joint, shift))
 
-    def listed(self, parts: Sequence[Part], spell: Callable[[Part], None]) -> None:
-        """Parts with commas between them, aligned with the first."""
+    def listed(
+        self, parts: Sequence[Part], spell: Callable[[Part], None], *, is_one_line: bool = False
+    ) -> None:
+        """Parts with commas between them, aligned with the first unless on one line."""
         mark = self.mark()
         for number, part in enumerate(parts):
-            if number:
+            if number and is_one_line:
+                self.write(", ")
+            elif number:
                 self.write(",")
                 self.pause(mark, parts[number - 1].span, part.span, _CONDITIONAL)
             spell(part)
 
     def bracketed(
-        self, brackets: str, parts: Sequence[Part], spell: Callable[[Part], None]
+        self,
+        brackets: str,
+        parts: Sequence[Part],
+        spell: Callable[[Part], None],
+        *,
+        is_one_line: bool = False,
     ) -> None:
         """Parts in brackets, which are `()`, `[]` or `{}`."""
         self.write(brackets[0])
         self._depth += 1
-        self.listed(parts, spell)
+        self.listed(parts, spell, is_one_line=is_one_line)
         self._depth -= 1
         self.write(brackets[1])
+
+    def stacked(self, brackets: str, parts: Sequence[Part], spell: Callable[[Part], None]) -> None:
+        """Parts in brackets, each on its own line; the last bracket has one too.
+
+        It is for headers, which begin in the first column.
+        """
+        margin = Mark()
+        self.write(brackets[0])
+        self._depth += 1
+        for number, part in enumerate(parts):
+            if number:
+                self.write(",")
+            self._break(margin, part.span.start, HEADER_INDENT)
+            spell(part)
+        self._depth -= 1
+        self._break(margin, parts[-1].span.end, 0)
+        self.write(brackets[1])
+
+    def _break(self, mark: Mark, position: int, shift: int) -> None:
+        """Begin a new line."""
+        made = Break(mark, _CONDITIONAL, position, is_written=True, shift=shift, closes=not shift)
+        self.items.append(made)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it takes several lines however wide they are."""
+        return any(isinstance(item, Break) and item.is_written for item in self.items)
+
+    @property
+    def width(self) -> int:
+        """Columns of its last line, if no break is made that need not be."""
+        columns = 0
+        for item in self.items:
+            if isinstance(item, Break) and item.is_written:
+                columns = item.shift
+            elif not isinstance(item, Mark):
+                columns += len(item.joint if isinstance(item, Break) else item)
+        return columns
 
     # --- expressions -----------------------------------------------------------------------------
 

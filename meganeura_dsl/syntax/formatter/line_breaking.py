@@ -15,6 +15,8 @@ from meganeura_dsl.diagnostics.source import Span
 
 WIDTH = 100
 """Columns of the longest line, where there is a choice."""
+HEADER_INDENT = 4
+"""Columns by which the further lines of a header are indented, which its body is by 2."""
 
 
 @dataclass(eq=False)
@@ -38,6 +40,8 @@ class Break:
     is_written: bool
     joint: str = " "
     shift: int = 0
+    closes: bool = False
+    """Whether the bracket that ends an indented list follows, in the column of its mark."""
 
 
 Item = str | Mark | Break
@@ -59,6 +63,11 @@ class Comments:
         while self.first(before):
             taken.append(self._pending.popleft())
         return taken
+
+
+def fits(columns: int) -> bool:
+    """Whether a line of so many columns is no longer than lines are."""
+    return columns <= WIDTH
 
 
 def is_alone(comment: Span) -> bool:
@@ -84,7 +93,8 @@ def lay_out(items: Sequence[Item], indent: int, comments: Comments, end: int) ->
             break
         joint = items[stop]
         if isinstance(joint, Break):
-            margin = max(indent + 2, joint.mark.column + joint.shift)
+            margin = joint.mark.column + joint.shift
+            margin = margin if joint.closes else max(indent + 2, margin)
             for comment in comments.take(joint.position):
                 if is_alone(comment):
                     lines.append(" " * margin + comment.text.rstrip())

@@ -1,13 +1,14 @@
 """Spells the line with which each declaration and statement begins."""
 
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import assert_never
 
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax import ast
-from meganeura_dsl.syntax.formatter.expressions import Phrase
-from meganeura_dsl.syntax.formatter.line_breaking import Mark
+from meganeura_dsl.syntax.formatter.expressions import Part, Phrase
+from meganeura_dsl.syntax.formatter.line_breaking import HEADER_INDENT, Mark, fits
 
-_HEADER_INDENT = 4
 _BEFORE_RESULTS, _BEFORE_BODY = -2, -1
 """Ranks of the breaks of a header, which come before all others."""
 
@@ -42,8 +43,9 @@ def declaration(node: ast.Declaration, width: int) -> Phrase:
         case ast.Train():
             start = phrase.mark()
             phrase.write(f"train {node.name.text}")
-            phrase.bracketed("()", node.inputs, phrase.input)
-            _where(phrase, start, (node.name, *node.inputs)[-1].span, node.where)
+            is_stacked = _entries(phrase, node.inputs, Phrase.input)
+            last = (node.name, *node.inputs)[-1].span
+            _where(phrase, start, last, node.where, is_stacked=is_stacked)
             phrase.write(":")
         case ast.ExpectHas() | ast.ExpectHolds() | ast.ExpectMaps():
             _expect(phrase, node)
@@ -76,33 +78,84 @@ def _expect(phrase: Phrase, node: ast.Expect) -> None:
 def _block(phrase: Phrase, node: ast.Block) -> None:
     start = phrase.mark()
     phrase.write(f"block {node.name.text}")
-    phrase.bracketed("()", node.parameters, phrase.parameter)
-    phrase.bracketed("()", node.inputs, phrase.input)
+    is_stacked = _entries(phrase, node.parameters, Phrase.parameter, behind=len("("))
+    if node.inputs:
+        is_stacked = _entries(phrase, node.inputs, Phrase.input)
+    else:
+        phrase.write("()")
     last = (node.name, *node.parameters, *node.inputs)[-1].span
     if node.results:
-        phrase.pause(start, last, node.results[0].span, _BEFORE_RESULTS, shift=_HEADER_INDENT)
+        _pause(phrase, start, last, node.results[0].span, is_stacked=is_stacked)
         phrase.write("-> ")
         phrase.listed(node.results, phrase.type)
-        last = node.results[-1].span
-    last = _where(phrase, start, last, node.where)
+        last, is_stacked = node.results[-1].span, False
+    if node.where:
+        _where(phrase, start, last, node.where, is_stacked=is_stacked)
+        last, is_stacked = node.where[-1].span, False
     match node.body:
         case (ast.Return(values=(value,)),) if is_formula(node):
-            _formula(phrase, start, last, value)
+            _formula(phrase, start, last, value, is_stacked=is_stacked)
         case _:
             phrase.write(":")
 
 
-def _where(phrase: Phrase, start: Mark, last: Span, facts: tuple[ast.Expression, ...]) -> Span:
-    if not facts:
-        return last
-    phrase.pause(start, last, facts[0].span, _BEFORE_RESULTS, shift=_HEADER_INDENT)
-    phrase.write("where ")
-    phrase.listed(facts, phrase.condition)
-    return facts[-1].span
+def _entries(
+    phrase: Phrase, parts: Sequence[Part], spell: Callable[[Phrase, Part], None], behind: int = 0
+) -> bool:
+    """The entries of a header in brackets, behind which so many columns are needed.
+
+    Returns whether each has its own line: they do where they do not fit on one or have comments
+    between them, and not because they were written on several.
+    """
+    flat = Phrase()
+    flat.write("()")
+    for number, part in enumerate(parts):
+        flat.write(", " if number else "")
+        spell(flat, part)
+    gaps = [a.span.source.text[a.span.end : b.span.start] for a, b in pairwise(parts)]
+    has_comments = any("#" in gap for gap in gaps)
+    is_long = not fits(phrase.width + flat.width + behind)
+    if parts and (has_comments or flat.is_broken or is_long):
+        phrase.stacked("()", parts, lambda part: spell(phrase, part))
+        return True
+    phrase.bracketed("()", parts, lambda part: spell(phrase, part), is_one_line=True)
+    return False
 
 
-def _formula(phrase: Phrase, start: Mark, last: Span, value: ast.Expression) -> None:
-    phrase.pause(start, last, value.span, _BEFORE_BODY, shift=_HEADER_INDENT)
+def _pause(
+    phrase: Phrase,
+    start: Mark,
+    last: Span,
+    following: Span,
+    rank: int = _BEFORE_RESULTS,
+    *,
+    is_stacked: bool,
+) -> None:
+    """Allow a break between two parts of a header, but not behind the bracket of a stack."""
+    if is_stacked:
+        phrase.write(" ")
+    else:
+        phrase.pause(start, last, following, rank, shift=HEADER_INDENT)
+
+
+def _where(
+    phrase: Phrase,
+    start: Mark,
+    last: Span,
+    facts: tuple[ast.Expression, ...],
+    *,
+    is_stacked: bool = False,
+) -> None:
+    if facts:
+        _pause(phrase, start, last, facts[0].span, is_stacked=is_stacked)
+        phrase.write("where ")
+        phrase.listed(facts, phrase.condition)
+
+
+def _formula(
+    phrase: Phrase, start: Mark, last: Span, value: ast.Expression, *, is_stacked: bool = False
+) -> None:
+    _pause(phrase, start, last, value.span, _BEFORE_BODY, is_stacked=is_stacked)
     phrase.write("= ")
     phrase.expression(value)
 

@@ -189,6 +189,40 @@ def test_long_lines_are_broken_at_their_weakest_places() -> None:
     )
 
 
+def test_a_header_that_does_not_fit_has_one_entry_a_line() -> None:
+    sizes = "vocabulary=30522, positions=512, d=768, layers=12, heads=12, ffn=3072"
+    inputs = "ids: i32[n, s], mask: bool[n, s] = true"
+    text = f"block Encoder({sizes})({inputs}) -> [n, s, d]:\n  x = ids\n"
+    assert formatted(text).splitlines() == [
+        f"block Encoder({sizes})(",
+        "    ids: i32[n, s],",
+        "    mask: bool[n, s] = true",
+        ") -> [n, s, d]:",
+        "  x = ids",
+    ]
+    more = text.replace("ffn=3072", "ffn=3072, bias=true, classes=1000")
+    assert formatted(more).splitlines()[:3] == [
+        "block Encoder(",
+        "    vocabulary=30522,",
+        "    positions=512,",
+    ]
+    assert f")({inputs}) -> [n, s, d]:" in formatted(more)
+
+
+def test_a_header_that_fits_is_one_line_however_it_was_written() -> None:
+    text = "block f(d,\n        k)(x: [n,\n d])\n    -> [n, d]:\n  return x\n"
+    assert formatted(text.replace("[n,\n d]", "[n, d]")) == (
+        "block f(d, k)(x: [n, d])\n    -> [n, d]:\n  return x\n"
+    )
+
+
+def test_a_comment_on_an_entry_of_a_header_stays_with_it() -> None:
+    text = "block f(d, # width\n        k=3)(x: [n, d]) -> [n, d]:\n  return x\n"
+    assert formatted(text) == (
+        "block f(\n    d,     # width\n    k=3\n)(x: [n, d]) -> [n, d]:\n  return x\n"
+    )
+
+
 def test_comments_on_branches() -> None:
     text = """\
 block B()(x: [n]):
