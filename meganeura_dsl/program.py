@@ -42,6 +42,12 @@ class Program:
         return self.module.source
 
     @property
+    def sources(self) -> tuple[Source, ...]:
+        """The file itself, and those that it imports and that do not ship with the package."""
+        others = (each for each, _ in self.module.sources()[1:])
+        return (self.source, *(each for each in others if not _is_standard(each)))
+
+    @property
     def models(self) -> tuple[str, ...]:
         """The names of the models declared in the file."""
         return tuple(self.module.models)
@@ -89,6 +95,14 @@ class Program:
     def _target(self, name: str) -> str:
         """How one of its declarations is asked for."""
         return f"{self.prefix or self.source.name}:{name}"
+
+
+def _is_standard(source: Source) -> bool:
+    """Returns True for a file that ships with the package, wherever it was read from."""
+    path = Path(source.name)
+    if path.stem not in standard_model_names():
+        return False
+    return source.text == (standard_models() / f"{path.stem}.mgn").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -112,9 +112,9 @@ def test_runs_are_compared_in_a_table_and_a_page(
     assert table.pop(()) == ["fit-1", "fit-2"]
     assert {key[0].strip(): value for key, value in table.items()} == {
         "loss, held out, final": ["0.375", "0.125"],
-        "loss, held out, best": ["0.25", "0.125"],
+        "loss, held out, at the best evaluation": ["0.25", "0.125"],
         "accuracy, held out, final": ["0.625", "0.875"],
-        "accuracy, held out, best": ["0.75", "0.875"],
+        "accuracy, held out, at the best evaluation": ["0.75", "0.875"],
         "loss, epoch mean": ["0.5625", "0.1875"],
         "steps": ["30", "20"],
         "steps per second": ["20", "20"],

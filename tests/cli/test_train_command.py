@@ -75,7 +75,7 @@ def test_a_standard_model_is_trained_on_embedded_data(meganeura: Command, tmp_pa
         assert re.fullmatch(rf"epoch {number}: mean loss \d\.\d+ over 11 steps in 0:\d\d", line)
     assert len(means) == 2
     assert lines[-1].startswith("done after 22 steps in 0:0")
-    assert lines[-1].endswith(str(Path("runs") / "fit-1"))
+    assert lines[-1].endswith(str(Path("runs") / "fit-1" / "report.html"))
     assert {each.name for each in (tmp_path / "runs" / "fit-1").iterdir()} == {
         "best.safetensors",
         "checkpoint.safetensors",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -129,7 +130,7 @@ def train(
             Interruption() as interruption,
             closing(display(stream)) as shown,
         ):
-            options = RunOptions(resumed, detect_anomaly, traced.span, met, chosen)
+            options = RunOptions(resumed, detect_anomaly, traced.span, met, chosen, _command())
             finished = run_job(
                 job,
                 folder,
@@ -228,10 +229,15 @@ def _announce(
         say(str(each))
 
 
+def _command() -> str:
+    """Returns the command of this process, as a shell takes it."""
+    return shlex.join(["meganeura", *sys.argv[1:]])
+
+
 def _summary(finished: "Finished", folder: "RunFolder") -> str:
-    """What was done, how long it took, and where it is."""
+    """What was done, how long it took, and where its page is."""
     from meganeura.cli.ui.narration import clock, used
 
     how = "stopped" if finished.interrupted else "done"
-    done = f"{how} after {finished.steps:,} steps in {clock(finished.seconds)}: {folder.path}"
+    done = f"{how} after {finished.steps:,} steps in {clock(finished.seconds)}: {folder.report}"
     return "\n".join(filter(None, [used(finished.usage), done]))

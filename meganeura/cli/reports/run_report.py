@@ -116,7 +116,10 @@ def _metrics(summaries: Sequence["RunSummary"]) -> Iterator[list[str]]:
         title = _title(kind, name)
         if kind == "held_out":
             yield [f"{title}, final", *(_number(each and each.final) for each in found)]
-            yield [f"{title}, best", *(_number(each and each.best) for each in found)]
+            yield [
+                f"{title}, at the best evaluation",
+                *(_number(each and each.best) for each in found),
+            ]
         elif kind != "step":
             yield [title, *(_number(each and each.final) for each in found)]
 

@@ -6,13 +6,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.train_statements import SHOWN
+from meganeura_dsl.ir.graph import Leaf, Value
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session
 from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.io.data.batches import even_batch, runs
 from meganeura_runtime.io.data.index_problems import IndexOutside
 from meganeura_runtime.io.data.splits import Split
+from meganeura_runtime.io.preprocess.preparation import ImagePreparation
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.loop.confusion import with_confusion
 from meganeura_runtime.train.records.visual_log import VisualLog
@@ -75,13 +79,13 @@ class Evaluator:
         are no examples. `shown` takes what the program shows of them.
         """
         shown = VisualLog() if shown is None else shown
-        totals = Totals(self.spec.joining)
+        totals, images = Totals(self.spec.joining), self.spec.preparation.image
         unread: deque[_Unread] = deque()
         written: set[Sizes] = set()
         for batch in batches:
             key = tuple(sorted(batch.sizes.items()))
             if key not in self.opened and len(self.opened) >= MOST:
-                _add_all(totals, shown, unread)
+                _add_all(totals, shown, images, unread)
                 written.discard(self._close_oldest())
             graph, session = self._session(key)
             if key not in written:
@@ -92,8 +96,8 @@ class Evaluator:
                 outputs = session.step(feeds(graph.graph, data, self.spec.settings.seed, 0, 0.0))
             outputs.request()
             unread.append((graph, batch.examples, outputs))
-            _add_all(totals, shown, unread, session.ahead)
-        _add_all(totals, shown, unread)
+            _add_all(totals, shown, images, unread, session.ahead)
+        _add_all(totals, shown, images, unread)
         self.without_value = totals.without_value()
         return totals.results()
 
@@ -139,12 +143,32 @@ _Unread = tuple[MeasuredGraph, int, Outputs]
 """Outputs of an evaluation of so many examples, which may not be computed yet."""
 
 
-def _add_all(totals: Totals, shown: VisualLog, unread: deque[_Unread], behind: int = 0) -> None:
+def _add_all(
+    totals: Totals,
+    shown: VisualLog,
+    images: ImagePreparation | None,
+    unread: deque[_Unread],
+    behind: int = 0,
+) -> None:
     """Read all but the last few, and add what was measured."""
     while len(unread) > behind:
         graph, examples, outputs = unread.popleft()
         for name, value in outputs.items():
             if name.startswith(SHOWN):
-                shown.add(name, examples, value)
+                shown.add(name, examples, as_drawn(graph.graph.outputs[name], value, images))
         measured = {name: each for name, each in outputs.items() if not name.startswith(SHOWN)}
         totals.add(graph, examples, measured)
+
+
+def as_drawn(shown: Value, value: Array, images: ImagePreparation | None) -> Array:
+    """Returns images of an input as they were before they were normalised; others as they are.
+
+    `images` says how the images of the run were prepared: `value` is one of them where the program
+    shows an input f32[n, colors, height, width] itself.
+    """
+    if images is None or not isinstance(shown.op, Leaf):
+        return value
+    if value.shape[1:] != (images.colors, images.height, images.width):
+        return value
+    mean, std = (np.array(each, np.float32).reshape(-1, 1, 1) for each in (images.mean, images.std))
+    return (value.astype(np.float32) * std + mean) / np.float32(255 * images.scale)

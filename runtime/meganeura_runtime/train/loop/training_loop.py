@@ -83,7 +83,7 @@ def train(
         if job.dataset.tokenizer is not None:
             folder.keep_tokenizer(job.dataset.tokenizer)
         with (
-            reported(job, folder, options.device, logging) as watched,
+            reported(job, folder, options.device, logging, options.command) as watched,
             TrainingSession(job.spec, open_session, job.others, options.resumption) as trained,
         ):
             loop = TrainingLoop(job, folder, trained, watched, stop, options)

@@ -17,16 +17,42 @@ from meganeura_runtime.io.tensors.stored_tensor import Array
 FOLDER = "shown"
 """The folder of the files, in that of the run."""
 PICTURES = 16
-"""Pictures of one evaluation: those of the first examples."""
+"""Pictures of one evaluation, of examples that lie evenly among all of them."""
 GAP = 1
 """Pixels between two pictures."""
+
+
+class _EvenSample:
+    """Up to `PICTURES` of a series whose length is not known, evenly spaced.
+
+    Every `stride`-th is kept; once there are twice as many as wanted, every second of them goes.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[Array] = []
+        self._stride = 1
+        self._seen = 0
+
+    def add(self, values: Array) -> None:
+        """Take the next of the series, along the first axis."""
+        for number, each in enumerate(values, self._seen):
+            if number % self._stride == 0:
+                self._kept.append(np.array(each))
+            if len(self._kept) == 2 * PICTURES:
+                self._kept, self._stride = self._kept[::2], 2 * self._stride
+        self._seen += len(values)
+
+    def chosen(self) -> list[Array]:
+        """Returns those that are shown."""
+        count = min(PICTURES, len(self._kept))
+        return [self._kept[number * len(self._kept) // count] for number in range(count)]
 
 
 class VisualLog:
     """The images and matrices of one evaluation."""
 
     def __init__(self) -> None:
-        self._pictures: dict[str, list[Array]] = {}
+        self._pictures: dict[str, _EvenSample] = {}
         self._matrices: dict[str, tuple[NDArray[np.float64], int]] = {}
 
     def add(self, output: str, examples: int, value: Array) -> None:
@@ -36,15 +62,14 @@ class VisualLog:
             total, count = self._matrices.get(name, (np.zeros(value.shape), 0))
             self._matrices[name] = total + value.astype(np.float64) * examples, count + examples
             return
-        taken = self._pictures.setdefault(name, [])
-        taken += [np.array(each) for each in value[: PICTURES - len(taken)]]
+        self._pictures.setdefault(name, _EvenSample()).add(value)
 
     def write(self, folder: Path, step: int) -> Iterator[tuple[str, str]]:
         """Write a file for each value; gives names and files. Raises `ProblemError`."""
         for name, pictures in self._pictures.items():
             file = _file(folder, f"{name}-{step:08}.png")
             with replacing(file) as partial:
-                partial.write_bytes(png(sheet(pictures)))
+                partial.write_bytes(png(sheet(pictures.chosen())))
             yield name, file.name
         for name, (total, count) in self._matrices.items():
             file = _file(folder, f"{name}-{step:08}.json")

@@ -12,6 +12,7 @@ const ORDER = ["held_out", "epoch", "step"];
 const TITLES = {
   learning_rate: "learning rate", steps_per_second: "steps per second",
 };
+const SMALL = 1e-4, LARGE = 1e6;
 const LEFT = 58, RIGHT = 12, TOP = 10, BOTTOM = 34, HEIGHT = 250;
 
 // --- what the reader chose, over reloads ---------------------------------------------------------
@@ -51,9 +52,17 @@ function number(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 1e9) return value.toLocaleString("en");
-  if (size < 1e-3 || size >= 1e6) return String(Number(value.toPrecision(3)).toExponential());
-  return Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 });
+  if (size < SMALL || size >= LARGE) return String(Number(value.toPrecision(3)).toExponential());
+  return Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 8 });
 }
+// The numbers of one axis are written in one way: all with an exponent, or none.
+function axisNumber(marks) {
+  const largest = Math.max(...marks.map(Math.abs));
+  if (largest > 0 && (largest < SMALL || largest >= LARGE || marks.some(isTiny)))
+    return (value) => (value === 0 ? "0" : String(Number(value.toPrecision(3)).toExponential()));
+  return (value) => value.toLocaleString("en", { maximumFractionDigits: 8 });
+}
+const isTiny = (value) => value !== 0 && Math.abs(value) < SMALL / 100;
 const whole = (value) => value.toLocaleString("en");
 function bytes(value) {
   const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
@@ -198,8 +207,9 @@ function chart(panel) {
     xs[0] = 0;
     xs[1] ||= 1;
     if (ys[0] === ys[1]) {
-      const by = Math.abs(ys[0]) * 0.1 || 1;
-      ys = log ? [ys[0] / 1.5, ys[0] * 1.5] : [ys[0] - by, ys[1] + by];
+      const [only] = ys;
+      if (log) ys = [only / 1.5, only * 1.5];
+      else ys = only ? [Math.min(0, 2 * only), Math.max(0, 2 * only)] : [-1, 1];
     } else if (!log) {
       const by = (ys[1] - ys[0]) * 0.04;
       ys = [ys[0] >= 0 && ys[0] < by * 3 ? 0 : ys[0] - by, ys[1] + by];
@@ -212,9 +222,10 @@ function chart(panel) {
     const up = (value) => TOP + (1 - share(value)) * tall;
     scale = { along, up, xs, inner };
     const clip = `clip${panels.count = (panels.count ?? 0) + 1}`;
-    const grid = (log ? logTicks(...ys) : ticks(...ys, 5)).map((each) => [
+    const marks = log ? logTicks(...ys) : ticks(...ys, 5), written = axisNumber(marks);
+    const grid = marks.map((each) => [
       svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: up(each), y2: up(each) }),
-      svg("text", { class: "tick end", x: LEFT - 8, y: up(each) + 4 }, number(each))]);
+      svg("text", { class: "tick end", x: LEFT - 8, y: up(each) + 4 }, written(each))]);
     const below = ticks(...xs, Math.max(2, Math.min(7, inner / 80))).map((each) =>
       svg("text", { class: "tick middle", x: along(each), y: HEIGHT - 16 }, number(each)));
     const words = shown.map((each) => `${each.label}: last ${number(each.y.at(-1))}`).join(", ");
@@ -238,7 +249,7 @@ function chart(panel) {
     const [step, per] = [runs[0].best_step, runs[0].about?.steps_per_epoch];
     const x = scale.along(state.axis === "epoch" ? step / per : step);
     return svg("line", { class: "best", x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM },
-      svg("title", {}, "the best evaluation"));
+      svg("title", {}, `the best evaluation, by ${title(runs[0].best_by)}`));
   }
 
   function path(series, values, log) {
@@ -347,7 +358,7 @@ function table(head, rows, right = []) {
     html(tag, { class: right.includes(column) ? "right" : null, scope: tag === "th" ? "col" : null },
       value instanceof Node ? value : String(value));
   return html("div", { class: "scroll" }, html("table", {},
-    html("thead", {}, html("tr", {}, head.map((each, column) => cell("th", each, column)))),
+    head && html("thead", {}, html("tr", {}, head.map((each, column) => cell("th", each, column)))),
     html("tbody", {}, rows.map((row) =>
       html("tr", {}, row.map((each, column) => cell("td", each, column)))))));
 }
@@ -364,8 +375,11 @@ function section(name, open, ...children) {
 }
 
 const STATUS = {
-  running: "running", finished: "finished", stopped: "stopped", failed: "failed", lost: "lost",
+  running: "running", finished: "finished", "stopped early": "finished", stopped: "stopped",
+  failed: "failed", lost: "lost",
 };
+
+const DONE = ["finished", "stopped early"];
 
 function pill(run) {
   const about = run.about;
@@ -400,9 +414,11 @@ function header(run) {
       html("span", { class: "pill stale", hidden: true })),
     html("p", { class: "quiet" }, line),
     about?.error ? html("p", { class: "error" }, about.error) : null,
+    about?.ended
+      ? html("p", {}, `stopped early after step ${whole(run.step)} of ${whole(total)}: ${about.ended}`) : null,
     about?.status === "lost"
       ? html("p", { class: "error" }, "its process ended without a word") : null,
-    total ? html("div", { class: "progress" },
+    total && !DONE.includes(about.status) ? html("div", { class: "progress" },
       html("progress", { value: run.step, max: total, "aria-label": "steps" }),
       html("span", {}, `step ${whole(run.step)} of ${whole(total)}${left}`)) : null);
 }
@@ -410,23 +426,37 @@ function header(run) {
 function tiles(run) {
   const about = run.about, kept = run.measures.filter((each) => each[0] === "held_out");
   const shown = kept.length ? kept : run.measures.filter((each) => each[0] === "step");
-  const best = (each) => each[3] === null || each[3] === each[2] ? "" : `best ${number(each[3])}`;
+  // Only the metric that chooses the best weights has a best; others are told as of that step.
+  const best = ([, name, final, value]) => {
+    if (value === null) return "";
+    if (name === run.best_by)
+      return value === final ? "the best" : `best ${number(value)}, at step ${whole(run.best_step)}`;
+    return run.best_step === run.step ? "" : `${number(value)} at step ${whole(run.best_step)}`;
+  };
   const memory = about?.memory && sum(Object.values(about.memory));
   return html("div", { class: "tiles" },
     shown.slice(0, 4).map((each) =>
       tile(`${title(each[1])}, ${kindTitle(each[0])}`, number(each[2]), best(each))),
-    about ? tile("time", clock(seconds(run)), about.status === "running" ? "so far" : "") : null,
+    about ? tile("time", clock(seconds(run)), about.status === "running" ? "so far" : `${whole(run.step)} steps`) : null,
     run.speed ? tile("steps per second", number(run.speed),
       about ? `${number(run.speed * about.batch)} examples` : "") : null,
     run.parameters.count ? tile("weights", whole(run.parameters.elements),
-      `in ${whole(run.parameters.count)} parameters`) : null,
+      run.parameters.trained === run.parameters.elements
+        ? `all trained, in ${whole(run.parameters.count)} parameters`
+        : `${whole(run.parameters.trained)} of them trained`) : null,
     memory ? tile("memory of a step", bytes(memory), "") : null,
     about?.examples ? tile("examples", whole(about.examples), `${whole(about.held_out)} held out`) : null);
 }
 
 function memory(run) {
-  const roles = Object.entries(run.about.memory).sort((a, b) => b[1] - a[1]);
-  const all = sum(roles.map((each) => each[1])) || 1;
+  const every = Object.entries(run.about.memory).sort((a, b) => b[1] - a[1]);
+  const all = sum(every.map((each) => each[1])) || 1;
+  // Roles that no one could see in the bar are one.
+  const [roles, small] = [every.filter(([, size]) => size >= all / 1000),
+    every.filter(([, size]) => size < all / 1000)];
+  if (small.length > 1)
+    roles.push([small.map(([role]) => role).join(", "), sum(small.map((each) => each[1]))]);
+  else roles.push(...small);
   const bar = html("div", { class: "stack", role: "img", "aria-label": "memory by role" });
   roles.forEach(([role, size], at) => {
     const part = html("i", { class: `c${at % 8}`, title: `${role}: ${bytes(size)}` });
@@ -439,11 +469,12 @@ function memory(run) {
 }
 
 function parameters(run) {
-  const { rows, left_out: more, count, states } = run.parameters;
-  return section(`Parameters (${count}${states ? `, ${states} states` : ""})`, false,
+  const { rows, left_out: more, count, states, trained_count: trained } = run.parameters;
+  const frozen = trained < count ? `, ${trained} trained` : "";
+  return section(`Parameters (${count}${frozen}${states ? `, ${states} states` : ""})`, false,
     table(["name", "type", "kind", "elements", ""], rows.map(([name, type, kind, size, moves]) =>
       [html("code", {}, name), html("code", {}, type), kind, whole(size),
-        moves ? "" : kind === "param" ? "left as it is" : ""]), [3]),
+        kind === "param" ? (moves ? "trained" : "not trained") : ""]), [3]),
     more ? html("p", { class: "quiet" }, `and ${whole(more)} more`) : null);
 }
 
@@ -456,6 +487,28 @@ function metrics(run) {
 function settings(run) {
   return table(["setting", "value"], run.settings.map(([name, value]) =>
     [html("code", {}, name), html("code", {}, value)]));
+}
+
+// The command, the state of the repository and the text of the program.
+function program(run) {
+  const { commands, texts, left_out: more, repository, version } = run.about.origin;
+  const state = repository && [
+    html("code", { title: repository.commit }, repository.commit.slice(0, 12)),
+    repository.branch ? ` on ${repository.branch}` : "",
+    repository.changed === null ? ""
+      : repository.changed === 0 ? ", no tracked file changed"
+        : `, ${whole(repository.changed)} tracked file${repository.changed === 1 ? "" : "s"} changed`,
+  ];
+  const rows = [
+    ...commands.map((each, at) => [at ? "went on with" : "command", html("code", {}, each)]),
+    ...(state ? [["commit", html("span", {}, state)]] : []),
+    ...(version ? [["Meganeura", version]] : []),
+  ];
+  return section("Program", false,
+    rows.length ? table(null, rows) : null,
+    texts.map(({ name, text }) => html("figure", { class: "card text" },
+      html("figcaption", {}, html("h3", {}, name)), html("pre", {}, html("code", {}, text)))),
+    more ? html("p", { class: "quiet" }, `and ${whole(more)} files that are too long to keep`) : null);
 }
 
 // A matrix whose entries are shares of whole examples is drawn as counts: a confusion matrix.
@@ -471,7 +524,7 @@ function matrix(frame, name, classes) {
   const isNamed = isCount && classes.length === size;
   const label = (i) => (isNamed ? classes[i] : String(i * by));
   const longest = isNamed ? Math.min(16, Math.max(...classes.map((each) => each.length))) : 0;
-  const side = Math.max(8, Math.min(34, Math.floor(560 / size))), edge = Math.max(34, 10 + 7 * longest);
+  const side = Math.max(8, Math.min(48, Math.floor((isCount ? 380 : 500) / size))), edge = Math.max(34, 10 + 7 * longest);
   const short = (text) => (text.length > 16 ? `${text.slice(0, 15)}…` : text);
   const [low, high] = extent(rows.map((row) => row.filter((each) => each !== null)));
   const text = html("p", { class: "quiet", "aria-live": "polite" },
@@ -504,10 +557,24 @@ function matrix(frame, name, classes) {
     ...(isNamed
       ? { transform: `rotate(-60 ${edge + (j + 0.5) * side} ${rows.length * side + 8})` } : {}),
   }, short(label(j))));
-  return [svg("svg", {
+  const drawn = [svg("svg", {
     width: edge + size * side, height: rows.length * side + (isNamed ? 16 + 6.5 * longest : 20), role: "img",
     "aria-label": `${name}, ${rows.length} by ${size}`,
   }, cells, marks, under), text];
+  return isCount
+    ? [html("div", { class: "beside" }, html("div", {}, drawn), classTable(rows, examples, label))]
+    : drawn;
+}
+
+// Recall: the share of the examples of a class that are found. Precision: the share of what is
+// taken for it that is of it.
+function classTable(rows, examples, label) {
+  const count = (value) => Math.round(value * examples);
+  const part = (of, all) => (all ? `${number(Number(((100 * of) / all).toFixed(1)))} %` : "-");
+  return table(["class", "examples", "recall", "precision"], rows.map((row, i) => {
+    const [right, all] = [count(row[i]), sum(row.map(count))];
+    return [label(i), whole(all), part(right, all), part(right, sum(rows.map((each) => count(each[i]))))];
+  }), [1, 2, 3]);
 }
 
 function shownValue({ name, frames }, classes) {
@@ -540,13 +607,14 @@ function oneRun(run) {
   const about = run.about;
   return [
     run.shown.length ? section("What the program shows", true,
-      html("div", { class: "charts" }, run.shown.map((each) => shownValue(each, about?.classes ?? [])))) : null,
+      html("div", { class: "charts values" }, run.shown.map((each) => shownValue(each, about?.classes ?? [])))) : null,
     section("Metrics", true, metrics(run)),
     about?.memory ? section("Memory of a step", true, memory(run)) : null,
     about ? section("Inputs", true, table(["input", "type", "declared"], about.inputs.map((each) =>
       [html("code", {}, each.name), html("code", {}, each.type),
         html("code", {}, each.declared)]))) : null,
     run.parameters.rows.length ? parameters(run) : null,
+    about && (about.origin.texts.length || about.origin.commands.length) ? program(run) : null,
     section("Settings", false, settings(run)),
   ];
 }
@@ -561,7 +629,7 @@ function comparison() {
     const found = runs.map((run) => run.measures.find((each) => each[0] === kind && each[1] === name));
     const line = (what, at) =>
       [`${title(name)}, ${kindTitle(kind)}${what}`, ...found.map((each) => number(each?.[at]))];
-    return kind === "held_out" ? [line(", final", 2), line(", best", 3)] : [line("", 2)];
+    return kind === "held_out" ? [line(", final", 2), line(", at the best evaluation", 3)] : [line("", 2)];
   });
   const facts = [
     ["steps", (run) => whole(run.step)],

@@ -7,8 +7,9 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from meganeura_dsl.settings.best_metric import LOWEST_LOSS, best_metric
 from meganeura_runtime.train.report.run_records import Curve
-from meganeura_runtime.train.report.run_summary import RunSummary, labels
+from meganeura_runtime.train.report.run_summary import BEST, RunSummary, labels
 from meganeura_runtime.train.report.shown_data import shown_data
 
 POINTS = 20_000
@@ -52,6 +53,7 @@ def run_data(summary: RunSummary, label: str = "", points: int = POINTS) -> dict
             for each in summary.measures
         ],
         "best_step": summary.best_step,
+        "best_by": best_metric(summary.settings.get(BEST, LOWEST_LOSS)).name,
         "curves": [thinned(each, most) for each in curves],
         "shown": [] if label else shown_data(summary.folder, summary.records.shown),
     }
@@ -110,11 +112,14 @@ def _number(value: float | None) -> float | None:
 def _parameters(summary: RunSummary) -> dict[str, object]:
     """The first parameters of a run, and sums over all of them."""
     every = () if summary.description is None else summary.description.parameters
-    trained = [each for each in every if each.kind == "param"]
+    params = [each for each in every if each.kind == "param"]
+    trained = [each for each in params if each.moves]
     return {
-        "count": len(trained),
-        "elements": sum(each.elements for each in trained),
-        "states": len(every) - len(trained),
+        "count": len(params),
+        "elements": sum(each.elements for each in params),
+        "trained": sum(each.elements for each in trained),
+        "trained_count": len(trained),
+        "states": len(every) - len(params),
         "rows": [
             [each.name, each.type, each.kind, each.elements, each.moves] for each in every[:LISTED]
         ],

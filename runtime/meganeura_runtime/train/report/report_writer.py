@@ -11,7 +11,14 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.io.files.atomic_write import write_text
 from meganeura_runtime.support.background import begin
-from meganeura_runtime.train.events import Compiled, Event, Finished, Started, Watch
+from meganeura_runtime.train.events import (
+    Compiled,
+    Event,
+    Finished,
+    Started,
+    StoppedEarly,
+    Watch,
+)
 from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.report.page import run_page
 from meganeura_runtime.train.report.run_description import (
@@ -21,6 +28,7 @@ from meganeura_runtime.train.report.run_description import (
     memory_of,
     read_description,
 )
+from meganeura_runtime.train.report.run_origin import Repository, repository_of
 from meganeura_runtime.train.report.run_records import RunRecords
 from meganeura_runtime.train.report.run_summary import RunSummary, read_settings
 from meganeura_runtime.train.spec.train_job import TrainJob
@@ -34,16 +42,21 @@ SHARE = 0.004
 
 @contextmanager
 def reported(
-    job: TrainJob, folder: RunFolder, device: OpenDevice | None, watch: Watch
+    job: TrainJob,
+    folder: RunFolder,
+    device: OpenDevice | None,
+    watch: Watch,
+    command: str = "",
 ) -> Generator[Watch]:
     """Write the page of a run until the block ends; yields the observer of the run.
 
+    `command` is the command line that began it or goes on with it; empty from Python.
     Raises `ProblemError` where the page cannot be written.
     """
     if not folder.writes:
         yield watch
         return
-    writer = ReportWriter(job.spec, folder, device, job)
+    writer = ReportWriter(job.spec, folder, device, job, command)
 
     def watched(event: Event) -> None:
         writer.take_in(event)
@@ -108,8 +121,11 @@ class ReportWriter:
         folder: RunFolder,
         device: OpenDevice | None,
         job: TrainJob | None = None,
+        command: str = "",
     ) -> None:
         self._ended = Signal()
+        self._ended_early = ""
+        """The reason, once it has stopped early."""
         self.status = Status.STOPPED
         """The end of the run, as far as its events say."""
         self.memory_report: Mapping[str, int] | None = None
@@ -120,7 +136,10 @@ class ReportWriter:
         self._began = perf_counter()
         earlier = read_description(folder.description)
         self._before = 0.0 if earlier is None else earlier.seconds
-        self._about = describe(spec, job, device, self._before)
+        commands = () if earlier is None else earlier.origin.commands
+        commands += (command,) if command else ()
+        self._about = describe(spec, job, device, self._before, commands)
+        self._repository = begin("repository", _repository, spec)
         self._settings = read_settings(folder.settings)
         self._records = RunRecords(folder.metrics)
         self._thread: Future[None] | None = None
@@ -135,8 +154,16 @@ class ReportWriter:
                 self._thread = begin("report", self._write_while_it_trains)
             case Compiled(memory=memory) if memory is not None:
                 self.memory_report = memory
+            case StoppedEarly():
+                self._ended_early = (
+                    f"{event.metric} was not better than {event.best:.4g} in "
+                    f"{event.evaluations:,} evaluations"
+                    if event.best is not None
+                    else f"{event.metric} had no value in {event.evaluations:,} evaluations"
+                )
             case Finished(interrupted=interrupted):
-                self.status = Status.STOPPED if interrupted else Status.FINISHED
+                early = Status.STOPPED_EARLY if self._ended_early else Status.FINISHED
+                self.status = Status.STOPPED if interrupted else early
             case _:
                 pass
 
@@ -168,7 +195,15 @@ class ReportWriter:
             self._thread.result()
         seconds = self._before + perf_counter() - self._began
         self._about = self._about.model_copy(
-            update={"status": status, "error": error, "seconds": seconds}
+            update={
+                "status": status,
+                "error": error,
+                "seconds": seconds,
+                "ended": self._ended_early if status is Status.STOPPED_EARLY else "",
+                "origin": self._about.origin.model_copy(
+                    update={"repository": self._repository.result()}
+                ),
+            }
         )
         _write_description(self._folder.description, self._described())
         self._write()
@@ -192,6 +227,11 @@ class ReportWriter:
         every = PAUSE if about.status is Status.RUNNING else 0.0
         write_text(self._folder.report, run_page(summary, every))
         return max(PAUSE, (taken + thread_time() - began) / SHARE)
+
+
+def _repository(spec: TrainSpec) -> Repository | None:
+    """Returns the state of the repository of the program, or of here where it has no folder."""
+    return repository_of(Path(spec.sources[0].name).parent if spec.sources else Path())
 
 
 def _write_description(path: Path, about: RunDescription) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from meganeura_dsl import __version__
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
@@ -15,6 +16,7 @@ from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.backends.errors import DeviceError, LimitError
 from meganeura_runtime.train.report.report_problems import DamagedRun
+from meganeura_runtime.train.report.run_origin import RunOrigin, texts_of
 from meganeura_runtime.train.spec.session_inputs import NOT_DATA
 from meganeura_runtime.train.spec.train_job import TrainJob
 from meganeura_runtime.train.spec.train_spec import TrainSpec
@@ -33,7 +35,9 @@ class Status(StrEnum):
     RUNNING = "running"
     FINISHED = "finished"
     STOPPED = "stopped"
-    """Ended by its user, or by a rule of its settings, before its last step."""
+    """Ended by its user before its last step."""
+    STOPPED_EARLY = "stopped early"
+    """Ended by its setting `stop_after`."""
     FAILED = "failed"
     LOST = "lost"
     """Its process ended without a word."""
@@ -66,7 +70,9 @@ class RunDescription(BaseModel):
     """The name of the `train` block."""
     status: Status = Status.RUNNING
     error: str = ""
-    """Why it failed, in a line."""
+    """The message of what it failed by, in a line."""
+    ended: str = ""
+    """The reason for which it stopped early, in a line."""
     device: str = ""
     started: datetime
     seconds: Annotated[float, Field(ge=0, le=MOST_SECONDS)] = 0.0
@@ -82,14 +88,19 @@ class RunDescription(BaseModel):
     """The names of the classes by number, where the data says them."""
     memory: dict[str, int] | None = None
     """Bytes of a step by role; `None` where the backend does not say."""
+    origin: RunOrigin = RunOrigin()
 
 
 def describe(
-    spec: TrainSpec, job: TrainJob | None, device: OpenDevice | None, before: float
+    spec: TrainSpec,
+    job: TrainJob | None,
+    device: OpenDevice | None,
+    before: float,
+    commands: tuple[str, ...] = (),
 ) -> RunDescription:
     """Returns the description of a run that begins now and took `before` seconds already.
 
-    A manual loop has no job: its examples are not known.
+    A manual loop has no job: its examples are not known. The repository is looked at later.
     """
     fed = leaf_types(spec.compiled)[1]
     epochs, steps_per_epoch, examples, held_out = _extent(spec, job)
@@ -125,7 +136,13 @@ def describe(
             for each in spec.parameters
         ),
         classes=spec.preparation.classes,
+        origin=_origin(spec, commands),
     )
+
+
+def _origin(spec: TrainSpec, commands: tuple[str, ...]) -> RunOrigin:
+    texts, left_out = texts_of(spec.sources)
+    return RunOrigin(commands=commands, texts=texts, left_out=left_out, version=__version__)
 
 
 def _extent(spec: TrainSpec, job: TrainJob | None) -> tuple[int, int, int, int]:

@@ -49,6 +49,8 @@ class RunOptions:
     """The processes that run it together."""
     device: OpenDevice | None = None
     """The device that the page of the run describes; `None` describes none."""
+    command: str = ""
+    """The command line of the run; empty from Python."""
 
     @property
     def step(self) -> int:

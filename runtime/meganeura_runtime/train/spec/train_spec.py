@@ -11,6 +11,7 @@ import numpy as np
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations.written_settings import setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
@@ -93,6 +94,8 @@ class TrainSpec:
     """The relation of the loss of an update to the losses of its batches."""
     is_divisible: bool = True
     """True if a step can be made in two parts, the gradients and the update."""
+    sources: tuple[Source, ...] = ()
+    """The files of the program, itself first, without other files of the standard library."""
 
     @cached_property
     def joining(self) -> Joining | None:
@@ -209,6 +212,7 @@ def train_spec_of(graphs: ProgramGraphs, start: Start | None = None) -> TrainSpe
         device=device,
         joins=joins,
         is_divisible=is_divisible(forward.graph),
+        sources=graphs.program.sources,
     )
 
 

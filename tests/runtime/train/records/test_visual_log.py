@@ -16,7 +16,10 @@ from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import ArgMax, Cast, Compare, Input
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.settings_problems import NothingToFollow
+from meganeura_runtime.io.preprocess.images import Filter, ImageSteps
+from meganeura_runtime.io.preprocess.preparation import ImagePreparation
 from meganeura_runtime.train.loop.confusion import NAME, with_confusion
+from meganeura_runtime.train.loop.evaluation import as_drawn
 from meganeura_runtime.train.records.visual_log import FOLDER, VisualLog, png, sheet
 from meganeura_runtime.train.report.page_data import run_data
 from meganeura_runtime.train.report.run_records import ShownFile
@@ -272,3 +275,34 @@ def test_no_file_outside_of_the_run_is_read(tmp_path: Path) -> None:
     (tmp_path / "secret.png").write_bytes(b"secret")
     with pytest.raises(ProblemError, match=r"E0621.*shown/secret\.png"):
         shown_data(tmp_path, [ShownFile("m", "../secret.png", 1)])
+
+
+@pytest.mark.parametrize(("total", "batch"), [(5, 2), (16, 16), (31, 7), (120, 32), (1000, 64)])
+def test_pictures_are_of_examples_from_all_of_them(tmp_path: Path, total: int, batch: int) -> None:
+    """So that examples that lie in the order of their classes are not all of the first."""
+    shown = VisualLog()
+    numbers = np.arange(total, dtype=np.float32) / 1000
+    for first in range(0, total, batch):
+        part = numbers[first : first + batch]
+        shown.add("show p", len(part), part[:, None, None])
+    list(shown.write(tmp_path, 1))
+    pixels = np.asarray(Image.open(tmp_path / FOLDER / "p-00000001.png"))[::2, ::2, 0]
+    found = pixels.reshape(-1)[: min(total, 16)].astype(int)
+    expected = np.rint(np.linspace(0, total, len(found), endpoint=False) * 0.255)
+    assert np.abs(found - expected).max() <= total * 0.255 / 16 + 1
+
+
+def test_images_are_drawn_as_they_were_before_they_were_normalised() -> None:
+    steps = ImageSteps(None, None, Filter.BILINEAR, 1 / 255, (0.5, 0.4, 0.3), (0.2, 0.3, 0.4))
+    images = ImagePreparation.of(3, 2, 2, steps)
+    before = np.linspace(0, 1, 24, dtype=np.float32).reshape(2, 3, 2, 2)
+    mean, std = (np.array(each).reshape(3, 1, 1) for each in (steps.mean, steps.std))
+    value = ((before - mean) / std).astype(np.float32)
+    build = Builder()
+    leaf = build.add(Input("image", DType.F32, (2, 3, 2, 2)))
+    drawn = as_drawn(leaf, value, images).astype(np.float32)
+    np.testing.assert_allclose(drawn, before, atol=1e-6)
+    computed = build.add(Cast(DType.F32), build.add(Compare("eq"), leaf, leaf))
+    assert as_drawn(computed, value, images) is value
+    assert as_drawn(leaf, value, None) is value
+    assert as_drawn(leaf, value[:, :1], images).shape == (2, 1, 2, 2)

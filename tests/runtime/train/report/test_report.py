@@ -17,7 +17,7 @@ import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.reference.device import ReferenceDevice
-from meganeura_runtime.train.events import EpochEnded, Event
+from meganeura_runtime.train.events import EpochEnded, Event, Finished, StoppedEarly
 from meganeura_runtime.train.loop.training_loop import train
 from meganeura_runtime.train.records.folder_lock import locked
 from meganeura_runtime.train.records.run_folder import RunFolder
@@ -90,6 +90,7 @@ def test_the_page_of_a_finished_run_has_all_of_it(workspace: Workspace) -> None:
     assert names["fc1.weight"] == ["f32[8, 6]", "param", 48, True]
     assert names["norm.running_mean"][1] == "state"
     assert (run["parameters"]["count"], run["parameters"]["elements"]) == (6, 99)
+    assert (run["parameters"]["trained_count"], run["parameters"]["trained"]) == (6, 99)
     assert ["optimizer.lr", "0.01"] in run["settings"]
     curves = {(each["kind"], each["name"]): each for each in run["curves"]}
     assert {("step", "loss"), ("step", "learning_rate"), ("epoch", "loss")} <= curves.keys()
@@ -134,6 +135,22 @@ def test_a_stopped_run_says_so_and_goes_on_to_the_end(workspace: Workspace) -> N
         each["x"] for each in after["curves"] if (each["kind"], each["name"]) == ("step", "loss")
     ]
     assert steps == sorted(set(steps))
+
+
+def test_a_run_that_stopped_early_says_why(workspace: Workspace) -> None:
+    folder = workspace.start("run", steps=7)
+    job = workspace.job()
+    for event, reason in (
+        (StoppedEarly(10, 1, 3, "loss", 0.5), "loss was not better than 0.5 in 3 evaluations"),
+        (StoppedEarly(10, 1, 3, "recall", None), "recall had no value in 3 evaluations"),
+    ):
+        writer = ReportWriter(job.spec, folder, None, job)
+        writer.take_in(event)
+        writer.take_in(Finished(10, 1.0, interrupted=False))
+        writer.complete(writer.status)
+        run = run_of(folder.path)
+        assert (run["about"]["status"], run["about"]["ended"]) == ("stopped early", reason)
+    assert run["best_by"] == "loss"
 
 
 def test_a_run_that_fails_says_why(workspace: Workspace) -> None:
