@@ -14,7 +14,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.elaborate.declarations.generation import TokenGraph, TokenStep
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.index_checks import all_of, leaf_bounds
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
@@ -86,7 +86,7 @@ class Model:
         self,
         program: pipeline.Program,
         name: str | None,
-        config: Mapping[str, Static],
+        config: Mapping[str, StaticValue],
         optional: frozenset[str] = frozenset(),
     ) -> None:
         self._program = program

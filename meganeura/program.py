@@ -13,7 +13,7 @@ from meganeura.model import Model
 from meganeura.trainer import Trainer
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Report
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.settings.setting_values import whole
 from meganeura_dsl.settings.settings_problems import WrongSettingType
@@ -161,7 +161,7 @@ class Program:
         allow_missing: Sequence[str] = (),
         allow_unexpected: Sequence[str] = (),
         seed: int | None = None,
-        config: Mapping[str, Static] | None = None,
+        config: Mapping[str, StaticValue] | None = None,
         optional: Sequence[str] = (),
     ) -> Model:
         """One of its models, with the weights of files, or random ones that a seed gives.

@@ -42,7 +42,7 @@ from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, Loader, library
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.scope.unused_values import unused_values, walk
-from meganeura_dsl.elaborate.values import Invocation, Static
+from meganeura_dsl.elaborate.values import Invocation, StaticValue
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.objectives import objectives, reached
 from meganeura_dsl.ir.types import TensorType
@@ -224,7 +224,7 @@ class Checker:
         return NothingChecks(problem.location, problem.block, problem.reason, example)
 
     def _elaborate(
-        self, module: LinkedModule, model: ast.Model, config: Mapping[str, Static]
+        self, module: LinkedModule, model: ast.Model, config: Mapping[str, StaticValue]
     ) -> Elaboration:
         key = (model.name.text, repr(sorted(config.items())))
         if key not in self._elaborated:

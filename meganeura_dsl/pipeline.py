@@ -14,7 +14,7 @@ from meganeura_dsl.elaborate.declarations import (
 )
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.program import Program, find, loader_beside
 from meganeura_dsl.proof_cache import known_notes, store_notes
 from meganeura_dsl.startup.collector import few_collections
@@ -86,7 +86,7 @@ def elaborate_model(
     program: Program,
     model: str | None = None,
     *,
-    config: Mapping[str, Static] | None = None,
+    config: Mapping[str, StaticValue] | None = None,
     sizes: Mapping[str, int] | None = None,
     training: bool = False,
     optional: frozenset[str] = frozenset(),
@@ -107,7 +107,10 @@ def elaborate_model(
 
 
 def elaborate_tokens(
-    program: Program, model: str | None, config: Mapping[str, Static], step: generation.TokenStep
+    program: Program,
+    model: str | None,
+    config: Mapping[str, StaticValue],
+    step: generation.TokenStep,
 ) -> generation.TokenGraph:
     """The graph that draws the token after some others. Raises `ProblemError`."""
     node = program.module.models[program.model(model)]
@@ -115,7 +118,10 @@ def elaborate_tokens(
 
 
 def elaborate_logits(
-    program: Program, model: str | None, config: Mapping[str, Static], step: generation.TokenStep
+    program: Program,
+    model: str | None,
+    config: Mapping[str, StaticValue],
+    step: generation.TokenStep,
 ) -> generation.TokenGraph:
     """The graph that gives the logits of the token after some others. Raises `ProblemError`."""
     node = program.module.models[program.model(model)]

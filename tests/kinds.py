@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.ir.types import example_sizes
 
-BERT: Mapping[str, Static] = {"vocabulary": 999, "d": 96, "layers": 3, "heads": 4, "ffn": 128}
-KINDS: Mapping[str, Mapping[str, Static]] = {
+BERT: Mapping[str, StaticValue] = {"vocabulary": 999, "d": 96, "layers": 3, "heads": 4, "ffn": 128}
+KINDS: Mapping[str, Mapping[str, StaticValue]] = {
     "resnet18": {},
     "resnet50": {"width": 16},
     "resnet18_biased": {"width": 16},

@@ -9,7 +9,7 @@ import numpy as np
 from meganeura_dsl import pipeline
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.ir.graph import Array
 from meganeura_runtime.io.weights import initial_values
 
@@ -20,7 +20,7 @@ class Narrow:
 
     target: str
     sizes: Mapping[str, int]
-    config: Mapping[str, Static] = field(default_factory=dict[str, Static])
+    config: Mapping[str, StaticValue] = field(default_factory=dict[str, StaticValue])
 
     def elaborate(self) -> Elaboration:
         """Its graph for inference."""
@@ -35,7 +35,7 @@ class Narrow:
 
 
 PICTURE = {"n": 2, "h": 32, "w": 32}
-SHALLOW: Mapping[str, Static] = {"depths": [2, 1, 2, 1], "classes": 3}
+SHALLOW: Mapping[str, StaticValue] = {"depths": [2, 1, 2, 1], "classes": 3}
 
 
 def repvgg(variant: str) -> Narrow:

@@ -13,7 +13,7 @@ from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
 
 
-class Unknown(Enum):
+class Opaque(Enum):
     """A number that depends on symbolic sizes in a way dims cannot express, such as `d ** -0.5`."""
 
     NUMBER = "number"
@@ -37,8 +37,8 @@ class Invocation:
     """A setting that is a call, such as `adam(lr=1e-3)`: a name and its arguments, as data."""
 
     name: str
-    arguments: dict[str, "Static"]
-    positional: tuple["Static", ...] = ()
+    arguments: dict[str, "StaticValue"]
+    positional: tuple["StaticValue", ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class BlockValue:
     """A block as a value: its name, or a call that gives it configuration and no tensor."""
 
     declaration: ast.Block | ast.Model
-    config: tuple[tuple[str, "Static"], ...] = ()
+    config: tuple[tuple[str, "StaticValue"], ...] = ()
     """The configuration it was given, by name."""
     path: str | None = None
     """Where its weights are, if it is a layer."""
@@ -78,17 +78,17 @@ class BlockValue:
 
 
 SymbolicCondition = Compare | Flag | Not | And | Or
-Static = (
+StaticValue = (
     int
     | Dim
     | float
     | bool
     | str
     | OpenText
-    | list["Static"]
+    | list["StaticValue"]
     | Axes
     | SymbolicCondition
-    | Unknown
+    | Opaque
     | Invocation
     | Initializer
     | BlockValue
@@ -105,45 +105,45 @@ class TensorList:
 
 Results = tuple[Tensor, ...]
 """What a block returns."""
-Evaluated = Static | Tensor | TensorList | Pattern | tuple[Tensor, ...]
+ElabValue = StaticValue | Tensor | TensorList | Pattern | tuple[Tensor, ...]
 
 
-def is_size(value: Evaluated) -> TypeGuard[Size]:
+def is_size(value: ElabValue) -> TypeGuard[Size]:
     """Whether the value can be the size of an axis."""
     return isinstance(value, (int, Dim)) and not isinstance(value, bool)
 
 
-def is_number(value: Evaluated) -> TypeGuard[int | float | Dim | Unknown]:
+def is_number(value: ElabValue) -> TypeGuard[int | float | Dim | Opaque]:
     """Whether the value is a number, known or symbolic."""
-    return isinstance(value, (int, float, Dim, Unknown)) and not isinstance(value, bool)
+    return isinstance(value, (int, float, Dim, Opaque)) and not isinstance(value, bool)
 
 
-def is_condition(value: Evaluated) -> TypeGuard[Condition]:
+def is_condition(value: ElabValue) -> TypeGuard[Condition]:
     """Whether the value is true, false or a condition on sizes."""
     return isinstance(value, (bool, Compare, Flag, Not, And, Or))
 
 
-def is_symbolic(value: Evaluated) -> TypeGuard[SymbolicCondition]:
+def is_symbolic(value: ElabValue) -> TypeGuard[SymbolicCondition]:
     """Whether the value is a condition on sizes that is neither true nor false yet."""
     return isinstance(value, (Compare, Flag, Not, And, Or))
 
 
-def is_initializer(value: Evaluated) -> TypeGuard[Initializer]:
+def is_initializer(value: ElabValue) -> TypeGuard[Initializer]:
     """Whether the value is what a parameter begins as, and not merely a number."""
     return isinstance(value, Initializer)
 
 
-def is_tensor(value: Evaluated) -> TypeGuard[Tensor]:
+def is_tensor(value: ElabValue) -> TypeGuard[Tensor]:
     """Whether the value is a tensor of the graph."""
     return isinstance(value, Value)
 
 
-def is_static(value: Evaluated) -> TypeGuard[Static]:
+def is_static(value: ElabValue) -> TypeGuard[StaticValue]:
     """Whether the value is known before any data is."""
     return isinstance(value, Axes) or not isinstance(value, (Value, TensorList, Pattern, tuple))
 
 
-def describe(value: Evaluated) -> str:
+def describe(value: ElabValue) -> str:
     """A description of a value for messages: `the tensor f32[n, 3]`, `the size h//2`."""
     match value:
         case Value():
@@ -154,7 +154,7 @@ def describe(value: Evaluated) -> str:
             return f"the size {show(value)}"
         case float():
             return f"the number {value!r}"
-        case Unknown():
+        case Opaque():
             return "a number"
         case str():
             return f'the text "{value}"'

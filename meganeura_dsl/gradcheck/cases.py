@@ -10,7 +10,7 @@ from meganeura_dsl.elaborate.declarations.block_domain import BlockDomain, Domai
 from meganeura_dsl.elaborate.declarations.models import Elaboration, Inputs, elaborate_block
 from meganeura_dsl.elaborate.typecheck.config_kinds import alternatives
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_names
-from meganeura_dsl.elaborate.values import OpenText, Static, Unknown, is_initializer
+from meganeura_dsl.elaborate.values import Opaque, OpenText, StaticValue, is_initializer
 from meganeura_dsl.gradcheck.random_sizes import MOST, Choose, DeadEndError, choose_sizes, chooser
 from meganeura_dsl.gradcheck.subjects import Subject
 from meganeura_dsl.ir.initializers import spell
@@ -32,7 +32,7 @@ class Case:
     """All that decides the graph of a subject and the numbers it is fed."""
 
     subject: Subject
-    config: Mapping[str, Static]
+    config: Mapping[str, StaticValue]
     sizes: Mapping[str, int]
     inputs: tuple[tuple[str, TensorType], ...]
     training: bool
@@ -63,7 +63,7 @@ def choose_case(choose: Choose, subject: Subject, most: int = MOST) -> Case:
     """
     block = subject.block
     ranks = {name: choose(REST_RANKS) for name in rest_names(block)}
-    given: dict[str, Static] = {
+    given: dict[str, StaticValue] = {
         **subject.given,
         **{name: bool(choose((0, 1))) for name in sorted(subject.truths)},
         **{name: _list(choose, largest) for name, largest in subject.lists.items()},
@@ -99,7 +99,7 @@ def cases(draw: st.DrawFn, subject: Subject, most: int = MOST) -> Case:
 def _domain(
     subject: Subject,
     ranks: Mapping[str, int],
-    given: Mapping[str, Static],
+    given: Mapping[str, StaticValue],
     alternative: int,
     decided: Sequence[bool] = (),
 ) -> BlockDomain:
@@ -114,22 +114,22 @@ def _domain(
     return subject.domains[key]
 
 
-def _list(choose: Choose, largest: tuple[int, ...]) -> Static:
+def _list(choose: Choose, largest: tuple[int, ...]) -> StaticValue:
     return [choose(range(1, min(2, item) + 1)) for item in largest]
 
 
-def _table(choose: Choose, rows: tuple[tuple[int, ...], ...]) -> Static:
+def _table(choose: Choose, rows: tuple[tuple[int, ...], ...]) -> StaticValue:
     return [[choose((1, item)) for item in row] for row in rows]
 
 
 def _argument(
-    choose: Choose, block: ast.Block, name: str, value: Static, found: Mapping[str, int]
-) -> Static:
+    choose: Choose, block: ast.Block, name: str, value: StaticValue, found: Mapping[str, int]
+) -> StaticValue:
     """What is given for one parameter of the configuration."""
     match value:
         case Flag():
             return bool(found[name])
-        case Unknown():
+        case Opaque():
             (parameter,) = (each for each in block.parameters if each.name == name)
             default = parameter.default
             number = default.value if isinstance(default, ast.Real) else 1.0
@@ -173,7 +173,7 @@ def _type(item: DomainInput, dtype: DType, found: Mapping[str, int]) -> TensorTy
     return TensorType(dtype, shape)
 
 
-def _written(value: Static) -> str:
+def _written(value: StaticValue) -> str:
     match value:
         case bool():
             return str(value).lower()

@@ -11,7 +11,7 @@ from meganeura_dsl.elaborate.declarations.block_domain import BlockDomain, model
 from meganeura_dsl.elaborate.declarations.models import elaborate_model
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.typecheck.config_kinds import is_named
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.syntax import ast
 
 HEAVY = 500_000
@@ -26,7 +26,7 @@ class Subject:
     module: LinkedModule
     block: ast.Block
     is_model: bool = False
-    given: Mapping[str, Static] = field(default_factory=dict[str, Static])
+    given: Mapping[str, StaticValue] = field(default_factory=dict[str, StaticValue])
     """Of a model, its configuration; of a block, nothing."""
     truths: frozenset[str] = frozenset()
     """Configuration that is true or false although no default says so."""
@@ -43,7 +43,7 @@ class Subject:
     domains: dict[str, BlockDomain] = field(default_factory=dict[str, BlockDomain], compare=False)
     """What was found out about the sizes that a part of the configuration leaves."""
 
-    def drawn(self, config: Mapping[str, Static]) -> dict[str, Static]:
+    def drawn(self, config: Mapping[str, StaticValue]) -> dict[str, StaticValue]:
         """Of a configuration, what differs between cases: numbers, lists, flags and texts."""
         return {name: value for name, value in config.items() if name not in self.given}
 
@@ -153,7 +153,7 @@ def subjects(module: LinkedModule, chosen: str | None = None) -> list[Subject]:
     ]
 
 
-def _given(module: LinkedModule, block: ast.Block) -> Iterator[Mapping[str, Static]]:
+def _given(module: LinkedModule, block: ast.Block) -> Iterator[Mapping[str, StaticValue]]:
     """What models of the same file give a block."""
     for model in module.models.values():
         _, used, given = model_configuration(module, model)
@@ -161,7 +161,7 @@ def _given(module: LinkedModule, block: ast.Block) -> Iterator[Mapping[str, Stat
             yield given
 
 
-def _integer_lists(given: Mapping[str, Static]) -> dict[str, tuple[int, ...]]:
+def _integer_lists(given: Mapping[str, StaticValue]) -> dict[str, tuple[int, ...]]:
     return {
         name: tuple(item for item in value if isinstance(item, int))
         for name, value in given.items()

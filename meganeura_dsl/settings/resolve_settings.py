@@ -13,7 +13,7 @@ from meganeura_dsl.elaborate.declarations.written_settings import (
     WrittenSetting,
     setting_key,
 )
-from meganeura_dsl.elaborate.values import Invocation, Static
+from meganeura_dsl.elaborate.values import Invocation, StaticValue
 from meganeura_dsl.settings.choices import CHOICES
 from meganeura_dsl.settings.device_names import DeviceNames
 from meganeura_dsl.settings.run_settings import FIELDS_BY_PATH, SETTINGS, RunSettings
@@ -186,19 +186,19 @@ def _wrong_call(setting: WrittenSetting) -> WrongSettingType:
     return WrongSettingType(setting.span, "data", expected, setting.span.text.partition("=")[2])
 
 
-def _listed(value: Static, word: str) -> Sequence[Static]:
+def _listed(value: StaticValue, word: str) -> Sequence[StaticValue]:
     """The columns of a table, of which one need not be in a list."""
     return value if isinstance(value, list) and word == TABLE else [value]
 
 
-def data_of(value: Static) -> tuple[Static | None, Mapping[str, Static]]:
+def data_of(value: StaticValue) -> tuple[StaticValue | None, Mapping[str, StaticValue]]:
     """The path that a `data` setting names, if it is one text, and what else the call says."""
     if not isinstance(value, Invocation):
         return value, {}
     return (value.positional[0] if len(value.positional) == 1 else None), value.arguments
 
 
-def _data_fields(value: Static) -> dict[str, object]:
+def _data_fields(value: StaticValue) -> dict[str, object]:
     """Returns the parts of `data` as fields of `RunSettings`."""
     if not isinstance(value, Invocation):
         return {"data": value}
@@ -260,7 +260,7 @@ def _choices(known: RawSettings, choice: str) -> dict[str, object]:
     return found
 
 
-def _plain(value: Static) -> object:
+def _plain(value: StaticValue) -> object:
     match value:
         case Invocation(name=word) if word == NONE and not value.arguments:
             return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting
-from meganeura_dsl.elaborate.values import Invocation, Static
+from meganeura_dsl.elaborate.values import Invocation, StaticValue
 from meganeura_dsl.settings.run_settings import SETTINGS
 from meganeura_dsl.settings.settings_problems import (
     OVERRIDE,
@@ -103,7 +103,7 @@ def _target(text: str) -> tuple[str, str]:
     return f"{found['name']}{found['paths'] or ''}", found["argument"] or ""
 
 
-def _value_of(text: str, name: str) -> Static:
+def _value_of(text: str, name: str) -> StaticValue:
     found = _OVERRIDE.fullmatch(text)
     assert found is not None
     written = found["value"]
@@ -127,7 +127,7 @@ def _parse(text: str, written: str) -> ast.Expression:
     return definition.body
 
 
-def _read(expression: ast.Expression | ast.Rearrangement, text: str) -> Static:
+def _read(expression: ast.Expression | ast.Rearrangement, text: str) -> StaticValue:
     """The value an expression stands for, where it needs no names to stand for one."""
     match expression:
         case ast.Integer(value=value) | ast.Real(value=value):
@@ -152,7 +152,7 @@ def _read(expression: ast.Expression | ast.Rearrangement, text: str) -> Static:
             raise ProblemError(NotASettingValue(whole(text)))
 
 
-def _argument(argument: ast.Argument, text: str) -> tuple[str, Static]:
+def _argument(argument: ast.Argument, text: str) -> tuple[str, StaticValue]:
     if argument.name is None:
         raise ProblemError(UnnamedArgument(whole(text)))
     return argument.name, _read(argument.value, text)

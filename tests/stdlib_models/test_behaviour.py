@@ -11,7 +11,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.scope.linker import Linker
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.ir.graph import Array, Graph, continued
 from meganeura_dsl.ir.initializers import KaimingUniform, Ones, Uniform, Zeros, sample
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, Results, evaluate, storage_type
@@ -417,7 +417,7 @@ def test_dropping_everything_gives_zeros_and_no_gradient() -> None:
     ],
 )
 def test_without_classes_the_features_under_the_head_come_out(
-    file: str, head: str, config: dict[str, Static], width: int
+    file: str, head: str, config: dict[str, StaticValue], width: int
 ) -> None:
     module, _, name = file.partition(":")
 

@@ -14,7 +14,7 @@ from meganeura_dsl.settings.compute_precision import ComputePrecision
 
 if TYPE_CHECKING:
     from meganeura_dsl.elaborate.declarations.models import Elaboration
-    from meganeura_dsl.elaborate.values import Static
+    from meganeura_dsl.elaborate.values import StaticValue
     from meganeura_dsl.ir.cost_model import DeviceModel
     from meganeura_dsl.ir.graph import Graph
     from meganeura_dsl.ir.types import TensorType
@@ -70,7 +70,7 @@ class Stages:
     mode: Mode
     sizes: Mapping[str, int]
     rules: "RewriteOptions"
-    config: Mapping[str, "Static"] = field(default_factory=dict[str, "Static"])
+    config: Mapping[str, "StaticValue"] = field(default_factory=dict[str, "StaticValue"])
     """Of a model, what `--set` says of its arguments."""
     changes: Sequence[str] = ()
     """Of a `train`, what `--set` says of its settings."""

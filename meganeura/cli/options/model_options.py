@@ -14,7 +14,7 @@ from meganeura_dsl.settings.compute_precision import ComputePrecision
 
 if TYPE_CHECKING:
     from meganeura_dsl.elaborate.declarations.models import Elaboration
-    from meganeura_dsl.elaborate.values import Static
+    from meganeura_dsl.elaborate.values import StaticValue
     from meganeura_dsl.ir.graph import Array
     from meganeura_dsl.pipeline import Program
     from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
@@ -152,7 +152,7 @@ class ConfiguredModel:
 
     program: "Program"
     name: str
-    config: Mapping[str, "Static"]
+    config: Mapping[str, "StaticValue"]
     sizes: Mapping[str, int]
 
     def elaborate(
@@ -191,7 +191,7 @@ def configured(target: str, changes: Sequence[str] | None, *, whole: str = "") -
     return ConfiguredModel(program, name, dict(map(_argument, given.items())), sizes)
 
 
-def _argument(given: "tuple[str, Static]") -> "tuple[str, Static]":
+def _argument(given: "tuple[str, StaticValue]") -> "tuple[str, StaticValue]":
     """An argument of a model, as the language has it: `zeros` is an initial value, not a choice."""
     from meganeura_dsl.elaborate.builtins.initial_values import initial_setting
     from meganeura_dsl.elaborate.values import Invocation

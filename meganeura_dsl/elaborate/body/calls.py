@@ -15,16 +15,16 @@ from meganeura_dsl.elaborate.scope.unused_values import layer_text
 from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config
 from meganeura_dsl.elaborate.typecheck.library_numbers import require_whole_numbers
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
-from meganeura_dsl.elaborate.values import Evaluated, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, is_tensor
 from meganeura_dsl.syntax import ast
 
 
-def evaluate_call(node: ast.Call, frame: Frame) -> Evaluated:
+def evaluate_call(node: ast.Call, frame: Frame) -> ElabValue:
     """The value of a call."""
     return apply(node, None, frame)
 
 
-def evaluate_pipe(node: ast.Pipe, frame: Frame) -> Evaluated:
+def evaluate_pipe(node: ast.Pipe, frame: Frame) -> ElabValue:
     """The value of `x |> layer`."""
     value = lifted(frame, node.source.span, frame.evaluate(node.source))
     result = apply(node.layer, value, frame)
@@ -35,7 +35,7 @@ def evaluate_pipe(node: ast.Pipe, frame: Frame) -> Evaluated:
     return result
 
 
-def apply(call: ast.Call, piped: Evaluated | None, frame: Frame) -> Evaluated:
+def apply(call: ast.Call, piped: ElabValue | None, frame: Frame) -> ElabValue:
     """A builtin, a def, a block, a model or a labelled layer in scope, applied."""
     arguments = call_arguments(call, piped, frame)
     known = layer_in_scope(call, frame)
@@ -60,7 +60,7 @@ def apply(call: ast.Call, piped: Evaluated | None, frame: Frame) -> Evaluated:
 
 def _apply_builtin(
     call: ast.Call, builtin: Builtin, arguments: Arguments, frame: Frame
-) -> Evaluated:
+) -> ElabValue:
     built = BuiltinCall(
         frame, call.span, call.callee, builtin.signature,
         arguments.positional, arguments.named,
@@ -74,7 +74,7 @@ def _apply_def(
     declaration: ast.Def,
     arguments: Arguments,
     frame: Frame,
-) -> Evaluated:
+) -> ElabValue:
     known = frame.state.memo.def_results
     given = (*arguments.positional, *arguments.named.values())
     kinds = tuple(map(type, given))  # 1 is true and 1.0 to a dict, and no other number is

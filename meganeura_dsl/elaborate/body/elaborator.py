@@ -27,10 +27,10 @@ from meganeura_dsl.elaborate.body.statements.recovery import run_recovered
 from meganeura_dsl.elaborate.body.statements.returns import refuse_train_statement, run_return
 from meganeura_dsl.elaborate.body.statements.scans import run_scan
 from meganeura_dsl.elaborate.scope.scope import Elaborator, Frame
-from meganeura_dsl.elaborate.values import Evaluated, Results
+from meganeura_dsl.elaborate.values import ElabValue, Results
 from meganeura_dsl.syntax import ast
 
-EXPRESSIONS: Mapping[type[ast.Node], Callable[..., Evaluated]] = {
+EXPRESSIONS: Mapping[type[ast.Node], Callable[..., ElabValue]] = {
     ast.Name: evaluate_name,
     ast.Integer: evaluate_literal,
     ast.Real: evaluate_literal,

@@ -10,7 +10,7 @@ from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, Wrong
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
-from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, describe, is_size, is_tensor
+from meganeura_dsl.elaborate.values import Axes, ElabValue, Tensor, describe, is_size, is_tensor
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.ops import Constant
 from meganeura_dsl.ir.types import DType, Shape
@@ -25,15 +25,15 @@ class BuiltinCall:
     span: Span
     name: str
     signature: str
-    arguments: tuple[Evaluated, ...]
-    named: Mapping[str, Evaluated]
+    arguments: tuple[ElabValue, ...]
+    named: Mapping[str, ElabValue]
 
     def fault(self, fault: str, unknown: str = "") -> ProblemError:
         """The error that the arguments do not fit, one of which may be unknown."""
         location = self.frame.location(self.span)
         return ProblemError(WrongArguments(location, self.name, fault, self.signature, unknown))
 
-    def wrong(self, wanted: str, found: Evaluated) -> ProblemError:
+    def wrong(self, wanted: str, found: ElabValue) -> ProblemError:
         """The error that an argument is of the wrong kind."""
         return ProblemError(WrongKind(self.frame.location(self.span), wanted, describe(found)))
 
@@ -60,11 +60,11 @@ class BuiltinCall:
             raise self.wrong("a tensor", value)
         return value
 
-    def lifted(self, value: Evaluated) -> Evaluated:
+    def lifted(self, value: ElabValue) -> ElabValue:
         """A number or condition of a round of a scan as a tensor; anything else as it is."""
         return lifted(self.frame, self.span, value)
 
-    def option(self, index: int, name: str, default: Evaluated | None = None) -> Evaluated:
+    def option(self, index: int, name: str, default: ElabValue | None = None) -> ElabValue:
         """An argument by position or name."""
         if index < len(self.arguments):
             return self.arguments[index]
@@ -91,7 +91,7 @@ class BuiltinCall:
                 return tuple(sizes)
         raise self.wrong(f"a size, or a list of {rank} sizes, as `{name}`", value)
 
-    def axis(self, value: Evaluated, rank: int) -> int:
+    def axis(self, value: ElabValue, rank: int) -> int:
         """An axis number, counted from the front; negative numbers count from the end."""
         proof = self.frame.state.proof
         numbers = frozenset[str]() if proof is None else proof.whole_numbers
@@ -132,13 +132,13 @@ class Builtin:
 
     signature: str
     meaning: str
-    apply: Callable[[BuiltinCall], Evaluated]
+    apply: Callable[[BuiltinCall], ElabValue]
     named: tuple[str, ...] = ()
     """The arguments that may be given by name; by position they follow the others."""
     leading: int | None = 1
     """How many arguments stand before those that have names; None if any number may."""
 
-    def called(self, call: BuiltinCall) -> Evaluated:
+    def called(self, call: BuiltinCall) -> ElabValue:
         """What a call gives. Raises `ProblemError` if it has an argument of no use."""
         for name in call.named:
             if name not in self.named:

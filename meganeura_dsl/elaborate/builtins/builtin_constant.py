@@ -5,16 +5,16 @@ from itertools import groupby
 
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
 from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
-from meganeura_dsl.elaborate.values import Evaluated, Unknown, is_number
+from meganeura_dsl.elaborate.values import ElabValue, Opaque, is_number
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Dim
 
-Number = float | Dim | Unknown
+Number = float | Dim | Opaque
 """What an entry may be; a bool is an int."""
 
 
-def constant(call: BuiltinCall) -> Evaluated:
+def constant(call: BuiltinCall) -> ElabValue:
     """The numbers of a list, or of lists of one length in it: equal neighbours are one operand."""
     values = call.option(0, "values")
     shape = _shape(call, values)
@@ -28,7 +28,7 @@ def constant(call: BuiltinCall) -> Evaluated:
     return row if len(shape) == 1 else call.add(ops.Reshape(shape), row)
 
 
-def _shape(call: BuiltinCall, values: Evaluated) -> tuple[int, ...]:
+def _shape(call: BuiltinCall, values: ElabValue) -> tuple[int, ...]:
     """The length of a list and of those in it, which must agree."""
     if not isinstance(values, list) or not values:
         raise call.wrong("a list of numbers, or of lists of numbers, in brackets", values)
@@ -40,7 +40,7 @@ def _shape(call: BuiltinCall, values: Evaluated) -> tuple[int, ...]:
     return (len(values), *below[0])
 
 
-def _entries(call: BuiltinCall, values: Evaluated) -> Iterator[Number]:
+def _entries(call: BuiltinCall, values: ElabValue) -> Iterator[Number]:
     """All numbers, the last axis first."""
     if isinstance(values, list):
         for each in values:
@@ -60,5 +60,5 @@ def _dtype(call: BuiltinCall, numbers: list[Number]) -> DType:
         return DType.BOOL
     if any(truths):
         raise call.fault("has numbers and truth values in one list")
-    is_real = any(isinstance(each, float | Unknown) for each in numbers)
+    is_real = any(isinstance(each, float | Opaque) for each in numbers)
     return DType.F32 if is_real else DType.I32

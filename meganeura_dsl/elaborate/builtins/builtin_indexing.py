@@ -5,7 +5,7 @@ from collections.abc import Callable
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
 from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
 from meganeura_dsl.elaborate.typecheck.index_ranges import check_index
-from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_number, is_size, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_number, is_size, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.ops.primitive.cumulative import Accumulation
 from meganeura_dsl.ir.ops.primitive.gather_scatter import Extreme
@@ -16,12 +16,12 @@ from meganeura_dsl.symbolic.size import Size
 # --- gathers and scatters ------------------------------------------------------------------------
 
 
-def iota(call: BuiltinCall) -> Evaluated:
+def iota(call: BuiltinCall) -> ElabValue:
     """The whole numbers from 0 on."""
     return call.add(ops.Iota(call.size(0, "size")))
 
 
-def one_hot(call: BuiltinCall) -> Evaluated:
+def one_hot(call: BuiltinCall) -> ElabValue:
     """1 at the position each id gives along a new last axis, and 0 elsewhere."""
     ids, classes = call.tensor(0), call.size(1, "classes")
     if not ids.type.dtype.is_integer:
@@ -37,7 +37,7 @@ def one_hot(call: BuiltinCall) -> Evaluated:
     return tensor_arithmetic.cast(call.frame, call.span, same, DType.F32)
 
 
-def gather(call: BuiltinCall) -> Evaluated:
+def gather(call: BuiltinCall) -> ElabValue:
     """The slices of a table that ids pick."""
     table, ids = call.tensor(0), call.tensor(1)
     axis = call.axis(call.option(2, "axis", 0), table.type.rank)
@@ -46,7 +46,7 @@ def gather(call: BuiltinCall) -> Evaluated:
     return found
 
 
-def scatter_add(call: BuiltinCall) -> Evaluated:
+def scatter_add(call: BuiltinCall) -> ElabValue:
     """The updates added up in the rows that ids give."""
     ids, updates = call.tensor(0), call.tensor(1)
     axis = call.axis(call.option(3, "axis", 0), updates.type.rank)
@@ -56,10 +56,10 @@ def scatter_add(call: BuiltinCall) -> Evaluated:
     return found
 
 
-def scatter_extreme(kind: Extreme) -> Callable[[BuiltinCall], Evaluated]:
+def scatter_extreme(kind: Extreme) -> Callable[[BuiltinCall], ElabValue]:
     """The largest or smallest update in each row, and `empty` in one that no id names."""
 
-    def apply(call: BuiltinCall) -> Evaluated:
+    def apply(call: BuiltinCall) -> ElabValue:
         ids, updates = call.tensor(0), call.tensor(1)
         size, empty = call.size(2, "size"), call.option(3, "empty")
         if not is_number(empty):
@@ -90,7 +90,7 @@ def _batch(call: BuiltinCall, index: int) -> int:
     return value
 
 
-def roll(call: BuiltinCall) -> Evaluated:
+def roll(call: BuiltinCall) -> ElabValue:
     """`x` moved along an axis, round its end: element i of it becomes element i + by."""
     x = call.tensor(0)
     axis, by = call.axis(call.option(1, "axis"), x.type.rank), call.option(2, "by")
@@ -136,13 +136,13 @@ def _between(call: BuiltinCall, x: Tensor, axis: int, start: Size, stop: Size) -
 # --- order ---------------------------------------------------------------------------------------
 
 
-def argmax(call: BuiltinCall) -> Evaluated:
+def argmax(call: BuiltinCall) -> ElabValue:
     """The index of the largest element along an axis, the first of equals."""
     value = call.tensor(0)
     return call.add(ops.ArgMax(call.axis(call.option(1, "axis", -1), value.type.rank)), value)
 
 
-def sort(call: BuiltinCall) -> Evaluated:
+def sort(call: BuiltinCall) -> ElabValue:
     """The elements along an axis in order, and the position of each before."""
     x = call.tensor(0)
     axis = call.axis(call.option(1, "axis", -1), x.type.rank)
@@ -152,7 +152,7 @@ def sort(call: BuiltinCall) -> Evaluated:
     return call.add_all(ops.Sort(axis, descending), x)
 
 
-def argsort(call: BuiltinCall) -> Evaluated:
+def argsort(call: BuiltinCall) -> ElabValue:
     """The position of each element in order."""
     match sort(call):
         case (_, positions):
@@ -161,7 +161,7 @@ def argsort(call: BuiltinCall) -> Evaluated:
             raise AssertionError(f"a sort gives two results, not {found}")
 
 
-def top_k(call: BuiltinCall) -> Evaluated:
+def top_k(call: BuiltinCall) -> ElabValue:
     """The k largest elements along an axis, the largest first, and their positions."""
     x, k = call.tensor(0), call.size(1, "k")
     axis = call.axis(call.option(2, "axis", -1), x.type.rank)
@@ -172,17 +172,17 @@ def top_k(call: BuiltinCall) -> Evaluated:
 # --- along an axis -------------------------------------------------------------------------------
 
 
-def cumulative(kind: Accumulation) -> Callable[[BuiltinCall], Evaluated]:
+def cumulative(kind: Accumulation) -> Callable[[BuiltinCall], ElabValue]:
     """What all elements up to each give."""
 
-    def apply(call: BuiltinCall) -> Evaluated:
+    def apply(call: BuiltinCall) -> ElabValue:
         x = call.tensor(0)
         return call.add(ops.Cumulative(kind, call.axis(call.option(1, "axis"), x.type.rank)), x)
 
     return apply
 
 
-def linear_recurrence(call: BuiltinCall) -> Evaluated:
+def linear_recurrence(call: BuiltinCall) -> ElabValue:
     """h[t] = a[t] h[t - 1] + b[t]."""
     a, b = call.tensor(0), call.tensor(1)
     return call.add(ops.LinearRecurrence(call.axis(call.option(2, "axis"), a.type.rank)), a, b)

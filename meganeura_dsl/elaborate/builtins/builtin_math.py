@@ -12,10 +12,10 @@ from meganeura_dsl.elaborate.typecheck.shape_patterns import Rearranger
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import STATIC_FUNCTIONS, combine
 from meganeura_dsl.elaborate.values import (
     Axes,
-    Evaluated,
+    ElabValue,
+    Opaque,
     Pattern,
     Tensor,
-    Unknown,
     is_number,
     is_tensor,
     show_shape,
@@ -34,13 +34,13 @@ BINARY: dict[str, Op] = {op.builtin: op() for op in elementwise.BINARY if op.bui
 # --- elementwise ---------------------------------------------------------------------------------
 
 
-def unary(call: BuiltinCall) -> Evaluated:
+def unary(call: BuiltinCall) -> ElabValue:
     """A function of one tensor, or of one number."""
     value = call.lifted(call.option(0, "x"))
     if is_tensor(value):
         return call.add(UNARY[call.name], value)
-    if isinstance(value, Dim | Unknown):
-        return Unknown.NUMBER
+    if isinstance(value, Dim | Opaque):
+        return Opaque.NUMBER
     function = STATIC_FUNCTIONS.get(call.name)
     if isinstance(value, int | float) and not isinstance(value, bool) and function is not None:
         try:
@@ -50,10 +50,10 @@ def unary(call: BuiltinCall) -> Evaluated:
     raise call.wrong("a tensor or a number", value)
 
 
-def pair(op: Op) -> Callable[[BuiltinCall], Evaluated]:
+def pair(op: Op) -> Callable[[BuiltinCall], ElabValue]:
     """A function of two tensors, or of a tensor and a number."""
 
-    def apply(call: BuiltinCall) -> Evaluated:
+    def apply(call: BuiltinCall) -> ElabValue:
         left, right = map(call.lifted, (call.option(0, "a"), call.option(1, "b")))
         if not is_tensor(left) and not is_tensor(right):
             raise call.wrong("a tensor", left)
@@ -69,7 +69,7 @@ def pair(op: Op) -> Callable[[BuiltinCall], Evaluated]:
     return apply
 
 
-def where(call: BuiltinCall) -> Evaluated:
+def where(call: BuiltinCall) -> ElabValue:
     """`then` where the condition holds and `otherwise` elsewhere."""
     condition = call.tensor(0)
     if condition.type.dtype is not DType.BOOL:
@@ -97,7 +97,7 @@ def where(call: BuiltinCall) -> Evaluated:
     return call.add(ops.Where(), condition, a, b)
 
 
-def _known_choice(call: BuiltinCall, condition: Tensor, chosen: Evaluated) -> Tensor:
+def _known_choice(call: BuiltinCall, condition: Tensor, chosen: ElabValue) -> Tensor:
     """What is chosen everywhere, as the condition is an optional tensor that was not given."""
     frame, shape = call.frame, condition.type.shape
     if is_tensor(chosen):
@@ -115,17 +115,17 @@ def _filled(call: BuiltinCall, number: float | Dim, dtype: DType, shape: Shape) 
     return filled
 
 
-def convert(dtype: DType) -> Callable[[BuiltinCall], Evaluated]:
+def convert(dtype: DType) -> Callable[[BuiltinCall], ElabValue]:
     """The conversion to an element type."""
     return lambda call: tensor_arithmetic.cast(call.frame, call.span, call.tensor(0), dtype)
 
 
-def stop_gradient(call: BuiltinCall) -> Evaluated:
+def stop_gradient(call: BuiltinCall) -> ElabValue:
     """The same value, through which no gradient flows."""
     return call.add(ops.StopGradient(), call.tensor(0))
 
 
-def sign(call: BuiltinCall) -> Evaluated:
+def sign(call: BuiltinCall) -> ElabValue:
     """-1, 0 or 1; it has no slope."""
     x = call.tensor(0)
     zero, one, minus = (
@@ -210,10 +210,10 @@ def _require_several(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) ->
         )
 
 
-def reduction(fold: Fold) -> Callable[[BuiltinCall], Evaluated]:
+def reduction(fold: Fold) -> Callable[[BuiltinCall], ElabValue]:
     """A fold over the axes named, those a pattern drops, or all; of numbers, what Python says."""
 
-    def apply(call: BuiltinCall) -> Evaluated:
+    def apply(call: BuiltinCall) -> ElabValue:
         value = call.option(0, "x")
         if not is_tensor(value):
             return _static_reduction(call)
@@ -229,7 +229,7 @@ def reduction(fold: Fold) -> Callable[[BuiltinCall], Evaluated]:
     return apply
 
 
-def _static_reduction(call: BuiltinCall) -> Evaluated:
+def _static_reduction(call: BuiltinCall) -> ElabValue:
     values, kind = call.arguments, call.name
     if kind not in ("sum", "min", "max"):
         raise call.wrong("a tensor", values[0])
@@ -241,7 +241,7 @@ def _static_reduction(call: BuiltinCall) -> Evaluated:
     if len(numbers) != len(values) or (not numbers and kind != "sum"):
         raise call.wrong("a tensor, numbers or a list of numbers", call.arguments[0])
     if kind == "sum":
-        total: Evaluated = 0
+        total: ElabValue = 0
         for number in numbers:
             total = combine("+", total, number)
         return total

@@ -44,11 +44,11 @@ from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Rearranger
 from meganeura_dsl.elaborate.values import (
     Axes,
-    Evaluated,
+    ElabValue,
+    Opaque,
     Pattern,
     Tensor,
     TensorList,
-    Unknown,
     is_number,
 )
 from meganeura_dsl.ir import ops
@@ -79,17 +79,17 @@ def _mover(call: BuiltinCall) -> tuple[Rearranger, Tensor]:
     return Rearranger(call.frame, call.span, pattern), call.tensor(0)
 
 
-def _rearrange(call: BuiltinCall) -> Evaluated:
+def _rearrange(call: BuiltinCall) -> ElabValue:
     mover, value = _mover(call)
     return mover.rearrange(value)
 
 
-def _expand(call: BuiltinCall) -> Evaluated:
+def _expand(call: BuiltinCall) -> ElabValue:
     mover, value = _mover(call)
     return mover.expand(value)
 
 
-def _insert_axis(call: BuiltinCall) -> Evaluated:
+def _insert_axis(call: BuiltinCall) -> ElabValue:
     value = call.tensor(0)
     axis = call.axis(call.option(1, "axis"), value.type.rank + 1)
     shape = (*value.type.shape[:axis], call.size(2, "size"), *value.type.shape[axis:])
@@ -98,7 +98,7 @@ def _insert_axis(call: BuiltinCall) -> Evaluated:
     )
 
 
-def _repeat(call: BuiltinCall) -> Evaluated:
+def _repeat(call: BuiltinCall) -> ElabValue:
     """Each slice along an axis `times` times in a row."""
     value = call.tensor(0)
     axis, times = call.axis(call.option(1, "axis"), value.type.rank), call.size(2, "times")
@@ -113,7 +113,7 @@ def _repeat(call: BuiltinCall) -> Evaluated:
     return call.add(ops.Reshape((*before, size * times, *after)), repeated)
 
 
-def _concat(call: BuiltinCall) -> Evaluated:
+def _concat(call: BuiltinCall) -> ElabValue:
     operands = [
         tensor
         for index, value in enumerate(call.arguments)
@@ -129,7 +129,7 @@ def _concat(call: BuiltinCall) -> Evaluated:
     return call.add(ops.Concat(call.axis(axis, operands[0].type.rank)), *together)
 
 
-def _pad(call: BuiltinCall) -> Evaluated:
+def _pad(call: BuiltinCall) -> ElabValue:
     value = call.tensor(0)
     rank = value.type.rank
     axis = call.axis(call.option(1, "axis"), rank)
@@ -139,7 +139,7 @@ def _pad(call: BuiltinCall) -> Evaluated:
     return call.add(ops.Pad(lows, highs, (0,) * rank), value)
 
 
-def _reverse(call: BuiltinCall) -> Evaluated:
+def _reverse(call: BuiltinCall) -> ElabValue:
     value = call.tensor(0)
     return call.add(ops.Reverse((call.axis(call.option(1, "axis"), value.type.rank),)), value)
 
@@ -147,19 +147,19 @@ def _reverse(call: BuiltinCall) -> Evaluated:
 # --- creation -----------------------------------------------------------------------------------
 
 
-def _full(call: BuiltinCall) -> Evaluated:
+def _full(call: BuiltinCall) -> ElabValue:
     value = call.option(1, "value", {"zeros": 0.0, "ones": 1.0}.get(call.name))
     if not is_number(value):
         raise call.wrong("a number", value)
     return tensor_arithmetic.scalar(call.frame, call.span, value, DType.F32, call.shape(0, "shape"))
 
 
-def _random_uniform(call: BuiltinCall) -> Evaluated:
+def _random_uniform(call: BuiltinCall) -> ElabValue:
     """Uniform on [0, 1)."""
     return _uniform(call, call.shape(0, "shape"))
 
 
-def _random_normal(call: BuiltinCall) -> Evaluated:
+def _random_normal(call: BuiltinCall) -> ElabValue:
     """Normal with mean 0 and variance 1: sqrt(-2 log(u)) cos(2 pi v) for uniform u and v.
 
     G. Box and M. Muller, "A note on the generation of random normal deviates", 1958. 1 - u is in
@@ -211,13 +211,13 @@ def _stream(frame: Frame) -> int:
 # --- contractions --------------------------------------------------------------------------------
 
 
-def _conv(call: BuiltinCall) -> Evaluated:
+def _conv(call: BuiltinCall) -> ElabValue:
     x, weight = tensor_arithmetic.promoted(call.frame, call.span, call.tensor(0), call.tensor(1))
     rank = x.type.rank - 2
     return call.add(ops.Conv(*_geometry(call, rank)), x, weight)
 
 
-def _conv_transpose(call: BuiltinCall) -> Evaluated:
+def _conv_transpose(call: BuiltinCall) -> ElabValue:
     x, weight = tensor_arithmetic.promoted(call.frame, call.span, call.tensor(0), call.tensor(1))
     rank = x.type.rank - 2
     stride, padding, dilation, groups = _geometry(call, rank)
@@ -241,7 +241,7 @@ def _geometry(call: BuiltinCall, rank: int) -> tuple[Shape, Shape, Shape, Size]:
     )
 
 
-def _window_max(call: BuiltinCall) -> Evaluated:
+def _window_max(call: BuiltinCall) -> ElabValue:
     x = call.tensor(0)
     rank = x.type.rank - 2
     window = call.sizes(1, "k", rank)
@@ -253,24 +253,24 @@ def _window_max(call: BuiltinCall) -> Evaluated:
 # --- facts about tensors -------------------------------------------------------------------------
 
 
-def _rank(call: BuiltinCall) -> Evaluated:
+def _rank(call: BuiltinCall) -> ElabValue:
     return call.tensor(0).type.rank
 
 
-def _size_of(call: BuiltinCall) -> Evaluated:
+def _size_of(call: BuiltinCall) -> ElabValue:
     value = call.tensor(0)
     return value.type.shape[call.axis(call.option(1, "axis"), value.type.rank)]
 
 
-def _shape_of(call: BuiltinCall) -> Evaluated:
+def _shape_of(call: BuiltinCall) -> ElabValue:
     return Axes(call.tensor(0).type.shape)
 
 
-def _is_integer(call: BuiltinCall) -> Evaluated:
+def _is_integer(call: BuiltinCall) -> ElabValue:
     return call.tensor(0).type.dtype.is_integer
 
 
-def _length(call: BuiltinCall) -> Evaluated:
+def _length(call: BuiltinCall) -> ElabValue:
     value = call.option(0, "list")
     if isinstance(value, list | Axes):
         return len(value)
@@ -281,16 +281,16 @@ def _length(call: BuiltinCall) -> Evaluated:
     raise call.wrong("a list", value)
 
 
-def _product(call: BuiltinCall) -> Evaluated:
+def _product(call: BuiltinCall) -> ElabValue:
     value = call.option(0, "axes")
     if isinstance(value, Dim):
         raise UndecidableError("`product` needs the list the configuration gives")
     return product(call.shape(0, "axes"))
 
 
-def _whole(call: BuiltinCall) -> Evaluated:
+def _whole(call: BuiltinCall) -> ElabValue:
     value = call.option(0, "x")
-    if isinstance(value, Dim | Unknown):
+    if isinstance(value, Dim | Opaque):
         raise UndecidableError("a size is rounded from a number the configuration gives")
     if isinstance(value, int | float):
         return int(value)

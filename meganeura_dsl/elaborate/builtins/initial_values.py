@@ -11,7 +11,7 @@ from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.own_paths import block_of, own_initials
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.values import (
-    Evaluated,
+    ElabValue,
     Invocation,
     describe,
     is_initializer,
@@ -71,7 +71,7 @@ def initial_setting(value: Invocation) -> Initializer | None:
     return None if value.arguments else {**WORDS, **CONSTANT}.get(value.name)
 
 
-def as_initializer(value: Evaluated, frame: Frame) -> Initializer | None:
+def as_initializer(value: ElabValue, frame: Frame) -> Initializer | None:
     """What a parameter that is given a value begins as, or None if it cannot begin so."""
     if is_initializer(value):
         return value

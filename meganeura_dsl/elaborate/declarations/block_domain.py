@@ -21,7 +21,7 @@ from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_config, rest_axes, rest_names
 from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
-from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Static, is_static
+from meganeura_dsl.elaborate.values import BlockValue, ElabValue, StaticValue, is_static
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.assumptions import Facts, Flag
@@ -47,7 +47,7 @@ class BlockDomain:
 
     sizes: tuple[str, ...]
     """Configuration that is a size, then the sizes of the inputs."""
-    config: Mapping[str, Static]
+    config: Mapping[str, StaticValue]
     """Every argument: a symbolic size or flag of its own name, or a fixed value."""
     inputs: tuple[DomainInput, ...]
     facts: Facts
@@ -64,9 +64,9 @@ def block_domain(
     module: LinkedModule,
     block: ast.Block,
     ranks: Mapping[str, int],
-    given: Mapping[str, Static] | None = None,
+    given: Mapping[str, StaticValue] | None = None,
     *,
-    case: Mapping[str, Static] | None = None,
+    case: Mapping[str, StaticValue] | None = None,
     decided: Sequence[bool] = (),
     defaults: bool = False,
 ) -> BlockDomain:
@@ -107,7 +107,7 @@ def block_domain(
     return BlockDomain(names, static, inputs, frame.facts, has_paths=path.next > 0)
 
 
-def _open_config(parameter: ast.Parameter, frame: Frame) -> Evaluated:
+def _open_config(parameter: ast.Parameter, frame: Frame) -> ElabValue:
     """All that a configuration value can be; of blocks the default, as there are no others here."""
     value = any_config(parameter, frame)
     if not isinstance(value, BlockValue):
@@ -119,14 +119,14 @@ def _open_config(parameter: ast.Parameter, frame: Frame) -> Evaluated:
 
 def model_configuration(
     module: LinkedModule, model: ast.Model
-) -> tuple[LinkedModule, ast.Block, dict[str, Static]]:
+) -> tuple[LinkedModule, ast.Block, dict[str, StaticValue]]:
     """The block that a chain of models ends in, and its arguments. Raises `ProblemError`."""
     root = Frame(ElaborationState(ELABORATOR, Builder()), module, model.name.text, {})
     application = model_application(module, model, Arguments((), {}), "", model.call.span, root)
     return application.module, application.block, _by_name(application)
 
 
-def _by_name(application: Application) -> dict[str, Static]:
+def _by_name(application: Application) -> dict[str, StaticValue]:
     arguments = application.arguments
     names = (parameter.name for parameter in application.block.parameters)
     values = {**dict(zip(names, arguments.positional, strict=False)), **arguments.named}
@@ -146,7 +146,7 @@ def _input_sizes(block: ast.Block) -> Iterator[str]:
                 yield from (name for name in size_names(entry) if name not in rests)
 
 
-def _variables(value: Evaluated) -> list[str]:
+def _variables(value: ElabValue) -> list[str]:
     if isinstance(value, list):
         return [name for item in value for name in _variables(item)]
     return sorted(value.variables()) if isinstance(value, Dim) else []

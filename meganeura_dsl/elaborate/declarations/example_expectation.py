@@ -12,14 +12,14 @@ from meganeura_dsl.elaborate.scope.scope import (
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
-from meganeura_dsl.elaborate.values import Axes, BlockValue, Evaluated, Static
+from meganeura_dsl.elaborate.values import Axes, BlockValue, ElabValue, StaticValue
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import dim, show
 from meganeura_dsl.syntax import ast
 
 SIZE = 8
-LIST: list[Static] = [8, 4]
+LIST: list[StaticValue] = [8, 4]
 """The example of a list; `SIZE` is the example of a number."""
 
 
@@ -28,7 +28,7 @@ def example_expectation(module: LinkedModule, block: ast.Block, reason: str) -> 
 
     `reason` says why the block cannot be proved without a configuration.
     """
-    given: dict[str, Evaluated] = {
+    given: dict[str, ElabValue] = {
         each.name: _example(block, each, reason)
         for each in block.parameters
         if each.default is None
@@ -43,7 +43,7 @@ def example_expectation(module: LinkedModule, block: ast.Block, reason: str) -> 
     return f"expect {block.name.text}{f'({written})' if written else ''} maps {maps}"
 
 
-def _example(block: ast.Block, parameter: ast.Parameter, reason: str) -> Evaluated:
+def _example(block: ast.Block, parameter: ast.Parameter, reason: str) -> ElabValue:
     match parameter.kind:
         case ast.TextKind(options=options):
             return options[0].value
@@ -69,7 +69,7 @@ def _example(block: ast.Block, parameter: ast.Parameter, reason: str) -> Evaluat
             return LIST if is_list else _value(block, parameter.name)
 
 
-def _value(block: ast.Block, name: str) -> Evaluated:
+def _value(block: ast.Block, name: str) -> ElabValue:
     """A list for what is taken apart, a truth for what is asked, or else a number."""
     for statement in block.body:
         for node in walk(statement):
@@ -88,7 +88,7 @@ def _value(block: ast.Block, name: str) -> Evaluated:
     return SIZE
 
 
-def _text(value: Evaluated) -> str:
+def _text(value: ElabValue) -> str:
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, BlockValue):
@@ -97,7 +97,7 @@ def _text(value: Evaluated) -> str:
 
 
 def _types(
-    module: LinkedModule, block: ast.Block, given: dict[str, Evaluated]
+    module: LinkedModule, block: ast.Block, given: dict[str, ElabValue]
 ) -> tuple[list[str], list[str]]:
     """What the block takes and gives, by its signature alone."""
     frame = Frame(

@@ -36,14 +36,14 @@ from meganeura_dsl.elaborate.typecheck.written_types import (
     shape_of,
     without_configuration,
 )
-from meganeura_dsl.elaborate.values import Static, is_static
+from meganeura_dsl.elaborate.values import StaticValue, is_static
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.types import Shape, TensorType
 from meganeura_dsl.symbolic.assumptions import Facts, Proved
 from meganeura_dsl.symbolic.size import dim, product, show
 from meganeura_dsl.syntax import ast
 
-Elaborate = Callable[[LinkedModule, ast.Model, Mapping[str, Static]], Elaboration]
+Elaborate = Callable[[LinkedModule, ast.Model, Mapping[str, StaticValue]], Elaboration]
 """The graph of a model under a configuration; whoever checks a file keeps those it has."""
 
 
@@ -53,7 +53,7 @@ class Subject:
 
     module: LinkedModule
     declaration: ast.Model | ast.Block
-    config: Mapping[str, Static]
+    config: Mapping[str, StaticValue]
     span: Span
 
     @property
@@ -116,7 +116,7 @@ class Expectations:
             if call.callee in self.module.unread:
                 raise ProblemError(UnreadName(location, call.callee, "model", ()))
             raise ProblemError(WrongKind(location, "a model or a block", f"`{call.callee}`"))
-        config: dict[str, Static] = {}
+        config: dict[str, StaticValue] = {}
         for argument in call.arguments:
             value = (
                 None

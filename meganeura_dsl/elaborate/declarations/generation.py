@@ -27,7 +27,7 @@ from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
-from meganeura_dsl.elaborate.values import Static, Tensor
+from meganeura_dsl.elaborate.values import StaticValue, Tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.ops.type_rules import concrete
@@ -79,7 +79,7 @@ class TokenStep:
 
 
 def elaborate_tokens(
-    module: LinkedModule, model: ast.Model, config: Mapping[str, Static], step: TokenStep
+    module: LinkedModule, model: ast.Model, config: Mapping[str, StaticValue], step: TokenStep
 ) -> TokenGraph:
     """The graph of a step: outputs `token: i32[rows, 1]`. Raises `ProblemError`.
 
@@ -95,7 +95,7 @@ def elaborate_tokens(
 
 
 def elaborate_logits(
-    module: LinkedModule, model: ast.Model, config: Mapping[str, Static], step: TokenStep
+    module: LinkedModule, model: ast.Model, config: Mapping[str, StaticValue], step: TokenStep
 ) -> TokenGraph:
     """The graph of a step that draws nothing: outputs `logits: [rows, vocabulary]`.
 
@@ -140,7 +140,7 @@ def elaborate_draw(
 
 
 def _logits(
-    module: LinkedModule, model: ast.Model, config: Mapping[str, Static], step: TokenStep
+    module: LinkedModule, model: ast.Model, config: Mapping[str, StaticValue], step: TokenStep
 ) -> tuple[Frame, Tensor, tuple[str, ...]]:
     """The logits `[rows, vocabulary]` after the last token, their frame, and the context."""
     state = ElaborationState(ELABORATOR, Builder())

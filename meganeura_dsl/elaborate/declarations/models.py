@@ -36,7 +36,7 @@ from meganeura_dsl.elaborate.typecheck.written_types import (
     shape_of,
     without_configuration,
 )
-from meganeura_dsl.elaborate.values import Axes, Results, Static, Tensor
+from meganeura_dsl.elaborate.values import Axes, Results, StaticValue, Tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf
 from meganeura_dsl.ir.index_checks import Bound
@@ -135,7 +135,7 @@ def elaborate_model(
     module: LinkedModule,
     model: ast.Model,
     *,
-    config: Mapping[str, Static],
+    config: Mapping[str, StaticValue],
     sizes: Mapping[str, int] | None,
     training: bool,
     inputs: Inputs | None = None,
@@ -157,7 +157,7 @@ def elaborate_block(
     module: LinkedModule,
     block: ast.Block,
     *,
-    config: Mapping[str, Static],
+    config: Mapping[str, StaticValue],
     inputs: Inputs,
     training: bool,
     span: Span | None = None,

@@ -11,9 +11,9 @@ from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.values import (
     BlockValue,
-    Evaluated,
+    ElabValue,
     Invocation,
-    Static,
+    StaticValue,
     describe,
     is_initializer,
     is_static,
@@ -29,7 +29,7 @@ FROZEN = "frozen"
 class WrittenSetting:
     """One line of `run:`, evaluated, and where it stands."""
 
-    value: Static
+    value: StaticValue
     span: Span
 
 
@@ -38,10 +38,10 @@ def setting_key(name: str, glob: str | None) -> str:
     return name if glob is None else f'{name}["{glob}"]'
 
 
-def _invocation(call: ast.Call, frame: Frame) -> Evaluated:
+def _invocation(call: ast.Call, frame: Frame) -> ElabValue:
     """A call in a setting is not applied: it is data for whoever reads the setting."""
-    arguments: dict[str, Static] = {}
-    positional: list[Static] = []
+    arguments: dict[str, StaticValue] = {}
+    positional: list[StaticValue] = []
     refused = _no_data(call, frame)
     if call.inputs:
         raise refused
@@ -60,7 +60,7 @@ def _invocation(call: ast.Call, frame: Frame) -> Evaluated:
     return Invocation(call.callee, arguments, tuple(positional))
 
 
-def _refuse_pipe(node: ast.Pipe, frame: Frame) -> Evaluated:
+def _refuse_pipe(node: ast.Pipe, frame: Frame) -> ElabValue:
     frame.evaluate(node.source)
     raise _no_data(node.layer, frame)
 
@@ -76,7 +76,7 @@ SETTING_ELABORATOR = replace(
 """Evaluates settings: numbers, texts, lists, and calls such as `adam(lr=1e-3)` kept as data."""
 
 
-def evaluate_setting(module: LinkedModule, node: ast.Expression) -> Static:
+def evaluate_setting(module: LinkedModule, node: ast.Expression) -> StaticValue:
     """The value of one setting. Raises `ProblemError`."""
     if isinstance(node, ast.Name) and node.text == FROZEN:
         return Invocation(FROZEN, {})

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_tensor, show_shape
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor, show_shape
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.syntax import ast
 
@@ -76,7 +76,7 @@ def top_level(text: str) -> list[str]:
     return [each.strip() for each in found]
 
 
-def of_subscript(span: Span, entry: str, given: Evaluated, base: Tensor) -> Help | None:
+def of_subscript(span: Span, entry: str, given: ElabValue, base: Tensor) -> Help | None:
     """How entries are taken or set that a bool tensor, indices or a list name; None otherwise."""
     found = _SET.fullmatch(" ".join(span.text.split()))
     part, value = (found[2], found[3]) if found else (" ".join(span.text.split()), None)
@@ -172,7 +172,7 @@ def _short(node: ast.Expression) -> str:
 
 
 def of_whole_number(
-    name: str, given: Evaluated, span: Span, callee: str, window: str
+    name: str, given: ElabValue, span: Span, callee: str, window: str
 ) -> Help | None:
     """The cure where a layer of the library takes a whole number, and something else is given."""
     written = span.text

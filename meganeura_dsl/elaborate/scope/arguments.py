@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from meganeura_dsl.elaborate.values import Evaluated, Static, is_static, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, StaticValue, is_static, is_tensor
 from meganeura_dsl.syntax import ast
 
 
@@ -11,10 +11,10 @@ from meganeura_dsl.syntax import ast
 class Arguments:
     """What a call was given, tensors and configuration together."""
 
-    positional: tuple[Evaluated, ...]
-    named: Mapping[str, Evaluated]
+    positional: tuple[ElabValue, ...]
+    named: Mapping[str, ElabValue]
 
-    def config(self) -> tuple[tuple[Static, ...], tuple[tuple[str, Static], ...]]:
+    def config(self) -> tuple[tuple[StaticValue, ...], tuple[tuple[str, StaticValue], ...]]:
         """The part that is known before any data is."""
         positional = tuple(value for value in self.positional if is_static(value))
         named = tuple((name, value) for name, value in self.named.items() if is_static(value))

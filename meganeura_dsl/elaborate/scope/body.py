@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.problem import ProblemError
     from meganeura_dsl.elaborate.problems.location import Location
     from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-    from meganeura_dsl.elaborate.values import Static, Tensor
+    from meganeura_dsl.elaborate.values import StaticValue, Tensor
     from meganeura_dsl.syntax import ast
 
-Config = tuple[tuple["Static", ...], tuple[tuple[str, "Static"], ...]]
+Config = tuple[tuple["StaticValue", ...], tuple[tuple[str, "StaticValue"], ...]]
 """Configuration as it was given, by position and by name."""
 DECLARATIONS = (
     "parameters", "leaves", "updates", "claimed", "models", "declared_layers", "unapplied_layers",

@@ -13,9 +13,9 @@ from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.values import (
     Axes,
     BlockValue,
-    Evaluated,
+    ElabValue,
     OpenText,
-    Static,
+    StaticValue,
     TensorList,
     is_condition,
     is_tensor,
@@ -49,7 +49,7 @@ def in_use(frame: Frame) -> frozenset[str]:
     return frozenset(used)
 
 
-def symbols_in(value: Evaluated) -> frozenset[str]:
+def symbols_in(value: ElabValue) -> frozenset[str]:
     """The symbols that a value, or the type of a tensor, speaks of."""
     if isinstance(value, Dim):
         return value.variables()
@@ -70,11 +70,11 @@ def symbols_in(value: Evaluated) -> frozenset[str]:
             return frozenset()
 
 
-def _union(values: Iterable[Evaluated]) -> frozenset[str]:
+def _union(values: Iterable[ElabValue]) -> frozenset[str]:
     return frozenset[str]().union(*map(symbols_in, values))
 
 
-def with_symbols_as(value: Static, names: Mapping[str, str]) -> Static:
+def with_symbols_as(value: StaticValue, names: Mapping[str, str]) -> StaticValue:
     """The value with other names for its symbols, all at once."""
     sizes = {name: dim(other) for name, other in names.items()}
     match value:
@@ -86,7 +86,7 @@ def with_symbols_as(value: Static, names: Mapping[str, str]) -> Static:
             return _changed(value, lambda each: with_symbols_as(each, names), sizes)
 
 
-def with_values(value: Static, sizes: Mapping[str, Size]) -> Static:
+def with_values(value: StaticValue, sizes: Mapping[str, Size]) -> StaticValue:
     """The value with sizes for its symbols, all at once."""
     if isinstance(value, Compare | Not | And | Or):
         return with_sizes(value, sizes)
@@ -94,8 +94,8 @@ def with_values(value: Static, sizes: Mapping[str, Size]) -> Static:
 
 
 def _changed(
-    value: Static, change: Callable[[Static], Static], sizes: Mapping[str, Size]
-) -> Static:
+    value: StaticValue, change: Callable[[StaticValue], StaticValue], sizes: Mapping[str, Size]
+) -> StaticValue:
     match value:
         case Dim():
             return substitute(value, sizes)

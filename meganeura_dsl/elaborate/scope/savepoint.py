@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from meganeura_dsl.elaborate.scope.body import ATTEMPT, UNDONE, Body
 from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame
-from meganeura_dsl.elaborate.values import Evaluated
+from meganeura_dsl.elaborate.values import ElabValue
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 
@@ -14,7 +14,7 @@ from meganeura_dsl.symbolic.assumptions import Facts
 class Savepoint:
     """The names of a frame and the effects of the elaboration, as they were."""
 
-    names: Mapping[str, Evaluated]
+    names: Mapping[str, ElabValue]
     layers: Mapping[str, BoundBlock]
     own: set[str]
     scan_locals: set[str]

@@ -29,7 +29,7 @@ from meganeura_dsl.elaborate.scope.state import (
     Train,
 )
 from meganeura_dsl.elaborate.scope.value_facts import ValueFacts
-from meganeura_dsl.elaborate.values import Axes, BlockValue, Unknown, is_symbolic
+from meganeura_dsl.elaborate.values import Axes, BlockValue, Opaque, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ir.objectives import Moved
 from meganeura_dsl.ir.ops import Parameter, StopGradient
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
     from meganeura_dsl.elaborate.scope.open_scan import OpenScan
     from meganeura_dsl.elaborate.scope.recovery import Recovery
-    from meganeura_dsl.elaborate.values import Evaluated, Results, Tensor
+    from meganeura_dsl.elaborate.values import ElabValue, Results, Tensor
     from meganeura_dsl.ir.initializers import Initializer
     from meganeura_dsl.ir.types import Shape, TensorType
     from meganeura_dsl.symbolic.assumptions import Condition
@@ -146,8 +146,8 @@ class Proof:
     """The names of configuration that may be any whole number."""
     inferred_flags: dict[str, Span] = field(default_factory=dict[str, "Span"])
     """The configuration without a kind that was used as a condition, and where."""
-    assumed: dict[tuple[str, ast.Block], tuple[Frame, dict[str, Evaluated]]] = field(
-        default_factory=dict["tuple[str, ast.Block]", "tuple[Frame, dict[str, Evaluated]]"]
+    assumed: dict[tuple[str, ast.Block], tuple[Frame, dict[str, ElabValue]]] = field(
+        default_factory=dict["tuple[str, ast.Block]", "tuple[Frame, dict[str, ElabValue]]"]
     )
     """The frame and the signature of each layer whose body was not elaborated.
 
@@ -186,7 +186,7 @@ class Elaborator:
     `Frame.execute` and `apply_block`, and in no other way.
     """
 
-    expressions: Mapping[type[ast.Node], Callable[..., Evaluated]]
+    expressions: Mapping[type[ast.Node], Callable[..., ElabValue]]
     """For each form of expression, the function of a node and a frame that evaluates it."""
     run: Callable[[ast.Statement, Frame, Statements], Results | None]
     """Runs a statement before others; returns the results of a `return`, None if there is none."""
@@ -405,7 +405,7 @@ class ElaborationState:
         """What tells the values of one round from those of others."""
         return tuple([scan.number for scan in self.scans.values()])
 
-    def is_general(self, value: Evaluated) -> bool:
+    def depends_on_symbol(self, value: ElabValue) -> bool:
         """Whether a size, or one of some axes, depends on a number that a symbol stands for."""
         if not self.abstract.symbols:
             return False
@@ -415,7 +415,7 @@ class ElaborationState:
             for size in sizes
         )
 
-    def differs_by_round(self, value: Evaluated) -> bool:
+    def differs_by_round(self, value: ElabValue) -> bool:
         """Whether a size or condition speaks of the index of a scan that is open."""
         if not self.scans:
             return False
@@ -444,7 +444,7 @@ class Frame:
     state: ElaborationState
     module: LinkedModule
     name: str
-    names: dict[str, Evaluated]
+    names: dict[str, ElabValue]
     path: str = ""
     may_own: bool = True
     parent: Frame | None = None
@@ -460,7 +460,7 @@ class Frame:
     choices: ProofPath = field(default_factory=ProofPath)
     initials: dict[str, Initializer] = field(default_factory=dict[str, "Initializer"])
     """Initial values that the caller gave for parameters declared here."""
-    signature: Mapping[str, Evaluated] = field(default_factory=dict[str, "Evaluated"])
+    signature: Mapping[str, ElabValue] = field(default_factory=dict[str, "ElabValue"])
     """What the names of its signature were bound to before its body, which may bind them anew."""
 
     @property
@@ -520,14 +520,14 @@ class Frame:
         """Where this block was applied, in the frame that applied it."""
         return self.location(span) if self.parent is None else self.parent.location(span)
 
-    def evaluate(self, node: ast.Expression) -> Evaluated:
+    def evaluate(self, node: ast.Expression) -> ElabValue:
         """The value of an expression here. Raises `ProblemError`, `UndecidableError`."""
         value = self.operand(node)
-        if value is Unknown.NUMBER and self.state.abstract.symbols:
+        if value is Opaque.NUMBER and self.state.abstract.symbols:
             raise UndecidableError("a number depends on one that a symbol stands for")
         return value
 
-    def operand(self, node: ast.Expression) -> Evaluated:
+    def operand(self, node: ast.Expression) -> ElabValue:
         """The value of a part of an expression, which need not be known while symbols are not."""
         try:
             spend(EXPRESSION)

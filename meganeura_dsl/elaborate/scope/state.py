@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
     from meganeura_dsl.elaborate.scope.summary import Summaries
     from meganeura_dsl.elaborate.scope.template import Template
-    from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
+    from meganeura_dsl.elaborate.values import ElabValue, StaticValue, Tensor
     from meganeura_dsl.syntax import ast
 
 
@@ -70,7 +70,7 @@ class SymbolicLoops:
 class Context:
     """The mode that a part is elaborated in; what is applied inside of it inherits the mode."""
 
-    training: Static = False
+    training: StaticValue = False
     """The value of the name `training`."""
     frozen: bool = False
     """Whether parameters are read as constants."""
@@ -87,7 +87,7 @@ class Context:
 class ContextChanges(TypedDict, total=False):
     """The fields of a context that change on the way down."""
 
-    training: Static
+    training: StaticValue
     frozen: bool
     shared: bool
     open_models: int
@@ -97,8 +97,8 @@ class ContextChanges(TypedDict, total=False):
 class Memo:
     """Results that are computed once in an elaboration."""
 
-    def_results: dict[tuple[object, ...], Evaluated] = field(
-        default_factory=dict[tuple[object, ...], "Evaluated"]
+    def_results: dict[tuple[object, ...], ElabValue] = field(
+        default_factory=dict[tuple[object, ...], "ElabValue"]
     )
     """The value of each `def` for each of its arguments."""
     templates: dict[Hashable, Template] = field(default_factory=dict["Hashable", "Template"])

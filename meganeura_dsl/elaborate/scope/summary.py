@@ -106,7 +106,7 @@ class Summaries:
 
     facts: Facts = field(default_factory=Facts)
     known: dict[Hashable, Summary] = field(default_factory=dict["Hashable", Summary])
-    general: dict[Hashable, Summary | None] = field(
+    symbolic: dict[Hashable, Summary | None] = field(
         default_factory=dict["Hashable", "Summary | None"]
     )
     """Summaries in symbols, for what was applied twice; None where there is none."""

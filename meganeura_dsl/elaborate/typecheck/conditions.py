@@ -11,7 +11,7 @@ from meganeura_dsl.elaborate.typecheck.config_kinds import as_flag, is_about_ope
 from meganeura_dsl.elaborate.typecheck.expected_kinds import wrong_kind
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import KindError
 from meganeura_dsl.elaborate.values import (
-    Evaluated,
+    ElabValue,
     Tensor,
     is_condition,
     is_initializer,
@@ -79,7 +79,7 @@ def clause_condition_on_path(clause: ast.Expression, frame: Frame, block: ast.Bl
 
 def evaluate_right(
     node: ast.Binary,
-    left: Evaluated,
+    left: ElabValue,
     frame: Frame,
     read: Callable[[ast.Expression], _Result],
 ) -> _Result:

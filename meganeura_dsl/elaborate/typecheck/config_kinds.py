@@ -19,11 +19,11 @@ from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.values import (
-    Evaluated,
+    ElabValue,
+    Opaque,
     OpenText,
-    Static,
+    StaticValue,
     TensorList,
-    Unknown,
     describe,
     is_condition,
     is_initializer,
@@ -53,7 +53,7 @@ _WORD = re.compile(r"\w+'*")
 class Alternative:
     """Values for the parameters that a proof takes case by case, and what distinguishes them."""
 
-    values: dict[str, Static]
+    values: dict[str, StaticValue]
     words: tuple[str, ...]
     """Conditions such as `pool == "mean"` and `axis < 0`."""
 
@@ -65,9 +65,9 @@ def fitted(
     inner: Frame,
     callee: str,
     parameter: ast.Parameter,
-    value: Evaluated,
+    value: ElabValue,
     location: Location,
-) -> Evaluated:
+) -> ElabValue:
     """The value that a parameter is given, as its kind has it; blocks are fitted elsewhere.
 
     Raises `ProblemError` for a value of another kind, and `UndecidableError` in a proof that cannot
@@ -94,7 +94,7 @@ def fitted(
 
 
 def _fault(
-    inner: Frame, kind: ast.NamedKind | ast.TextKind, value: Evaluated
+    inner: Frame, kind: ast.NamedKind | ast.TextKind, value: ElabValue
 ) -> tuple[str, str] | None:
     """What the kind takes, if not this value, and a fact that would help; None if it fits."""
     if isinstance(kind, ast.TextKind):
@@ -118,7 +118,7 @@ def _fault(
     return None if fits else (words, "")
 
 
-def _fault_of_list(inner: Frame, kind: ast.NamedKind, value: Evaluated) -> tuple[str, str] | None:
+def _fault_of_list(inner: Frame, kind: ast.NamedKind, value: ElabValue) -> tuple[str, str] | None:
     if kind.length is None:
         return None if isinstance(value, list) else (WORDS["list"], "")
     length = _length(inner, kind.length)
@@ -144,14 +144,14 @@ def with_open_numbers(inner: Frame, block: ast.Block) -> Frame:
     *_, outermost = inner.enclosing() if inner.parent is not None else (inner,)
     without_kind = _without_kind(outermost.declaration)
     given = {
-        each.name: Unknown.NUMBER
+        each.name: Opaque.NUMBER
         for each in block.parameters
         if is_real(each) and inner.names[each.name] in without_kind
     }
     return replace(inner, names={**inner.names, **given})
 
 
-def _without_kind(declaration: ast.Node | None) -> list[Evaluated]:
+def _without_kind(declaration: ast.Node | None) -> list[ElabValue]:
     """What parameters of a block without a kind are in its proof, but for sizes of its axes."""
     if not isinstance(declaration, ast.Block):
         return []
@@ -169,7 +169,7 @@ def is_about_open_real(clause: ast.Expression, frame: Frame, block: ast.Block) -
     """Whether, in a proof, a clause of a block's `where` speaks of a real that stands for all."""
     read = {each.text for each in walk(clause) if isinstance(each, ast.Name)}
     return frame.state.proof is not None and any(
-        is_real(each) and each.name in read and frame.names[each.name] is Unknown.NUMBER
+        is_real(each) and each.name in read and frame.names[each.name] is Opaque.NUMBER
         for each in block.parameters
     )
 
@@ -179,7 +179,7 @@ def is_real(parameter: ast.Parameter) -> bool:
     return is_named(parameter.kind, "real") or isinstance(parameter.default, ast.Real)
 
 
-def _lack_of_size(inner: Frame, value: Evaluated) -> str | None:
+def _lack_of_size(inner: Frame, value: ElabValue) -> str | None:
     """None for a whole number from 1; else the fact that would make it one, or nothing."""
     if not is_size(value):
         return ""
@@ -240,7 +240,7 @@ def alternatives(block: ast.Block) -> list[Alternative]:
     ]
 
 
-def _choices(parameter: ast.Parameter) -> list[tuple[str, Static, str]]:
+def _choices(parameter: ast.Parameter) -> list[tuple[str, StaticValue, str]]:
     name = parameter.name
     match parameter.kind:
         case ast.TextKind(options=options):
@@ -258,7 +258,7 @@ def opposite(name: str) -> str:
     return f"(-{name})"
 
 
-def any_of_kind(parameter: ast.Parameter, frame: Frame) -> Evaluated:
+def any_of_kind(parameter: ast.Parameter, frame: Frame) -> ElabValue:
     """A symbol for all that a parameter can be whose kind is a word or texts.
 
     Those of `alternatives` have a value in the frame already. Raises `UndecidableError` for lists.
@@ -276,7 +276,7 @@ def any_of_kind(parameter: ast.Parameter, frame: Frame) -> Evaluated:
             frame.build.facts = frame.facts.with_lower_bound(name, 0)
             return frame.names[name]
         case "real":
-            return Unknown.NUMBER
+            return Opaque.NUMBER
         case "bool":
             return Flag(name)
         case "text":
@@ -302,7 +302,7 @@ def as_flag(frame: Frame, value: Dim, span: Span) -> Flag | None:
     return Flag(parameter.name)
 
 
-def size_as_condition(frame: Frame, span: Span, value: Evaluated) -> ProblemError | None:
+def size_as_condition(frame: Frame, span: Span, value: ElabValue) -> ProblemError | None:
     """The refusal of a parameter that is a size where a condition is needed, if it is one."""
     parameter = _root_parameter(frame, value) if isinstance(value, Dim) else None
     if parameter is None or frame.state.proof is None:

@@ -6,7 +6,7 @@ from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.config_kinds import size_as_condition
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
-from meganeura_dsl.elaborate.values import Evaluated, Tensor, describe, is_size, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, describe, is_size, is_tensor
 from meganeura_dsl.symbolic.size import Size, show
 from meganeura_dsl.syntax import ast
 
@@ -28,7 +28,7 @@ def evaluate_tensor(node: ast.Expression, frame: Frame) -> Tensor:
 
 
 def wrong_kind(
-    frame: Frame, span: Span, wanted: str, value: Evaluated, cure: str | Help = ""
+    frame: Frame, span: Span, wanted: str, value: ElabValue, cure: str | Help = ""
 ) -> ProblemError:
     """The error that a value is not what is wanted."""
     problem = size_as_condition(frame, span, value) if wanted == "a condition" else None
@@ -36,7 +36,7 @@ def wrong_kind(
     return problem or ProblemError(WrongKind(frame.location(span), wanted, describe(value), cure))
 
 
-def _of_widths(frame: Frame, wanted: str, value: Evaluated) -> str:
+def _of_widths(frame: Frame, wanted: str, value: ElabValue) -> str:
     """Advice for `linear` of two widths, as other systems write it."""
     block = frame.declaration
     if not (wanted == "a condition" and frame.module.is_library and isinstance(block, ast.Block)):

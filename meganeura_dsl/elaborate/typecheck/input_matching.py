@@ -19,7 +19,7 @@ from meganeura_dsl.elaborate.typecheck.shape_patterns import Binder, Mismatch, s
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
 from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
 from meganeura_dsl.elaborate.values import (
-    Evaluated,
+    ElabValue,
     Tensor,
     describe,
     is_number,
@@ -72,7 +72,7 @@ def default_tensor(frame: Frame, item: ast.Input, default: ast.Expression) -> Te
     return constant_tensor(frame, default.span, wanted, value)
 
 
-def constant_tensor(frame: Frame, span: Span, wanted: TensorType, value: Evaluated) -> Tensor:
+def constant_tensor(frame: Frame, span: Span, wanted: TensorType, value: ElabValue) -> Tensor:
     """A tensor that is one number or truth value everywhere."""
     match wanted.dtype:
         case DType.BOOL:

@@ -11,7 +11,7 @@ from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.name_problems import NoWholeNumber
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.scope import Frame
-from meganeura_dsl.elaborate.values import Evaluated, OpenText, Unknown, describe, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, Opaque, OpenText, describe, is_tensor
 from meganeura_dsl.syntax import ast
 
 
@@ -38,16 +38,16 @@ def require_whole_numbers(
         )
 
 
-def _is_no_whole_number(value: Evaluated, node: ast.Expression) -> bool:
+def _is_no_whole_number(value: ElabValue, node: ast.Expression) -> bool:
     """Whether a value is a text, a list or a fraction; one that is not known, by its text."""
-    if value is Unknown.NUMBER:  # `2 ** i` may be no number in a proof, and be whole in models
+    if value is Opaque.NUMBER:  # `2 ** i` may be no number in a proof, and be whole in models
         return habits.is_quotient(habits.bound_before(node.span) or node.span.text)
     return isinstance(value, str | OpenText | list | float)
 
 
 def _given(
     call: ast.Call, block: ast.Block, arguments: Arguments
-) -> Iterator[tuple[ast.Parameter, ast.Expression, Evaluated]]:
+) -> Iterator[tuple[ast.Parameter, ast.Expression, ElabValue]]:
     """Each parameter that a call gives, with the argument as it is written, and its value."""
     by_name = {parameter.name: parameter for parameter in block.parameters}
     written = [each for each in call.arguments if not isinstance(each.value, ast.Rearrangement)]

@@ -19,7 +19,7 @@ from typing import Literal
 from meganeura_dsl.elaborate.scope.new_symbols import marked, new_symbol, symbols_in
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
-from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_size, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_size, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType, TensorType
@@ -55,7 +55,7 @@ def names_in(clause: ast.Expression) -> Iterator[str]:
 
 
 def symbol_of(
-    block: ast.Block | ast.Train, name: str, names: Mapping[str, Evaluated] | None = None
+    block: ast.Block | ast.Train, name: str, names: Mapping[str, ElabValue] | None = None
 ) -> str:
     """The symbol of an input, which no size of the block has as its name.
 

@@ -11,7 +11,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan
 from meganeura_dsl.elaborate.scope.scope import Frame
-from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_condition
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_condition
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.ops.primitive.elementwise import Relation
 from meganeura_dsl.ir.types import DType
@@ -24,7 +24,7 @@ _KINDS: dict[str, Relation] = {
 }  # fmt: skip
 
 
-def lifted(frame: Frame, span: Span, value: Evaluated) -> Evaluated:
+def lifted(frame: Frame, span: Span, value: ElabValue) -> ElabValue:
     """A number or condition of a round as a tensor; anything else as it is."""
     if not frame.state.differs_by_round(value):
         return value

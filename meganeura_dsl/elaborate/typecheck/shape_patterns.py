@@ -25,7 +25,7 @@ from meganeura_dsl.elaborate.typecheck.pattern_readings import (
     other_order,
 )
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
-from meganeura_dsl.elaborate.values import Axes, Evaluated, Pattern, Tensor, is_size
+from meganeura_dsl.elaborate.values import Axes, ElabValue, Pattern, Tensor, is_size
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, Refuted, Verdict
@@ -231,7 +231,7 @@ class Rearranger:
     def __init__(self, frame: Frame, span: Span, pattern: Pattern) -> None:
         self.span = span
         self.node = pattern.node
-        names: dict[str, Evaluated] = {
+        names: dict[str, ElabValue] = {
             name: value
             for name, value in frame.names.items()
             if is_size(value) or isinstance(value, Axes)

@@ -9,11 +9,11 @@ from typing import Any
 from meganeura_dsl.elaborate.scope.scope import OpenNumberError, UndecidableError
 from meganeura_dsl.elaborate.values import (
     Axes,
-    Evaluated,
+    ElabValue,
+    Opaque,
     OpenText,
-    Static,
+    StaticValue,
     TensorList,
-    Unknown,
     describe,
     is_condition,
     is_initializer,
@@ -53,20 +53,20 @@ NONZERO = "a divisor other than zero"
 class KindError(Exception):
     """An operator was given a value it has no meaning for."""
 
-    def __init__(self, wanted: str, found: Evaluated) -> None:
+    def __init__(self, wanted: str, found: ElabValue) -> None:
         super().__init__(wanted)
         self.wanted = wanted
         self.value = found
 
 
-def combine(operator: str, left: Evaluated, right: Evaluated) -> Static | TensorList:
+def combine(operator: str, left: ElabValue, right: ElabValue) -> StaticValue | TensorList:
     """`left operator right` for anything but tensors."""
     if isinstance(left, TensorList) or isinstance(right, TensorList):
         return _joined(operator, left, right)
     return _combine(operator, left, right)
 
 
-def _joined(operator: str, left: Evaluated, right: Evaluated) -> TensorList:
+def _joined(operator: str, left: ElabValue, right: ElabValue) -> TensorList:
     """Two lists, at least one of which holds tensors, one behind the other."""
     for side in (left, right):
         if operator != "+" or not (isinstance(side, TensorList) or side == []):
@@ -79,7 +79,7 @@ def _joined(operator: str, left: Evaluated, right: Evaluated) -> TensorList:
     return TensorList(items)
 
 
-def _combine(operator: str, left: Evaluated, right: Evaluated) -> Static:
+def _combine(operator: str, left: ElabValue, right: ElabValue) -> StaticValue:
     if is_size(left) and is_size(right) and operator not in ("and", "or"):
         is_comparison = operator in COMPARISONS
         return (_compare_sizes if is_comparison else _combine_sizes)(operator, left, right)
@@ -101,12 +101,12 @@ def _combine(operator: str, left: Evaluated, right: Evaluated) -> Static:
         raise KindError("a number", right)
     if isinstance(left, int | float) and isinstance(right, int | float):
         return _combine_numbers(operator, left, right)
-    return Unknown.NUMBER
+    return Opaque.NUMBER
 
 
-def negate(value: Evaluated) -> Static:
+def negate(value: ElabValue) -> StaticValue:
     """The negative of a number, or of each of some axes."""
-    if isinstance(value, Unknown):
+    if isinstance(value, Opaque):
         return value
     if isinstance(value, Axes):
         return Axes(0 - size for size in value)
@@ -117,19 +117,19 @@ def negate(value: Evaluated) -> Static:
     raise KindError("a number", value)
 
 
-def invert(value: Evaluated) -> Condition:
+def invert(value: ElabValue) -> Condition:
     """The opposite of a condition."""
     condition = _condition(value)
     return not condition if isinstance(condition, bool) else Not(condition)
 
 
-def compare(operator: str, left: Evaluated, right: Evaluated) -> Condition:
+def compare(operator: str, left: ElabValue, right: ElabValue) -> Condition:
     """`left operator right`: true, false, or a condition on sizes."""
     if is_size(left) and is_size(right):
         return _compare_sizes(operator, left, right)
-    if isinstance(left, Unknown) or isinstance(right, Unknown):
-        other = right if isinstance(left, Unknown) else left
-        if not isinstance(other, Unknown) and not is_number(other) and not is_size(other):
+    if isinstance(left, Opaque) or isinstance(right, Opaque):
+        other = right if isinstance(left, Opaque) else left
+        if not isinstance(other, Opaque) and not is_number(other) and not is_size(other):
             raise KindError(f"something to compare with {describe(left)}", right)
         raise OpenNumberError("a choice depends on a number the configuration gives")
     if isinstance(left, OpenText) or isinstance(right, OpenText):
@@ -167,7 +167,7 @@ def _comparison(operator: str) -> Operator:
             raise AssertionError(operator)
 
 
-def _condition(value: Evaluated) -> Condition:
+def _condition(value: ElabValue) -> Condition:
     if is_condition(value):
         return value
     if is_initializer(value):
@@ -185,7 +185,7 @@ def connect(operator: str, left: Condition, right: Condition) -> Condition:
     return _bounded_condition(And((left, right)) if operator == "and" else Or((left, right)))
 
 
-def _combine_axes(operator: str, left: Evaluated, right: Evaluated) -> Static:
+def _combine_axes(operator: str, left: ElabValue, right: ElabValue) -> StaticValue:
     length = len(left) if isinstance(left, Axes) else len(right) if isinstance(right, Axes) else 0
     lefts = left if isinstance(left, Axes) else (left,) * length
     rights = right if isinstance(right, Axes) else (right,) * length
@@ -204,14 +204,14 @@ def _combine_axes(operator: str, left: Evaluated, right: Evaluated) -> Static:
     return Axes(sizes)
 
 
-def _combine_sizes(operator: str, left: Size, right: Size) -> Static:
+def _combine_sizes(operator: str, left: Size, right: Size) -> StaticValue:
     try:
         return _bounded(_combine_bounded(operator, left, right), right)
     except (OverflowError, ZeroDivisionError) as error:
         raise KindError("numbers whose result is finite", right) from error
 
 
-def _bounded(value: Static, right: Size) -> Static:
+def _bounded(value: StaticValue, right: Size) -> StaticValue:
     """The value, unless it is larger than what a size can be."""
     if not is_size(value):
         return value
@@ -231,7 +231,7 @@ def _require_degree(left: Size, right: Size) -> None:
             raise KindError(f"a size of degree {HIGHEST_DEGREE} at most", right)
 
 
-def length_of_list(items: Sequence[Static]) -> int:
+def length_of_list(items: Sequence[StaticValue]) -> int:
     """The items of a list and of those inside it; somewhat above `LONGEST_LIST` at most."""
     count, waiting = len(items), [items]
     while waiting and count <= LONGEST_LIST:
@@ -243,7 +243,7 @@ def length_of_list(items: Sequence[Static]) -> int:
     return count
 
 
-def _bounded_list(items: list[Static], right: Evaluated) -> list[Static]:
+def _bounded_list(items: list[StaticValue], right: ElabValue) -> list[StaticValue]:
     if length_of_list(items) > LONGEST_LIST:
         raise KindError(f"a list of at most {LONGEST_LIST:,}", right)
     return items
@@ -267,7 +267,7 @@ def _power(left: Size, right: int) -> Size:
     return left**right
 
 
-def _combine_bounded(operator: str, left: Size, right: Size) -> Static:
+def _combine_bounded(operator: str, left: Size, right: Size) -> StaticValue:
     match operator:
         case "+":
             return left + right
@@ -284,7 +284,7 @@ def _combine_bounded(operator: str, left: Size, right: Size) -> Static:
             return left % right
         case "/":
             return (
-                left / right if isinstance(left, int) and isinstance(right, int) else Unknown.NUMBER
+                left / right if isinstance(left, int) and isinstance(right, int) else Opaque.NUMBER
             )
         case "**" if isinstance(right, int) and right >= 0:
             return _power(left, right)
@@ -292,7 +292,7 @@ def _combine_bounded(operator: str, left: Size, right: Size) -> Static:
             return (
                 float(left) ** right
                 if isinstance(left, int) and isinstance(right, int)
-                else Unknown.NUMBER
+                else Opaque.NUMBER
             )
         case _:
             raise KindError(f"tensors around `{operator}`", left)

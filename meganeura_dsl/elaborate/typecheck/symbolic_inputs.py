@@ -10,7 +10,7 @@ from meganeura_dsl.elaborate.typecheck.contracts import contract_of
 from meganeura_dsl.elaborate.typecheck.positions import names_in, positions_in, symbol_of
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
-from meganeura_dsl.elaborate.values import Axes, BlockValue, Evaluated, Unknown
+from meganeura_dsl.elaborate.values import Axes, BlockValue, ElabValue, Opaque
 from meganeura_dsl.ir import ops
 from meganeura_dsl.symbolic.assumptions import Flag
 from meganeura_dsl.symbolic.polynomial import variables_of
@@ -42,7 +42,7 @@ def rest_axes(block: ast.Block, name: str, rank: int) -> Axes:
     return Axes(dim(f"{name}{index}{mark}") for index in range(rank))
 
 
-def any_config(parameter: ast.Parameter, frame: Frame) -> Evaluated:
+def any_config(parameter: ast.Parameter, frame: Frame) -> ElabValue:
     """A symbol for all that a configuration value can be, or the value where a proof takes one.
 
     Raises `UndecidableError` for a list, and for a block of which no header says what it does.
@@ -69,7 +69,7 @@ def any_config(parameter: ast.Parameter, frame: Frame) -> Evaluated:
             frame.build.facts = frame.facts.with_lower_bound(name, min(default, 1))
             return dim(name)
         case float():
-            return Unknown.NUMBER
+            return Opaque.NUMBER
         case Dim():
             return dim(name)
         case list():
@@ -80,7 +80,7 @@ def any_config(parameter: ast.Parameter, frame: Frame) -> Evaluated:
             return default
 
 
-def _any_block(parameter: ast.Parameter, frame: Frame) -> Evaluated:
+def _any_block(parameter: ast.Parameter, frame: Frame) -> ElabValue:
     contract = contract_of(parameter, frame)
     if not isinstance(contract, BlockValue):
         raise UndecidableError(

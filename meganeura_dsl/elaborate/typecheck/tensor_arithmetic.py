@@ -24,9 +24,9 @@ from meganeura_dsl.elaborate.typecheck.index_ranges import check_chosen
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.round_numbers import number as round_number
 from meganeura_dsl.elaborate.values import (
-    Evaluated,
+    ElabValue,
+    Opaque,
     Tensor,
-    Unknown,
     describe,
     is_number,
     is_size,
@@ -63,13 +63,13 @@ LARGEST_POWER = 64
 
 
 def scalar(
-    frame: Frame, span: Span, value: float | Dim | Unknown, dtype: DType, shape: Shape = ()
+    frame: Frame, span: Span, value: float | Dim | Opaque, dtype: DType, shape: Shape = ()
 ) -> Tensor:
     """A number as a tensor of some shape, the same everywhere."""
     if isinstance(value, Dim) and frame.state.differs_by_round(value):
         number = cast(frame, span, round_number(frame, span, value), dtype)
         return broadcast(frame, span, number, shape, ())
-    number = float("nan") if isinstance(value, Unknown) else value
+    number = float("nan") if isinstance(value, Opaque) else value
     if dtype.is_float and isinstance(number, int):
         number = float(number)
     constant = frame.add(span, ops.Constant(number, dtype))
@@ -130,8 +130,8 @@ def elementwise(
     frame: Frame,
     span: Span,
     operator: str,
-    left: Evaluated,
-    right: Evaluated,
+    left: ElabValue,
+    right: ElabValue,
     names: tuple[str, str],
 ) -> Tensor:
     """`left operator right` where at least one side is a tensor."""
@@ -150,8 +150,8 @@ def divide_whole(
     frame: Frame,
     span: Span,
     operator: str,
-    left: Evaluated,
-    right: Evaluated,
+    left: ElabValue,
+    right: ElabValue,
     names: tuple[str, str],
 ) -> Tensor:
     """`x // k` and `x % k` for a tensor of whole numbers and a size that is at least 1."""
@@ -168,7 +168,7 @@ def divide_whole(
 
 
 def _whole_division(
-    operator: str, sides: tuple[Evaluated, Evaluated], names: tuple[str, str]
+    operator: str, sides: tuple[ElabValue, ElabValue], names: tuple[str, str]
 ) -> str:
     """How `//` or `%` is written for tensors, as advice.
 
@@ -194,8 +194,8 @@ def apply_pair(
     span: Span,
     op: Op,
     operator: str,
-    left: Evaluated,
-    right: Evaluated,
+    left: ElabValue,
+    right: ElabValue,
     names: tuple[str, str],
 ) -> Tensor:
     """A binary op after both sides were brought to one shape."""
@@ -227,7 +227,7 @@ def _without_zero(frame: Frame, op: Op, a: Tensor, b: Tensor) -> Tensor | None:
     return None
 
 
-def lift(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> tuple[Tensor, Tensor]:
+def lift(frame: Frame, span: Span, left: ElabValue, right: ElabValue) -> tuple[Tensor, Tensor]:
     """Both sides as tensors: a number takes the element type and shape of the other side."""
     left, right = (
         side if isinstance(side, Dim) else lifted(frame, span, side) for side in (left, right)
@@ -240,7 +240,7 @@ def lift(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> tuple[T
     return _like(frame, span, left, right), right
 
 
-def _like(frame: Frame, span: Span, value: Evaluated, other: Tensor) -> Tensor:
+def _like(frame: Frame, span: Span, value: ElabValue, other: Tensor) -> Tensor:
     dtype, shape = other.type.dtype, other.type.shape
     if (is_number(value) and dtype.is_float) or (is_size(value) and dtype.is_integer):
         return scalar(frame, span, value, dtype, shape)
@@ -439,7 +439,7 @@ def _changes(
 
 
 def matmul(
-    frame: Frame, span: Span, left: Evaluated, right: Evaluated, names: tuple[str, str]
+    frame: Frame, span: Span, left: ElabValue, right: ElabValue, names: tuple[str, str]
 ) -> Tensor:
     """`left @ right`: the last axis of the left meets the last but one of the right."""
     for side in (left, right):
@@ -498,7 +498,7 @@ def _declared_rank(frame: Frame, span: Span, names: tuple[str, str]) -> int | No
     return len(results[0].shape.entries)
 
 
-def power(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tensor:
+def power(frame: Frame, span: Span, left: ElabValue, right: ElabValue) -> Tensor:
     """`x ** k` for a whole number k of either sign, 0.5 or -0.5."""
     exponents = f"a whole exponent from -{LARGEST_POWER} to {LARGEST_POWER}, 0.5 or -0.5"
     location = frame.location(span)
@@ -538,7 +538,7 @@ def _reciprocal(frame: Frame, span: Span, value: Tensor) -> Tensor:
     return frame.add(span, ops.Div(), one, value)
 
 
-def connect(frame: Frame, span: Span, operator: str, left: Evaluated, right: Evaluated) -> Tensor:
+def connect(frame: Frame, span: Span, operator: str, left: ElabValue, right: ElabValue) -> Tensor:
     """`p and q`, `p or q` on bool tensors: where(p, q, false) and where(p, true, q)."""
     a, b = lift(frame, span, left, right)
     a, b = align(frame, span, operator, (a, b), ("left", "right"))

@@ -20,7 +20,7 @@ from meganeura_dsl.elaborate.typecheck.positions import (
     speaks_of,
 )
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
-from meganeura_dsl.elaborate.values import Evaluated, is_size, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, is_size, is_tensor
 from meganeura_dsl.symbolic.assumptions import (
     And,
     Compare,
@@ -290,7 +290,7 @@ def _advice(part: Condition) -> str:
     )
 
 
-def _shown(value: Evaluated) -> str:
+def _shown(value: ElabValue) -> str:
     """A number that is known, or a size; empty for anything else."""
     return repr(value) if isinstance(value, float) else show(value) if is_size(value) else ""
 

@@ -7,7 +7,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import UnknownDType, WrongKind
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
-from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, describe, is_size, is_tensor
+from meganeura_dsl.elaborate.values import Axes, ElabValue, Tensor, describe, is_size, is_tensor
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Size
 from meganeura_dsl.syntax import ast
@@ -41,7 +41,7 @@ def shape_of(pattern: ast.Pattern, frame: Frame) -> tuple[Size, ...]:
 def declared_types(
     inner: Frame,
     block: ast.Block,
-    names: Mapping[str, Evaluated],
+    names: Mapping[str, ElabValue],
     results: Sequence[Tensor] = (),
 ) -> tuple[TensorType, ...] | None:
     """The result types a signature promises, in terms of what it bound; None if it is silent.

@@ -9,7 +9,7 @@ from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.elaborate.builtins.initial_values import initial_setting
 from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.elaborate.values import Invocation, Static
+from meganeura_dsl.elaborate.values import Invocation, StaticValue
 from meganeura_dsl.ir.initializers import (
     Full,
     Initializer,
@@ -30,7 +30,7 @@ model net = Net()
 """
 
 
-def infos(text: str, **config: Static) -> list[ParameterInfo]:
+def infos(text: str, **config: StaticValue) -> list[ParameterInfo]:
     """What the model `net` of a program holds."""
     sink = Sink()
     module = Linker(lambda _: None, sink).link(Source("net.mgn", text))
@@ -38,7 +38,7 @@ def infos(text: str, **config: Static) -> list[ParameterInfo]:
     return list(elaborate_model(Program(module), "net", config=config).parameters)
 
 
-def begins(layer: str, **config: Static) -> dict[str, Initializer]:
+def begins(layer: str, **config: StaticValue) -> dict[str, Initializer]:
     """How the parameters of a layer begin that is given 8 channels."""
     found = infos(NET.replace("LAYER", layer), **config)
     return {info.name.removeprefix("fc."): info.initializer for info in found}

@@ -11,7 +11,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations import models
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import KindError, combine, length_of_list
-from meganeura_dsl.elaborate.values import Evaluated, Static, TensorList
+from meganeura_dsl.elaborate.values import ElabValue, StaticValue, TensorList
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.types import DType
@@ -234,11 +234,11 @@ def test_a_floor_takes_its_steps_each_time() -> None:
 
 X, Y = dim("x"), dim("y")
 MANY = sum((dim(f"x{number}") for number in range(1, MOST_TERMS)), dim("x0"))
-ONES: list[Static] = [1] * LONGEST_LIST
+ONES: list[StaticValue] = [1] * LONGEST_LIST
 TENSOR = Builder().add(Input("x", DType.F32, ()))
 ALONE, ALL = TensorList((TENSOR,)), TensorList((TENSOR,) * LONGEST_LIST)
 LARGEST = 10**MOST_DIGITS - 1
-AT_LIMITS: dict[str, tuple[Evaluated, str, Evaluated, bool]] = {
+AT_LIMITS: dict[str, tuple[ElabValue, str, ElabValue, bool]] = {
     "as many items": (ONES[1:], "+", [1], True),
     "one item more": (ONES, "+", [1], False),
     "as many items, repeated": ([1, 1], "*", LONGEST_LIST // 2, True),
@@ -292,5 +292,5 @@ def test_what_is_at_a_limit_is_taken_and_what_is_above_is_not(name: str) -> None
 @pytest.mark.parametrize(
     ("items", "length"), [([], 0), ([[]], 1), ([1, [2, [3]], [4]], 7), ([[1, 1], [1, 1]], 6)]
 )
-def test_a_list_is_as_long_as_all_it_holds(items: list[Static], length: int) -> None:
+def test_a_list_is_as_long_as_all_it_holds(items: list[StaticValue], length: int) -> None:
     assert length_of_list(items) == length

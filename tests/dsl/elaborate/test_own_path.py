@@ -5,7 +5,7 @@ from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.elaborate.scope.linker import Linker
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.pipeline import Program, elaborate_model
 
 WRAPPED = """
@@ -15,7 +15,7 @@ block norm_2d()(x: [n, c, h, w]) -> [n, c, h, w]:
 """
 
 
-def parameters(text: str, model: str = "net", **config: Static) -> list[str]:
+def parameters(text: str, model: str = "net", **config: StaticValue) -> list[str]:
     """The names of what a model of a program holds."""
     sink = Sink()
     module = Linker(lambda _: None, sink).link(Source("net.mgn", text))

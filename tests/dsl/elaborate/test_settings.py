@@ -6,7 +6,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations.written_settings import train_settings
-from meganeura_dsl.elaborate.values import Invocation, Static
+from meganeura_dsl.elaborate.values import Invocation, StaticValue
 
 TEXT = """\
 def twice(x) = 2 * x
@@ -18,7 +18,7 @@ train fit(x: [batch, 4]):
 """
 
 
-def value_of(written: str) -> Static:
+def value_of(written: str) -> StaticValue:
     program = pipeline.check(Source("fit.mgn", TEXT.format(written)), lambda _: None).program
     (setting,) = train_settings(program.module, program.module.trains["fit"]).values()
     return setting.value
@@ -42,7 +42,7 @@ def value_of(written: str) -> Static:
         ("Part()", Invocation("Part", {})),
     ],
 )  # fmt: skip
-def test_a_setting_is_data(written: str, value: Static) -> None:
+def test_a_setting_is_data(written: str, value: StaticValue) -> None:
     assert value_of(written) == value
 
 

@@ -531,7 +531,7 @@ def test_parameters_begin_as_their_own_numbers_say() -> None:
         elaborations(program, summaries), elaborations(program, None), strict=True
     ):
         assert found(summarized) == found(walked)
-    assert any(summary is not None for summary in summaries.general.values())
+    assert any(summary is not None for summary in summaries.symbolic.values())
 
 
 @pytest.mark.parametrize("layer", ["relu", "layer_norm", "linear(16)"])
@@ -541,7 +541,7 @@ def test_a_standard_layer_is_elaborated_once_for_all_sizes(layer: str) -> None:
     library.cache_clear()
     program = f"block A(h, w)(x: [n, 3, h, w]):\n  return x |> one: {layer}\n\n"
     assert checked(program + "model a = A(24, 40)\nmodel b = A(24, 24)\n").fine
-    assert len(library().general) == 1
+    assert len(library().symbolic) == 1
 
 
 FAMILY = """\
@@ -572,7 +572,7 @@ def test_models_of_a_family_have_the_layers_of_their_own_numbers() -> None:
     pairs = zip(elaborations(program, summaries), elaborations(program, None), strict=True)
     for summarized, walked in pairs:
         assert found(summarized) == found(walked)
-    assert any(summary is not None for summary in summaries.general.values())
+    assert any(summary is not None for summary in summaries.symbolic.values())
 
 
 LOOKED_UP = """\

@@ -8,7 +8,7 @@ import pytest
 from meganeura_dsl.diagnostics.problem import ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import Linker
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients, check_graph
 from meganeura_dsl.gradcheck.cases import Case, choose_case
 from meganeura_dsl.gradcheck.finite_differences import slopes
@@ -159,7 +159,7 @@ def test_a_device_that_is_wrong_at_a_special_point_alone_is_found(wrong: float) 
 
 def test_what_norms_of_equal_numbers_magnify_is_no_fault() -> None:
     """Each of eight norms multiplies the rounding of a gradient by 300."""
-    config: dict[str, Static] = {"depths": [1, 1, 1, 1], "width": 1, "classes": 1, "colors": 1}
+    config: dict[str, StaticValue] = {"depths": [1, 1, 1, 1], "width": 1, "classes": 1, "colors": 1}
     image = TensorType(DType.F32, (2, 1, 1, 1))
     case = Case(block("resnet", "ResNet"), config, {}, (("x", image),), training=True, seed=24132)
     probed = probe(case.elaborate().graph)
@@ -233,7 +233,7 @@ def test_one_graph_is_checked_where_numbers_are_negative_too(
 
 
 def test_a_reproducer_is_written_in_the_language() -> None:
-    config: dict[str, Static] = {"on": True, "widths": [1, 2], "mode": "same", "k": 3}
+    config: dict[str, StaticValue] = {"on": True, "widths": [1, 2], "mode": "same", "k": 3}
     config["init"] = Normal(0.5)
     case = Case(block("nn", "relu"), config, {}, (), training=False, seed=0)
     assert (

@@ -7,7 +7,7 @@ import pytest
 from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import Linker
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients
 from meganeura_dsl.gradcheck.cases import choose_case
 from meganeura_dsl.gradcheck.subjects import Subject, block_subject, subjects
@@ -29,7 +29,7 @@ def subject(lists: str, fact: str, more: str = "") -> Subject:
     return block_subject(module, module.blocks["Net"])
 
 
-def length(value: Static) -> int:
+def length(value: StaticValue) -> int:
     assert isinstance(value, list)
     return len(value)
 

@@ -9,7 +9,7 @@ from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.elaborate.values import Invocation, Static
+from meganeura_dsl.elaborate.values import Invocation, StaticValue
 from meganeura_dsl.ir.initializers import Zeros
 from meganeura_dsl.ir.ops.primitive.leaf import Kind
 from meganeura_dsl.ir.types import DType, TensorType
@@ -24,7 +24,7 @@ from meganeura_dsl.transforms.optimizers.schedules import Constant, Cosine, Line
 from meganeura_runtime.backends.registry import DEVICE_NAMES
 
 
-def raw(**values: Static) -> RawSettings:
+def raw(**values: StaticValue) -> RawSettings:
     """Settings as if written one per line, in order."""
     source = Source("fit.mgn", "".join(f"{name} = ...\n" for name in values))
     starts = [source.text.index(f"{name} = ") for name in values]
@@ -135,7 +135,7 @@ def test_the_command_line_unsets_a_text_of_the_program(name: str) -> None:
         Invocation("file", {"image": 3}, ("x.npz",)),
     ],
 )
-def test_data_is_one_file_and_names(file: Static) -> None:
+def test_data_is_one_file_and_names(file: StaticValue) -> None:
     (report,) = refused(raw(data=file, batch=64))
     assert report.code == "E0512"
 
@@ -279,8 +279,8 @@ def test_missing_data_is_asked_for() -> None:
         ("sizes", 3, "there is no setting `sizes`"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_at_its_place(name: str, value: Static, headline: str) -> None:
-    written: dict[str, Static] = {"data": "digits", "batch": 64, name: value}
+def test_a_mistake_is_told_at_its_place(name: str, value: StaticValue, headline: str) -> None:
+    written: dict[str, StaticValue] = {"data": "digits", "batch": 64, name: value}
     [report] = refused(raw(**written))
     assert report.headline == headline
     assert report.label is not None
@@ -310,7 +310,7 @@ def test_an_argument_of_another_system_is_told_by_our_name() -> None:
 
 def test_an_unknown_name_does_not_hold_all_others() -> None:
     """Ten thousand of them would hold each other, and be compared with each other."""
-    unknown: dict[str, Static] = {f"q{index}": index for index in range(100)}
+    unknown: dict[str, StaticValue] = {f"q{index}": index for index in range(100)}
     with pytest.raises(ProblemsError) as caught:
         resolved(raw(data="digits", batch=4, **unknown))
     found = [each for each in caught.value.problems if isinstance(each, UnknownSetting)]
@@ -423,7 +423,7 @@ def test_a_malformed_override_is_refused(text: str, code: str) -> None:
     assert caught.value.problem.code == code
 
 
-LENGTHS: list[tuple[dict[str, Static], tuple[str, ...], tuple[int, int | None] | str]] = [
+LENGTHS: list[tuple[dict[str, StaticValue], tuple[str, ...], tuple[int, int | None] | str]] = [
     ({}, (), (1, None)),
     ({"epochs": 3}, (), (3, None)),
     ({"steps": 9}, (), (1, 9)),
@@ -448,7 +448,7 @@ refused, which is that of the steps."""
 
 @pytest.mark.parametrize(("written", "overrides", "expected"), LENGTHS)
 def test_a_run_has_one_length_the_one_of_the_command_line_first(
-    written: dict[str, Static],
+    written: dict[str, StaticValue],
     overrides: tuple[str, ...],
     expected: tuple[int, int | None] | str,
 ) -> None:

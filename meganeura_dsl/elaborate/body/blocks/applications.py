@@ -32,7 +32,7 @@ from meganeura_dsl.elaborate.typecheck.argument_binding import (
     require_once,
 )
 from meganeura_dsl.elaborate.typecheck.outside_proofs import is_of_numbers, outside_proof
-from meganeura_dsl.elaborate.values import Evaluated, Results, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, Results, is_tensor
 from meganeura_dsl.syntax import ast
 
 
@@ -47,7 +47,7 @@ class Application:
     span: Span
     may_own: bool = True
     """Whether weights declared in the block itself have a name: it was labelled, or is a model."""
-    mode: Mapping[str, Evaluated] = field(default_factory=dict[str, Evaluated])
+    mode: Mapping[str, ElabValue] = field(default_factory=dict[str, ElabValue])
     """The mode that a model was declared with."""
 
 
@@ -178,6 +178,6 @@ def _has_same_weights(inner: Frame, block: ast.Block) -> bool:
     return False
 
 
-def _types(names: Mapping[str, Evaluated]) -> dict[str, object]:
+def _types(names: Mapping[str, ElabValue]) -> dict[str, object]:
     """What a signature is bound to: types of tensors, and all else as it is."""
     return {name: each.type if is_tensor(each) else each for name, each in names.items()}

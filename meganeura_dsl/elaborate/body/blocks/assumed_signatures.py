@@ -9,7 +9,7 @@ from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_n
 from meganeura_dsl.elaborate.values import (
     Axes,
     BlockValue,
-    Evaluated,
+    ElabValue,
     is_condition,
     is_initializer,
     is_number,
@@ -41,7 +41,7 @@ def may_assume_signature(inner: Frame, block: ast.Block) -> bool:
     return flags is not None and all(_is_flag(inner.names[name]) for name in flags)
 
 
-def _covers_input(value: Evaluated) -> bool:
+def _covers_input(value: ElabValue) -> bool:
     return is_tensor(value) and value.type.dtype is not DType.F16
 
 
@@ -68,11 +68,11 @@ def _reaches(inner: Frame, block: ast.Block) -> bool:
     )
 
 
-def _is_flag(value: Evaluated) -> bool:
+def _is_flag(value: ElabValue) -> bool:
     return is_condition(value) or is_initializer(value)
 
 
-def _covers_rest(value: Evaluated) -> bool:
+def _covers_rest(value: ElabValue) -> bool:
     return isinstance(value, Axes) and len(value) in REST_RANKS
 
 

@@ -51,7 +51,7 @@ from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
 )
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.typecheck.written_types import declared_types
-from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Results, describe
+from meganeura_dsl.elaborate.values import BlockValue, ElabValue, Results, describe
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Flag, Proved
@@ -80,7 +80,7 @@ def _takes_blocks(parameter: ast.Parameter, inner: Frame) -> bool:
 
 
 def require_block_fits(
-    inner: Frame, block: ast.Block, parameter: ast.Parameter, value: Evaluated
+    inner: Frame, block: ast.Block, parameter: ast.Parameter, value: ElabValue
 ) -> None:
     """Refuse a value that cannot be given for a parameter of a block."""
     contract = contract_of(parameter, inner)
@@ -114,7 +114,7 @@ def require_block_fits(
         inner.state.memo.fitting_blocks.add(key)
 
 
-def _location_of(inner: Frame, value: Evaluated, block: ast.Block) -> Location:
+def _location_of(inner: Frame, value: ElabValue, block: ast.Block) -> Location:
     span = value.span if isinstance(value, BlockValue) else None
     if span is not None:
         return Location(span)

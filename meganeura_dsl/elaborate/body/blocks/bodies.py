@@ -17,7 +17,7 @@ from meganeura_dsl.elaborate.scope.scope import (
     ProofPath,
     UndecidableError,
 )
-from meganeura_dsl.elaborate.values import Evaluated, Results
+from meganeura_dsl.elaborate.values import ElabValue, Results
 from meganeura_dsl.syntax import ast
 
 
@@ -30,7 +30,7 @@ def run_body(inner: Frame, block: ast.Block) -> Results:
     return _run_paths(inner, block, signature)
 
 
-def _run_path(inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:
+def _run_path(inner: Frame, block: ast.Block, signature: Mapping[str, ElabValue]) -> Results:
     results = inner.execute(block.body)
     name = block.name.text
     if results is None:
@@ -54,7 +54,7 @@ def _named_last(block: ast.Block) -> str:
     return "" if name.startswith("_") else name
 
 
-def _run_paths(inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:
+def _run_paths(inner: Frame, block: ast.Block, signature: Mapping[str, ElabValue]) -> Results:
     state, facts, around = inner.state, inner.facts, inner.choices
     saved = state.body.savepoint()
     found: list[Results] = []
@@ -80,7 +80,7 @@ def _run_paths(inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated
     return found[0] if len(found) == 1 else _join(inner, block, signature, found)
 
 
-def _run_recovered_path(inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> None:
+def _run_recovered_path(inner: Frame, block: ast.Block, signature: Mapping[str, ElabValue]) -> None:
     """One path through a block that was refused, for all that is wrong with it."""
     recovery = inner.state.recovery
     assert recovery is not None
@@ -96,7 +96,7 @@ def _run_recovered_path(inner: Frame, block: ast.Block, signature: Mapping[str, 
 def _join(
     inner: Frame,
     block: ast.Block,
-    signature: Mapping[str, Evaluated],
+    signature: Mapping[str, ElabValue],
     found: list[Results],
 ) -> Results:
     """What is known of the results whichever path was taken: their declared types."""

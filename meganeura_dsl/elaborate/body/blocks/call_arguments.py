@@ -10,14 +10,14 @@ from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
-from meganeura_dsl.elaborate.values import Evaluated, Pattern, describe
+from meganeura_dsl.elaborate.values import ElabValue, Pattern, describe
 from meganeura_dsl.syntax import ast
 
 
-def call_arguments(call: ast.Call, piped: Evaluated | None, frame: Frame) -> Arguments:
+def call_arguments(call: ast.Call, piped: ElabValue | None, frame: Frame) -> Arguments:
     """What a call is given, evaluated."""
-    positional: list[Evaluated] = [] if piped is None else [piped]
-    named: dict[str, Evaluated] = {}
+    positional: list[ElabValue] = [] if piped is None else [piped]
+    named: dict[str, ElabValue] = {}
     for argument in call.arguments:
         value = (
             Pattern(argument.value)

@@ -22,8 +22,8 @@ from meganeura_dsl.elaborate.body.blocks.bodies import run_body
 from meganeura_dsl.elaborate.body.blocks.layer_templates import application_key
 from meganeura_dsl.elaborate.body.blocks.signature_match import assume_signature
 from meganeura_dsl.elaborate.body.blocks.symbolic_applications import (
-    GeneralApplication,
-    general_application,
+    SymbolicApplication,
+    symbolic_application,
     with_sizes,
 )
 from meganeura_dsl.elaborate.scope.binding import Binding
@@ -129,36 +129,36 @@ def _from_symbols(
     given = (inner.names[each.name] for each in block.parameters)
     if inner.module.is_library and not any(isinstance(each, BlockValue) for each in given):
         for is_any in (True, False):
-            general = general_application(inner, block, inputs, is_any=is_any)
-            found = general and _of_all_files(general, inner, block)
-            if general is not None and found is not None:
-                return with_sizes(found, general.sizes, inner)
+            symbolic = symbolic_application(inner, block, inputs, is_any=is_any)
+            found = symbolic and _of_all_files(symbolic, inner, block)
+            if symbolic is not None and found is not None:
+                return with_sizes(found, symbolic.sizes, inner)
         return None
-    general = general_application(inner, block, inputs)
-    if general is None:
+    symbolic = symbolic_application(inner, block, inputs)
+    if symbolic is None:
         return None
-    key = general.key(inner, block)
-    if key not in summaries.general:
+    key = symbolic.key(inner, block)
+    if key not in summaries.symbolic:
         if _is_rare(key, block, summaries):
             return None
-        found = _summary_in_symbols(general, inner, block, summaries)
-        summaries.general[key] = found
+        found = _summary_in_symbols(symbolic, inner, block, summaries)
+        summaries.symbolic[key] = found
         if found is None:
             summaries.attempts[block] = summaries.attempts.get(block, 0) + 1
-    known = summaries.general[key]
-    return None if known is None else with_sizes(known, general.sizes, inner)
+    known = summaries.symbolic[key]
+    return None if known is None else with_sizes(known, symbolic.sizes, inner)
 
 
-def _of_all_files(general: GeneralApplication, inner: Frame, block: ast.Block) -> Summary | None:
+def _of_all_files(symbolic: SymbolicApplication, inner: Frame, block: ast.Block) -> Summary | None:
     """The summary in symbols of a standard block, which all files share, if it has one."""
-    key = general.key(inner, block)
-    if len(_of_library().general) >= MOST_OF_LIBRARY:
+    key = symbolic.key(inner, block)
+    if len(_of_library().symbolic) >= MOST_OF_LIBRARY:
         _of_library.cache_clear()
     shared = _of_library()
-    if key not in shared.general:
+    if key not in shared.symbolic:
         with apart(LIBRARY):
-            shared.general[key] = _summary_in_symbols(general, inner, block, shared)
-    return shared.general[key]
+            shared.symbolic[key] = _summary_in_symbols(symbolic, inner, block, shared)
+    return shared.symbolic[key]
 
 
 def _is_rare(key: Hashable, block: ast.Block, summaries: Summaries) -> bool:
@@ -169,7 +169,7 @@ def _is_rare(key: Hashable, block: ast.Block, summaries: Summaries) -> bool:
 
 
 def _summary_in_symbols(
-    general: GeneralApplication,
+    symbolic: SymbolicApplication,
     inner: Frame,
     block: ast.Block,
     summaries: Summaries,
@@ -180,7 +180,7 @@ def _summary_in_symbols(
     """
 
     def elaborate() -> Summary | None:
-        frame, inputs = general.frame(inner, block, summaries)
+        frame, inputs = symbolic.frame(inner, block, summaries)
         assume_signature(frame, block)
         summarizer = _Summarizer(frame, inputs)
         results = run_body(frame, block)

@@ -12,7 +12,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.template import Applied, Declared, Source, Template
 from meganeura_dsl.elaborate.typecheck.index_ranges import reach_of
-from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Tensor, is_tensor
+from meganeura_dsl.elaborate.values import BlockValue, ElabValue, Tensor, is_tensor
 from meganeura_dsl.ir.graph import Leaf, Origin
 from meganeura_dsl.ir.ops import RandomBits
 from meganeura_dsl.syntax import ast
@@ -64,7 +64,7 @@ def application_key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) ->
     )  # fmt: skip
 
 
-def _hashable(config: tuple[Evaluated | None, ...]) -> Hashable:
+def _hashable(config: tuple[ElabValue | None, ...]) -> Hashable:
     return tuple(map(with_types, config)) if is_hashable(config) else None
 
 
@@ -77,7 +77,7 @@ def is_hashable(key: tuple[object, ...]) -> bool:
     return True
 
 
-def with_types(value: Evaluated | None) -> tuple[Hashable, object]:
+def with_types(value: ElabValue | None) -> tuple[Hashable, object]:
     """A value that tells 1 from true and from 1.0, in what a block was given too."""
     if not isinstance(value, BlockValue):
         return type(value), value

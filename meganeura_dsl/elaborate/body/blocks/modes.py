@@ -8,35 +8,35 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import UndecidedChoice, WrongKind
 from meganeura_dsl.elaborate.scope.scope import MODES, Frame
-from meganeura_dsl.elaborate.values import Evaluated, describe, is_condition
+from meganeura_dsl.elaborate.values import ElabValue, describe, is_condition
 from meganeura_dsl.symbolic.assumptions import show_condition
 
 TRAINING, FROZEN = MODES
 
 
 def split_mode(
-    named: Mapping[str, Evaluated],
-) -> tuple[dict[str, Evaluated], dict[str, Evaluated]]:
+    named: Mapping[str, ElabValue],
+) -> tuple[dict[str, ElabValue], dict[str, ElabValue]]:
     """Named arguments without the mode, and the mode."""
     mode = {name: value for name, value in named.items() if name in MODES}
     return {name: value for name, value in named.items() if name not in MODES}, mode
 
 
 def mode_below(
-    outer: Mapping[str, Evaluated], inner: Mapping[str, Evaluated], frame: Frame, span: Span
-) -> dict[str, Evaluated]:
+    outer: Mapping[str, ElabValue], inner: Mapping[str, ElabValue], frame: Frame, span: Span
+) -> dict[str, ElabValue]:
     """The mode of a part that is given `inner` where all is given `outer`."""
     final = {name: value for name, value in outer.items() if _is_final(name, value, frame, span)}
     return {**outer, **inner, **final}
 
 
-def _is_final(name: str, value: Evaluated, frame: Frame, span: Span) -> bool:
+def _is_final(name: str, value: ElabValue, frame: Frame, span: Span) -> bool:
     """A part that is in evaluation mode, or frozen, cannot be otherwise below."""
     return _holds(value, frame, span) is (name == FROZEN)
 
 
 @contextmanager
-def in_mode(mode: Mapping[str, Evaluated], frame: Frame, span: Span) -> Generator[None]:
+def in_mode(mode: Mapping[str, ElabValue], frame: Frame, span: Span) -> Generator[None]:
     """What is elaborated here is in this mode, as is all that it applies."""
     context = frame.state.context
     if _is_final(TRAINING, mode.get(TRAINING, True), frame, span):
@@ -47,7 +47,7 @@ def in_mode(mode: Mapping[str, Evaluated], frame: Frame, span: Span) -> Generato
         yield
 
 
-def _holds(value: Evaluated, frame: Frame, span: Span) -> bool | None:
+def _holds(value: ElabValue, frame: Frame, span: Span) -> bool | None:
     """Whether a condition holds; None where a proof leaves it open, as no shape depends on it."""
     if not is_condition(value):
         raise ProblemError(WrongKind(frame.location(span), "a condition", describe(value)))

@@ -13,7 +13,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.typecheck.written_types import declared_types
-from meganeura_dsl.elaborate.values import Evaluated, Results, Tensor
+from meganeura_dsl.elaborate.values import ElabValue, Results, Tensor
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Proved, Unknown, Unproved, Verdict, show_condition
@@ -22,7 +22,7 @@ from meganeura_dsl.syntax import ast
 
 
 def check_results(
-    inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated], results: Results
+    inner: Frame, block: ast.Block, signature: Mapping[str, ElabValue], results: Results
 ) -> None:
     """Raise `ProblemError` unless results are of the types that the signature declares."""
     declared = declared_types(inner, block, signature, results)
@@ -87,7 +87,7 @@ def _last_return(block: ast.Block) -> Span:
     return block.name.span
 
 
-def opaque_results(inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:
+def opaque_results(inner: Frame, block: ast.Block, signature: Mapping[str, ElabValue]) -> Results:
     """Results of which nothing is known but the types a signature declares."""
     types = declared_types(inner, block, signature)
     assert types is not None

@@ -24,7 +24,7 @@ from meganeura_dsl.elaborate.scope.summary import Summaries, SummarizedValue, Su
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.positions import names_in
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import scalar
-from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Tensor, describe, is_initializer
+from meganeura_dsl.elaborate.values import BlockValue, ElabValue, Tensor, describe, is_initializer
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.initializers import Initializer
 from meganeura_dsl.ir.ops import Input
@@ -42,15 +42,15 @@ class Kind(Enum):
     """What a symbol stands for."""
 
     NUMBER = "a number that is not small"
-    GENERAL = "any size, or one in symbols that stand for numbers"
+    ANY_SIZE = "any size, or one in symbols that stand for numbers"
     SIZE = "a size that the data decides"
 
 
 @dataclass(frozen=True)
-class GeneralApplication:
+class SymbolicApplication:
     """What a block is applied to, with symbols for sizes."""
 
-    config: Mapping[str, Evaluated]
+    config: Mapping[str, ElabValue]
     types: tuple[TensorType, ...]
     numbers: tuple[float | None, ...]
     """For each input the number that it is everywhere, if it is a default."""
@@ -151,10 +151,10 @@ class _Symbols:
 
     def _new(self, size: Size) -> Dim:
         self.sizes.append(size)
-        self.kinds.append(Kind.GENERAL if self.is_any else self._kind(size))
+        self.kinds.append(Kind.ANY_SIZE if self.is_any else self._kind(size))
         return _symbol(len(self.sizes) - 1)
 
-    def of_config(self, value: Evaluated) -> Evaluated:
+    def of_config(self, value: ElabValue) -> ElabValue:
         """A configuration in symbols; `KeyError` where it may speak of sizes otherwise."""
         match value:
             case bool() | float() | str():
@@ -173,12 +173,12 @@ class _Symbols:
     def _kind(self, size: Size) -> Kind:
         if isinstance(size, int):
             return Kind.NUMBER
-        return Kind.GENERAL if size.variables() <= self.state.abstract.symbols else Kind.SIZE
+        return Kind.ANY_SIZE if size.variables() <= self.state.abstract.symbols else Kind.SIZE
 
 
-def general_application(
+def symbolic_application(
     inner: Frame, block: ast.Block, inputs: Sequence[Tensor], *, is_any: bool = False
-) -> GeneralApplication | None:
+) -> SymbolicApplication | None:
     """The application with symbols for its sizes; None if it has none, or more than types say.
 
     With `is_any` the sizes of its tensors may be any.
@@ -211,7 +211,7 @@ def general_application(
     sizes = {_name(number): size for number, size in enumerate(symbols.sizes)}
     if not sizes or not all(_is_positive(inner, size) for size in symbols.sizes):
         return None
-    return GeneralApplication(config, types, numbers, sizes, tuple(symbols.kinds))
+    return SymbolicApplication(config, types, numbers, sizes, tuple(symbols.kinds))
 
 
 @lru_cache(maxsize=512)

@@ -14,8 +14,8 @@ from meganeura_dsl.elaborate.typecheck.static_arithmetic import NONZERO, KindErr
 from meganeura_dsl.elaborate.values import (
     Axes,
     BlockValue,
-    Evaluated,
-    Unknown,
+    ElabValue,
+    Opaque,
     is_number,
     is_size,
     is_tensor,
@@ -26,7 +26,7 @@ from meganeura_dsl.symbolic.size import Dim, Size
 from meganeura_dsl.syntax import ast
 
 
-def evaluate_binary(node: ast.Binary, frame: Frame) -> Evaluated:
+def evaluate_binary(node: ast.Binary, frame: Frame) -> ElabValue:
     """The value of an operator with two sides."""
     left = frame.operand(node.left)
     if (
@@ -61,7 +61,7 @@ def evaluate_binary(node: ast.Binary, frame: Frame) -> Evaluated:
         raise wrong_kind(frame, node.operator_span, error.wanted, error.value) from error
 
 
-def evaluate_unary(node: ast.Unary, frame: Frame) -> Evaluated:
+def evaluate_unary(node: ast.Unary, frame: Frame) -> ElabValue:
     """The value of `-x` or `not x`."""
     value = frame.evaluate(node.operand)
     try:
@@ -76,10 +76,10 @@ def evaluate_unary(node: ast.Unary, frame: Frame) -> Evaluated:
         raise wrong_kind(frame, node.span, error.wanted, error.value) from error
 
 
-def _defer_scale(node: ast.Binary, left: Evaluated, right: Evaluated, frame: Frame) -> None:
+def _defer_scale(node: ast.Binary, left: ElabValue, right: ElabValue, frame: Frame) -> None:
     """Leave a number that scales a tensor to those who know what symbols stand for."""
     for side, value, other in ((node.left, left, right), (node.right, right, left)):
-        if value is Unknown.NUMBER and is_tensor(other):
+        if value is Opaque.NUMBER and is_tensor(other):
             if node.operator not in ("+", "-", "*", "/"):
                 raise UndecidableError("a number depends on one that a symbol stands for")
             one = ast.Integer(node.left.span, 1)
@@ -88,7 +88,7 @@ def _defer_scale(node: ast.Binary, left: Evaluated, right: Evaluated, frame: Fra
             defer(scale, frame)
 
 
-def _require_divisor(node: ast.Binary, right: Evaluated, frame: Frame) -> None:
+def _require_divisor(node: ast.Binary, right: ElabValue, frame: Frame) -> None:
     """Raise `ProblemError` unless no size of a divisor is ever zero.
 
     Raises `UndecidableError` unless one that depends on the number of a symbol is 1 or more.
@@ -96,7 +96,7 @@ def _require_divisor(node: ast.Binary, right: Evaluated, frame: Frame) -> None:
     if isinstance(right, int):
         return
     sizes = [each for each in (right if isinstance(right, Axes) else (right,)) if is_size(each)]
-    if frame.state.is_general(right):
+    if frame.state.depends_on_symbol(right):
         for size in sizes:
             _require_positive(size, frame)
         return
@@ -112,14 +112,14 @@ def _require_positive(divisor: Size, frame: Frame) -> None:
         raise UndecidableError("a divisor depends on a number that a symbol stands for")
 
 
-def _require_value(right: float | Dim | Unknown, frame: Frame) -> None:
+def _require_value(right: float | Dim | Opaque, frame: Frame) -> None:
     """Raise `KindError` for a zero by which a tensor is divided: the quotient has no value.
 
     Raises `UndecidableError` for a size that may be zero for a number that a symbol stands for.
     """
     if right == 0:
         raise KindError(NONZERO, right)
-    if isinstance(right, Dim) and frame.state.is_general(right):
+    if isinstance(right, Dim) and frame.state.depends_on_symbol(right):
         _require_positive(right, frame)
 
 

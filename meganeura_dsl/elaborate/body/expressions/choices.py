@@ -8,14 +8,14 @@ from meganeura_dsl.elaborate.problems.name_problems import UndecidedChoice
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.scope import ByRoundError, Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.conditions import evaluate_condition
-from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor
 from meganeura_dsl.limits.language_limits import MOST_PATHS
 from meganeura_dsl.symbolic.assumptions import Condition, negate, show_condition
 from meganeura_dsl.symbolic.conditions import sizes_in, with_differing
 from meganeura_dsl.syntax import ast
 
 
-def evaluate_conditional(node: ast.Conditional, frame: Frame) -> Evaluated:
+def evaluate_conditional(node: ast.Conditional, frame: Frame) -> ElabValue:
     """The value of `a if c else b`: of the side that is chosen."""
     branch = node.then if choose(node, frame) else node.otherwise
     return frame.evaluate(branch)

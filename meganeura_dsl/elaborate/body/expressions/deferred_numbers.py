@@ -20,7 +20,7 @@ from meganeura_dsl.elaborate.scope.scope import (
 )
 from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.unused_values import walk
-from meganeura_dsl.elaborate.values import Axes, Evaluated
+from meganeura_dsl.elaborate.values import Axes, ElabValue
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.initializers import Initializer
 from meganeura_dsl.limits.work_budget import spend, steps_left
@@ -49,18 +49,18 @@ def with_sizes(
 
 
 def _with_names(
-    deferred: DeferredNumber[Frame], names: dict[str, Evaluated], state: ElaborationState
+    deferred: DeferredNumber[Frame], names: dict[str, ElabValue], state: ElaborationState
 ) -> Frame:
     """The frame of a number where its names are these values."""
     return replace(deferred.frame, state=_alone(state), names=names)
 
 
-def _are_numbers(values: Iterable[Evaluated]) -> bool:
+def _are_numbers(values: Iterable[ElabValue]) -> bool:
     return all(isinstance(each, int) for each in values)
 
 
 def _remembered(
-    deferred: DeferredNumber[Frame], names: dict[str, Evaluated], state: ElaborationState
+    deferred: DeferredNumber[Frame], names: dict[str, ElabValue], state: ElaborationState
 ) -> Initializer | None:
     """What `_evaluated` gave for the same numbers, with the steps it took; else what it gives."""
     key = state.context.training, tuple([(type(each), each) for each in names.values()])
@@ -116,7 +116,7 @@ def _alone(state: ElaborationState) -> ElaborationState:
     )
 
 
-def _at(value: Evaluated, sizes: Mapping[str, Size]) -> Evaluated:
+def _at(value: ElabValue, sizes: Mapping[str, Size]) -> ElabValue:
     match value:
         case Dim():
             return substitute(value, sizes)

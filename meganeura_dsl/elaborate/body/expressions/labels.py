@@ -8,7 +8,7 @@ from meganeura_dsl.elaborate.problems.scan_problems import LabelOfRound
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.config_kinds import is_configured
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_size
-from meganeura_dsl.elaborate.values import Evaluated, OpenText, describe
+from meganeura_dsl.elaborate.values import ElabValue, OpenText, describe
 from meganeura_dsl.symbolic.size import Dim, show
 from meganeura_dsl.syntax import ast
 
@@ -62,6 +62,6 @@ def path_item_text(node: ast.Expression, frame: Frame) -> str:
     return show(size)
 
 
-def _require_known_label(value: Evaluated, frame: Frame) -> None:
-    if frame.state.is_general(value):
+def _require_known_label(value: ElabValue, frame: Frame) -> None:
+    if frame.state.depends_on_symbol(value):
         raise UndecidableError("a label depends on a number that a symbol stands for")

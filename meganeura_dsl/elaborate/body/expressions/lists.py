@@ -6,7 +6,7 @@ from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import length_of_list
 from meganeura_dsl.elaborate.values import (
     BlockValue,
-    Evaluated,
+    ElabValue,
     Tensor,
     TensorList,
     describe,
@@ -17,7 +17,7 @@ from meganeura_dsl.limits.language_limits import LONGEST_LIST
 from meganeura_dsl.syntax import ast
 
 
-def evaluate_list(node: ast.ListOf, frame: Frame) -> Evaluated:
+def evaluate_list(node: ast.ListOf, frame: Frame) -> ElabValue:
     """The value of `[a, b]`."""
     items = [frame.evaluate(item) for item in node.items]
     if items and is_tensor(items[0]):
@@ -34,7 +34,7 @@ def evaluate_list(node: ast.ListOf, frame: Frame) -> Evaluated:
     return built
 
 
-def _only_tensor(item: Evaluated, written: ast.Expression, frame: Frame) -> Tensor:
+def _only_tensor(item: ElabValue, written: ast.Expression, frame: Frame) -> Tensor:
     if not is_tensor(item):
         location = frame.location(written.span)
         raise ProblemError(WrongKind(location, "a tensor in a list of tensors", describe(item)))

@@ -23,7 +23,7 @@ from meganeura_dsl.elaborate.scope.scope import (
     UndecidableError,
 )
 from meganeura_dsl.elaborate.typecheck.contracts import function_block
-from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor
 from meganeura_dsl.syntax import ast
 
 _TURNED = ("T", "mT")
@@ -32,12 +32,12 @@ _TURNED = ("T", "mT")
 _OF_SIZES = (Form("shape(x)", "x.shape"), Form("size(x, 1)", "x.shape[1]"))
 
 
-def evaluate_literal(node: ast.Integer | ast.Real | ast.Text | ast.Boolean, _: Frame) -> Evaluated:
+def evaluate_literal(node: ast.Integer | ast.Real | ast.Text | ast.Boolean, _: Frame) -> ElabValue:
     """The value of a number, text or truth value as it is written."""
     return node.value
 
 
-def evaluate_name(node: ast.Name, frame: Frame) -> Evaluated:
+def evaluate_name(node: ast.Name, frame: Frame) -> ElabValue:
     """The value of a name: bound here, a parameter, a word of the language, or a block."""
     value = frame.names.get(node.text)
     if value is not None:
@@ -96,7 +96,7 @@ def layer_words(name: str, frame: Frame) -> str | None:
             return f"the function `{name}`" if name in BUILTINS else None
 
 
-def evaluate_attribute(node: ast.Attribute | ast.Spliced, frame: Frame) -> Evaluated:
+def evaluate_attribute(node: ast.Attribute | ast.Spliced, frame: Frame) -> ElabValue:
     """The parameter or state at a path such as `fc.weight`."""
     relative = _dotted(node, frame)
     if relative is None:
@@ -131,7 +131,7 @@ def _foreign(dotted: str, frame: Frame) -> Answer | None:
     return other_names().get(name)
 
 
-def evaluate_spliced(node: ast.Spliced, frame: Frame) -> Evaluated:
+def evaluate_spliced(node: ast.Spliced, frame: Frame) -> ElabValue:
     """A parameter or state that this block declares, or one of a layer, by its name."""
     relative = _dotted(node, frame)
     known = None if relative is None else frame.names.get(relative)

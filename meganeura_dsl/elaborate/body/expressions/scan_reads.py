@@ -11,7 +11,7 @@ from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_size
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted, number
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import broadcast
-from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_condition, is_size, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_condition, is_size, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, show_condition
 from meganeura_dsl.symbolic.conditions import sizes_in
@@ -19,14 +19,14 @@ from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
 
 
-def note_read(frame: Frame, name: str, value: Evaluated) -> None:
+def note_read(frame: Frame, name: str, value: ElabValue) -> None:
     """Remember that a round reads what a name was at its start."""
     for scan in frame.state.scans.values():
         if scan.is_at_start(name, value):
             scan.read.add(name)
 
 
-def lifted_operand(frame: Frame, node: ast.Binary, side: Evaluated, other: Evaluated) -> Evaluated:
+def lifted_operand(frame: Frame, node: ast.Binary, side: ElabValue, other: ElabValue) -> ElabValue:
     """A side of an operator; as a tensor where it is a number of a round and no size results."""
     if not frame.state.differs_by_round(side) or is_tensor(other):
         return side

@@ -14,7 +14,7 @@ from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.positions import POSITION
 from meganeura_dsl.elaborate.values import (
     Axes,
-    Evaluated,
+    ElabValue,
     Tensor,
     TensorList,
     describe,
@@ -27,7 +27,7 @@ from meganeura_dsl.symbolic.size import Dim, Size
 from meganeura_dsl.syntax import ast
 
 
-def evaluate_subscript(node: ast.Subscript, frame: Frame) -> Evaluated:
+def evaluate_subscript(node: ast.Subscript, frame: Frame) -> ElabValue:
     """The value of `x[i]`: an item of a list, or a part of a tensor."""
     base = frame.evaluate(node.base)
     if is_tensor(base):

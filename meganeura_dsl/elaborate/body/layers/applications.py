@@ -30,7 +30,7 @@ from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config, bind
 from meganeura_dsl.elaborate.typecheck.input_matching import match_inputs
 from meganeura_dsl.elaborate.typecheck.shape_patterns import solved_names
 from meganeura_dsl.elaborate.typecheck.where_clauses import check_where
-from meganeura_dsl.elaborate.values import Evaluated, Results, is_static, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, Results, is_static, is_tensor
 from meganeura_dsl.syntax import ast
 
 
@@ -38,9 +38,9 @@ def apply_value(
     call: ast.Call,
     value: BoundBlock,
     arguments: Arguments,
-    piped: Evaluated | None,
+    piped: ElabValue | None,
     frame: Frame,
-) -> Evaluated:
+) -> ElabValue:
     """The results of a block; or where no tensor is given, the block with its configuration."""
     tensors = (*arguments.positional, *arguments.named.values())
     if piped is None and call.label is None and not any(map(is_tensor, tensors)):
@@ -66,7 +66,7 @@ def apply_block(call: ast.Call, value: BoundBlock, arguments: Arguments, frame: 
     return results
 
 
-def _remember_mode(call: ast.Call, mode: Mapping[str, Evaluated], frame: Frame) -> None:
+def _remember_mode(call: ast.Call, mode: Mapping[str, ElabValue], frame: Frame) -> None:
     """A layer that is applied again is in the mode it was labelled with."""
     assert call.label is not None
     name = path_text(call.label, frame) or OWN_PATH

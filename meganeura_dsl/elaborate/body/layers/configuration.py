@@ -11,7 +11,7 @@ from meganeura_dsl.elaborate.scope.linker import block_behind, configuration
 from meganeura_dsl.elaborate.scope.own_paths import own_initials
 from meganeura_dsl.elaborate.scope.scope import MODES, BoundBlock, Frame
 from meganeura_dsl.elaborate.typecheck.argument_binding import signature
-from meganeura_dsl.elaborate.values import Evaluated, is_static, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, is_static, is_tensor
 from meganeura_dsl.syntax import ast
 
 
@@ -59,7 +59,7 @@ def filled_in(call: ast.Call, value: BoundBlock, arguments: Arguments, frame: Fr
 
 def _by_name(
     call: ast.Call, names: Sequence[str], arguments: Arguments, frame: Frame
-) -> dict[str, Evaluated]:
+) -> dict[str, ElabValue]:
     """Configuration by name, where positions are those of `names`."""
     positional = [each for each in arguments.positional if not is_tensor(each)]
     if len(positional) > len(names):

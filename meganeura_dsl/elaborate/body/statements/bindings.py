@@ -12,7 +12,7 @@ from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
 from meganeura_dsl.elaborate.values import (
     BlockValue,
-    Evaluated,
+    ElabValue,
     Tensor,
     TensorList,
     describe,
@@ -42,7 +42,7 @@ def run_bind(statement: ast.Bind, frame: Frame) -> None:
         _assign(target, part, frame)
 
 
-def _assign(target: ast.Name, value: Evaluated, frame: Frame, text: str = "...") -> None:
+def _assign(target: ast.Name, value: ElabValue, frame: Frame, text: str = "...") -> None:
     if not is_tensor(value) and not is_static(value) and not isinstance(value, TensorList):
         location, found = frame.location(target.span), describe(value)
         raise ProblemError(
@@ -58,7 +58,7 @@ def _assign(target: ast.Name, value: Evaluated, frame: Frame, text: str = "...")
         frame.state.body.bindings.append(Binding(target.span, target.text, frame.path, value.type))
 
 
-def _one_of(name: str, value: Evaluated, written: str) -> Help | str:
+def _one_of(name: str, value: ElabValue, written: str) -> Help | str:
     """Advice to name each of several results; empty for any other value."""
     if not isinstance(value, tuple) or len(value) < 2:
         return ""

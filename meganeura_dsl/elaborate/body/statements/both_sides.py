@@ -16,7 +16,7 @@ from meganeura_dsl.elaborate.body.statements.induction import (
 from meganeura_dsl.elaborate.scope.body import Body
 from meganeura_dsl.elaborate.scope.savepoint import Savepoint
 from meganeura_dsl.elaborate.scope.scope import ByRoundError, Frame
-from meganeura_dsl.elaborate.values import Evaluated, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, is_tensor
 from meganeura_dsl.symbolic.assumptions import negate
 from meganeura_dsl.syntax import ast
 
@@ -42,7 +42,7 @@ def on_both_sides(
     state, saved = frame.state, Savepoint.of(frame)
     if state.scans:
         raise error
-    left: list[Mapping[str, Evaluated]] = []
+    left: list[Mapping[str, ElabValue]] = []
     for side, fact in ((then, error.condition), (otherwise, negate(error.condition))):
         frame.build.facts = frame.facts.assume(fact)
         try:
@@ -68,7 +68,7 @@ def on_both_sides(
         raise error from None
 
 
-def _joined(frame: Frame, name: str, first: Evaluated, other: Evaluated) -> Evaluated:
+def _joined(frame: Frame, name: str, first: ElabValue, other: ElabValue) -> ElabValue:
     """What is known of a name that is one of two values."""
     require_same(frame, name, first, other)
     if first is other or not is_tensor(first):

@@ -37,7 +37,7 @@ def _iterations(statement: ast.For, frame: Frame) -> Results | None:
             if results is not None:
                 return results
         return None
-    if frame.state.is_general(start) or frame.state.is_general(stop):
+    if frame.state.depends_on_symbol(start) or frame.state.depends_on_symbol(stop):
         raise UndecidableError("how many rounds there are depends on a number")
     body = partial(frame.execute, statement.body)
     with frame.state.without_recovery():

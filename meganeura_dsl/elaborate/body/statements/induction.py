@@ -21,7 +21,7 @@ from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.state import Repeated
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
-from meganeura_dsl.elaborate.values import Evaluated, Results, Tensor, is_size, is_static, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, Results, Tensor, is_size, is_static, is_tensor
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.assumptions import (
@@ -48,7 +48,7 @@ _Found = TypeVar("_Found")
 class UnstableError(Exception):
     """A round leaves a name with another type, or another value, than it finds."""
 
-    def __init__(self, name: str, before: Evaluated, after: Evaluated) -> None:
+    def __init__(self, name: str, before: ElabValue, after: ElabValue) -> None:
         super().__init__(name)
         self.name = name
         self.before = before
@@ -245,7 +245,7 @@ def _run_round(loop: Loop, index: Dim, facts: Facts, steps: Steps | None = None)
     return _Round(results, frame.facts.stated[len(inside.stated) :], refused)
 
 
-def _left(frame: Frame, name: str) -> Evaluated:
+def _left(frame: Frame, name: str) -> ElabValue:
     """What a round leaves a name as; a scan in it may have taken it for its own rounds."""
     if name not in frame.names:
         raise UndecidableError(f"a loop leaves `{name}` to the rounds of a scan in it")
@@ -263,7 +263,7 @@ def _still_known(frame: Frame, index: Dim, chosen: Iterable[Condition]) -> Itera
             yield each
 
 
-def _at_last(loop: Loop, index: Dim, value: Evaluated) -> Evaluated:
+def _at_last(loop: Loop, index: Dim, value: ElabValue) -> ElabValue:
     """A value of a round as it is behind the loop: the round was the last one."""
     if str(index) not in symbols_in(value):
         return value
@@ -288,7 +288,7 @@ def _require_once(loop: Loop, inside: _Round) -> None:
         raise UndecidableError("whether a loop has more than one round is not known")
 
 
-def require_same(frame: Frame, name: str, before: Evaluated, after: Evaluated) -> None:
+def require_same(frame: Frame, name: str, before: ElabValue, after: ElabValue) -> None:
     """Raise `UnstableError` unless two values have the same type, or are the same number."""
     if after is before or (type(after) is type(before) and after == before):
         return
@@ -312,7 +312,7 @@ def require_same(frame: Frame, name: str, before: Evaluated, after: Evaluated) -
 # --- sizes that grow -----------------------------------------------------------------------------
 
 
-def _step(name: str, before: Evaluated, after: Evaluated) -> tuple[Size, ...]:
+def _step(name: str, before: ElabValue, after: ElabValue) -> tuple[Size, ...]:
     """By how much a round lets the sizes of a value grow; nothing if it leaves them.
 
     Raises `UnstableError` where another thing changes than sizes.
@@ -331,10 +331,10 @@ def _step(name: str, before: Evaluated, after: Evaluated) -> tuple[Size, ...]:
 
 
 def _after(
-    frame: Frame, before: Mapping[str, Evaluated], steps: Steps, rounds: Size
-) -> dict[str, Evaluated]:
+    frame: Frame, before: Mapping[str, ElabValue], steps: Steps, rounds: Size
+) -> dict[str, ElabValue]:
     """The values that grow, as they are after some rounds."""
-    values: dict[str, Evaluated] = {}
+    values: dict[str, ElabValue] = {}
     for name, step in steps.items():
         value = before[name]
         if is_tensor(value):

@@ -19,7 +19,7 @@ from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast, require_fit
 from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
-from meganeura_dsl.elaborate.values import Evaluated, Tensor
+from meganeura_dsl.elaborate.values import ElabValue, Tensor
 from meganeura_dsl.ir.graph import Origin
 from meganeura_dsl.ir.initializers import Initializer, Sinusoids, Zeros, fits, holds, spell
 from meganeura_dsl.ir.ops.primitive.leaf import Kind
@@ -42,7 +42,7 @@ Entries = tuple[ast.Entry, ...]
 class Evaluates(Protocol):
     """The part of the elaborator that declarations need."""
 
-    def evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
+    def evaluate(self, node: ast.Expression, frame: Frame) -> ElabValue:
         """The value of an expression."""
         ...
 

@@ -34,7 +34,7 @@ from meganeura_dsl.elaborate.typecheck.positions import (
 )
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import broadcast, equal, scalar
-from meganeura_dsl.elaborate.values import Evaluated, Tensor, describe, is_tensor, show_shape
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, describe, is_tensor, show_shape
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Collected, Region
 from meganeura_dsl.ir.types import DType, TensorType
@@ -49,7 +49,7 @@ MOST_BOUNDS = 12
 class Runs(Protocol):
     """The part of the elaborator that scans need."""
 
-    def evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
+    def evaluate(self, node: ast.Expression, frame: Frame) -> ElabValue:
         """The value of an expression."""
         ...
 
@@ -343,7 +343,7 @@ def _direction(
 
 
 def _refuse_changed(
-    statement: ast.Scan, frame: Frame, before: Mapping[str, Evaluated], scan: OpenScan
+    statement: ast.Scan, frame: Frame, before: Mapping[str, ElabValue], scan: OpenScan
 ) -> None:
     """Refuse a round that leaves another type, or another number, than it finds."""
     for name, value in before.items():
@@ -363,7 +363,7 @@ def _refuse_changed(
         raise ProblemError(_unstable(statement, frame, name, (value, after), verdict))
 
 
-def _same_type(frame: Frame, value: Tensor, after: Evaluated) -> tuple[bool, Verdict | None]:
+def _same_type(frame: Frame, value: Tensor, after: ElabValue) -> tuple[bool, Verdict | None]:
     if not is_tensor(after) or after.type.rank != value.type.rank:
         return False, None
     for one, other in zip(value.type.shape, after.type.shape, strict=True):
@@ -377,7 +377,7 @@ def _unstable(
     statement: ast.Scan,
     frame: Frame,
     name: str,
-    values: tuple[Evaluated, Evaluated],
+    values: tuple[ElabValue, ElabValue],
     verdict: Verdict | None,
 ) -> UnstableCarry:
     before, after = values
@@ -417,7 +417,7 @@ def _grows(frame: Frame, before: Tensor, after: Tensor) -> bool:
     return any(isinstance(frame.facts.decide(Compare(">", b, a)), Proved) for a, b in pairs)
 
 
-def _shown(value: Evaluated, other: Evaluated) -> str:
+def _shown(value: ElabValue, other: ElabValue) -> str:
     if not is_tensor(value):
         return describe(value)
     if is_tensor(other) and other.type.dtype is value.type.dtype:
@@ -429,7 +429,7 @@ def _close(
     statement: ast.Scan,
     frame: Frame,
     scan: OpenScan,
-    rounds: Mapping[str, Evaluated],
+    rounds: Mapping[str, ElabValue],
     updates: Mapping[str, Tensor],
 ) -> None:
     """Make the scan, and bind what it leaves."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from meganeura_dsl import pipeline
 from meganeura_dsl.elaborate.declarations.generation import Draw, TokenStep
 from meganeura_dsl.elaborate.declarations.models import Elaboration
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.pipeline import Program
@@ -54,7 +54,7 @@ class TokenModel:
 
     program: Program
     name: str
-    config: Mapping[str, Static]
+    config: Mapping[str, StaticValue]
     rules: RewriteOptions
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.settings.resolve_settings import data_of
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import FILE, OVERRIDE, RawSettings, whole
@@ -242,7 +242,7 @@ class _Sources:
         return find_data(value, Path(), span)
 
 
-def _texts_of(value: Static) -> list[Static | None]:
+def _texts_of(value: StaticValue) -> list[StaticValue | None]:
     """Returns the path that a setting names, and the arguments that may name another."""
     path, arguments = data_of(value)
     return [path, *arguments.values()]

@@ -11,7 +11,7 @@ from time import perf_counter
 import pytest
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.transforms.egraph.cost.graph_cost import graph_cost
@@ -255,7 +255,7 @@ def test_what_was_chosen_is_reported_with_its_line() -> None:
 
 @pytest.mark.parametrize("name", ["resnet18", "repvgg_b1g4", "vit_tiny_patch16_224"])
 def test_a_network_gives_the_same_in_double_precision(name: str) -> None:
-    config: dict[str, dict[str, Static]] = {
+    config: dict[str, dict[str, StaticValue]] = {
         "resnet18": {"depths": [1, 1, 1, 1], "width": 4, "classes": 3},
         "repvgg_b1g4": {"depths": [2, 1, 2, 1], "a": 0.125, "b": 0.03125, "classes": 3},
         "vit_tiny_patch16_224": {"d": 12, "layers": 2, "heads": 3, "image": 8, "patch": 4},

@@ -13,7 +13,7 @@ import pytest
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_runtime.export.onnx.comparison import session_of
 from meganeura_runtime.export.onnx.differences import ALLOWED, ROUNDED, allowed
 from meganeura_runtime.export.onnx.export import Exported, export_onnx
@@ -28,7 +28,7 @@ class Model:
     """A model whose sizes stay open."""
 
     target: str
-    config: Mapping[str, Static]
+    config: Mapping[str, StaticValue]
 
     def elaborate(self, sizes: Mapping[str, int], *, training: bool = False) -> Elaboration:
         """Its graph."""
@@ -41,7 +41,7 @@ class Model:
         return export_onnx(self.target, self.elaborate, values, path, options)
 
 
-VIT: Mapping[str, Static] = {"d": 12, "layers": 1, "heads": 3, "image": 32}
+VIT: Mapping[str, StaticValue] = {"d": 12, "layers": 1, "heads": 3, "image": 32}
 MODELS = {
     **{name: Model(each.target, each.config) for name, each in NARROW.items()},
     "whisper_tiny": Model("whisper_tiny", {**NARROW["whisper_tiny"].config, "positions": 32}),

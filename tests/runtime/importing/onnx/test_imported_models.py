@@ -22,7 +22,7 @@ from fuzz.onnx_models import (
 )
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Sink
-from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.syntax.formatter.formatter import find_comments, format_module
 from meganeura_dsl.syntax.parser.parser import parse
 from meganeura_dsl.syntax.parser.source_files import read_source
@@ -276,7 +276,7 @@ def test_repvgg_collapses_to_its_inference_form(tmp_path: Path) -> None:
     assert not {"Sqrt", "Div"} & {*counts[0]}
 
 
-def _ops(target: str, config: Mapping[str, Static]) -> Counter[str]:
+def _ops(target: str, config: Mapping[str, StaticValue]) -> Counter[str]:
     """How many ops of each kind the optimized graph of a model has."""
     program = pipeline.load(target)
     sizes = {"n": 1, "h": 32, "w": 32}
