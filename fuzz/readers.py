@@ -15,7 +15,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Sink
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.diagnostics.terminal import render
-from meganeura_dsl.elaborate.declarations.training_blocks import WrittenSetting
+from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting
 from meganeura_dsl.ir.ops import OPS
 from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
 from meganeura_dsl.ir.types import DType, TensorType
