@@ -235,7 +235,7 @@ def _command() -> str:
 
 
 def _summary(finished: "Finished", folder: "RunFolder") -> str:
-    """What was done, how long it took, and where its page is."""
+    """Returns the last lines of a run: its use of the device, its steps and time, its page."""
     from meganeura.cli.ui.narration import clock, used
 
     how = "stopped" if finished.interrupted else "done"

@@ -46,7 +46,7 @@ class Application:
     path: str
     span: Span
     may_own: bool = True
-    """Whether weights declared in the block itself have a name: it was labelled, or is a model."""
+    """True where weights declared in the block itself have a name: of a label or of a model."""
     mode: Mapping[str, ElabValue] = field(default_factory=dict[str, ElabValue])
     """The mode that a model was declared with."""
 
@@ -160,7 +160,7 @@ def _run_given(inner: Frame, block: ast.Block, span: Span) -> Results:
 
 
 def _has_same_weights(inner: Frame, block: ast.Block) -> bool:
-    """Whether a layer is applied first, or again to what it was applied to first.
+    """Returns True for the first application of a layer, and for others with the same inputs.
 
     If it is applied to something else, its first application is looked into, so that its
     weights are known, and a second one that needs others is refused.
@@ -179,5 +179,5 @@ def _has_same_weights(inner: Frame, block: ast.Block) -> bool:
 
 
 def _types(names: Mapping[str, ElabValue]) -> dict[str, object]:
-    """What a signature is bound to: types of tensors, and all else as it is."""
+    """Returns the types of tensors by name, and all other values as they are."""
     return {name: each.type if is_tensor(each) else each for name, each in names.items()}

@@ -99,7 +99,7 @@ def _join(
     signature: Mapping[str, ElabValue],
     found: list[Results],
 ) -> Results:
-    """What is known of the results whichever path was taken: their declared types."""
+    """Returns results that stand for those of every path: of the declared or the common types."""
     if block.results is not None:
         return found[0] if inner.parent is None else opaque_results(inner, block, signature)
     types = [tuple(value.type for value in results) for results in found]
