@@ -29,6 +29,9 @@ def of_arguments(callee: str, unknown: str, span: Span) -> Help | None:
         return Help("axes are given by their place", _plain_axes(call))
     if callee in ("rearrange", "expand", "repeat", "reduce"):
         given = re.search(rf"\b{unknown}\s*=\s*([\w.]+)", call)
+        if given and given[1] == unknown:
+            left = re.sub(rf"\s*,\s*\b{unknown}\s*=\s*{unknown}\b", "", call)
+            return Help(f"a pattern reads `{unknown}` from its scope: leave the argument out", left)
         text = "a pattern reads names in scope: name the size before"
         return Help(text, f"{unknown} = {given[1] if given else 8}")
     return None

@@ -1,5 +1,6 @@
 """`where` at a call: every clause is proved of what the block is given, or assumed of data."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -193,7 +194,12 @@ def _where_problem(
         for name in size_names(clause)
         if (text := _shown(inner.names.get(name, ""))) not in ("", name)
     )
-    depthwise = _of_depthwise(inner, block, clause) or _of_groups(inner, block, clause)
+    advice = (
+        _of_depthwise(inner, block, clause)
+        or _of_groups(inner, block, clause)
+        or _of_incoming(inner, caller, clause)
+        or _of_axes(inner, part)
+    )
     return WhereUnproved(
         caller,
         block.name.text,
@@ -202,9 +208,9 @@ def _where_problem(
         Location(clause.span),
         example_of(verdict, tensors),
         ""
-        if depthwise or _is_about_element(inner, part) or _of_causal(inner, clause, part)
+        if advice or _is_about_element(inner, part) or _of_causal(inner, clause, part)
         else deciding_fact(inner.facts, part),
-        depthwise
+        advice
         or _advice(part)
         or _of_width(inner, block, clause)
         or _of_causal(inner, clause, part),
@@ -249,6 +255,40 @@ def _of_groups(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
         "a depthwise convolution has a group for each channel that comes in:\n"
         f"`{block.name.text}({kept}, {window}, groups={kept})`, and one of window 1 behind it "
         "makes others"
+    )
+
+
+def _of_incoming(inner: Frame, caller: Location, clause: ast.Expression) -> str:
+    """Advice for a convolution that is told the channels that come in, as in other systems."""
+    incoming, asked = inner.names.get("c_in", ""), inner.names.get("c", "")
+    is_own = inner.module.is_library and clause.span.text.startswith("fits(")
+    if not (is_own and is_size(incoming) and is_size(asked)) or incoming != asked:
+        return ""
+    call = " ".join(caller.span.text.split())
+    told = re.search(r"\b(conv[123]d)\(\s*([^(),=]+),\s*([^(),=]+),\s*([^(),=]+)([,)].*)", call)
+    if told is None:
+        return ""
+    name, _, channels, window, rest = told.groups()
+    return (
+        f"the channels that come in are never written: `{name}({channels}, {window}{rest}`\n"
+        f"makes {channels} of the {show(incoming)} that come in, with a window of {window}"
+    )
+
+
+def _of_axes(inner: Frame, part: Condition) -> str:
+    """Advice for an axis that is to divide another one: no fact of `where` is likely to hold."""
+    outermost = [inner, *inner.enclosing()][-1].declaration
+    divided = re.fullmatch(r"(\w+) % (\w+) == 0", show_condition(part))
+    if divided is None or not isinstance(outermost, ast.Block):
+        return ""
+    entries = [entry for each in outermost.inputs for entry in each.type.shape.entries]
+    axes = {each.text for each in entries if isinstance(each, ast.Name)}
+    whole, divisor = divided.groups()
+    if not {whole, divisor} <= axes - {each.name for each in outermost.parameters}:
+        return ""
+    return (
+        f"{whole} and {divisor} are two axes of what `{outermost.name.text}` is given, and\n"
+        f"nothing makes {divisor} divide {whole}: an axis may stand where the other is meant"
     )
 
 

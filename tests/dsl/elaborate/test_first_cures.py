@@ -106,3 +106,50 @@ def test_no_parameter_is_given_a_polynomial() -> None:
     report = first(text)
     assert report.code == "E0301"
     assert report.help is None or "param" not in (report.help.code or "")
+
+
+FREE_AXES = """\
+block Split(parts)(x: [n, c]) -> [n, parts, c // parts]
+    where c % parts == 0:
+  return rearrange(x, [n, parts * k] -> [n, parts, k])
+block Mix()(x: [n, s, d]) -> [n, d, s // d]:
+  return x[:, :, 0] |> Split(d)
+"""
+TOLD_CHANNELS = """\
+block Net()(x: [n, 3, h, w]) -> [n, 16, h, w]:
+  return x |> c1: conv2d(3, 16, 3, pad=1)
+"""
+
+
+def test_no_fact_makes_one_axis_of_the_inputs_divide_another() -> None:
+    found = first(FREE_AXES)
+    text = str(found)
+    assert found.code == "E0311"
+    assert "state it where the sizes come from" not in str(found)
+    assert "two axes" in text
+    assert "an axis may stand where the other is meant" in text
+
+
+def test_a_number_of_the_configuration_that_divides_an_axis_is_a_fact() -> None:
+    divided = FREE_AXES.replace("Mix()", "Mix(heads)").replace("Split(d)", "Split(heads)")
+    found = first(divided.replace("[n, d, s // d]", "[n, heads, s // heads]"))
+    assert found.code == "E0311"
+    assert "where s % heads == 0" in str(found)
+
+
+def test_a_convolution_that_is_told_what_comes_in_is_written_without_it() -> None:
+    found = first(TOLD_CHANNELS)
+    assert found.code == "E0311"
+    assert "state it where the sizes come from" not in str(found)
+    assert "`conv2d(16, 3, pad=1)`" in str(found)
+    right = TOLD_CHANNELS.replace("conv2d(3, 16, 3", "conv2d(16, 3")
+    assert check(Source("net.mgn", right), LOAD).fine
+
+
+def test_a_pattern_that_is_given_a_name_of_its_scope_is_written_without_it() -> None:
+    text = "block f(heads)(x: [n, heads * 4]) -> [n, heads, 4]:\n"
+    call = "rearrange(x, [n, heads * k] -> [n, heads, k]"
+    found = first(f"{text}  return {call}, heads=heads)\n")
+    assert found.code == "E0202"
+    assert f"{call})" in str(found)
+    assert check(Source("net.mgn", f"{text}  return {call})\n"), LOAD).fine
