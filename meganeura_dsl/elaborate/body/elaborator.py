@@ -78,4 +78,4 @@ def run_statement(
 
 
 ELABORATOR = Elaborator(EXPRESSIONS, run_statement, run_recovered, apply_block)
-"""Elaborates blocks and models; `train` blocks and settings have an elaborator of their own."""
+"""Elaborates blocks and models; `train` blocks and settings have other elaborators."""

@@ -108,17 +108,14 @@ def _entries(
     between them, and not because they were written on several.
     """
     flat = Phrase()
-    flat.write("()")
-    for number, part in enumerate(parts):
-        flat.write(", " if number else "")
-        spell(flat, part)
+    flat.bracketed("()", parts, lambda part: spell(flat, part), is_one_line=True)
     gaps = [a.span.source.text[a.span.end : b.span.start] for a, b in pairwise(parts)]
     has_comments = any("#" in gap for gap in gaps)
     is_long = not fits(phrase.width + flat.width + behind)
     if parts and (has_comments or flat.is_broken or is_long):
         phrase.stacked("()", parts, lambda part: spell(phrase, part))
         return True
-    phrase.bracketed("()", parts, lambda part: spell(phrase, part), is_one_line=True)
+    phrase.items += flat.items
     return False
 
 
