@@ -42,9 +42,9 @@
     }
   };
 
-  // A page of ours has answered once it shows outputs.
+  // A page of ours has run its model once before anybody gives it an input.
   new MutationObserver(() => {
-    if (window.found || !document.querySelector(".outputs[data-runs]")) return;
+    if (window.found || !document.querySelector(".outputs[data-warm]")) return;
     window.found = { data: null, times: [performance.now()] };
   }).observe(document, { subtree: true, attributes: true, childList: true });
 })();

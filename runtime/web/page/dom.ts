@@ -22,28 +22,40 @@ export function fill(parent: HTMLElement, ...children: Child[]): void {
   parent.replaceChildren(...children.filter((child): child is Node | string => Boolean(child)));
 }
 
-/** A place that takes files, dropped or chosen. */
-export function dropzone(
-  label: string, accept: string, take: (files: File[]) => void,
+/** A button that asks for files. */
+export function chooser(
+  label: string, accept: string, take: (files: File[]) => void, className = "choose",
 ): HTMLElement {
   const input = el("input", { type: "file", accept, multiple: true });
   input.onchange = () => {
     if (input.files?.length) take([...input.files]);
     input.value = "";
   };
-  const zone = el("label", { className: "drop" }, input, el("span", {}, label));
+  return el("label", { className }, input, el("span", {}, label));
+}
+
+/** A place that takes files, dropped or chosen. */
+export function dropzone(
+  label: string, accept: string, take: (files: File[]) => void,
+): HTMLElement {
+  const zone = chooser(label, accept, take, "drop");
   takeDropped(zone, take);
   return zone;
 }
 
-/** Let files be dropped on an element. */
+/** Let files be dropped on an element; text that is dragged is left to the browser. */
 export function takeDropped(zone: HTMLElement, take: (files: File[]) => void): void {
+  const hasFiles = (event: DragEvent) => event.dataTransfer?.types.includes("Files");
   zone.ondragover = (event) => {
+    if (!hasFiles(event)) return;
     event.preventDefault();
     zone.classList.add("over");
   };
-  zone.ondragleave = () => zone.classList.remove("over");
+  zone.ondragleave = (event) => {
+    if (!zone.contains(event.relatedTarget as Node | null)) zone.classList.remove("over");
+  };
   zone.ondrop = (event) => {
+    if (!hasFiles(event)) return;
     event.preventDefault();
     event.stopPropagation();
     zone.classList.remove("over");

@@ -3,7 +3,7 @@
 import type { Signature, Values } from "../src/index.ts";
 import { readTensors } from "../src/index.ts";
 import { elements, shown, storedValues } from "../src/tensor.ts";
-import { dropzone, el, fill, takeDropped } from "./dom.ts";
+import { chooser, el, takeDropped } from "./dom.ts";
 import type { BytesForm, InputForm, MaskForm, NumbersForm, PictureForm, SoundForm } from "./form.ts";
 import { centered, ON_HOST, pixelsOf, prepared, unprepared } from "./picture.ts";
 import { decoded, logMel, RATE } from "./sound.ts";
@@ -17,14 +17,22 @@ declare global {
 /** A widget: `read` gives the values of its input, or throws words for people. */
 export interface Widget {
   readonly element: HTMLElement;
+  /** Its buttons, below it. */
+  readonly row: HTMLElement;
   readonly read: () => Values;
+  /** A request to the reader while nothing was given; `null` once something was. */
+  readonly missing: () => string | null;
+  /** Takes files, where files are one way to give the input. */
+  readonly files?: { readonly accepts: (file: File) => boolean; readonly take: Take };
   /** Of a text: how many bytes or tokens of it are fed. */
   readonly text?: () => number;
 }
 
+type Take = (files: File[]) => void;
+
 const CANVAS = 280;
 const PEN = 24;
-/** A frame of so many pixels is for what is drawn: its middle is found first. */
+/** A frame of at most so many pixels a side is for what is drawn: its middle is found first. */
 const SMALL = 64;
 
 /** The widget of an input; `others` gives those of other inputs, once all are made. */
@@ -50,10 +58,12 @@ export function widgetFor(
 // --- pictures ------------------------------------------------------------------------------------
 
 /** A canvas to draw on, which also takes pictures. */
-export function drawing(form: PictureForm, changed: () => void, failed: (text: string) => void) {
+export function drawing(
+  form: PictureForm, changed: () => void, failed: (text: string) => void, hint = "draw here",
+) {
   const canvas = el("canvas", { width: CANVAS, height: CANVAS, className: "drawing" });
   canvas.setAttribute("aria-label", "draw here");
-  const frame = el("div", { className: "frame" }, canvas);
+  const frame = el("div", { className: "frame", data: { hint } }, canvas);
   const context = canvas.getContext("2d", ON_HOST)!;
   let dropped: ImageBitmap | null = null;
   const clear = () => {
@@ -109,39 +119,47 @@ export function drawing(form: PictureForm, changed: () => void, failed: (text: s
   };
   takeDropped(canvas, take);
   clear();
+  const isEmpty = () => frame.classList.contains("empty");
+  const isDropped = () => dropped !== null;
   const read = (center: boolean): Float32Array => {
     const source = center && !dropped ? centered(canvas) : canvas;
     const image = source.getContext("2d")!.getImageData(0, 0, source.width, source.height);
     return prepared(pixelsOf(image, form.colors), form);
   };
-  return { frame, clear, take, read };
+  return { frame, clear, take, read, isEmpty, isDropped };
 }
 
 function pictureWidget(input: Signature, form: PictureForm, changed: () => void): Widget {
+  const small = Math.max(form.crop.height, form.crop.width) <= SMALL;
+  const hint = small ? "draw here, or drop a picture anywhere" : "drop a picture anywhere";
   const seen = el("canvas", { className: "seen", width: form.crop.width, height: form.crop.height });
   seen.setAttribute("aria-label", "what the model sees");
   const note = el("p", { className: "note" });
   const update = () => {
     note.textContent = "";
+    figure.hidden = clear.hidden = pad.isEmpty();
+    fit.hidden = pad.isEmpty() || pad.isDropped();
     show(seen, unprepared(read(), form), form, [0, 255]);
     changed();
   };
-  const pad = drawing(form, update, (text) => (note.textContent = text));
-  const small = Math.max(form.crop.height, form.crop.width) <= SMALL;
+  const pad = drawing(form, update, (text) => (note.textContent = text), hint);
   const center = el("input", { type: "checkbox", checked: small, onchange: update });
   const read = () => pad.read(center.checked);
-  const clear = el("button", { type: "button", onclick: () => { pad.clear(); update(); } }, "Clear");
-  const file = dropzone("Drop a picture, or choose one", "image/*", pad.take);
-  show(seen, unprepared(read(), form), form, [0, 255]);
-  const element = el(
-    "div", { className: "picture" },
-    pad.frame,
-    el("div", { className: "side" },
-      el("figure", {}, seen, el("figcaption", {}, `what the model sees`)),
-      el("label", { className: "check" }, center, "fit what is drawn to the frame"),
-      clear, file, note),
-  );
-  return { element, read: () => sized(input, read()) };
+  const clear = el("button", { type: "button", hidden: true }, "Clear");
+  clear.onclick = () => { pad.clear(); update(); };
+  const figure = el("figure", { hidden: true }, seen,
+    el("figcaption", {}, "what the model sees"));
+  const fit = el("label", { className: "check", hidden: true }, center,
+    "fit what is drawn to the frame");
+  const row = el("div", { className: "row" },
+    chooser("Choose a picture", "image/*", pad.take), clear);
+  const element = el("div", { className: "picture" }, pad.frame,
+    el("div", { className: "row" }, figure, fit), row, note);
+  return {
+    element, row, read: () => sized(input, read()),
+    missing: () => (pad.isEmpty() ? `${small ? "draw, or " : ""}drop a picture` : null),
+    files: { accepts: (file) => file.type.startsWith("image/"), take: pad.take },
+  };
 }
 
 /** Draw the values of a picture: the least of them, or of a range, black and the largest white. */
@@ -173,6 +191,7 @@ export function show(
 
 function soundWidget(input: Signature, form: SoundForm, changed: () => void): Widget {
   let values = logMel(new Float32Array(0), form.mels, form.frames);
+  let isGiven = false;
   const seconds = (form.frames * 160) / RATE;
   const seen = el("canvas", { className: "spectrogram" });
   const note = el("p", { className: "note" }, `${seconds} s of sound; silence so far`);
@@ -195,6 +214,7 @@ function soundWidget(input: Signature, form: SoundForm, changed: () => void): Wi
     note.textContent = heard > seconds
       ? `the first ${seconds} s of ${heard.toFixed(1)} s` : `${heard.toFixed(1)} s, then silence`;
     values = logMel(samples.subarray(0, seconds * RATE), form.mels, form.frames);
+    isGiven = true;
     draw();
     changed();
   };
@@ -226,60 +246,72 @@ function soundWidget(input: Signature, form: SoundForm, changed: () => void): Wi
     setTimeout(() => recorder?.stop(), seconds * 1000);
   };
   draw();
-  const file = dropzone("Drop a sound, or choose one", "audio/*", ([first]) => void take(first!));
-  const element = el("div", { className: "sound" }, seen, button, file, note);
-  return { element, read: () => sized(input, values) };
+  const takeFirst: Take = ([first]) => void take(first!);
+  const row = el("div", { className: "row" }, chooser("Choose a sound", "audio/*", takeFirst), button);
+  const element = el("div", { className: "sound" }, seen, row, note);
+  return {
+    element, row, read: () => sized(input, values),
+    missing: () => (isGiven ? null : "drop a sound, or record one"),
+    files: { accepts: (file) => file.type.startsWith("audio/"), take: takeFirst },
+  };
 }
 
 // --- texts and numbers ---------------------------------------------------------------------------
 
+/** An area for a text, which also takes files of text; `update` is told of each change. */
+function writing(update: (text: string) => void) {
+  const area = el("textarea", {
+    rows: 8, spellcheck: false, placeholder: "write here, or drop a file of text anywhere",
+  });
+  const note = el("p", { className: "note" });
+  area.oninput = () => update(area.value);
+  const take: Take = async ([file]) => {
+    area.value = await file!.text();
+    update(area.value);
+  };
+  const row = el("div", { className: "row" });
+  const isText = (file: File) => file.type.startsWith("text/") || /\.(txt|md)$/.test(file.name);
+  return {
+    note, row, element: el("div", { className: "writing" }, area, row, note),
+    missing: () => (area.value ? null : "write a text"),
+    files: { accepts: isText, take },
+  };
+}
+
 function bytesWidget(input: Signature, _form: BytesForm, changed: () => void): Widget {
   const length = elements(input.shape);
-  const area = el("textarea", { rows: 5, value: "The ", spellcheck: false });
-  const note = el("p", { className: "note" });
-  let whole = [...new TextEncoder().encode(area.value)];
+  let whole: number[] = [];
   const bytes = () => whole.slice(-length);
-  const update = () => {
+  const { note, ...area } = writing((text) => {
+    whole = [...new TextEncoder().encode(text)];
     note.textContent = whole.length > length
       ? `the last ${length} of ${whole.length} bytes` : `${whole.length} of ${length} bytes`;
-  };
-  area.oninput = () => {
-    whole = [...new TextEncoder().encode(area.value)];
-    update();
     changed();
-  };
-  update();
+  });
   const read = () => {
     const values = new Int32Array(length);
     values.set(bytes());
     return input.dtype === "i32" ? values : Uint32Array.from(values);
   };
-  const element = el("div", {}, area, note);
-  return { element, read, text: () => bytes().length };
+  return { ...area, read, text: () => bytes().length };
 }
 
 function tokensWidget(input: Signature, changed: () => void): Widget {
   const length = elements(input.shape);
   const reader = meganeuraReader!(document.getElementById("meganeura-tokenizer")!.textContent!);
-  const area = el("textarea", { rows: 5, value: "The quick brown fox", spellcheck: false });
-  const note = el("p", { className: "note" });
-  let tokens: number[] = [];
-  const update = () => {
-    const whole = reader.encode(area.value);
-    tokens = reader.encode(area.value, length);
+  let tokens: number[] = reader.encode("", length);
+  const { note, ...area } = writing((text) => {
+    const whole = reader.encode(text);
+    tokens = reader.encode(text, length);
     note.textContent = whole.length > length
       ? `${length} of the text's ${whole.length} tokens` : `${whole.length} of ${length} tokens`;
-  };
-  area.oninput = () => {
-    update();
     changed();
-  };
-  update();
+  });
   const read = () => {
     const padded = Array.from({ length }, (_, i) => tokens[i] ?? reader.pad);
     return input.dtype === "i32" ? Int32Array.from(padded) : Uint32Array.from(padded);
   };
-  return { element: el("div", {}, area, note), read, text: () => tokens.length };
+  return { ...area, read, text: () => tokens.length };
 }
 
 function maskWidget(input: Signature, form: MaskForm, others: (name: string) => Widget): Widget {
@@ -288,7 +320,7 @@ function maskWidget(input: Signature, form: MaskForm, others: (name: string) => 
     const count = others(form.of).text!();
     return Uint32Array.from({ length: elements(input.shape) }, (_, i) => +(i < count));
   };
-  return { element: note, read };
+  return { element: note, row: el("div", {}), read, missing: () => null };
 }
 
 function numbersWidget(input: Signature, _form: NumbersForm, changed: () => void): Widget {
@@ -299,14 +331,17 @@ function numbersWidget(input: Signature, _form: NumbersForm, changed: () => void
   const zeros = Array.from({ length: Math.min(count, 4096) }, () => 0);
   let values: ArrayLike<number> | null = count > zeros.length ? new Float32Array(count) : null;
   area.value = values ? "" : rows(zeros, input.shape);
-  area.placeholder = values ? `${count} numbers: drop a file` : "";
+  area.placeholder = values ? `${count.toLocaleString("en")} numbers: drop a file anywhere` : "";
+  let isGiven = values === null;
   area.oninput = () => {
     values = null;
+    isGiven = true;
     note.textContent = "";
     changed();
   };
   const set = (numbers: ArrayLike<number>, from: string) => {
     values = numbers.length > zeros.length ? numbers : null;
+    isGiven = true;
     area.value = values ? "" : rows(Array.from(numbers), input.shape);
     note.textContent = from;
     changed();
@@ -329,7 +364,7 @@ function numbersWidget(input: Signature, _form: NumbersForm, changed: () => void
     const draw = () => (whole ? Math.floor(Math.random() * (input.count ?? 2)) : normal());
     set(Array.from({ length: count }, draw), "random");
   };
-  const file = dropzone("Drop .npy, .npz or .safetensors", ".npy,.npz,.safetensors", take);
+  const file = chooser("Choose a file", ".npy,.npz,.safetensors", take);
   const button = el("button", { type: "button", onclick: random }, "Random");
   const read = () => {
     const text = area.value.split(/[\s,;[\]]+/).filter(Boolean);
@@ -338,7 +373,12 @@ function numbersWidget(input: Signature, _form: NumbersForm, changed: () => void
     if (wrong !== undefined) throw new Error(`\`${wrong}\` is no number`);
     return sized(input, numbers);
   };
-  return { element: el("div", {}, area, el("div", { className: "row" }, button, file), note), read };
+  const row = el("div", { className: "row" }, file, button);
+  return {
+    element: el("div", {}, area, row, note), row, read,
+    missing: () => (isGiven ? null : "drop a file of numbers (.npy, .npz or .safetensors)"),
+    files: { accepts: (given) => /\.(npy|npz|safetensors)$/.test(given.name), take },
+  };
 }
 
 function normal(): number {
@@ -365,7 +405,29 @@ function sized(input: Signature, numbers: ArrayLike<number>): Values {
   return float ? Float32Array.from(numbers) : Uint32Array.from(numbers);
 }
 
-/** What an input is, in words beside its name. */
-export function describe(parent: HTMLElement, input: Signature): void {
-  fill(parent, input.name, el("code", {}, shown(input.dtype, input.shape)));
+/** What people give an input, in words. */
+export function described(input: Signature, form: InputForm): string {
+  const count = elements(input.shape);
+  switch (form.kind) {
+    case "picture":
+      return `${form.colors === 1 ? "grey picture" : "picture"}, ${form.crop.width} by ${form.crop.height}`;
+    case "sound":
+      return `sound of ${(form.frames * 160) / RATE} s`;
+    case "bytes":
+      return `text of up to ${count} bytes`;
+    case "tokens":
+      return `text of up to ${count} tokens`;
+    case "mask":
+      return "follows from the text";
+    case "numbers":
+      return numbersOf(count, input);
+  }
+}
+
+function numbersOf(count: number, { dtype, shape, count: kinds }: Signature): string {
+  const whole = dtype === "f32" || dtype === "f16" ? "" : "whole ";
+  const sizes = shape.filter((size) => size !== 1);
+  const table = sizes.length > 1 ? `, ${sizes.join(" by ")}` : "";
+  const range = kinds === undefined ? "" : ` from 0 to ${kinds - 1}`;
+  return `${count.toLocaleString("en")} ${whole}${count === 1 ? "number" : "numbers"}${table}${range}`;
 }

@@ -2,17 +2,20 @@
 
 import type { Tensor } from "../src/index.ts";
 import { serializeTensors } from "../src/index.ts";
-import { shown, toStored } from "../src/tensor.ts";
+import { toStored } from "../src/tensor.ts";
 import { brief, download, el } from "./dom.ts";
 import { show } from "./inputs.ts";
 
-const TOP = 5;
+const TOP = 10;
 const MOST_CLASSES = 200_000;
 const SHOWN = 12;
 
-/** An output as an element; `position` is that of the last byte of a text that was fed. */
+/**
+ * An output as an element; `position` is that of the last byte of a text that was fed. The only
+ * output of a model needs no name.
+ */
 export function outputView(
-  name: string, tensor: Tensor, labels: readonly string[], position: number | null,
+  name: string, tensor: Tensor, labels: readonly string[], position: number | null, isOnly: boolean,
 ): HTMLElement {
   const { shape, dtype, data } = tensor;
   const float = dtype === "f32" || dtype === "f16";
@@ -24,22 +27,22 @@ export function outputView(
     download(`${name}.safetensors`, serializeTensors(new Map([[name, stored]]), new Map()));
   };
   const button = el("button", { type: "button", className: "small", onclick: save }, "Save");
-  button.title = "as safetensors";
-  const title = el("h3", {}, name, el("code", {}, shown(dtype, shape)), button);
-  if (float && isRow) return el("section", {}, title, likeliest(data, labels));
+  button.title = "all numbers of it, as safetensors";
+  const section = (...children: HTMLElement[]) =>
+    el("section", {}, !isOnly && el("h3", {}, name), ...children, button);
+  if (float && isRow) return section(likeliest(data, labels));
   if (float && position !== null && shape.length === 3 && shape[0] === 1) {
     const row = data.subarray(position * classes, (position + 1) * classes);
     const words = labels.length ? labels : Array.from({ length: classes }, (_, i) => byteName(i));
-    return el("section", {}, title, el("p", { className: "note" }, "what comes next"),
-      likeliest(row, words));
+    return section(el("p", { className: "note" }, "what comes next"), likeliest(row, words));
   }
   const [n, colors = 0, height = 0, width = 0] = shape;
   if (float && shape.length === 4 && n === 1 && [1, 3].includes(colors) && Math.min(height, width) > 3) {
     const canvas = el("canvas", { className: "seen" });
     show(canvas, data, { colors, crop: { height, width } });
-    return el("section", {}, title, canvas, numbersView(tensor));
+    return section(canvas, numbersView(tensor));
   }
-  return el("section", {}, title, numbersView(tensor));
+  return section(numbersView(tensor));
 }
 
 /** The likeliest classes, with the share each has if the numbers are logits. */

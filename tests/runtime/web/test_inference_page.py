@@ -48,15 +48,31 @@ MICROPHONE = """() => {
 
 
 def draw(page: Page, points: tuple[tuple[int, int], ...]) -> None:
-    """One stroke on the canvas."""
+    """One stroke on the canvas, whose side is taken as 280."""
     box = page.locator(".drawing").bounding_box()
     assert box is not None
-    places = [(box["x"] + x, box["y"] + y) for x, y in points]
+    scale = box["width"] / 280
+    places = [(box["x"] + scale * x, box["y"] + scale * y) for x, y in points]
     page.mouse.move(*places[0])
     page.mouse.down()
     for place in places[1:]:
         page.mouse.move(*place, steps=3)
     page.mouse.up()
+
+
+def drop(page: Page, selector: str, name: str, content: bytes, kind: str = "") -> None:
+    """Drop a file on an element."""
+    page.evaluate(
+        """([selector, name, bytes, type]) => {
+          const dataTransfer = new DataTransfer();
+          dataTransfer.items.add(new File([new Uint8Array(bytes)], name, { type }));
+          const place = document.querySelector(selector);
+          for (const kind of ["dragover", "drop"]) {
+            place.dispatchEvent(new DragEvent(kind, { dataTransfer, bubbles: true }));
+          }
+        }""",
+        [selector, name, list(content), kind],
+    )
 
 
 def assert_output(page: Page, folder: Path, wanted: np.ndarray) -> None:
@@ -92,11 +108,45 @@ def test_who_draws_a_three_sees_a_three(page: Page, tmp_path: Path) -> None:
     assert float(first.locator(".share").inner_text().split()[0]) > 50
     assert "ms" in page.inner_text("[data-chip=latency]")
     assert "of GPU memory" in page.inner_text("[data-chip=memory]")
+    file, fed = picture(tmp_path, 16)
     with answered(page):
-        page.click("text=Clear")
-    zeros = np.zeros((1, 1, 8, 8), np.float32)
+        drop(page, "footer", file.name, file.read_bytes(), "image/png")
+    assert not page.is_visible("text=fit what is drawn"), "that is about drawings"
     model = program.model(weights=run.weights)
-    assert_output(page, tmp_path, model.run({"image": zeros}, device="cpu")["output"])
+    assert_output(page, tmp_path, model.run({"image": fed}, device="cpu")["output"])
+    page.click("text=Clear")
+    page.wait_for_selector(".outputs .asked")
+    assert not page.locator(".classes").count()
+
+
+def test_there_is_no_answer_before_an_input(page: Page, tmp_path: Path) -> None:
+    """A page says what it wants in words, takes it anywhere, and fills the window."""
+    meganeura.load("digits_mlp").model(seed=0).save(tmp_path / "mlp.safetensors")
+    weights = ("--weights", tmp_path / "mlp.safetensors")
+    opened(page, build("digits_mlp", *weights, *ONE, "-o", tmp_path / "mlp.html"))
+    asked = "Draw, or drop a picture: the answer comes here."
+    assert page.inner_text(".outputs") == asked
+    assert page.inner_text("[data-input=image] h2") == "imagegrey picture, 8 by 8"
+    assert "f32[" not in page.inner_text("body")
+    page.click("text=Names and types")
+    assert {"f32[1, 1, 8, 8]", "f32[1, 10]"} == set(page.locator("details code").all_inner_texts())
+    page.click("text=Run")
+    assert page.inner_text(".outputs") == asked
+    assert page.get_attribute(".outputs", "data-runs") is None
+    assert page.locator(".card button:text-is('Run')").count() == 1
+    drop(page, "h1", "notes.txt", b"moth", "text/plain")
+    page.wait_for_selector("text=no input takes `notes.txt`: draw, or drop a picture")
+
+    for width, height in ((1440, 900), (390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        cards = page.locator(".card").evaluate_all("all => all.map(e => e.getBoundingClientRect())")
+        sides = page.evaluate(
+            "() => { const page = document.documentElement;"
+            " return [page.scrollWidth, page.scrollHeight] }"
+        )
+        assert sides[0] == width
+        below = max(sides[1], height) - max(each["bottom"] for each in cards)
+        assert below < 100, "nothing but the last line stands below the cards"
 
 
 def test_models_give_in_a_page_what_they_give_here(tabs: BrowserContext, tmp_path: Path) -> None:
@@ -239,7 +289,7 @@ def test_a_lost_device_is_said(page: Page, tmp_path: Path) -> None:
     weights = ("--weights", tmp_path / "mlp.safetensors")
     opened(page, build("digits_mlp", *weights, *ONE, "-o", tmp_path / "mlp.html"))
     page.workers[0].evaluate(LOSE)
-    page.click("text=Run")
+    draw(page, THREE)
     page.wait_for_selector("#problem[data-code=E0551]")
     assert "the GPU was lost" in page.inner_text("#problem")
 
@@ -278,8 +328,28 @@ def refuse_and_record(page: Page, other: Path) -> None:
         page.click("[data-input=sound] button:text-is('Record')")
 
 
-def test_each_way_to_give_an_input(page: Page, tmp_path: Path) -> None:
+def give_what_is_asked_for(page: Page, folder: Path) -> None:
+    """Give a page one input after the other, until it has them all, as files `x` of the folder."""
+
+    def asked(words: str) -> None:
+        page.wait_for_selector(f".outputs .asked:text-is('{words}: the answer comes here.')")
+
+    numbers = "rop a file of numbers (.npy, .npz or .safetensors)"
+    asked(f"Draw, or drop a picture; drop a sound, or record one; d{numbers}")
     random = np.random.default_rng(0)
+    pixels = random.integers(0, 256, (30, 20, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(folder / "x.png")
+    drop(page, "main", "x.png", (folder / "x.png").read_bytes(), "image/png")
+    asked(f"Drop a sound, or record one; d{numbers}")
+    heard = sound(folder / "x.wav").read_bytes()
+    drop(page, "[data-input=numbers]", "x.wav", heard, "audio/wav")
+    asked(f"D{numbers}")
+    np.save(folder / "x.npy", random.normal(size=(70, 70)).astype(np.float32))
+    with answered(page):
+        page.set_input_files("[data-input=large] input[type=file]", folder / "x.npy")
+
+
+def test_each_way_to_give_an_input(page: Page, tmp_path: Path) -> None:
     (file,) = doubling().write(tmp_path / "twice.html")
     opened(page, file)
 
@@ -289,19 +359,14 @@ def test_each_way_to_give_an_input(page: Page, tmp_path: Path) -> None:
         download.value.save_as(tmp_path / "out.safetensors")
         return load_file(tmp_path / "out.safetensors")[f"{name} twice"]
 
-    def given(name: str, path: Path) -> None:
-        with answered(page):
-            page.set_input_files(f"[data-input={name}] input[type=file]", path)
-
-    pixels = random.integers(0, 256, (30, 20, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "x.png")
-    given("picture", tmp_path / "x.png")
+    give_what_is_asked_for(page, tmp_path)
+    large = np.load(tmp_path / "x.npy")
+    np.testing.assert_array_equal(output("large"), 2 * large)
     form = Choices().image_steps(TensorType(DType.F32, (1, 3, 12, 16)))
     assert form is not None
     wanted = read_image(tmp_path / "x.png", 3, form.steps).values
     np.testing.assert_allclose(output("picture")[0], 2 * wanted, atol=1e-5)
 
-    given("sound", sound(tmp_path / "x.wav"))
     samples = soundfile.read(tmp_path / "x.wav")[0].astype(np.float64)
     padded = np.pad(samples, (0, 40 * 160 - 5000))
     # The browser decodes 16 bits to other floats than 1 / 32768.
@@ -319,10 +384,6 @@ def test_each_way_to_give_an_input(page: Page, tmp_path: Path) -> None:
     page.wait_for_selector("text=`numbers` takes 6 numbers, and these are 3")
     with answered(page):
         page.click("[data-input=numbers] button:text-is('Random')")
-    large = random.normal(size=(70, 70)).astype(np.float32)
-    np.save(tmp_path / "x.npy", large)
-    given("large", tmp_path / "x.npy")
-    np.testing.assert_array_equal(output("large"), 2 * large)
     np.save(tmp_path / "y.npy", large[1:])
     page.set_input_files("[data-input=large] input[type=file]", tmp_path / "y.npy")
     page.wait_for_selector("text=holds f32[69, 70], not f32[70, 70]")

@@ -73,11 +73,12 @@ function page(opened: Writer): void {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !write.disabled) void run();
   };
   const places = `${opened.capacity} tokens of ${opened.vocabulary} kinds fit, prompt and text`;
+  main.classList.add("model");
   fill(
     main,
-    el("div", {}, el("section", { className: "card" }, el("h2", {}, "Prompt"), prompt,
+    el("section", { className: "card" }, el("h2", {}, "Prompt"), prompt,
       el("div", { className: "row" }, steps.field, temperature.field, topK.field, seed.field),
-      el("div", { className: "row" }, write, stop), el("p", { className: "note" }, places))),
+      el("div", { className: "row" }, write, stop), el("p", { className: "note" }, places)),
     el("section", { className: "card" }, el("h2", {}, "Text"), written, note),
   );
 }
