@@ -42,6 +42,12 @@ OPTIMIZED_ONCE = (
     *("test_api.py", "test_end_to_end.py", "trainer/"),
 )
 """Tests that run programs, many of them the same."""
+COLLECTIONS = (50_000, 10, 10)
+"""When garbage is looked for, as `gc.set_threshold` takes it: by default after 700 new objects.
+
+Most of what a test makes is freed without a search; one through all that a worker holds takes
+0.3 s.
+"""
 
 # The same examples in every run, on every machine; a slow machine is no failure.
 hypothesis.settings.register_profile("meganeura", derandomize=True, deadline=None, database=None)
@@ -76,13 +82,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """No garbage is looked for while tests are listed, nor later in what was imported for them."""
+    """No garbage is looked for while tests are listed, nor later in what was imported for them.
+
+    It is looked for more rarely in the tests themselves; a test of what is freed calls
+    `gc.collect`.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*COLLECTIONS)
         gc.enable()
 
 
