@@ -334,6 +334,7 @@ def test_the_memory_of_outputs_that_nobody_reads_is_given_back(device: Device) -
 
 
 @pytest.mark.adapter
+@pytest.mark.usefixtures("own_garbage")
 def test_the_memory_of_outputs_that_were_read_is_used_again(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:

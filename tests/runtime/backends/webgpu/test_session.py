@@ -238,6 +238,7 @@ def test_who_waits_for_a_session_reads_behind_its_steps(device: Device) -> None:
     assert device.read_backs == before + 1
 
 
+@pytest.mark.usefixtures("own_garbage")
 def test_sessions_that_were_closed_leave_no_memory_that_host_and_device_share(
     device: Device,
 ) -> None:

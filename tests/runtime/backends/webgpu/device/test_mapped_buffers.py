@@ -79,6 +79,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     wgpu_native._callback.cache_clear()
 
 
+@pytest.mark.usefixtures("own_garbage")
 @pytest.mark.parametrize("status", [SUCCESS, ABORTED])
 def test_a_buffer_that_came_is_held_by_nothing_but_its_user(library: Library, status: int) -> None:
     """Each that a session asks for is given back with the session, however often it was asked."""
@@ -93,6 +94,7 @@ def test_a_buffer_that_came_is_held_by_nothing_but_its_user(library: Library, st
         assert found() is None
 
 
+@pytest.mark.usefixtures("own_garbage")
 def test_a_buffer_that_is_asked_for_outlives_its_user_until_it_comes(library: Library) -> None:
     mapped = MappedBuffer(library.buffer(1), writes=True, begins_here=False)
     mapped.ask()
