@@ -1,13 +1,15 @@
 """The cases of `onnx.backend.test` for nodes, read as programs and run by the reference backend.
 
-    python scripts/onnx_cases.py [PART_OF_A_NAME] [--least COUNT]
+    python scripts/onnx_cases.py [PART_OF_A_NAME] [--least COUNT] [--table]
 
 Those are tried whose inputs and outputs have elements that are read. What a case feeds as a vector
 or a number is a constant where the node cannot be read otherwise. A case passes, or is refused with
 a reason; the exit code says whether one gave something else, or fewer passed than `--least`.
+`--table` prints the ops with cases that are refused, as docs/yardsticks.md has them.
 """
 
 import argparse
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -42,16 +44,40 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("part", nargs="?", default="")
     parser.add_argument("--least", type=int)
+    parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
     least = given.least if given.least is not None else (0 if given.part else LEAST)
     counts: Counter[str] = Counter()
+    by_op: dict[str, Counter[str]] = {}
     for case in node_cases(given.part):
         outcome = _outcome(case)
         counts[outcome.partition(":")[0]] += 1
-        if not outcome.startswith("passes"):
+        by_op.setdefault(_op_of(case), Counter())[outcome] += 1
+        if not outcome.startswith("passes") and not given.table:
             print(f"{case.name}: {outcome}")
+    if given.table:
+        _print_table(by_op)
     print(", ".join(f"{count} {what}" for what, count in counts.most_common()))
     return int(counts["wrong"] > 0 or counts["passes"] < least)
+
+
+def _op_of(case: Any) -> str:  # noqa: ANN401 - of a class that onnx does not type
+    """The op that a case is about; of several nodes the last, which gives the result."""
+    return case.model.graph.node[-1].op_type
+
+
+def _print_table(by_op: Mapping[str, Counter[str]]) -> None:
+    whole = [op for op, outcomes in sorted(by_op.items()) if set(outcomes) == {"passes"}]
+    print(f"All cases of {len(whole)} ops pass: {', '.join(whole)}.\n")
+    print("| op | cases | pass | why the others are refused |\n|---|---|---|---|")
+    for op, outcomes in sorted(by_op.items()):
+        if op not in whole:
+            why = "; ".join(
+                f"{outcome.partition(': ')[2].splitlines()[0]} ({count})"
+                for outcome, count in outcomes.most_common()
+                if outcome != "passes"
+            )
+            print(f"| {op} | {outcomes.total()} | {outcomes['passes']} | {why} |")
 
 
 def _outcome(case: Any) -> str:  # noqa: ANN401 - of a class that onnx does not type
@@ -66,10 +92,19 @@ def _outcome(case: Any) -> str:  # noqa: ANN401 - of a class that onnx does not 
             found = _run(model, feeds)
         except ProblemError as error:
             if fixes:
-                return f"refused: {error.problem.report().remarks[-1].text}"
+                return f"refused: {_reason(error, case)}"
             continue
         return _compared(found, wanted)
     raise AssertionError("one of two attempts returns")
+
+
+def _reason(error: ProblemError, case: Any) -> str:  # noqa: ANN401 - of a class that onnx does not type
+    """The cause that the message names, with the op where that is another than the case's."""
+    report = error.problem.report()
+    causes = [each.text for each in report.remarks if each.title == "because"]
+    reason = causes[0].splitlines()[0] if causes else report.headline
+    named = re.fullmatch(r"the language cannot say this `(\w+)`", report.headline)
+    return f"{named[1]}: {reason}" if named and named[1] != _op_of(case) else reason
 
 
 def _run(model: ModelProto, feeds: Mapping[str, Array]) -> list[Array]:

@@ -474,6 +474,7 @@ FOLDS: Mapping[str, Fold] = {
     "Exp": _numeric(np.exp),
     "Log": _numeric(np.log),
     "Reciprocal": _numeric(np.reciprocal),
+    "Relu": _numeric(lambda array: np.maximum(array, 0)),
     "Ceil": _numeric(np.ceil),
     "Floor": _numeric(np.floor),
     "Round": _numeric(np.round),

@@ -141,6 +141,9 @@ class _Translator:
 
     def run(self) -> Translation:
         opset = self.opsets.get("", self.opsets.get("ai.onnx", 0))
+        if self.opsets and not self.opsets.keys() & {"", "ai.onnx"}:
+            names = ", ".join(f"`{each}`" for each in sorted(self.opsets))
+            raise self.file.fault(f"all its ops are of {names}, which is not read")
         if not OLDEST_OPSET <= opset <= defs.onnx_opset_version():
             newest = defs.onnx_opset_version()
             raise self.file.fault(f"its opset is {opset}, and {OLDEST_OPSET} to {newest} are read")

@@ -53,6 +53,7 @@ ROWS = [
     *(Row(op, [ints(-3, 0, 4)]) for op in ("Neg", "Abs", "Identity")), Row("Neg", [SHAPE]),
     *(Row(op, [floats(0.5, 1.5, 2.5)])
       for op in ("Sqrt", "Exp", "Log", "Reciprocal", "Ceil", "Floor", "Round", "Sin", "Cos")),
+    Row("Relu", [floats(-0.5, 0, 1.5)]),
     *(Row(op, [bools(1, 1, 0, 0), bools(1, 0, 1, 0)]) for op in ("And", "Or")),
     Row("Not", [bools(1, 0)]), Row("Sum", [floats(1, 2), floats(3, 5), floats(7)]),
     *(Row(op, [floats(1, 5, 2), floats(4, 3, 0), floats(2)]) for op in ("Min", "Max")),

@@ -124,6 +124,10 @@ def _old(made: ModelProto) -> None:
     made.opset_import[0].version = 6
 
 
+def _elsewhere(made: ModelProto) -> None:
+    made.opset_import[0].domain = "ai.onnx.ml"
+
+
 def _headless(made: ModelProto) -> None:
     made.ClearField("graph")
 
@@ -145,6 +149,7 @@ def _undefined(made: ModelProto) -> None:
         (_twice, "as another is"),
         (_doubled, "two inputs are called `x`"),
         (_old, "its opset is 6"),
+        (_elsewhere, "all its ops are of `ai.onnx.ml`, which is not read"),
         (_deep, "`stem.weight` has an impossible shape"),
         (_negative, "`stem.weight` has an impossible shape"),
         (_headless, "no graph"),
