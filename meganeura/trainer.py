@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 
 from meganeura.trainer_results import StepResult, Tensors, fitting, unknown
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.outputs import Gradient
 from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
-from meganeura_dsl.transforms.training_step import GRADIENT
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Closing, Session
 from meganeura_runtime.backends.device_failures import explained_failures
@@ -228,8 +228,7 @@ class Trainer(Closing):
         if missing is not None:
             raise ValueError(f"there is no gradient for `{missing}`")
         fed = {
-            f"{GRADIENT}{name}": fitting(name, gradients[name], wanted)
-            for name, wanted in types.items()
+            Gradient(name): fitting(name, gradients[name], wanted) for name, wanted in types.items()
         }
         if fed:
             rates = fed_rates(self._rates_of(max(0, self.steps - 1)))
@@ -356,7 +355,8 @@ class Trainer(Closing):
             if self._log is not None:
                 ahead = trained.session.ahead
                 self._log.stepped(trained.steps, self._examples(given), rates, outputs, ahead)
-        return StepResult(trained.steps, rates[0], outputs)
+        weights = (each.name for each in spec.parameters)
+        return StepResult(trained.steps, rates[0], outputs, weights)
 
     def _follow(
         self, found: Mapping[str, float], persistent: Mapping[str, Array], shown: VisualLog

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from meganeura_dsl.diagnostics.wording import quoted
+from meganeura_dsl.ir.outputs import Gradient
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.transforms.training_step import GRADIENT, LOSS, SKIPPED
+from meganeura_dsl.transforms.training_step import LOSS, SKIPPED
 from meganeura_runtime.backends.base import Outputs, Session
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.io.tensors.host_array import host_array
@@ -24,12 +25,17 @@ class StepResult:
     steps are made. Numbers are means over the examples of the batch.
     """
 
-    def __init__(self, step: int, learning_rate: float, outputs: Outputs) -> None:
+    def __init__(
+        self, step: int, learning_rate: float, outputs: Outputs, weights: Iterable[str]
+    ) -> None:
+        """`weights` are the paths of those that may have a gradient among the outputs."""
         self.step = step
         """Its number, from 1."""
         self.learning_rate = learning_rate
         """The learning rate that it was made with."""
         self._outputs = outputs
+        names = frozenset(outputs)
+        self._gradients = {path: each for path in weights if (each := Gradient(path)) in names}
 
     @property
     def loss(self) -> float:
@@ -39,11 +45,8 @@ class StepResult:
     @property
     def metrics(self) -> dict[str, float]:
         """The metrics by name, with the weights from before the step."""
-        return {
-            name: float(self._outputs[name])
-            for name in self._outputs
-            if name not in {LOSS, SKIPPED} and not name.startswith(GRADIENT)
-        }
+        others = {LOSS, SKIPPED, *self._gradients.values()}
+        return {name: float(self._outputs[name]) for name in self._outputs if name not in others}
 
     @property
     def is_skipped(self) -> bool:
@@ -58,7 +61,7 @@ class StepResult:
         `gradients=True`. They are read from the device when they are asked for, before the next
         step: later that may raise `SessionError`.
         """
-        return _Gradients(self._outputs)
+        return _Gradients(self._outputs, self._gradients)
 
     def __repr__(self) -> str:
         return f"<step {self.step:,}>"
@@ -67,14 +70,14 @@ class StepResult:
 class _Gradients(Mapping[str, "Array"]):
     """The outputs of a step that are gradients."""
 
-    def __init__(self, outputs: Outputs) -> None:
+    def __init__(self, outputs: Outputs, names: Mapping[str, Gradient]) -> None:
         self._outputs = outputs
-        self._names = [name.removeprefix(GRADIENT) for name in outputs if name.startswith(GRADIENT)]
+        self._names = names
 
     def __getitem__(self, name: str) -> Array:
         if name not in self._names:
             raise KeyError(unknown(name, self._names))
-        return np.array(self._outputs[f"{GRADIENT}{name}"])
+        return np.array(self._outputs[self._names[name]])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

@@ -444,7 +444,7 @@ def _moved(graph: Graph, train: ast.Train, module: LinkedModule) -> frozenset[st
     """
     loss, players = graph.outputs[train_statements.LOSS], objectives(graph)
     found = frozenset[str]().union(
-        *(reached(graph.outputs.get(each.output, loss)) & set(each.moves) for each in players)
+        *(reached(graph.outputs.get(each, loss)) & set(each.moves) for each in players)
     )
     if not players:
         found = reached(loss)

@@ -328,7 +328,7 @@ EXAMPLES: Mapping[str, Problem] = {
         NotCompiled(
             "drop_last=false", "the last batch would have 29 examples, and is another step"
         ),
-        NotAnArtefact("model.mgb", "it is of version 3 of the format, and this is version 2"),
+        NotAnArtefact("model.mgb", "its format is 3, and 4 is read here: compile it again"),
         LossNotFinite(
             1200,
             "nan",

@@ -15,12 +15,12 @@ from meganeura_dsl.gradcheck.random_inputs import COEFFICIENT, Indices, Stated, 
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Value, continued
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.ops import Abs, Add, Input, Mul, Parameter, StopGradient, Sum
+from meganeura_dsl.ir.outputs import Gradient
 from meganeura_dsl.transforms.autodiff import differentiate
 from meganeura_dsl.transforms.unroll_loops import unroll_loops
 
 LOSS = "loss"
 MAGNITUDE = "magnitude"
-GRADIENT = "gradient."
 DECISION = "decision."
 
 
@@ -74,7 +74,7 @@ class Point:
     def gradients(self) -> Mapping[str, Array]:
         """By reverse mode, in double precision."""
         outputs = self.probe.reverse.run(fitting(self.probe.graph, self.feeds)).outputs
-        return {name: outputs[GRADIENT + name] for name in self.probe.moved}
+        return {name: outputs[Gradient(name)] for name in self.probe.moved}
 
     @cached_property
     def _values(self) -> tuple[Array | None, ...]:
@@ -105,7 +105,7 @@ def probe(graph: Graph, stated: Stated | None = None) -> Probe:
     if not leaves:
         raise NoGradientError("it reads no float that could be moved")
     gradients = differentiate(build, loss, tuple(leaves.values()))
-    named = {GRADIENT + name: built for name, built in zip(leaves, gradients, strict=True)}
+    named = {Gradient(name): built for name, built in zip(leaves, gradients, strict=True)}
     outputs = {LOSS: loss, **{f"output.{name}": each for name, each in kept.outputs.items()}}
     both = build.graph({**outputs, **named})
     forward = _forward(build.graph({LOSS: loss, MAGNITUDE: magnitude}))

@@ -8,7 +8,6 @@ largest of them as an unsigned number, in which negative ones are larger than an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -42,11 +41,10 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.ops.primitive.broadcast import full, is_zero
 from meganeura_dsl.ir.ops.primitive.loop import CARRY, ROUND, Loop
 from meganeura_dsl.ir.ops.type_rules import concrete
+from meganeura_dsl.ir.outputs import IndexCheck
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Dim, Size, evaluate, show
-
-NAME = re.compile(r"index (\d+), (i32|u32) below (\d+): (.*)")
 
 
 @dataclass(frozen=True)
@@ -75,39 +73,6 @@ class Bound:
         """What satisfies both, reported as the narrower one."""
         least = min(self, other, key=lambda bound: bound.count)
         return Bound(least.count, self.exempt & other.exempt, least.shown, least.location)
-
-
-@dataclass(frozen=True)
-class Check:
-    """An output of a graph that says whether an index is one of 0 ... count - 1.
-
-    Its name says all of it, so that it outlasts whatever a graph is made into.
-    """
-
-    number: int
-    dtype: DType
-    count: int
-    location: str
-
-    @property
-    def output(self) -> str:
-        """The name of the output."""
-        return f"index {self.number}, {self.dtype.value} below {self.count}: {self.location}"
-
-    @staticmethod
-    def of(output: str) -> Check | None:
-        """The check that an output of this name makes, if it makes one."""
-        found = NAME.fullmatch(output)
-        if found is None:
-            return None
-        return Check(int(found[1]), DType(found[2]), int(found[3]), found[4])
-
-    def outside(self, largest: int) -> int | None:
-        """The index that is none of 0 ... count - 1, from the largest; `None` if there is none."""
-        if largest < self.count:
-            return None
-        negative = self.dtype is DType.I32 and largest >= 1 << 31
-        return largest - (1 << 32) if negative else largest
 
 
 @dataclass(frozen=True)
@@ -171,7 +136,7 @@ def _checked(graph: Graph, bounds: Mapping[str, Bound], given: Mapping[str, Rang
         return graph
     build = Builder()
     values: dict[int, Value] = {}
-    largest: list[tuple[Check, Value]] = []
+    largest: list[tuple[IndexCheck, Value]] = []
     for value in graph.values:
         operands = [values[each.id] for each in value.operands]
         loop = loops.get(value.application) if value.op.bodies else None
@@ -188,10 +153,10 @@ def _checked(graph: Graph, bounds: Mapping[str, Bound], given: Mapping[str, Rang
         ids, count = values[use.ids.id], concrete(use.count)
         exempt = compared.get(use.ids.id, ()) if isinstance(use.user.op, Compare) else ()
         with build.at(use.user.origin):
-            check = Check(0, ids.type.dtype, count, location_of(use.user.origin))
+            check = IndexCheck(0, ids.type.dtype, count, location_of(use.user.origin))
             largest.append((check, _largest(build, ids, exempt)))
     checks = {
-        replace(check, number=number).output: value
+        replace(check, number=number): value
         for number, (check, value) in enumerate(dict.fromkeys(largest))
     }
     outputs = {name: values[value.id] for name, value in graph.outputs.items()}
@@ -204,7 +169,7 @@ class _CheckedLoop:
     """A loop that also collects the largest index of each check in its body."""
 
     op: Loop
-    checks: tuple[Check, ...]
+    checks: tuple[IndexCheck, ...]
 
 
 def _checked_loops(graph: Graph, ranges: Ranges) -> dict[Application, _CheckedLoop]:
@@ -220,19 +185,18 @@ def _checked_loops(graph: Graph, ranges: Ranges) -> dict[Application, _CheckedLo
             if range_ is not None and not name.startswith(CARRY):
                 known[name] = range_
         body = _checked(op.body.graph, {}, known)
-        checks = tuple(checks_of(body).values())
+        checks = checks_of(body)
         if checks:
             outputs = dict(body.outputs)
-            extra = [outputs.pop(check.output) for check in checks]
+            extra = [outputs.pop(check) for check in checks]
             plain = replace(op, body=Body(Graph(body.values, outputs)))
             found[value.application] = _CheckedLoop(plain.extended(extra), checks)
     return found
 
 
-def checks_of(graph: Graph) -> dict[str, Check]:
-    """The checks among the outputs of a graph, by the names of these outputs."""
-    found = {name: Check.of(name) for name in graph.outputs}
-    return {name: check for name, check in found.items() if check is not None}
+def checks_of(graph: Graph) -> tuple[IndexCheck, ...]:
+    """The checks among the outputs of a graph."""
+    return tuple(name for name in graph.outputs if isinstance(name, IndexCheck))
 
 
 def location_of(origin: Origin) -> str:

@@ -1,18 +1,15 @@
 """The objectives of a training step: losses that are minimized one after the other.
 
 A forward graph of several objectives, or of one that moves some parameters only, has an output for
-each. The name of the output says which parameters its optimizer steps move, so that it outlasts
-whatever the graph is made into. What comes after an objective reads `Moved` leaves for the
-parameters that it moved.
+each, an `Objective`, which has the parameters that its optimizer steps move. What comes after an
+objective reads `Moved` leaves for the parameters that it moved.
 """
 
-import re
 from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Floor, Parameter, Round, StopGradient
-
-_NAME = re.compile(r"objective (\d+) moves (.*)")
+from meganeura_dsl.ir.outputs import Objective
 
 
 @dataclass(frozen=True)
@@ -34,28 +31,9 @@ class Moved(Leaf):
         return Moved(name, parameter.dtype, parameter.shape, parameter.name, objective)
 
 
-@dataclass(frozen=True)
-class Objective:
-    """One objective, by its number from 0, and the names of the parameters that it moves."""
-
-    number: int
-    moves: tuple[str, ...]
-
-    @property
-    def output(self) -> str:
-        """The name of the output that is its loss."""
-        return f"objective {self.number} moves {' '.join(self.moves)}"
-
-    @staticmethod
-    def of(output: str) -> "Objective | None":
-        """The objective whose loss an output of this name is, if it is one."""
-        found = _NAME.fullmatch(output)
-        return None if found is None else Objective(int(found[1]), tuple(found[2].split()))
-
-
 def objectives(graph: Graph) -> tuple[Objective, ...]:
     """The objectives of a forward graph, in order; none if one loss moves all parameters."""
-    found = [each for name in graph.outputs if (each := Objective.of(name)) is not None]
+    found = [name for name in graph.outputs if isinstance(name, Objective)]
     return tuple(sorted(found, key=lambda each: each.number))
 
 

@@ -5,8 +5,9 @@
     output "loss" = %1
 
 Values are numbered as they come. Of an op with several results, `.1` after its arguments says which
-one a value is. What follows `#` is for people only. A graph that is an attribute of an op stands
-above the op, under a number:
+one a value is. What follows `#` is for people only. An output that has a role is written with the
+fields of `ir.outputs`: `output Shown(name="digits") = %1`. A graph that is an attribute of an
+op stands above the op, under a number:
 
     body @0:
       %0 = Input(name="carry.0", dtype=f32, shape=[n]) : f32[n]
@@ -23,6 +24,7 @@ from math import isfinite
 from typing import Literal, assert_never, get_args, get_origin, get_type_hints
 
 from meganeura_dsl.ir.graph import Body, Graph, Op, Origin, Value
+from meganeura_dsl.ir.outputs import ROLES, OutputRole
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Dim, Size, dim, show
 
@@ -49,9 +51,7 @@ def format_graph(graph: Graph, *, origins: bool = True) -> str:
                 bodies[body] = len(bodies)
         lines.append(_value_line(value, numbers, bodies, origins=origins))
     for word, roots in (("output", graph.outputs), ("update", graph.updates)):
-        lines += [
-            f"{word} {json.dumps(name)} = %{numbers[root.id]}" for name, root in roots.items()
-        ]
+        lines += [f"{word} {_name(name)} = %{numbers[root.id]}" for name, root in roots.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -77,6 +77,14 @@ def _call(op: Op, bodies: Mapping[Body, int], operands: Sequence[str] = ()) -> s
         f"{each.name}={_attribute(getattr(op, each.name), bodies)}" for each in fields(op)
     ]
     return f"{type(op).__name__}({', '.join((*operands, *attributes))})"
+
+
+def _name(name: str) -> str:
+    """Returns the text of the name of an output or an update, as `"loss"`."""
+    if not isinstance(name, OutputRole):
+        return json.dumps(name)
+    named = (f"{each}={_attribute(getattr(name, each), {})}" for each in name.field_types())
+    return f"{type(name).__name__}({', '.join(named)})"
 
 
 def format_op(op: Op) -> str:
@@ -269,12 +277,25 @@ class _Line:
         return self._tokens[self._at][1]
 
     def root(self) -> tuple[str, str, int]:
-        """`output "loss" = %1`."""
-        word, name = self._take("name"), json.loads(self._take("text"))
+        """`output "loss" = %1`, or `output Shown(name="digits") = %1`."""
+        word = self._take("name")
+        is_role = word == "output" and self._kind == "name"
+        name = self._role() if is_role else json.loads(self._take("text"))
         self._mark("=")
         number = int(self._take("value")[1:])
         self._take("end")
         return word, name, number
+
+    def _role(self) -> OutputRole:
+        name = self._take("name")
+        if name not in ROLES:
+            raise ValueError(f"a text or a role is expected, not `{name}`")
+        role = ROLES[name]
+        hints = role.field_types()
+        operands, attributes = self._arguments(hints)
+        if operands or list(attributes) != list(hints):
+            raise ValueError(f"`{name}` has the attributes {', '.join(hints)}")
+        return role(**attributes)
 
     def body(self) -> None:
         """`body @1:`, above the lines of a body."""

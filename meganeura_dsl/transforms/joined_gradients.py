@@ -7,9 +7,10 @@ from meganeura_dsl.ir.graph import Builder, Graph, Value
 from meganeura_dsl.ir.objectives import reached
 from meganeura_dsl.ir.ops import Add, Parameter
 from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.outputs import LossPart
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.autodiff import gradients
-from meganeura_dsl.transforms.joined_loss import EARLIER, PART
+from meganeura_dsl.transforms.joined_loss import EARLIER
 from meganeura_dsl.transforms.optimizers.update import as_f32, scaled, sum_of
 from meganeura_dsl.transforms.step_part import StepPart
 
@@ -24,8 +25,8 @@ class JoinedGradients:
         build: Builder,
         whole: Value,
         own: Value,
-        parts: Mapping[str, Value],
-        earlier: Mapping[str, Value],
+        parts: Mapping[int, Value],
+        earlier: Mapping[int, Value],
     ) -> None:
         self.own = own
         """The loss of the batch alone."""
@@ -49,9 +50,9 @@ class JoinedGradients:
     ) -> "JoinedGradients | None":
         """That of a forward graph and its copy; `None` where gradients of batches are averaged."""
         parts = {
-            name.removeprefix(PART): copy(value)
+            name.number: copy(value)
             for name, value in forward.outputs.items()
-            if name.startswith(PART)
+            if isinstance(name, LossPart)
         }
         if not parts:
             return None
@@ -100,7 +101,7 @@ class JoinedGradients:
     def _added(self, a: Value, b: Value) -> Value:
         return self._build.add(Add(), a, b)
 
-    def _sum(self, name: str, index: str, parameter: Value) -> Value:
+    def _sum(self, name: str, index: int, parameter: Value) -> Value:
         """What a part's gradient with respect to a parameter has been over the batches before."""
         path = f"{sum_of(name)}.{index}"
         return self._build.add(Parameter(path, DType.F32, parameter.type.shape, "state"))

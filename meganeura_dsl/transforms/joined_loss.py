@@ -15,8 +15,9 @@ from meganeura_dsl.ir.batch_statistics import (
     statistics,
 )
 from meganeura_dsl.ir.graph import Builder, Graph, Value, continued
-from meganeura_dsl.ir.objectives import Moved, Objective, objectives, reached
+from meganeura_dsl.ir.objectives import Moved, objectives, reached
 from meganeura_dsl.ir.ops import Add, Constant, Mul, Parameter
+from meganeura_dsl.ir.outputs import LossPart, Objective
 from meganeura_dsl.ir.reserved_names import STATES
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.polynomial import Dim, terms_of, variables_of
@@ -25,8 +26,6 @@ LOSS = "loss"
 EARLIER = f"{STATES}earlier_batches."
 """How the names of states begin that are sums over the batches before."""
 EXAMPLES = f"{EARLIER}examples"
-PART = "loss part "
-"""How the names of outputs begin whose gradients are added up."""
 
 
 class Joins(Enum):
@@ -92,7 +91,7 @@ def with_joined_loss(forward: Graph, symbolic: Graph, counter: str, examples: in
         if parts.joined[number] is Meeting.SUM:
             known[number] = updates[f"{EARLIER}{number}"] = _total(build, f"{EARLIER}{number}", own)
             if reached(own):
-                outputs[f"{PART}{number}"] = own
+                outputs[LossPart(number)] = own
     numbers = {value.id: number for number, value in enumerate(symbolic.values)}
     for number in parts.computed:
         general, value = symbolic.values[number], found[number]
@@ -110,8 +109,8 @@ def with_joined_loss(forward: Graph, symbolic: Graph, counter: str, examples: in
     loss = known[numbers[symbolic.outputs[LOSS].id]]
     own = objectives(forward)
     moves = own[0].moves if own else tuple(_trained(forward))
-    outputs = {name: each for name, each in outputs.items() if Objective.of(name) is None}
-    return build.graph({**outputs, Objective(0, moves).output: loss}, updates)
+    outputs = {name: each for name, each in outputs.items() if not isinstance(name, Objective)}
+    return build.graph({**outputs, Objective(0, moves): loss}, updates)
 
 
 def _total(build: Builder, name: str, own: Value) -> Value:

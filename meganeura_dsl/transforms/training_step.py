@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value, reachable
-from meganeura_dsl.ir.objectives import Moved, Objective, objectives
+from meganeura_dsl.ir.objectives import Moved, objectives
 from meganeura_dsl.ir.ops import (
     Add,
     Cast,
@@ -27,6 +27,7 @@ from meganeura_dsl.ir.ops import (
     Where,
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.outputs import Gradient, LossPart, Objective
 from meganeura_dsl.ir.reserved_names import LEARNING_RATE, STATES
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.support.phases import phase
@@ -34,7 +35,7 @@ from meganeura_dsl.transforms.autodiff import gradients
 from meganeura_dsl.transforms.checkpoint_loops import checkpoint_loops
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.joined_gradients import JoinedGradients, next_sum
-from meganeura_dsl.transforms.joined_loss import EARLIER, PART
+from meganeura_dsl.transforms.joined_loss import EARLIER
 from meganeura_dsl.transforms.optimizers.norms import norm_of
 from meganeura_dsl.transforms.optimizers.optimizers import Optimizer
 from meganeura_dsl.transforms.optimizers.update import (
@@ -50,8 +51,6 @@ from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_dsl.transforms.update_gate import Gate
 
 LOSS = "loss"
-GRADIENT = "gradient."
-"""How the names of outputs begin that are gradients, and of inputs that are."""
 SKIPPED = "update.skipped"
 """The output that is 1 where a gradient is not finite, and 0 elsewhere."""
 GRADIENT_NORM = "gradient_norm"
@@ -155,7 +154,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     updates: dict[str, Value] = {}
     slopes: dict[str, Value] = {}
     for objective in objectives(forward) or (Objective(0, tuple(_trained(forward))),):
-        loss = forward.outputs.get(objective.output, forward.outputs[LOSS])
+        loss = forward.outputs.get(objective, forward.outputs[LOSS])
         parameters = {
             name: copy.leaves[name]
             for name in objective.moves
@@ -173,7 +172,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     for name in sums:
         updates[name] = next_sum(copy.build, states.pop(name), moves=settings.part.moves)
     shows = settings.gradients or settings.part is StepPart.GRADIENTS
-    shown = {f"{GRADIENT}{name}": each for name, each in slopes.items() if shows}
+    shown: dict[str, Value] = {Gradient(name): each for name, each in slopes.items() if shows}
     if settings.gradient_norm:
         shown[GRADIENT_NORM] = _norm(copy.build, tuple(slopes.values()))
     if settings.skip_not_finite:
@@ -199,11 +198,12 @@ def _checkpointed(forward: Graph, above: int | None) -> Graph:
 
 def _fed_gradients_alone(graph: Graph) -> Graph:
     """An update without the inputs of the forward graph, which nothing of it reads."""
-    fed = (LEARNING_RATE, GRADIENT)
     values = tuple(
         value
         for value in graph.values
-        if not isinstance(value.op, Input) or value.op.name.startswith(fed)
+        if not isinstance(value.op, Input)
+        or isinstance(value.op.name, Gradient)
+        or value.op.name == LEARNING_RATE
     )
     return Graph(values, graph.outputs, graph.updates)
 
@@ -228,7 +228,7 @@ def _move(
     }
     if settings.part is StepPart.UPDATE:
         own_gradients = {
-            name: build.add(Input(f"{GRADIENT}{name}", each.type.dtype, each.type.shape))
+            name: build.add(Input(Gradient(name), each.type.dtype, each.type.shape))
             for name, each in own_gradients.items()
         }
     if isinstance(loss, JoinedGradients):
@@ -285,7 +285,7 @@ class _Copy:
         outputs = {
             name: self.of(value)
             for name, value in forward.outputs.items()
-            if Objective.of(name) is None and not name.startswith(PART)
+            if not isinstance(name, Objective | LossPart)
         }
         return outputs, {name: self.of(value) for name, value in forward.updates.items()}
 

@@ -21,10 +21,11 @@ from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, evaluate
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.outputs import Gradient
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.pipeline import Program, elaborate_model, elaborate_train, load
 from meganeura_dsl.transforms.optimizers.optimizers import Sgd
-from meganeura_dsl.transforms.training_step import GRADIENT, TrainingSettings, training_step
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from tests.parity import models
 from tests.parity.references.images import DigitsNet, UNet
 from tests.parity.references.small import Autoencoder, Critic, Generator, Perceptron
@@ -285,14 +286,14 @@ def test_a_training_of_the_library_takes_the_steps_of_pytorch(training: Training
             for parameter, each in module.named_parameters():
                 if parameter.startswith(path):
                     assert each.grad is not None
-                    gradients[f"{GRADIENT}{parameter}"] = each.grad.numpy().copy()
+                    gradients[Gradient(parameter)] = each.grad.numpy().copy()
                 else:
                     each.grad = None
             optimizer.step()
         if at == 0:
             exact = double.run({**fed, **kept, **values}).outputs
             models.assert_near({name: exact[name] for name in losses}, losses, 1e-12)
-            found = {name: each for name, each in exact.items() if name.startswith(GRADIENT)}
+            found = {name: each for name, each in exact.items() if isinstance(name, Gradient)}
             models.assert_near(found, gradients, 1e-11)
         kept |= single.run({**fed, **kept}).updates
     after = {name: each.numpy() for name, each in module.state_dict().items()}

@@ -23,6 +23,7 @@ from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast
 from meganeura_dsl.elaborate.values import Results, Tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.objectives import reached
+from meganeura_dsl.ir.outputs import Shown
 from meganeura_dsl.ir.reserved_names import RECORDED
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Dim
@@ -30,9 +31,6 @@ from meganeura_dsl.syntax import ast
 
 LOSS = "loss"
 """The output a `train` block minimizes."""
-
-SHOWN = "show "
-"""How the names of outputs begin that are pictures or matrices to look at."""
 
 COLOURS = (1, 3)
 """Channels of a picture."""
@@ -88,7 +86,7 @@ def _show(statement: ast.Show, frame: Frame) -> None:
     if not _can_be_shown(value.type, state.train.counter):
         location = frame.location(statement.value.span)
         raise ProblemError(NoPicture(location, name.text, str(value.type)))
-    state.train.outputs[f"{SHOWN}{name.text}"] = value
+    state.train.outputs[Shown(name.text)] = value
 
 
 def _minimize(statement: ast.Minimize, frame: Frame) -> None:

@@ -25,7 +25,7 @@ from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_inputs, any_si
 from meganeura_dsl.elaborate.typecheck.written_types import shape_of, without_configuration
 from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.ir.graph import Builder
-from meganeura_dsl.ir.objectives import Objective
+from meganeura_dsl.ir.outputs import Objective
 from meganeura_dsl.ir.reserved_names import COUNTER, LEARNING_RATE, STATES
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.limits.language_limits import CHECK
@@ -157,9 +157,7 @@ def _objectives(state: ElaborationState) -> dict[str, Tensor]:
         return {}
     names = [info.name for info in state.body.parameters.values()]
     return {
-        Objective(
-            each.number, tuple(name for name in names if name in each.moves)
-        ).output: each.loss
+        Objective(each.number, tuple(name for name in names if name in each.moves)): each.loss
         for each in state.train.objectives
     }
 

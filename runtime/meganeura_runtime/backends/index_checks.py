@@ -1,12 +1,13 @@
 """A session that checks indices: those it is given, and those it computes."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array, Graph
-from meganeura_dsl.ir.index_checks import Bound, Check, checks_of
+from meganeura_dsl.ir.index_checks import Bound, checks_of
 from meganeura_dsl.ir.ops.primitive.gather_scatter import OutsideError
+from meganeura_dsl.ir.outputs import IndexCheck
 from meganeura_runtime.backends.base import Outputs, Session, Uploaded
 from meganeura_runtime.backends.session_proxy import SessionProxy
 from meganeura_runtime.io.data.index_problems import (
@@ -39,7 +40,7 @@ class CheckedSession(SessionProxy):
         graph: Graph,
         inner: Session,
         bounds: Mapping[str, Bound],
-        checks: Mapping[str, Check],
+        checks: Sequence[IndexCheck],
     ) -> None:
         super().__init__(graph, inner)
         self._bounds = bounds
@@ -82,7 +83,7 @@ class CheckedSession(SessionProxy):
 
     def _problem(self, error: OutsideError) -> ComputedIndexOutside:
         """What the reference found while it computed, with the place that picks so many things."""
-        locations = (check.location for check in self._checks.values() if check.count == error.size)
+        locations = (check.location for check in self._checks if check.below == error.size)
         return ComputedIndexOutside(error.id, error.size, next(locations, ""))
 
 
@@ -98,7 +99,7 @@ class UpdatingSession(CheckedSession):
         graph: Graph,
         inner: Session,
         bounds: Mapping[str, Bound],
-        checks: Mapping[str, Check],
+        checks: Sequence[IndexCheck],
     ) -> None:
         super().__init__(graph, inner, bounds, checks)
         self._unread: deque[_Checked] = deque()
@@ -134,7 +135,7 @@ class UpdatingSession(CheckedSession):
 class _Checked(Outputs):
     """The outputs of a step but for its checks, which are read before any other."""
 
-    def __init__(self, outputs: Outputs, checks: Mapping[str, Check]) -> None:
+    def __init__(self, outputs: Outputs, checks: Sequence[IndexCheck]) -> None:
         self._outputs = outputs
         self._checks = checks
         self._names = [name for name in outputs if name not in checks]

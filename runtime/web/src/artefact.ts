@@ -10,7 +10,7 @@ import { verifyPlan } from "./verify.ts";
 
 const KEY = "meganeura.artefact";
 /** The version of the format that is read. */
-export const VERSION = 3;
+export const VERSION = 4;
 
 /** What an index may be: one of 0 ... count - 1, or a number that stands for none. */
 export interface Bound {

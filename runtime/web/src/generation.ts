@@ -6,7 +6,7 @@
 import type { Artefact, GenerationForm } from "./artefact.ts";
 import type { Gpu } from "./gpu.ts";
 import { findDevice, openGpu } from "./gpu.ts";
-import { checked, checkIndices, isCheck } from "./indices.ts";
+import { checked, checkIndices } from "./indices.ts";
 import type { OpenOptions, Source } from "./model.ts";
 import { artefactOf, onDevice } from "./model.ts";
 import type { Plan } from "./plan.ts";
@@ -133,7 +133,8 @@ export class Generator {
         ["counter", Uint32Array.of(seed, place)],
       ]);
       const links = [{ input: "logits", from: session, output: "logits" }];
-      const token = draw.step(feeds, links).then((outputs) => checked(outputs).get("token")!.data[0]!);
+      const token = draw.step(feeds, links).then((outputs) =>
+        checked(draw.plan.outputs, outputs).get("token")!.data[0]!);
       token.catch(() => {});
       return token;
     };
@@ -223,7 +224,7 @@ async function read(session: Session, place: number, tokens: Int32Array | Sessio
   const links = [];
   if (tokens instanceof Session) links.push({ input: "ids", from: tokens, output: "token" });
   else feeds.set("ids", tokens);
-  const checks = session.plan.outputs.filter(({ name }) => isCheck(name));
+  const checks = session.plan.outputs.filter(({ check }) => check);
   const outputs: Promise<Map<string, Tensor>> = session.step(feeds, links, checks);
-  if (checks.length) checked(await outputs);
+  if (checks.length) checked(checks, await outputs);
 }

@@ -4,7 +4,7 @@ import type { Artefact } from "./artefact.ts";
 import { parseArtefact } from "./artefact.ts";
 import type { Device, Gpu } from "./gpu.ts";
 import { findDevice, openGpu } from "./gpu.ts";
-import { checked, checkIndices, isCheck } from "./indices.ts";
+import { checked, checkIndices } from "./indices.ts";
 import type { PlannedTensor } from "./plan.ts";
 import { MeganeuraError, notAnArtefact } from "./problems.ts";
 import { Session } from "./session.ts";
@@ -63,7 +63,7 @@ export function signatures(
   artefact: Artefact, tensors: readonly PlannedTensor[],
 ): readonly Signature[] {
   return tensors
-    .filter(({ name }) => !isCheck(name))
+    .filter(({ check }) => !check)
     .map(({ name, dtype, shape }) => {
       const count = artefact.bounds.get(name)?.count;
       return count === undefined ? { name, dtype, shape } : { name, dtype, shape, count };
@@ -131,7 +131,7 @@ export class Model {
       checkIndices(input.name, data, this.artefact.bounds.get(input.name));
       feeds.set(input.name, data);
     }
-    return Object.fromEntries(checked(await this.#session.step(feeds)));
+    return Object.fromEntries(checked(this.artefact.plan.outputs, await this.#session.step(feeds)));
   }
 
   /** Give the memory back. */

@@ -3,7 +3,7 @@
 import { notAnArtefact } from "./problems.ts";
 import type { DType } from "./tensor.ts";
 
-export const PLAN_VERSION = 3;
+export const PLAN_VERSION = 4;
 
 export type Role = "parameters" | "inputs" | "outputs" | "temporaries";
 
@@ -14,12 +14,22 @@ export interface Slot {
   readonly bytes: number;
 }
 
+/** An index whose largest value an output is: below `count`, as a number without a sign. */
+export interface CheckedIndex {
+  readonly dtype: "i32" | "u32";
+  readonly count: number;
+  /** The line of the program that picks something. */
+  readonly location: string;
+}
+
 /** A named tensor that the host writes or reads. */
 export interface PlannedTensor {
   readonly name: string;
   readonly dtype: DType;
   readonly shape: readonly number[];
   readonly slot: Slot;
+  /** What an output checks, if it is no result of the program. */
+  readonly check: CheckedIndex | null;
 }
 
 /** One run of a kernel; binding i is `slots[i]`. */
@@ -96,6 +106,7 @@ const tensor = record<PlannedTensor>({
   dtype: oneOf("f32", "f16", "i32", "u32", "bool"),
   shape: list(count),
   slot,
+  check: orNull(record<CheckedIndex>({ dtype: oneOf("i32", "u32"), count, location: text })),
 });
 
 const workgroups: Reader<[number, number, number]> = (value, path) => {

@@ -174,7 +174,7 @@ export class Training {
     const rate = rates[rates.length > 1 ? number : 0]!;
     const feeds = withClock(this.#data!.train.take(examples), seed, number, rate);
     return this.#session.step(feeds).then((outputs) => {
-      const { loss, ...metrics } = scalars(checked(outputs));
+      const { loss, ...metrics } = scalars(checked(this.#session.plan.outputs, outputs));
       return { step: number + 1, epoch, rate, loss: loss!, metrics };
     });
   }
@@ -199,7 +199,7 @@ export class Training {
       const session = await this.#evaluation(examples, plan);
       for (; test.examples - at >= examples; at += examples) {
         const feeds = withClock(test.take(numbersFrom(at, examples)), this.form.seed, 0, 0);
-        const found = scalars(checked(await session.step(feeds)));
+        const found = scalars(checked(plan.outputs, await session.step(feeds)));
         for (const [name, value] of Object.entries(found)) {
           totals[name] = (totals[name] ?? 0) + value * examples;
         }

@@ -19,7 +19,7 @@ import { parseTensors, serializeTensors } from "../src/safetensors.ts";
 import type { DType, StoredTensor, Values } from "../src/tensor.ts";
 import { parseTokenizer } from "../src/tokenizer.ts";
 import { parseWordPiece } from "../src/wordpiece.ts";
-import { elements, fromDevice, storedValues, toDevice, toStored } from "../src/tensor.ts";
+import { fromDevice, storedValues, toDevice, toStored } from "../src/tensor.ts";
 
 /** What it holds depends on what is asked. */
 type Question = { readonly ask: string; readonly [name: string]: any };
@@ -94,8 +94,11 @@ async function answer(question: Question): Promise<unknown> {
     }
     case "checks": {
       const largest = Uint32Array.of(question.largest as number);
-      const outputs = new Map([[question.name as string, { dtype: "u32" as DType, shape: [], data: largest }]]);
-      return checked(outputs).size + elements([]);
+      const tensor = { dtype: "u32" as DType, shape: [], data: largest };
+      const outputs = new Map([["index", tensor], ["y", tensor]]);
+      const slot = { buffer: 0, offset: 0, bytes: 4 };
+      const planned = [{ name: "index", dtype: "u32" as DType, shape: [], slot, check: question.check }];
+      return [...checked(planned, outputs).keys()];
     }
     default:
       throw new Error(`what is ${question.ask}?`);

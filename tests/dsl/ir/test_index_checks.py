@@ -10,10 +10,11 @@ import pytest
 from meganeura_dsl import pipeline
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Builder, Graph, Value, dependencies
-from meganeura_dsl.ir.index_checks import Bound, Check, all_of, checks_of, leaf_bounds, with_checks
+from meganeura_dsl.ir.index_checks import Bound, all_of, checks_of, leaf_bounds, with_checks
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.interval_analysis import Range, ranges_of
 from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.outputs import IndexCheck
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.resources import standard_model_names
 from meganeura_dsl.symbolic.size import dim
@@ -99,8 +100,8 @@ def test_what_is_proved_needs_no_check(picked: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("picked", "count"), OPEN)
 def test_what_is_not_proved_is_looked_at(picked: str, count: int, tmp_path: Path) -> None:
-    (check,) = checks_of(with_checks(graph_of(picked, tmp_path))).values()
-    assert check.count == count
+    (check,) = checks_of(with_checks(graph_of(picked, tmp_path)))
+    assert check.below == count
     assert check.location.startswith("pick.mgn:2  ")
 
 
@@ -143,8 +144,8 @@ def test_an_index_of_a_round_is_looked_at_in_all_rounds(
         # A product may wrap, so that it is looked at although it is small.
         assert len(checks) == 1
         return
-    ((output, check),) = checks.items()
-    assert (check.number, check.count) == (0, 7)
+    (check,) = checks
+    assert (check.number, check.below) == (0, 7)
     assert check.location.startswith("pick.mgn:4  ")
     feeds = {
         "table": np.zeros((7, 3), np.float32),
@@ -152,7 +153,7 @@ def test_an_index_of_a_round_is_looked_at_in_all_rounds(
         "k": np.ones(4, np.int32),
     }
     if largest < 7:
-        assert int(evaluate(checked, feeds).outputs[output]) == largest
+        assert int(evaluate(checked, feeds).outputs[check]) == largest
     else:
         with pytest.raises(IndexError):
             evaluate(checked, feeds)
@@ -178,9 +179,9 @@ def test_several_indices_of_a_round_are_looked_at_each(tmp_path: Path) -> None:
     ids = np.arange(20, dtype=np.int32).reshape(4, 5) % 4
     feeds = {"table": np.zeros((7, 3), np.float32), "ids": ids, "k": np.full(4, 2, np.int32)}
     found = evaluate(checked, feeds).outputs
-    largest = {check.count: [] for check in checks_of(checked).values()}
-    for name, check in checks_of(checked).items():
-        largest[check.count].append(int(found[name]))
+    largest = {check.below: [] for check in checks_of(checked)}
+    for check in checks_of(checked):
+        largest[check.below].append(int(found[check]))
     assert {count: sorted(each) for count, each in largest.items()} == {6: [4], 7: [3, 6]}
 
 
@@ -193,7 +194,7 @@ def test_what_a_round_makes_of_a_known_start_is_looked_at(
     text = text.replace("f32(p)", "f32(p + k)")
     (tmp_path / "pick.mgn").write_text(text)
     checked = with_checks(pipeline.elaborate_model(pipeline.load(str(tmp_path / "pick.mgn"))).graph)
-    ((output, _),) = checks_of(checked).items()
+    (output,) = checks_of(checked)
     p, largest = (np.arange(4) if start == "iota(4)" else np.zeros(4, int)), 0
     for _ in range(5):
         largest = max(largest, *(p % 2**32))
@@ -270,12 +271,10 @@ model pick = Pick()
     assert found == ([] if largest is None else [largest])
 
 
-def test_the_name_of_a_check_says_all_of_it() -> None:
-    check = Check(3, DType.I32, 50, "sage.mgn:9  gather(x, source + 1)")
-    assert Check.of(check.output) == check
-    assert Check.of("loss") is None
+def test_a_check_says_which_index_is_outside() -> None:
+    check = IndexCheck(3, DType.I32, 50, "sage.mgn:9  gather(x, source + 1)")
     assert [check.outside(each) for each in (0, 49, 50, (1 << 32) - 1)] == [None, None, 50, -1]
-    unsigned = Check(0, DType.U32, 50, "")
+    unsigned = IndexCheck(0, DType.U32, 50, "")
     assert unsigned.outside((1 << 32) - 1) == (1 << 32) - 1
 
 
@@ -288,7 +287,7 @@ def test_a_parameter_is_looked_at_where_it_comes_from_unless_a_step_changes_it()
     moved = build.add(ops.Add(), ids, full(build, ids.type, 1))
     graph = build.graph({"out": out}, {"ids": moved})
     assert leaf_bounds(graph) == {}
-    assert [check.count for check in checks_of(with_checks(graph)).values()] == [5]
+    assert [check.below for check in checks_of(with_checks(graph))] == [5]
 
 
 def test_a_table_does_not_take_what_a_loss_leaves_out() -> None:
@@ -352,10 +351,10 @@ def test_of_indices_that_are_computed_a_slice_is_looked_at_alone() -> None:
     part = build.add(ops.Slice((1,), (4,), (1,)), ids)
     rows = build.add(ops.Gather(0), table, build.add(ops.Reshape((3, 1)), part))
     checked = with_checks(build.graph({"rows": rows}))
-    ((output, check),) = checks_of(checked).items()
-    assert check.count == 9
+    (check,) = checks_of(checked)
+    assert check.below == 9
     feeds = {"table": np.zeros((9, 2), np.float32), "x": np.array([99, 5, 0, 4], np.float32)}
-    assert evaluate(checked, feeds).outputs[output] == 5
+    assert evaluate(checked, feeds).outputs[check] == 5
 
 
 @pytest.mark.parametrize("index", [-101, -100, 0, 2, 3])
@@ -383,11 +382,11 @@ def test_what_stands_for_no_class_is_no_row_of_a_table(index: int, first: str) -
         outputs = {"missing": missing, **{name: picked[name] for name in names}}
         checked = with_checks(build.graph(outputs))
         found: set[int | None] = set()
-        for output, check in checks_of(checked).items():
-            largest = checked.outputs[output]
-            alone = Graph(dependencies([largest]), {output: largest})
+        for check in checks_of(checked):
+            largest = checked.outputs[check]
+            alone = Graph(dependencies([largest]), {check: largest})
             fed = evaluate(alone, {"x": np.array([index - 1], np.int32)})
-            found.add(check.outside(int(fed.outputs[output])))
+            found.add(check.outside(int(fed.outputs[check])))
         assert found - {None} == (set() if passes else {index})
 
 
@@ -403,12 +402,12 @@ def test_unsigned_indices_are_looked_at_as_they_are() -> None:
     graph = build.graph({"row": build.add(ops.Gather(0), table, ids)}, updates)
     checked = with_checks(graph)
     assert list(checked.updates) == ["one", "two"]
-    ((output, check),) = checks_of(checked).items()
-    assert (check.dtype, check.count) == (DType.U32, 9)
+    (check,) = checks_of(checked)
+    assert (check.dtype, check.below) == (DType.U32, 9)
     feeds = {"table": np.zeros((9, 2), np.float32), "words": np.array([5, 0, 1, 4], np.uint32)}
     feeds |= {name: np.zeros((4, 2), np.float32) for name in updates}
     found = evaluate(checked, feeds)
-    assert int(found.outputs[output]) == 8
+    assert int(found.outputs[check]) == 8
     assert {name: float(each[0, 0]) for name, each in found.updates.items()} == {
         "one": 0, "two": 1,
     }  # fmt: skip
@@ -550,4 +549,4 @@ def test_padding_adds_zeros() -> None:
 def test_what_is_outside_is_told_as_its_type_has_it(
     dtype: DType, largest: int, outside: int | None
 ) -> None:
-    assert Check(0, dtype, 5, "").outside(largest) == outside
+    assert IndexCheck(0, dtype, 5, "").outside(largest) == outside

@@ -199,7 +199,7 @@ def test_empty_lines_and_comments_are_skipped() -> None:
         ("f32[n, 3, h]\n", "f32[n, 3, h\n", "line 1: `,` is expected before `the end`"),
         ("f32[n, 3, h]\n", "f32[n, 3, h] h\n", "line 1: a end is expected, not `h`"),
         ("axes=[0, 1, 2]", "axes=[0; 1, 2]", "line 4: `; 1, 2.* cannot be read"),
-        ('output "loss"', "output loss", "line 6: a text is expected, not `loss`"),
+        ('output "loss"', "output loss", "line 6: a text or a role is expected, not `loss`"),
         ('output "loss"', "result loss", "line 6: a value is expected, not `result`"),
     ],
 )

@@ -11,8 +11,8 @@ from meganeura.cli.app import run
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Builder
-from meganeura_dsl.ir.index_checks import Check
 from meganeura_dsl.ir.ops import Add, Input, Parameter
+from meganeura_dsl.ir.outputs import IndexCheck
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.index_checks import UpdatingSession, with_indices_checked
 from meganeura_runtime.backends.reference.session import ReferenceSession
@@ -120,10 +120,11 @@ def test_a_wrong_step_is_told_before_so_many_others_and_before_anything_is_read(
     build = Builder()
     total = build.add(Parameter("total", DType.U32, (), "state"))
     index = build.add(Input("index", DType.U32, ()))
-    graph = build.graph({"at": index, "y": total}, {"total": build.add(Add(), total, index)})
+    check = IndexCheck(0, DType.U32, 5, "a.mgn:1")
+    graph = build.graph({check: index, "y": total}, {"total": build.add(Add(), total, index)})
     inner = Ahead(graph)
     inner.steps = ahead
-    session = UpdatingSession(graph, inner, {}, {"at": Check(0, DType.U32, 5, "a.mgn:1")})
+    session = UpdatingSession(graph, inner, {}, (check,))
     session.write("total", np.array(0, np.uint32))
     for number, value in enumerate((4, 5, 0, 3)):
         feeds = {"index": np.array(value, np.uint32)}

@@ -13,7 +13,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 from meganeura_runtime.backends.webgpu.config.limits import Style
 
-VERSION = 3
+VERSION = 4
 CHECKSUM = b"crc32 %08x\n"
 """The last line of a file of a plan."""
 LONGEST = 64
@@ -60,6 +60,17 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckedIndex:
+    """An index whose largest value an output is: below `count`, as a number without a sign."""
+
+    dtype: DType
+    """The type of the index: i32 or u32."""
+    count: int
+    location: str
+    """The line of the program that picks something."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tensor:
     """A named tensor that the host writes or reads."""
 
@@ -67,6 +78,8 @@ class Tensor:
     dtype: DType
     shape: tuple[int, ...]
     slot: Slot
+    check: CheckedIndex | None = None
+    """What an output checks, if it is no result of the program."""
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype.value}[{', '.join(map(str, self.shape))}]"
@@ -130,7 +143,7 @@ class Plan:
     loops: tuple[Loop, ...] = ()
     choices: str = ""
     """Where choices are from that were made otherwise than the planner would; empty if none."""
-    version: Literal[3] = VERSION
+    version: Literal[4] = VERSION
 
     @property
     def order(self) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.index_checks import checks_of
 from meganeura_dsl.ir.reserved_names import COUNTER, LEARNING_RATE
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.training_step import LOSS
@@ -61,6 +62,13 @@ def require_one_model(
     ):
         if wanted != _types(planned):
             raise MismatchError(f"the {what} of its graph and of its plan are not the same")
+    checks = {name: (name.dtype, name.below, name.location) for name in checks_of(graph)}
+    if checks != {
+        each.name: (each.check.dtype, each.check.count, each.check.location)
+        for each in plan.outputs
+        if each.check is not None
+    }:
+        raise MismatchError("the indices that its graph and its plan check are not the same")
     for name, found in tensors.items():
         wanted = persistent[name]
         if (found.stored, found.shape) != (wanted.dtype.value, wanted.shape):

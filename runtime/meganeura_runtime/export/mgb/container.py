@@ -14,9 +14,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array, Graph
-from meganeura_dsl.ir.index_checks import Bound, all_of, checks_of, leaf_bounds
+from meganeura_dsl.ir.index_checks import Bound, all_of, leaf_bounds
 from meganeura_dsl.ir.ops import OPS
 from meganeura_dsl.ir.ops.fused import FUSED_OPS
+from meganeura_dsl.ir.outputs import IndexCheck
 from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.ir.verify import GraphError, verify
@@ -48,7 +49,7 @@ KEY = "meganeura.artefact"
 SEAL = "meganeura.seal"
 """The entry that says which installation compiled it."""
 
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Header:
     """What the graph is a step of, if it trains."""
     generation: GenerationForm | None = None
     """What the graph is a step of, if it writes texts."""
-    version: Literal[3] = VERSION
+    version: Literal[4] = VERSION
 
 
 _ADAPTER: TypeAdapter[Header] = TypeAdapter(Header)
@@ -105,8 +106,7 @@ class Artefact:
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of what it gives."""
-        checks = checks_of(self.graph)
-        return tuple(name for name in self.graph.outputs if name not in checks)
+        return tuple(name for name in self.graph.outputs if not isinstance(name, IndexCheck))
 
     @cached_property
     def bounds(self) -> Mapping[str, Bound]:
@@ -233,5 +233,9 @@ def _index_bounds(bounds: Mapping[str, Bound]) -> dict[str, IndexBound]:
 
 
 def _first_error(error: ValidationError) -> str:
-    first = error.errors()[0]
+    errors = error.errors()
+    version = next((each["input"] for each in errors if each["loc"] == ("version",)), None)
+    if version is not None:
+        return f"its format is {version}, and {VERSION} is read here: compile it again"
+    first = errors[0]
     return f"its header cannot be read: {'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -1,6 +1,6 @@
 """Problems of indices out of range, in data or during a step."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.ir.graph import Array
-from meganeura_dsl.ir.index_checks import Bound, Check
+from meganeura_dsl.ir.index_checks import Bound
+from meganeura_dsl.ir.outputs import IndexCheck
 from meganeura_runtime.io.files.file_problems import show_index
 
 
@@ -99,9 +100,9 @@ def check_values(
     raise ProblemError(IndexOutside(span, file, name, index, int(values[at]), bound))
 
 
-def require_inside(checks: Mapping[str, Check], outputs: Mapping[str, Array]) -> None:
+def require_inside(checks: Sequence[IndexCheck], outputs: Mapping[str, Array]) -> None:
     """Raise `ProblemError` unless all checks among the outputs of a step hold."""
-    for name, check in checks.items():
-        value = check.outside(int(outputs[name]))
+    for check in checks:
+        value = check.outside(int(outputs[check]))
         if value is not None:
-            raise ProblemError(ComputedIndexOutside(value, check.count, check.location))
+            raise ProblemError(ComputedIndexOutside(value, check.below, check.location))

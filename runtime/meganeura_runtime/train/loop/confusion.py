@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from meganeura_dsl.elaborate.declarations.train_statements import SHOWN
 from meganeura_dsl.ir.graph import Graph, Value, continued
 from meganeura_dsl.ir.ops import ArgMax, Broadcast, Cast, Compare, Constant, Div, Iota, Mul, Sum
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.outputs import Shown
 from meganeura_dsl.ir.types import DType
 
-NAME = f"{SHOWN}confusion"
+CONFUSION = Shown("confusion")
 MOST_CLASSES = 50
 """Classes of a matrix that shows itself: so many can be read on a page."""
 
@@ -21,7 +21,7 @@ def with_confusion(graph: Graph) -> Graph:
     each label and a column for each prediction: shares of all examples, as `confusion_matrix` of
     the standard library. A program that shows a `confusion` of its own stays as it is.
     """
-    if NAME in graph.outputs or next(_comparisons(graph), None) is None:
+    if CONFUSION in graph.outputs or next(_comparisons(graph), None) is None:
         return graph
     build, graph = continued(graph)
     labels, predicted = next(_comparisons(graph))
@@ -39,7 +39,7 @@ def with_confusion(graph: Graph) -> Graph:
     shares = build.add(
         Div(), build.add(Sum((0,)), both), build.add(Broadcast((classes, classes), ()), count)
     )
-    return build.graph({**graph.outputs, NAME: shares}, graph.updates)
+    return build.graph({**graph.outputs, CONFUSION: shares}, graph.updates)
 
 
 def _comparisons(graph: Graph) -> Iterator[tuple[Value, Value]]:

@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.declarations.train_statements import SHOWN
 from meganeura_dsl.ir.graph import Leaf, Value
+from meganeura_dsl.ir.outputs import Shown
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session
 from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.io.data.batches import even_batch, runs
@@ -153,11 +153,10 @@ def _add_all(
     """Read all but the last few, and add what was measured."""
     while len(unread) > behind:
         graph, examples, outputs = unread.popleft()
-        for name, value in outputs.items():
-            if name.startswith(SHOWN):
-                shown.add(name, examples, as_drawn(graph.graph.outputs[name], value, images))
-        measured = {name: each for name, each in outputs.items() if not name.startswith(SHOWN)}
-        totals.add(graph, examples, measured)
+        for name, value in graph.graph.outputs.items():
+            if isinstance(name, Shown):
+                shown.add(name.name, examples, as_drawn(value, outputs[name], images))
+        totals.add(graph, examples, outputs)
 
 
 def as_drawn(shown: Value, value: Array, images: ImagePreparation | None) -> Array:

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
 
-from meganeura_dsl.transforms.training_step import GRADIENT, LOSS, SKIPPED
+from meganeura_dsl.ir.outputs import Gradient
+from meganeura_dsl.transforms.training_step import LOSS, SKIPPED
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Outputs
 from meganeura_runtime.train.events import Evaluated, Event, Logged, Watch
@@ -39,6 +40,7 @@ class StepLog:
         """`watch` takes events in for other logs, and `refresh` writes the page when it is due."""
         self.folder = folder
         self._settings = spec.settings
+        self._gradients = frozenset(Gradient(each.name) for each in spec.parameters)
         self._watch = watch
         self._refresh = refresh
         self._clock = Clock()
@@ -89,7 +91,7 @@ class StepLog:
         metrics = {
             name: float(value)
             for name, value in one.outputs.items()
-            if name not in (LOSS, SKIPPED) and not name.startswith(GRADIENT)
+            if name not in (LOSS, SKIPPED) and name not in self._gradients
         }
         loss = float(one.outputs[LOSS])
         named = named_rates(self._settings, one.rates)

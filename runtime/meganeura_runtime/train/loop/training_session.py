@@ -6,10 +6,10 @@ from pathlib import Path
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.index_checks import Bound
+from meganeura_dsl.ir.outputs import Gradient
 from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_dsl.transforms.optimizers.update import average_of
 from meganeura_dsl.transforms.step_part import StepPart
-from meganeura_dsl.transforms.training_step import GRADIENT
 from meganeura_runtime.backends.base import (
     Closing,
     OpenSession,
@@ -131,7 +131,7 @@ class TrainingSession(Closing):
 
     def _part_fed(self, names: Iterable[str]) -> StepPart:
         """The part of a step that takes inputs of these names."""
-        if any(name.startswith(GRADIENT) for name in names):
+        if not {Gradient(each.name) for each in self.spec.parameters}.isdisjoint(names):
             return StepPart.UPDATE
         if LEARNING_RATE in names:
             return StepPart.WHOLE

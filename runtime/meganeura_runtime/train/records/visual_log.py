@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from meganeura_dsl.elaborate.declarations.train_statements import SHOWN
 from meganeura_runtime.io.files.atomic_write import replacing, write_text
 from meganeura_runtime.io.tensors.stored_tensor import Array
 
@@ -55,9 +54,8 @@ class VisualLog:
         self._pictures: dict[str, _EvenSample] = {}
         self._matrices: dict[str, tuple[NDArray[np.float64], int]] = {}
 
-    def add(self, output: str, examples: int, value: Array) -> None:
-        """Take the output of a batch of so many examples in."""
-        name = output.removeprefix(SHOWN)
+    def add(self, name: str, examples: int, value: Array) -> None:
+        """Take in what the program shows under a name of a batch of so many examples."""
         if value.ndim == 2:
             total, count = self._matrices.get(name, (np.zeros(value.shape), 0))
             self._matrices[name] = total + value.astype(np.float64) * examples, count + examples

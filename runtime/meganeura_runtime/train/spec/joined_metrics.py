@@ -12,7 +12,6 @@ from functools import cached_property
 
 import numpy as np
 
-from meganeura_dsl.elaborate.declarations.train_statements import SHOWN
 from meganeura_dsl.ir.batch_statistics import (
     Meeting,
     Statistics,
@@ -22,12 +21,10 @@ from meganeura_dsl.ir.batch_statistics import (
 )
 from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.ir.ops import Cast, Constant
+from meganeura_dsl.ir.outputs import MetricPart, Shown
 from meganeura_dsl.symbolic.polynomial import Dim
 from meganeura_dsl.symbolic.size import evaluate
 from meganeura_runtime.io.tensors.stored_tensor import Array
-
-PART = "part "
-"""Prefix of outputs that are sums from which metrics are computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +41,7 @@ class Joining:
         """The statistics of each metric that needs more than a mean of means."""
         found: dict[str, Statistics] = {}
         for name, value in self.symbolic.outputs.items():
-            if name.startswith(SHOWN) or value.type.rank:
+            if isinstance(name, Shown) or value.type.rank:
                 continue
             parts = statistics(self.symbolic, self.counter, [value])
             if parts and not is_plain_mean(parts, self.symbolic, self.counter, value):
@@ -67,7 +64,7 @@ class Joining:
             if found is None:
                 return MeasuredGraph(graph, None)
             same |= found
-        outputs = {f"{PART}{number}": same[number] for number in self.kinds}
+        outputs = {MetricPart(number): same[number] for number in self.kinds}
         return MeasuredGraph(Graph(graph.values, {**graph.outputs, **outputs}, graph.updates), same)
 
     def value(
@@ -126,11 +123,12 @@ class Totals:
         """Count a batch: its metrics as often as it has examples, and its parts."""
         self._examples += examples
         self._same = graph.same if self._same is not None else None
-        for name, value in outputs.items():
-            if name.startswith(PART):
-                self._join(int(name.removeprefix(PART)), value)
-            else:
-                self._means[name] = self._means.get(name, 0.0) + float(value) * examples
+        for name in graph.graph.outputs:
+            if isinstance(name, MetricPart):
+                self._join(name.number, outputs[name])
+            elif not isinstance(name, Shown):
+                mean = float(outputs[name]) * examples
+                self._means[name] = self._means.get(name, 0.0) + mean
 
     def _join(self, number: int, value: Array) -> None:
         assert self._joining is not None

@@ -12,7 +12,7 @@ from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.index_checks import Bound, all_of, leaf_bounds, with_checks
-from meganeura_dsl.ir.objectives import Objective
+from meganeura_dsl.ir.outputs import Objective
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
@@ -96,7 +96,9 @@ class TrainSignature:
     @property
     def measured(self) -> tuple[str, ...]:
         """Names of the results of an evaluation: the loss and the metrics."""
-        return tuple(name for name in self.symbolic.graph.outputs if Objective.of(name) is None)
+        return tuple(
+            name for name in self.symbolic.graph.outputs if not isinstance(name, Objective)
+        )
 
     def bounds(self, sizes: Mapping[str, int]) -> dict[str, Bound]:
         """Returns the bounds of the inputs and parameters that are indices."""

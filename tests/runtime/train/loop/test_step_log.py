@@ -5,7 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from meganeura_dsl.transforms.training_step import GRADIENT, SKIPPED
+from meganeura_dsl.ir.outputs import Gradient
+from meganeura_dsl.transforms.training_step import SKIPPED
 from meganeura_runtime.train.events import Evaluated, Event, Logged
 from meganeura_runtime.train.loop.step_log import StepLog
 from meganeura_runtime.train.records.run_folder import RunFolder
@@ -37,6 +38,10 @@ def told() -> list[str]:
     return []
 
 
+def spec_of(settings: SimpleNamespace) -> Any:  # noqa: ANN401 - what a log reads of a spec
+    return SimpleNamespace(settings=settings, parameters=(SimpleNamespace(name="w"),))
+
+
 @pytest.fixture
 def log(told: list[str]) -> StepLog:
     def watch(event: Event) -> None:
@@ -50,7 +55,7 @@ def log(told: list[str]) -> StepLog:
 
     settings = SimpleNamespace(log_every=2, steps=7, schedules={}, all_schedules=[None])
     made = StepLog(
-        cast("Any", SimpleNamespace(settings=settings)),
+        spec_of(settings),
         cast("RunFolder", _Folder(told)),
         watch,
         lambda: told.append("page"),
@@ -60,7 +65,7 @@ def log(told: list[str]) -> StepLog:
 
 
 def step(log: StepLog, number: int, ahead: int = 0) -> _Outputs:
-    outputs = _Outputs(loss=number / 8, accuracy=0.5, **{f"{GRADIENT}w": 1.0, SKIPPED: 0.0})
+    outputs = _Outputs(loss=number / 8, accuracy=0.5, **{Gradient("w"): 1.0, SKIPPED: 0.0})
     log.stepped(number, 4, (0.25,), cast("Any", outputs), ahead)
     return outputs
 
@@ -110,8 +115,7 @@ def test_the_speed_is_that_of_the_steps_alone(
     folder = _Folder(told)
     monkeypatch.setattr(folder, "add_metrics", records.append)
     settings = SimpleNamespace(log_every=2, steps=4, schedules={}, all_schedules=[None])
-    spec = cast("Any", SimpleNamespace(settings=settings))
-    log = StepLog(spec, cast("RunFolder", folder), events.append, lambda: None)
+    log = StepLog(spec_of(settings), cast("RunFolder", folder), events.append, lambda: None)
     log.start(0)
     for number in (1, 2, 3, 4):
         now[0] += 0.5

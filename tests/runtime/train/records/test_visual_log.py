@@ -18,7 +18,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.settings_problems import NothingToFollow
 from meganeura_runtime.io.preprocess.images import Filter, ImageSteps
 from meganeura_runtime.io.preprocess.preparation import ImagePreparation
-from meganeura_runtime.train.loop.confusion import NAME, with_confusion
+from meganeura_runtime.train.loop.confusion import CONFUSION, with_confusion
 from meganeura_runtime.train.loop.evaluation import as_drawn
 from meganeura_runtime.train.records.visual_log import FOLDER, VisualLog, png, sheet
 from meganeura_runtime.train.report.page_data import run_data
@@ -127,9 +127,9 @@ def test_what_is_no_classifier_shows_nothing(workspace: Workspace) -> None:
         assert not (workspace.folder / metric[13:21] / FOLDER).exists()
     wide = np.zeros((2, 60), np.float32)
     for classes, shown in (
-        (50, {"accuracy", NAME}),
+        (50, {"accuracy", CONFUSION}),
         (51, {"accuracy"}),
-        (2, {"accuracy", NAME}),
+        (2, {"accuracy", CONFUSION}),
         (1, {"accuracy"}),
     ):
         build = Builder()
@@ -140,8 +140,8 @@ def test_what_is_no_classifier_shows_nothing(workspace: Workspace) -> None:
         assert graph.outputs.keys() == shown
         label = min(3, classes - 1)
         fed = {"logits": wide[:, :classes], "labels": np.array([label, -100], np.int32)}
-        if NAME in graph.outputs:
-            matrix = evaluate(graph, fed).outputs[NAME]
+        if CONFUSION in graph.outputs:
+            matrix = evaluate(graph, fed).outputs[CONFUSION]
             assert (matrix.sum(), matrix[label, 0]) == (0.5, 0.5)
 
 
@@ -180,7 +180,7 @@ def test_what_is_shown_stays_as_it_was_when_the_device_gave_it(tmp_path: Path) -
     """The arrays may be its own memory, which the next batch is measured in."""
     shown, pictures, matrix = VisualLog(), np.zeros((2, 3, 3)), np.zeros((2, 2))
     for name, value in (("p", pictures), ("m", matrix)):
-        shown.add(f"show {name}", 2, value)
+        shown.add(name, 2, value)
         value[:] = 1
     files = dict(shown.write(tmp_path, 1))
     assert (np.asarray(Image.open(tmp_path / FOLDER / files["p"])) == 0)[:, :3].all()
@@ -189,8 +189,8 @@ def test_what_is_shown_stays_as_it_was_when_the_device_gave_it(tmp_path: Path) -
 
 def test_matrices_are_means_over_all_examples(tmp_path: Path) -> None:
     shown = VisualLog()
-    shown.add("show m", 3, np.ones((2, 2), np.float32))
-    shown.add("show m", 1, np.array([[5, 1], [np.nan, 1]], np.float32))
+    shown.add("m", 3, np.ones((2, 2), np.float32))
+    shown.add("m", 1, np.array([[5, 1], [np.nan, 1]], np.float32))
     assert list(shown.write(tmp_path, 7)) == [("m", "m-00000007.json")]
     stored = json.loads((tmp_path / FOLDER / "m-00000007.json").read_text())
     assert stored == {"examples": 4, "rows": [[2.0, 1.0], [None, 1.0]]}
@@ -199,7 +199,7 @@ def test_matrices_are_means_over_all_examples(tmp_path: Path) -> None:
 def test_no_more_pictures_are_kept_than_are_drawn(tmp_path: Path) -> None:
     shown = VisualLog()
     for _ in range(3):
-        shown.add("show p", 10, np.ones((10, 2, 2), bool))
+        shown.add("p", 10, np.ones((10, 2, 2), bool))
     list(shown.write(tmp_path, 1))
     with Image.open(tmp_path / FOLDER / "p-00000001.png") as image:
         assert image.size == (4 * 3 - 1, 4 * 3 - 1)
@@ -284,7 +284,7 @@ def test_pictures_are_of_examples_from_all_of_them(tmp_path: Path, total: int, b
     numbers = np.arange(total, dtype=np.float32) / 1000
     for first in range(0, total, batch):
         part = numbers[first : first + batch]
-        shown.add("show p", len(part), part[:, None, None])
+        shown.add("p", len(part), part[:, None, None])
     list(shown.write(tmp_path, 1))
     pixels = np.asarray(Image.open(tmp_path / FOLDER / "p-00000001.png"))[::2, ::2, 0]
     found = pixels.reshape(-1)[: min(total, 16)].astype(int)

@@ -10,6 +10,7 @@ from math import prod
 from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.outputs import IndexCheck
 from meganeura_dsl.ir.types import DType, element_count, size_in_bytes
 from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.memory_roles import MemoryRole, StepMemory, sum_by_role
@@ -61,6 +62,7 @@ from meganeura_runtime.backends.webgpu.memory.memory_planner import (
 from meganeura_runtime.backends.webgpu.passes.pipeline import run_passes
 from meganeura_runtime.backends.webgpu.plan import (
     Buffer,
+    CheckedIndex,
     Copy,
     Dispatch,
     Loop,
@@ -482,7 +484,13 @@ class _Assembly:
     def _named(self, values: Mapping[str, Value]) -> tuple[Tensor, ...]:
         return tuple(
             Tensor(
-                name, v.type.dtype, concrete_shape(v.type.shape), self._slots[self._tensor(v.id)]
+                name,
+                v.type.dtype,
+                concrete_shape(v.type.shape),
+                self._slots[self._tensor(v.id)],
+                CheckedIndex(name.dtype, name.below, name.location)
+                if isinstance(name, IndexCheck)
+                else None,
             )
             for name, v in values.items()
         )
