@@ -302,6 +302,20 @@ ELSEWHERE: Mapping[str, str] = {
 """Functions that have no special points of their own, and why."""
 
 
+OPS_ELSEWHERE: Mapping[str, str] = {
+    **_because(
+        "Concat Reverse DynamicSlice DynamicUpdate",
+        "moves elements: their values do not matter",
+    ),
+    **_because("FloorDivide Remainder RandomBits", "has no operand of floats"),
+    **_because("ScatterAdd ConvWeightGradient", "sums of products or terms"),
+    "ScatterExtreme": "chooses among elements as Maximum and Minimum do",
+    "MaxPoolSelect": "moves the elements that MaxPool chose",
+    "Scan": "its body is ops",
+}
+"""Primitive ops that no case reaches, nor its gradient, and why."""
+
+
 def types_of(case: Case) -> str:
     """The inputs, as a block declares them."""
     names = {np.dtype(np.float32): "", np.dtype(np.int32): "i32", np.dtype(np.bool_): "bool"}

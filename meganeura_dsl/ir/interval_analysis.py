@@ -113,6 +113,24 @@ def _range_of(value: Value, found: Ranges) -> Range | None:
             return _of_operands(value, known)
 
 
+NOT_FOLLOWED: Mapping[str, str] = {
+    "RandomBits": "any number",
+    **dict.fromkeys(
+        ("Cos", "Div", "Erf", "Exp", "Expm1", "Log", "Log1p", "Logistic", "Sin", "Sqrt", "Tanh"),
+        "a float between whole numbers, of which no index is made but by rounding",
+    ),
+    **dict.fromkeys(
+        ("Conv", "ConvInputGradient", "ConvWeightGradient", "LinearRecurrence", "MatMul"),
+        "a sum of products of floats",
+    ),
+    **dict.fromkeys(("MaxPool", "MaxPoolGradient", "MaxPoolSelect"), "of floats alone"),
+    "ScatterAdd": "as many terms as the indices say",
+    "ScatterExtreme": "infinite where no index points",
+    "Scan": "`index_checks` looks into its body",
+}
+"""Primitive ops whose results are never known, by name, and why not."""
+
+
 def _of_number(number: float | Dim) -> Range | None:
     known = concrete(number) if isinstance(number, Dim) else number
     return Range(floor(known), ceil(known)) if isfinite(known) else None

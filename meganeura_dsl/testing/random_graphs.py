@@ -1,6 +1,6 @@
 """Random well-typed graphs, for properties that every graph should have."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -13,8 +13,10 @@ from meganeura_dsl.ir.ops import (
     Add,
     Broadcast,
     Cast,
+    Compare,
     Concat,
     Constant,
+    Conv,
     Cos,
     Cumulative,
     Div,
@@ -27,6 +29,7 @@ from meganeura_dsl.ir.ops import (
     Input,
     Iota,
     LinearRecurrence,
+    Log,
     Log1p,
     Logistic,
     MatMul,
@@ -45,10 +48,12 @@ from meganeura_dsl.ir.ops import (
     Sin,
     Slice,
     Sort,
+    Sqrt,
     Sub,
     Sum,
     Tanh,
     Transpose,
+    Where,
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
@@ -111,13 +116,23 @@ def _bounded(draw: st.DrawFn, build: Builder, x: Value, _: Sequence[Value]) -> V
         return build.add(draw(st.sampled_from((Exp(), Expm1()))), small)
     if draw(st.booleans()):
         return build.add(Log1p(), build.add(Mul(), small, x))
-    return build.add(Div(), x, build.add(Add(), small, full(build, x.type, 2)))
+    positive = build.add(Add(), small, full(build, x.type, 2))
+    if draw(st.booleans()):
+        return build.add(draw(st.sampled_from((Log(), Sqrt()))), positive)
+    return build.add(Div(), x, positive)
 
 
 def _binary(draw: st.DrawFn, build: Builder, x: Value, values: Sequence[Value]) -> Value:
     y = draw(st.sampled_from([value for value in values if value.type == x.type]))
     op = draw(st.sampled_from((Add(), Sub(), Mul(), Maximum(), Minimum())))
     return build.add(op, x, build.add(Tanh(), y) if isinstance(op, Mul) else y)
+
+
+def _choice(draw: st.DrawFn, build: Builder, x: Value, values: Sequence[Value]) -> Value:
+    """Elements of two values, by a comparison of their own."""
+    y = draw(st.sampled_from([value for value in values if value.type == x.type]))
+    is_chosen = build.add(Compare(draw(st.sampled_from(("lt", "ge")))), x, y)
+    return build.add(Where(), is_chosen, build.add(Tanh(), x), y)
 
 
 def _fold(draw: st.DrawFn, build: Builder, x: Value, _: Sequence[Value]) -> Value:
@@ -223,8 +238,33 @@ def _pool(draw: st.DrawFn, build: Builder, x: Value, _: Sequence[Value]) -> Valu
     return build.add(MaxPool(window, stride, padding), x)
 
 
+def _convolution(draw: st.DrawFn, build: Builder, x: Value, _: Sequence[Value]) -> Value | None:
+    """x, with a kernel that is as large as its images."""
+    spatial = x.type.rank - 2
+    if spatial not in (1, 2):
+        return None
+    ones, padding = (1,) * spatial, tuple(draw(st.integers(0, 1)) for _ in range(spatial))
+    return build.add(Conv(ones, padding, ones, 1), x, build.add(Tanh(), x))
+
+
 STEPS: tuple[Step, ...] = (
     _unary, _bounded, _binary, _binary, _fold, _broadcast, _move, _move, _join, _index, _product,
-    _pool, _order,
+    _pool, _order, _choice, _convolution,
 )  # fmt: skip
 """What a graph may grow by."""
+
+LEFT_OUT: Mapping[str, str] = {
+    "RandomBits": "it reads the counter of a run; tests of `random_uniform` have it",
+    "Floor": "gradients are zero, and compared with differences of a step",
+    "Round": "as Floor",
+    "FloorDivide": "of whole numbers, which no graph here computes with",
+    "Remainder": "as FloorDivide",
+    "ArgMax": "an index, of which no gradient is; `Sort` gives positions",
+    "StopGradient": "no difference sees it",
+    "ConvInputGradient": "the gradient of Conv",
+    "ConvWeightGradient": "the gradient of Conv",
+    "MaxPoolGradient": "the gradient of MaxPool",
+    "MaxPoolSelect": "the gradient of the gradient of MaxPool",
+    "Scan": "`tests/scans.py` draws loops",
+}
+"""Primitive ops that no graph begins with, by name, and why not."""

@@ -8,11 +8,21 @@ import numpy as np
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
+from meganeura_dsl.ir.ops import OPS
 from meganeura_dsl.ir.ops.primitive import elementwise
 from meganeura_dsl.pipeline import load
 from meganeura_dsl.transforms.egraph.optimize import optimize
 from tests.folded import each_of
-from tests.special_points import CASES, ELSEWHERE, Case, assert_right, feeds_of, graph_of, stored
+from tests.special_points import (
+    CASES,
+    ELSEWHERE,
+    OPS_ELSEWHERE,
+    Case,
+    assert_right,
+    feeds_of,
+    graph_of,
+    stored,
+)
 
 LIBRARY = ("nn", "loss", "augment", "recurrent", "lora")
 OPERATORS = frozenset({"power"})
@@ -41,6 +51,23 @@ def test_every_function_has_special_points() -> None:
     assert ELSEWHERE.keys() - set(functions()) == set(), "no such function"
     assert covered & ELSEWHERE.keys() == set(), "in both"
     assert [case.name for case in CASES] == [*stored()], "see tests/special_points.py"
+
+
+def reached(graph: Graph) -> Iterator[str]:
+    """The names of all ops of a graph, and of the bodies of its loops."""
+    for value in graph.values:
+        yield type(value.op).__name__
+        for body in value.op.bodies:
+            yield from reached(body.graph)
+
+
+def test_every_op_has_special_points() -> None:
+    found = {name for case in CASES for name in reached(graph(case))}
+    known = {op.__name__ for op in OPS}
+    missing = sorted(known - found - OPS_ELSEWHERE.keys())
+    assert not missing, f"no case of tests/special_points.py reaches {', '.join(missing)}"
+    assert OPS_ELSEWHERE.keys() <= known, "no such op"
+    assert found & OPS_ELSEWHERE.keys() == set(), "a case reaches it"
 
 
 @each_of("case", CASES, ids=str)
