@@ -18,13 +18,13 @@ op stands above the op, under a number:
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from math import isfinite
 from typing import Literal, assert_never, get_args, get_origin, get_type_hints
 
 from meganeura_dsl.ir.graph import Body, Graph, Op, Origin, Value
-from meganeura_dsl.ir.outputs import ROLES, OutputRole
+from meganeura_dsl.ir.outputs import ROLES, IndexCheck, OutputRole
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Dim, Size, dim, show
 
@@ -38,7 +38,8 @@ class GraphTextError(Exception):
 def format_graph(graph: Graph, *, origins: bool = True) -> str:
     """The text of a graph: one line for each value, output and update.
 
-    Without `origins` it depends only on what the graph means: there are no comments.
+    Without `origins` it depends only on what the graph means: there are no comments, and checks of
+    indices have no locations.
     """
     numbers = {value.id: number for number, value in enumerate(graph.values)}
     lines: list[str] = []
@@ -51,7 +52,8 @@ def format_graph(graph: Graph, *, origins: bool = True) -> str:
                 bodies[body] = len(bodies)
         lines.append(_value_line(value, numbers, bodies, origins=origins))
     for word, roots in (("output", graph.outputs), ("update", graph.updates)):
-        lines += [f"{word} {_name(name)} = %{numbers[root.id]}" for name, root in roots.items()]
+        names = {name: _name(name, origins=origins) for name in roots}
+        lines += [f"{word} {names[name]} = %{numbers[root.id]}" for name, root in roots.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -79,10 +81,12 @@ def _call(op: Op, bodies: Mapping[Body, int], operands: Sequence[str] = ()) -> s
     return f"{type(op).__name__}({', '.join((*operands, *attributes))})"
 
 
-def _name(name: str) -> str:
+def _name(name: str, *, origins: bool) -> str:
     """Returns the text of the name of an output or an update, as `"loss"`."""
     if not isinstance(name, OutputRole):
         return json.dumps(name)
+    if isinstance(name, IndexCheck) and not origins:
+        name = replace(name, location="")
     named = (f"{each}={_attribute(getattr(name, each), {})}" for each in name.field_types())
     return f"{type(name).__name__}({', '.join(named)})"
 

@@ -129,7 +129,7 @@ def _graphs(group: str, graphs: Mapping[str, Graph]) -> Iterator[Text]:
     """The graph of each stage, and how many ops of each kind it has."""
     lines: list[str] = []
     for stage, graph in graphs.items():
-        yield Text(group, f"graph {stage}", format_graph(graph))
+        yield Text(group, f"graph {stage}", format_graph(graph, origins=False))
         ops = Counter(type(value.op).__name__ for value in graph.values)
         counted = " ".join(f"{name}:{count}" for name, count in sorted(ops.items()))
         lines.append(f"{stage}: {counted}")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.ir.graph import Builder, Graph, Origin, Value
 from meganeura_dsl.ir.ops import OPS, Add, Concat, Constant, Conv, Input, Iota, Neg, Parameter, Sum
+from meganeura_dsl.ir.outputs import IndexCheck
 from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.ir.verify import verify
@@ -296,3 +297,15 @@ def test_without_origins_a_text_is_what_the_graph_means() -> None:
     assert text == '%0 = Input(name="a  # b", dtype=f32, shape=[2]) : f32[2]\noutput "y" = %0\n'
     assert text == leaf(2, "a  # b", "tail")
     assert text != leaf(3, "a  # b", "head")
+
+
+def test_without_origins_a_check_of_an_index_has_no_location() -> None:
+    def text(location: str, below: int, *, origins: bool) -> str:
+        build = Builder()
+        largest = build.add(Input("x", DType.U32, ()))
+        graph = build.graph({IndexCheck(0, DType.I32, below, location): largest})
+        return format_graph(graph, origins=origins)
+
+    assert text("a.mgn:1", 5, origins=False) == text("a.mgn:2", 5, origins=False)
+    assert text("a.mgn:1", 5, origins=False) != text("a.mgn:1", 6, origins=False)
+    assert 'location="a.mgn:1"' in text("a.mgn:1", 5, origins=True)

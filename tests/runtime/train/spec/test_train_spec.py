@@ -10,7 +10,7 @@ import pytest
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.ir.index_checks import with_checks
+from meganeura_dsl.ir.index_checks import checks_of, with_checks
 from meganeura_dsl.ir.outputs import Gradient
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import DType
@@ -23,6 +23,7 @@ from meganeura_runtime.backends.backend import Hosts, OpenDevice, Spread
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.registry import model_of
+from meganeura_runtime.backends.webgpu.config.tuned_configs import step_name
 from meganeura_runtime.io.data.splits import Feed, StoredSplit
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 from meganeura_runtime.train.data.run_data import PythonData
@@ -205,6 +206,31 @@ def test_what_is_planned_for_is_the_step_of_the_run(tmp_path: Path) -> None:
     assert planned.memory.evaluation == backend.memory(
         with_checks(made.spec.graphs.evaluation({})), probe.device
     )
+
+
+@pytest.mark.parametrize(
+    "picked",
+    [
+        "  y = gather(x, i32(round(sum(x))) % 9)\n",
+        "  y = x[0]\n  scan t in 0..3:\n    y = y + gather(x, i32(round(sum(y))) % 9)\n",
+    ],
+    ids=["plain", "in a loop"],
+)
+def test_a_step_is_known_by_no_place(tmp_path: Path, picked: str) -> None:
+    """Nor by that of the check of an index: what was tuned, or trained so far, is found again."""
+    text = (
+        f"train fit(x: [batch, 6]):\n{picked}  minimize sum(y) * mean(x |> fc: linear(3))\n"
+        "  run:\n    batch = 8\n    optimizer = sgd(lr=0.5)\n"
+    )
+    known: list[tuple[str, str]] = []
+    for written in (text, f"# A line more.\n{text}", text.replace("% 9", "% 10")):
+        (tmp_path / "fit.mgn").write_text(written)
+        found = spec(pipeline.load(str(tmp_path / "fit.mgn")))
+        assert checks_of(found.compiled)
+        known.append((found.program_hash, step_name(found.compiled)))
+    assert known[0] == known[1]
+    assert known[0][0] != known[2][0]
+    assert known[0][1] != known[2][1]
 
 
 def test_steps_of_other_sizes_have_their_examples_and_parts(program: pipeline.Program) -> None:
