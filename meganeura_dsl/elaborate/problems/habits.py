@@ -37,6 +37,21 @@ def of_arguments(callee: str, unknown: str, span: Span) -> Help | None:
     return None
 
 
+def of_incoming(callee: str, call: str, *, is_twice: bool) -> Help | None:
+    """The call of a layer without the channels that come in, which other systems are told first.
+
+    None unless `is_twice`: one argument more than there are places was given by position.
+    """
+    if not is_twice or not re.fullmatch(r"conv(_transpose)?[123]d|linear", callee):
+        return None
+    found = re.fullmatch(rf"(?:.*:\s*)?{callee}\((.*)\)", " ".join(call.split()))
+    given = top_level(found[1]) if found else []
+    if len([each for each in given if "=" not in each]) < 2:
+        return None
+    text = "the channels that come in are never written"
+    return Help(text, f"{callee}({', '.join(given[1:])})")
+
+
 def _plain_axes(call: str) -> str:
     """A call whose axes are given by their place: `mean(x, dim=[1, 2])` is `mean(x, 1, 2)`."""
     return _LISTED.sub(lambda found: found[1] or found[2], call).replace("(, ", "(")
@@ -119,6 +134,14 @@ def of_power(span: Span) -> str:
     of, exponent = (base[1], by[1]) if base and by else ("x", "y")
     of = of[1:-1] if of[0] == "(" else of
     return f"a power of what is above 0 by any other exponent is `exp({exponent} * log({of}))`"
+
+
+def operation_at(span: Span) -> str:
+    """An operation with both of its operands, from the place of its sign; empty if one is long."""
+    text = span.source.text
+    left = re.search(rf"({_OPERAND})[ ]*$", text[: span.start])
+    right = re.match(rf"[ ]*({_OPERAND})", text[span.end :])
+    return f"{left[1]} {span.text} {right[1]}" if left and right else ""
 
 
 def of_choice(

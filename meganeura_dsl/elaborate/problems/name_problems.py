@@ -6,6 +6,7 @@ from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location, did_you_mean
+from meganeura_dsl.syntax.problems.foreign_calls import function_cure
 
 
 class UnknownName(LocatedProblem, code="E0201", topic="naming"):
@@ -19,7 +20,7 @@ class UnknownName(LocatedProblem, code="E0201", topic="naming"):
 
     def report(self) -> Report:
         if self.foreign is not None:
-            cure: Help | None = self.foreign.help()
+            cure: Help | None = function_cure(self.location.span) or self.foreign.help()
         else:
             cure = did_you_mean(self.location, self.name, self.nearest)
         return self.words(
@@ -76,7 +77,9 @@ class WrongArguments(LocatedProblem, code="E0202", topic="arguments"):
     def report(self) -> Report:
         advice = f"its form is     {self.signature}"
         fix = corrected(self.location.span, self.unknown, self.known, advice)
-        habit = habits.of_arguments(self.callee, self.unknown, self.location.span)
+        span = self.location.span
+        habit = habits.of_arguments(self.callee, self.unknown, span)
+        habit = habit or habits.of_incoming(self.callee, span.text, is_twice="twice" in self.fault)
         cure = fix if fix.edits else habit or Help("its form is", self.signature)
         return self.words(f"`{self.callee}` {self.fault}", cure=cure)
 

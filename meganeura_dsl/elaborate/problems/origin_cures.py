@@ -6,12 +6,13 @@ Each is code that the reader may write; none is an edit, as it changes what the 
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import combinations
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.shape_cures import is_written
-from meganeura_dsl.elaborate.values import Tensor
+from meganeura_dsl.elaborate.values import Tensor, show_shape
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.size import Size, show
@@ -48,8 +49,37 @@ def other_reduction(value: Tensor, wanted: Shape, same: Same) -> Help | None:
     return Help(text, f"{found[1]}({', '.join([*values, str(fitting[0])])})")
 
 
-def _without(shape: Shape, axis: int) -> Shape:
-    return (*shape[:axis], *shape[axis + 1 :])
+def channels_kept(value: Tensor) -> Help | None:
+    """The reduction over as many other axes whose last axis is a known number, if one is.
+
+    `value` is what a layer takes its channels from, and its last axis is a size of the data.
+    """
+    made = _reduced_from(value)
+    if made is None or made[0].type.rank == len(made[1]) + 1:
+        return None
+    source, axes, span = made
+    shape = source.type.shape
+    fitting = [
+        chosen
+        for chosen in combinations(range(1, len(shape)), len(axes))
+        if isinstance(_without(shape, *chosen)[-1], int)
+    ]
+    found = re.search(r"(\w+)\(([^()]*)\)\s*$", " ".join(span.text.split()))
+    if len(fitting) != 1 or found is None:
+        return None
+    given = [re.sub(r"^(axis|axes)\s*=\s*", "", each) for each in top_level(found[2])]
+    values = [each for each in given if each and not re.fullmatch(r"-?\d+", each)]
+    (chosen,) = fitting
+    gone, kept = show(_without(shape, *chosen)[-1]), show(value.type.shape[-1])
+    text = (
+        f"the channels are gone here, as axes {' and '.join(map(str, axes))} were reduced and "
+        f"{kept} is left:\nreduce the other axes, which leaves the {gone} channels"
+    )
+    return Help(text, f"{found[1]}({', '.join([*values, *map(str, chosen)])})")
+
+
+def _without(shape: Shape, *axes: int) -> Shape:
+    return tuple(size for at, size in enumerate(shape) if at not in axes)
 
 
 def _is_same(found: Shape, wanted: Shape, same: Same) -> bool:
@@ -112,6 +142,25 @@ def filled_cure(sides: Sequence[Tensor], sizes: tuple[Size, Size]) -> Help | Non
             rest = value.origin.span.text[found.end() :]
             return Help(text, f"{found[1]}([{shape}]{rest}")
     return None
+
+
+def initial_cure(name: str, before: Tensor, after: Tensor) -> Help | None:
+    """The first value of a state that is one number everywhere, in the shape that rounds leave.
+
+    What fills a tensor is written by hand, and the layers of a round make the other shape.
+    """
+    span = before.origin.span
+    found = _FILLED.match(" ".join(span.text.split())) if span is not None else None
+    axes = [show(size) for size in after.type.shape]
+    if found is None or span is None or not _all_written(axes):
+        return None
+    rest = " ".join(span.text.split())[found.end() :]
+    wrong, right = show_shape(before.type.shape), show_shape(after.type.shape)
+    return Help(
+        f"a round leaves {right}: let `{name}` begin so; if it is to stay {wrong},\n"
+        "let the layers of a round make that many",
+        f"{name} = {found[1]}([{', '.join(axes)}]{rest}",
+    )
 
 
 def parameter_cure(

@@ -21,6 +21,8 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
     name: str
     shape: str
     dims: tuple[str, ...]
+    cure: Help | None = None
+    """How what comes in gets its channels where the layer takes them, if that is known."""
 
     def report(self) -> Report:
         fixed = "fix the size in the configuration or in the input type"
@@ -34,7 +36,7 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
         return self.words(
             f"the shape of `{self.name}` depends on the data",
             f"{self.shape}: {quoted(self.dims, 'and')} would have to be known before any input is",
-            cure=Help(fixed),
+            cure=self.cure or Help(fixed),
         )
 
 

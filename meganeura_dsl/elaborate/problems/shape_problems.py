@@ -355,12 +355,16 @@ class IndexOverrun(LocatedProblem, code="E0323", topic="index range"):
     is_reached: bool
     applied: Span | None = None
     """What was applied to these sizes, if that stands elsewhere."""
+    written: str = ""
+    """How the index is written, if that is short and where the message points."""
+    begins: str = ""
+    """The smallest index that is reached, if that is known."""
 
     def report(self) -> Report:
         needed, value = _of_index(self)
         applied = () if self.applied is None else (_applied_here(self.applied),)
         cure = (
-            f"pick from more than {self.value}, or make the index smaller"
+            self._of_overrun()
             if self.is_above
             else "an index counts from 0, and never from the end"
         )
@@ -369,6 +373,22 @@ class IndexOverrun(LocatedProblem, code="E0323", topic="index range"):
             f"picks one of {self.count}",
             remarks=applied,
             cure=Help(cure),
+        )
+
+    def _of_overrun(self) -> str:
+        """Advice on an index that is too large: it begins too late, or too few are picked from."""
+        which = f"`{self.written}`" if self.written else "the index"
+        last = f"{int(self.count) - 1}" if self.count.isdecimal() else f"{self.count} - 1"
+        if self.begins == "0":
+            return (
+                f"{which} counts from 0 to {self.value}: pick from more than {self.value}, or "
+                "count fewer"
+            )
+        start = f" and begins at {self.begins}" if self.begins else ""
+        return (
+            f"an index counts from 0, so the last of {self.count} is {last}; {which} goes up to "
+            f"{self.value}{start}:\nmake it smaller, or if it is meant so, pick from more than "
+            f"{self.value}"
         )
 
 

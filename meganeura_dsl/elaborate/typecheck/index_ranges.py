@@ -7,13 +7,16 @@ all sizes is an error. One that does for some is a note, which says what `where`
 What only data decides is looked at where it is given, or while it runs.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from meganeura_dsl.diagnostics.problem import ProblemError, Severity
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.habits import operation_at
 from meganeura_dsl.elaborate.problems.proof_failures import helpful_fact
+from meganeura_dsl.elaborate.problems.shape_cures import LONGEST
 from meganeura_dsl.elaborate.problems.shape_problems import Example, IndexMayOverrun, IndexOverrun
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.summary import Summarized
@@ -194,7 +197,10 @@ def _found(
     if is_outside:
         applied = frame.outermost(span)[1].span
         applied = None if applied == location.span else applied
-        return IndexOverrun(location, shown, below, is_above, is_reached, applied)
+        begins = next((show(each) for each in reach.bottom if each in reach.low), "")
+        return IndexOverrun(
+            location, shown, below, is_above, is_reached, applied, _written(ids), begins
+        )
     assert not isinstance(needed, bool)
     scans = frame.state.scans
     verdict = frame.facts.decide(needed)
@@ -206,6 +212,15 @@ def _found(
     example = Example(tuple(sizes), words)
     fact = _excluding(frame, ids, count, is_above=is_above)
     return IndexMayOverrun(location, shown, below, is_above, is_reached, example, fact)
+
+
+def _written(ids: Tensor) -> str:
+    """How an index is written, without brackets around all of it; empty if it is no short text."""
+    span = ids.origin.span
+    text = " ".join(span.text.split()) if span is not None else ""
+    if span is not None and not re.search(r"\w", text):
+        text = operation_at(span)
+    return text if 0 < len(text) <= LONGEST and re.fullmatch(r"[\w\s+*/%().,-]+", text) else ""
 
 
 def _needed(bound: Size, count: Size, *, is_above: bool) -> Compare | bool:

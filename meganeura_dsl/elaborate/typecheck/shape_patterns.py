@@ -10,6 +10,7 @@ from meganeura_dsl.diagnostics.other_names import Answer, Form
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import UnknownAxis, UnknownName
+from meganeura_dsl.elaborate.problems.pattern_cures import numbers_cure, rank_cure
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
 from meganeura_dsl.elaborate.problems.shape_cures import order_cure
 from meganeura_dsl.elaborate.problems.shape_problems import (
@@ -423,7 +424,8 @@ class Rearranger:
             fault = (
                 f"a tensor of {value.type.rank} axes does not match {self.node.source.span.text}"
             )
-            return ProblemError(RearrangeMismatch(location, fault, found))
+            cure = rank_cure(self.node, value.type.shape, self.frame.names)
+            return ProblemError(RearrangeMismatch(location, fault, found, cure=cure))
         axis = f"axis {mismatch.axis} is {show(mismatch.found)}"
         fault = f"{axis}, and the pattern says {show(mismatch.wanted)}"
         condition = Compare("==", mismatch.wanted, mismatch.found)
@@ -441,6 +443,7 @@ class Rearranger:
         cure = None
         if len(axes) == len(wanted):
             cure = order_cure(axes, wanted, mismatch.axis)
+            cure = cure or numbers_cure(self.node, value.type.shape, self.frame.names)
             cure = cure or self._named(wanted[mismatch.axis], axes[mismatch.axis])
         return ProblemError(RearrangeMismatch(location, fault, found, example, fact, cure))
 

@@ -72,8 +72,8 @@ def check_where(
                 inner.build.facts = inner.facts.assume(part)
             elif not isinstance(verdict, Proved):
                 problem = _unmet(inner, block, caller(), clause, part, verdict)
-                smallest = _smallest(given, block, clause)
-                raise ProblemError(replace(problem, cure=smallest or problem.cure))
+                cure = problem.cure or _smallest(given, block, clause)
+                raise ProblemError(replace(problem, cure=cure))
 
 
 def assume_where(inner: Frame, block: ast.Block) -> None:
@@ -152,12 +152,15 @@ def _divisors(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
         return ""
     if not (isinstance(whole, int) and isinstance(given, int) and 0 < whole <= LARGEST_TRIED):
         return ""
-    fitting = [str(each) for each in range(1, whole + 1) if whole % each == 0]
-    near = min(map(int, fitting), key=lambda each: (abs(each - given), -each))
-    return (
-        f"what divides {whole} is {', '.join(fitting[:-1])}{' and ' if fitting[:-1] else ''}"
-        f"{fitting[-1]}: the nearest `{name}` is {near}"
-    )
+    fitting = [each for each in range(1, whole + 1) if whole % each == 0]
+    near = min(fitting, key=lambda each: (abs(each - given), -each))
+    if size not in {each.name for each in block.parameters}:
+        shown = [*map(str, fitting)]
+        dividing = f"{', '.join(shown[:-1])}{' and ' if shown[:-1] else ''}{shown[-1]}"
+        return f"what divides {whole} is {dividing}: the nearest `{name}` is {near}"
+    below, above = whole - whole % given, whole + given - whole % given
+    others = f"{below} or {above}" if below else f"{above}"
+    return f"for {name}={given} take {size}={others}, or for {size}={whole} take {name}={near}"
 
 
 def _unmet(
@@ -262,17 +265,32 @@ def _of_incoming(inner: Frame, caller: Location, clause: ast.Expression) -> str:
     """Advice for a convolution that is told the channels that come in, as in other systems."""
     incoming, asked = inner.names.get("c_in", ""), inner.names.get("c", "")
     is_own = inner.module.is_library and clause.span.text.startswith("fits(")
-    if not (is_own and is_size(incoming) and is_size(asked)) or incoming != asked:
+    if not (is_own and is_size(incoming) and is_size(asked)):
         return ""
     call = " ".join(caller.span.text.split())
-    told = re.search(r"\b(conv[123]d)\(\s*([^(),=]+),\s*([^(),=]+),\s*([^(),=]+)([,)].*)", call)
+    told = re.search(r"\b(conv[123]d)\(\s*([^(),=]+),\s*([^(),=]+),\s*([^(),=]+)([^()]*\))", call)
     if told is None:
         return ""
-    name, _, channels, window, rest = told.groups()
+    name, first, channels, window, rest = told.groups()
+    if incoming != asked and not _is_likelier(channels, window):
+        return ""
+    if incoming != asked:
+        return (
+            f"its arguments are channels, window and stride: for {channels} channels and a window\n"
+            f"of {window} write `{name}({channels}, {window}{rest}`, as the {first} that "
+            "come in are never written"
+        )
     return (
         f"the channels that come in are never written: `{name}({channels}, {window}{rest}`\n"
         f"makes {channels} of the {show(incoming)} that come in, with a window of {window}"
     )
+
+
+def _is_likelier(window: str, stride: str) -> bool:
+    """Whether a window and its stride are rather a number of channels and a window."""
+    if not (window.isdecimal() and stride.isdecimal()):
+        return False
+    return int(window) >= 8 and int(window) % 2 == 0 and int(stride) % 2 == 1
 
 
 def _of_axes(inner: Frame, part: Condition) -> str:

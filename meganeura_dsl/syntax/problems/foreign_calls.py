@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from meganeura_dsl.diagnostics.other_name_forms import FORMS
 from meganeura_dsl.diagnostics.other_names import other_names
 from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.diagnostics.source import Span
 
 _AXIS_NAMES = re.compile(r"^(?:dim|dims|axis|axes|dim0|dim1|start_dim|shape|size|repeats)\s*=\s*")
 _KEPT = re.compile(r"^keepdims?\s*=\s*(\w+)")
@@ -21,6 +22,9 @@ _SAME_SHAPE = re.compile(
     r"|dropout)(?:\([^()]*\))?"
 )
 _LINEAR = re.compile(r"[\w.\[\]{}]+:\s*linear\(\s*([^(),]+?)\s*(?:,[^()]*)?\)")
+_WINDOW = re.compile(
+    r"(?:[\w.\[\]{}]+:\s*)?(conv[123]d|conv_transpose[123]d|max_pool|avg_pool)\([^()]*\)"
+)
 _CALLED = re.compile(r"(?<![\w.)\]])[A-Za-z_][\w.]*\.[A-Za-z_]\w*\(")
 """A call behind a dot, up to its bracket."""
 _NESTED = re.compile(r"rearrange\(rearrange\((.+), (\[.*\]) -> (\[.*\])\), \3 -> (\[.*\])\)")
@@ -51,8 +55,8 @@ class ForeignCall:
     before: str = ""
     operand: str = ""
 
-    def help(self) -> Help:
-        """What it is in this language, in its own names as far as they are known."""
+    def of_axes(self) -> Help | None:
+        """What it is where the axes of its operand are known, or are not asked for; else None."""
         name = self.function
         subject, given, kept = self._operands()
         axes = axes_of(subject, self.before) if subject else None
@@ -62,6 +66,7 @@ class ForeignCall:
         elif subject and axes is not None and name in _MOVES:
             found = _moved(name, subject, axes, given)
         elif subject and axes is not None and name in _SPLITS:
+            given = ["1"] if name == "flatten" and not (given or self.value) else given
             found = _split(name, subject, axes, given)
         elif subject and axes is not None and name in ("unsqueeze", "expand_dims"):
             found = self._inserted(subject, axes, given)
@@ -83,6 +88,14 @@ class ForeignCall:
             found = _product(*self.arguments)
         elif name in _CONVOLUTIONS and len(self.arguments) >= 3:
             found = self._convolution()
+        if found is None and subject and axes is None:
+            found = _joined_rest(name, subject, given)
+        return found
+
+    def help(self) -> Help:
+        """What it is in this language, in its own names as far as they are known."""
+        name = self.function
+        found = self.of_axes()
         if found is not None:
             return found
         answer = other_names().get(name)
@@ -207,7 +220,9 @@ def axes_of(value: str, before: str) -> list[str] | None:
     """The axes of a value by the text of its block up to here; None if that does not say them."""
     if not re.fullmatch(r"[A-Za-z_]\w*", value):
         return _axes_behind(value, before) if value.startswith("rearrange(") else None
-    bound = list(re.finditer(rf"^[ \t]+{value}\s*=\s*(.+)$", before, re.MULTILINE))
+    bound = list(
+        re.finditer(rf"^[ \t]+{value}\s*=\s*(\S.*(?:\n[ \t]+\|>.*)*)$", before, re.MULTILINE)
+    )
     if bound:
         return _axes_behind(bound[-1][1].strip(), before[: bound[-1].start()])
     found = re.search(rf"\b{value}:\s*(?:f32|f16|i32|u32|bool)?\[([^\]]*)\]", before)
@@ -222,12 +237,36 @@ def _axes_behind(written: str, before: str) -> list[str] | None:
     first, *steps = (each.strip() for each in written.split("|>"))
     axes = axes_of(first, before)
     for step in steps:
-        linear = _LINEAR.fullmatch(step)
+        linear, window = _LINEAR.fullmatch(step), _WINDOW.fullmatch(step)
         if axes and linear:
             axes = [*axes[:-1], linear[1]]
+        elif axes and window:
+            axes = _behind_window(axes, window[1], before)
         elif not _SAME_SHAPE.fullmatch(step):
             return None
     return axes
+
+
+def _named(axes: Sequence[str]) -> list[str]:
+    """Axes of which those that are numbers have names, as a pattern takes the sizes that are there.
+
+    Of pictures, channels are `c`.
+    """
+    free = [each for each in ("c", "h", "w", "e", "k") if each not in axes]
+    free = free if len(axes) == 4 else [each for each in ("s", "d", "e", "k") if each not in axes]
+    named = iter(free)
+    return [next(named, each) if each.isdecimal() else each for each in axes]
+
+
+def _behind_window(axes: Sequence[str], layer: str, before: str) -> list[str]:
+    """The axes behind a convolution or pooling, of whose sizes that of the first is kept."""
+    pools = layer.endswith("pool")
+    names = ["l"] if layer.endswith("1d") else ["z", "h", "w"] if layer.endswith("3d") else "hw"
+    longer = {"c": "channels", "l": "steps", "z": "planes", "h": "rows", "w": "columns"}
+    declared = set(re.findall(r"\w+", re.split(r"^(?=\S)", before, flags=re.MULTILINE)[-1]))
+    free = [longer[each] if each in declared else each for each in ("c", *names)]
+    kept = axes[1] if pools and len(axes) == len(free) + 1 else free[0]
+    return [axes[0], kept, *free[1:]]
 
 
 def _product(equation: str, left: str, right: str) -> Help | None:
@@ -277,7 +316,7 @@ def _moved(name: str, subject: str, axes: list[str], given: Sequence[str]) -> He
     if len(places) != len(given) or any(not -rank <= each < rank for each in places):
         return None
     if len(set(axes)) != rank:
-        return None
+        axes = _named(axes)
     places = [each % rank for each in places]
     order = list(range(rank))
     if not places and rank == 2:
@@ -314,6 +353,8 @@ def _split(name: str, subject: str, axes: list[str], given: Sequence[str]) -> He
             else each
             for each in given
         ]
+        if len(wanted) == 2 < len(axes) and wanted[0] == "-1" and wanted[1].isdecimal():
+            wanted = [axes[0], "-1"]
     if not wanted:
         return None
     head = 0
@@ -340,6 +381,16 @@ def _split(name: str, subject: str, axes: list[str], given: Sequence[str]) -> He
         f"rearrange({subject}, {_list([*start, *left, *end])} -> {_list([*start, *right, *end])})"
     )
     return Help("axes are split and joined by their names", code)
+
+
+def _joined_rest(name: str, subject: str, given: Sequence[str]) -> Help | None:
+    """All axes behind the first joined, of a value of which no axes are known."""
+    is_rows = name in ("view", "reshape") and len(given) == 2 and given[1] == "-1"
+    if not is_rows and not (name == "flatten" and given == ["1"]):
+        return None
+    first = given[0] if is_rows and re.fullmatch(r"[a-z]\w*", given[0]) else "n"
+    text = "axes are joined by their names, all of the rest by theirs"
+    return Help(text, f"rearrange({subject}, [{first}, ...rest] -> [{first}, product(rest)])")
 
 
 def _filled(
@@ -449,6 +500,25 @@ def call_at(
         value = (
             value if _SIMPLE.fullmatch(value) or value.startswith("rearrange(") else f"({value})"
         )
+
+
+def function_cure(span: Span) -> Help | None:
+    """What a function of another system is, called with a value or piped into; None if unknown."""
+    text = span.source.text
+    called = bracketed(text, span.end) if text[span.end : span.end + 1] == "(" else None
+    if called is None or span.text not in (*_MOVES, *_SPLITS):
+        return None
+    before = text[: span.start]
+    piped = re.search(r"(?:^|[=(]|return)\s*([A-Za-z_]\w*)\s*\|>\s*$", before)
+    arguments = called[0]
+    if before.rstrip().endswith("|>"):
+        if piped is None:
+            return None
+        arguments = (piped[1], *arguments)
+    found = ForeignCall("", span.text, arguments, before=before).of_axes()
+    if found is None or found.code is None or piped is None:
+        return found
+    return Help(found.text, found.code.replace(f"({piped[1]}, ", "(", 1))
 
 
 def bracketed(text: str, start: int) -> tuple[tuple[str, ...], int] | None:

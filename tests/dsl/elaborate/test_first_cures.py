@@ -73,7 +73,7 @@ train fit(x: [batch, 4], label: i32[batch]):
         (LAYOUT, "E0311", "channels on axis 1, which is s here", None),
         (JOINED, "E0303", "joined along this axis", "concat(x, y, axis=2)"),
         (NO_RETURN, "E0214", "give back", "return out"),
-        (TWO_RESULTS, "E0203", "name each of them", "a, other = x |> two"),
+        (TWO_RESULTS, "E0203", "name each of them", "a, _other = x |> two"),
         (ARGMAX, "E0307", "these are classes", "cross_entropy(scores, label)"),
     ],
 )
@@ -91,7 +91,7 @@ def test_the_first_cure(text: str, code: str, said: str, cure: str | None) -> No
         (DEPTHWISE, "conv2d(c, 3, pad=1, groups=c)", "conv2d(c_in, 3, pad=1, groups=c_in)"),
         (JOINED, "axis=1", "axis=2"),
         (NO_RETURN, "x + y)\n", "x + y)\n  return out\n"),
-        (TWO_RESULTS, "a = x", "a, other = x"),
+        (TWO_RESULTS, "a = x", "a, _other = x"),
         (ARGMAX, "cross_entropy(predicted", "cross_entropy(scores"),
     ],
 )

@@ -285,7 +285,7 @@ block Net(classes)(x: [n, 3, h, w]) -> [n, classes]:
     ),
     "carry_of_another_width": (
         "E0309",
-        "begin with [n, out]",
+        "h = zeros([n, out])",
         """\
 block Rnn(hidden, out)(x: [n, s, d]) -> [n, s, out]:
   h = zeros([n, hidden])

@@ -62,7 +62,7 @@ def _one_of(name: str, value: ElabValue, written: str) -> Help | str:
     """Advice to name each of several results; empty for any other value."""
     if not isinstance(value, tuple) or len(value) < 2:
         return ""
-    others = ", ".join(f"other{at}" if len(value) > 2 else "other" for at in range(1, len(value)))
+    others = ", ".join(f"_other{at}" if len(value) > 2 else "_other" for at in range(1, len(value)))
     return Help("name each of them, in their order", f"{name}, {others} = {written}")
 
 

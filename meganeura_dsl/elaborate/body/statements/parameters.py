@@ -1,5 +1,6 @@
 """Parameters, states and caches: their declaration, first value and update."""
 
+from dataclasses import replace
 from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -11,7 +12,12 @@ from meganeura_dsl.elaborate.body.statements.bindings import with_part
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS, as_initializer
 from meganeura_dsl.elaborate.problems.cache_problems import CacheNotCleared
 from meganeura_dsl.elaborate.problems.name_problems import UnknownName
-from meganeura_dsl.elaborate.problems.parameter_problems import MissingInitial, UnfitInitial
+from meganeura_dsl.elaborate.problems.origin_cures import channels_kept
+from meganeura_dsl.elaborate.problems.parameter_problems import (
+    InputSizedParameter,
+    MissingInitial,
+    UnfitInitial,
+)
 from meganeura_dsl.elaborate.problems.proof_failures import refusal
 from meganeura_dsl.elaborate.problems.shape_problems import ElementTypeMismatch
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
@@ -19,7 +25,7 @@ from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast, require_fit
 from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
-from meganeura_dsl.elaborate.values import ElabValue, Tensor
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor
 from meganeura_dsl.ir.graph import Origin
 from meganeura_dsl.ir.initializers import Initializer, Sinusoids, Zeros, fits, holds, spell
 from meganeura_dsl.ir.ops.primitive.leaf import Kind
@@ -73,10 +79,25 @@ def declare_parameter(statement: ast.Declare, frame: Frame) -> None:
         frame.join(relative), type_, KINDS[statement.kind], stored, initializer, location
     )
     with frame.build.at(Origin(frame.user_span(statement.span), frame.path)):
-        leaf = frame.state.declare(info, frame.label)
+        try:
+            leaf = frame.state.declare(info, frame.label)
+        except ProblemError as error:
+            raise _of_input(error, frame) from error
     if "." not in relative:
         frame.own.add(relative)
         frame.names[relative] = leaf
+
+
+def _of_input(error: ProblemError, frame: Frame) -> ProblemError:
+    """The problem of a weight that is sized by data, with what made the last axis of the input."""
+    block = frame.declaration
+    if not isinstance(error.problem, InputSizedParameter) or not isinstance(block, ast.Block):
+        return error
+    value = frame.names.get(block.inputs[0].name, "")
+    if not frame.module.is_library or not is_tensor(value):
+        return error
+    cure = channels_kept(value)
+    return ProblemError(replace(error.problem, cure=cure))
 
 
 def _dtypes(statement: ast.Declare, frame: Frame) -> tuple[str, DType]:

@@ -12,6 +12,7 @@ from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.expressions.scan_reads import note_read, speaks_of_round
 from meganeura_dsl.elaborate.body.expressions.tensor_parts import entries_of_axes
+from meganeura_dsl.elaborate.problems import origin_cures
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of
 from meganeura_dsl.elaborate.problems.scan_problems import (
@@ -388,7 +389,7 @@ def _unstable(
     cure = Help("collect what grows", f"y[:, {statement.variable.text}] = ...")
     if is_tensor(before) and is_tensor(after) and not _grows(frame, before, after):
         first, later = show_shape(before.type.shape), show_shape(after.type.shape)
-        cure = Help(
+        cure = origin_cures.initial_cure(name, before, after) or Help(
             f"`{name}` is one tensor for all rounds: let a round end with {first},\n"
             f"or begin with {later}; what has another shape gets a name of its own"
         )

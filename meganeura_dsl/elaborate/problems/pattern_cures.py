@@ -1,0 +1,85 @@
+"""Cures of rearrangements: patterns that fit the tensor that is there."""
+
+import re
+from collections.abc import Collection
+
+from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.elaborate.problems.habits import top_level
+from meganeura_dsl.elaborate.values import show_shape
+from meganeura_dsl.ir.types import Shape
+from meganeura_dsl.limits.language_limits import MOST_AXES
+from meganeura_dsl.symbolic.size import show
+from meganeura_dsl.syntax import ast
+
+_NAMES = ("c", "h", "w", "e", "rows", "columns")
+"""What axes are called that have numbers alone, of pictures those behind the first."""
+
+
+def numbers_cure(node: ast.Rearrangement, shape: Shape, known: Collection[str]) -> Help | None:
+    """The pattern in which axes that are written as numbers, and are others, are named.
+
+    A name takes the size that is there. None if a number stands for several axes of the source.
+    """
+    text = " ".join(node.span.text.split())
+    found = re.search(r"\[([^\]]*)\] -> \[([^\]]*)\]", text)
+    if found is None:
+        return None
+    source, target = (top_level(found[at]) for at in (1, 2))
+    if len(source) != len(shape):
+        return None
+    wrong = [
+        at
+        for at, (entry, size) in enumerate(zip(source, shape, strict=True))
+        if entry.isdecimal() and entry != show(size)
+    ]
+    if not wrong or any(show(shape[at]).isidentifier() for at in wrong):
+        return None
+    if not all(isinstance(shape[at], int) for at in wrong):
+        return Help(
+            f"this depends on the size of what comes in: {show_shape(shape)}; give the input the\n"
+            "size that is meant in its type, or reduce these axes in place of joining them"
+        )
+    factors = [re.split(r"\s*\*\s*", entry) for entry in target]
+    flat = [factor for each in factors for factor in each]
+    named, moved = list(source), list(flat)
+    free = _free_names(known, [*source, *flat])
+    for at in wrong:
+        usual = _NAMES[at - 1] if len(shape) == 4 and at else ""
+        old, named[at] = source[at], usual if usual in free else free[0]
+        free.remove(named[at])
+        if source.count(old) != flat.count(old):
+            moved = []
+        elif moved:
+            same = [place for place, each in enumerate(flat) if each == old]
+            moved[same[source[:at].count(old)]] = named[at]
+    rest = iter(moved)
+    if moved:
+        target = [" * ".join(next(rest) for _ in each) for each in factors]
+    elif len(target) == 2 and target[0] == source[0]:
+        target = [source[0], " * ".join(named[1:])]
+    else:
+        return None
+    code = text.replace(found[0], f"[{', '.join(named)}] -> [{', '.join(target)}]")
+    return Help(f"it is {show_shape(shape)} here: a name takes the size that is there", code)
+
+
+def rank_cure(node: ast.Rearrangement, shape: Shape, known: Collection[str]) -> Help | None:
+    """The pattern with all axes of the tensor, where the source names fewer that are all joined."""
+    text = " ".join(node.span.text.split())
+    found = re.search(r"\[([^\]]*)\] -> \[([^\]]*)\]", text)
+    if found is None:
+        return None
+    source, target = (top_level(found[at]) for at in (1, 2))
+    there = f"it has {len(shape)} axes, {show_shape(shape)}"
+    if len(target) != 2 or len(shape) < 3 or source[0] != target[0]:
+        return Help(f"{there}: the left side names each of them")
+    names = _free_names(known, source[:1])[: len(shape) - 1]
+    code = f"[{', '.join([source[0], *names])}] -> [{source[0]}, {' * '.join(names)}]"
+    return Help(f"{there}: name them all, and join them", text.replace(found[0], code))
+
+
+def _free_names(known: Collection[str], used: Collection[str]) -> list[str]:
+    """Names that no size has, as many as a tensor may have axes."""
+    taken = {name for each in used for name in re.findall(r"[A-Za-z_]\w*", each)} | set(known)
+    names = (*_NAMES, *(f"axis{at}" for at in range(2 * MOST_AXES)))
+    return [name for name in names if name not in taken]
