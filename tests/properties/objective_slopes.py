@@ -78,7 +78,7 @@ def follows_slopes(module: LinkedModule, name: str, random: Random) -> int:
             known[leaf.op.name] = new[leaf.op.parameter]
     found = whole.run(known).outputs
     for output, array in found.items():
-        if Objective.of(output) is None:
+        if not isinstance(output, Objective):
             assert np.allclose(done.outputs[output], array, equal_nan=True), f"{output} of a step"
     moves = objectives(forward) or (Objective(0, tuple(parameters)),)
     movable = {each for objective in moves for each in objective.moves}
@@ -91,7 +91,7 @@ def follows_slopes(module: LinkedModule, name: str, random: Random) -> int:
         going = [each for each in objective.moves if each not in still and each not in seldom]
         slopes += len(going)
         for each in going:
-            loss = objective.output if objective.output in found else LOSS
+            loss = objective if objective in found else LOSS
             _along(whole, loss, known, each, (new[each] - feeds[each]) / -RATE, random)
     return slopes
 

@@ -7,8 +7,9 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.ir.index_checks import Bound, Check, leaf_bounds
+from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.index_checks import Bound, leaf_bounds
+from meganeura_dsl.ir.outputs import IndexCheck
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.data import dataset as datasets
@@ -172,8 +173,9 @@ def test_an_index_that_picks_nothing_is_refused_held_out_or_not(
 )
 def test_every_check_of_a_step_has_to_hold(signed: int, unsigned: int, outside: int | None) -> None:
     """The largest index is looked at as if it had no sign, so that negative ones are large."""
-    checks = {"one": Check(0, DType.I32, 5, "a.mgn:1"), "other": Check(1, DType.U32, 5, "")}
-    made = {"one": np.array(signed, np.uint32), "other": np.array(unsigned, np.uint32)}
+    checks = (IndexCheck(0, DType.I32, 5, "a.mgn:1"), IndexCheck(1, DType.U32, 5, ""))
+    largest = (np.array(signed, np.uint32), np.array(unsigned, np.uint32))
+    made: dict[str, Array] = dict(zip(checks, largest, strict=True))
     if outside is None:
         require_inside(checks, made)
         return
