@@ -8,6 +8,7 @@ from meganeura_dsl.diagnostics.message_pages import message_page, message_title
 from meganeura_dsl.diagnostics.problem import Problem, problems_in
 from meganeura_dsl.elaborate.problems import (
     cache_problems,
+    gradient_problems,
     layer_problems,
     limit_problems,
     name_problems,
@@ -36,6 +37,7 @@ PROBLEMS = problems_in(
     limit_problems,
     cache_problems,
     layer_problems,
+    gradient_problems,
     objective_problems,
     shape_problems,
     scan_problems,

@@ -7,9 +7,13 @@ _DATA_SIZES = (
     " `where(mask, x, 0)`"
 )
 _NO_ALGEBRA = "there is no linear algebra beyond products: compute it outside, and give it as input"
-_NOT_DIFFERENTIABLE = (
-    "there are no gradients within a program: `minimize` gives those by the weights to the"
-    " optimizer, and `trainer.gradients(batch)` gives them to Python"
+_GRADIENT = (
+    "`grad(scalar, x)` is the gradient of a scalar by a name that it was computed from, and may be"
+    " differentiated again; `minimize` gives those by the weights to the optimizer"
+)
+_NOT_MAPPED = (
+    "examples are an axis: what is computed of each is written for `[n, ...]`, and `grad` of a sum"
+    " over the examples has that of each in its row"
 )
 _NO_PRINT = (
     "a program does not print: return the value as a second result, `-> [n, d], [n, c]`, and"
@@ -33,9 +37,8 @@ WORDS: Mapping[str, str] = {
         " random_horizontal_flip random_vertical_flip"
     ),
     _NO_PRINT: "print show breakpoint pdb log_dict",
-    _NOT_DIFFERENTIABLE: (
-        "grad autograd backward value_and_grad jacobian jacrev jvp vjp hessian vmap"
-    ),
+    _GRADIENT: ("autograd backward value_and_grad gradient jacobian jacrev jacfwd jvp vjp hessian"),
+    _NOT_MAPPED: "vmap",
     _DATA_SIZES: "nonzero argwhere unique masked_select boolean_mask compress",
     "how many boxes are left depends on the numbers, and no size may: return all boxes and scores,"
     " and choose among them in Python": "nms batched_nms",

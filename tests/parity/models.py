@@ -161,9 +161,9 @@ def their_forward(module: nn.Module, data: Mapping[str, Array], *, training: boo
         return module(*tensors(data, torch.float64).values()).numpy()
 
 
-def gradient_graph(elaboration: Elaboration) -> Graph:
+def gradient_graph(forward: Graph) -> Graph:
     """The loss, and the gradient of every trained parameter under its name."""
-    build, graph = continued(elaboration.graph)
+    build, graph = continued(forward)
     wanted = {op.name: value for value in graph.values if (op := trained(value)) is not None}
     found = differentiate(build, graph.outputs["loss"], tuple(wanted.values()))
     return build.graph({**graph.outputs, **dict(zip(wanted, found, strict=True))}, graph.updates)
@@ -173,7 +173,7 @@ def step(
     case: Case, values: Mapping[str, Array], data: Mapping[str, Array], precision: Precision
 ) -> Computed:
     """Our loss, gradients and new states."""
-    results = Interpreter(gradient_graph(training(case)), precision).run({**values, **data})
+    results = Interpreter(gradient_graph(training(case).graph), precision).run({**values, **data})
     gradients = dict(results.outputs)
     return Computed(float(gradients.pop("loss")), gradients, results.updates)
 

@@ -25,7 +25,7 @@ def test_loss_gradients_and_states(case: Case) -> None:
     values = models.weights(case, module)
     data = models.drawn(models.training(case).inputs, 1)
     theirs = models.their_step(module, data)
-    graph = models.gradient_graph(models.training(case))
+    graph = models.gradient_graph(models.training(case).graph)
     kept = {
         each.op.name for each in graph.values if isinstance(each.op, Leaf) and each.op.is_persistent
     }

@@ -61,10 +61,7 @@ def apply(call: ast.Call, piped: ElabValue | None, frame: Frame) -> ElabValue:
 def _apply_builtin(
     call: ast.Call, builtin: Builtin, arguments: Arguments, frame: Frame
 ) -> ElabValue:
-    built = BuiltinCall(
-        frame, call.span, call.callee, builtin.signature,
-        arguments.positional, arguments.named,
-    )  # fmt: skip
+    built = BuiltinCall(frame, call, builtin.signature, arguments.positional, arguments.named)
     return builtin.called(built)
 
 

@@ -15,6 +15,7 @@ from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.ops import Constant
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.size import Dim, Size
+from meganeura_dsl.syntax import ast
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,20 @@ class BuiltinCall:
     """A call of a built-in function, its arguments evaluated."""
 
     frame: Frame
-    span: Span
-    name: str
+    node: ast.Call
     signature: str
     arguments: tuple[ElabValue, ...]
     named: Mapping[str, ElabValue]
+
+    @property
+    def span(self) -> Span:
+        """Where the call stands."""
+        return self.node.span
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self.node.callee
 
     def fault(self, fault: str, unknown: str = "") -> ProblemError:
         """The error that the arguments do not fit, one of which may be unknown."""

@@ -6,6 +6,7 @@ from math import pi
 
 from meganeura_dsl.elaborate.builtins.builtin_call import Builtin, BuiltinCall
 from meganeura_dsl.elaborate.builtins.builtin_constant import constant
+from meganeura_dsl.elaborate.builtins.builtin_gradient import grad
 from meganeura_dsl.elaborate.builtins.builtin_indexing import (
     argmax,
     argsort,
@@ -316,6 +317,12 @@ BUILTINS: dict[str, Builtin] = {
     "sign": Builtin("sign(x)", "-1, 0 or 1, without a slope.", sign),
     "stop_gradient": Builtin(
         "stop_gradient(x)", "x, as a constant for differentiation.", stop_gradient
+    ),
+    "grad": Builtin(
+        "grad(scalar, x)",
+        "The gradient of a scalar with respect to the name x, a value of the shape of x.",
+        grad,
+        leading=2,
     ),
     **{
         dtype.value: Builtin(f"{dtype.value}(x)", f"x as `{dtype.value}`.", convert(dtype))

@@ -10,6 +10,8 @@ from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.syntax import ast
 
 _NAMED_AXES = ("dim", "dims", "axis", "axes")
+_TWICE = ("create_graph", "retain_graph", "persistent", "allow_unused", "has_aux")
+"""Arguments of functions of PyTorch, TensorFlow and JAX that give gradients."""
 _KEEPS = ("keepdim", "keepdims")
 _LISTED = re.compile(r"\b(?:dim|dims|axis|axes)\s*=\s*(?:\[([^\]]*)\]|([^,)]*))")
 _KEPT = re.compile(r"\s*,?\s*\bkeepdims?\s*=\s*\w+")
@@ -27,6 +29,10 @@ def of_arguments(callee: str, unknown: str, span: Span) -> Help | None:
         return _kept_axes(_plain_axes(_KEPT.sub("", call)), _piped_into(span))
     if unknown in _NAMED_AXES:
         return Help("axes are given by their place", _plain_axes(call))
+    if callee == "grad":
+        if unknown in _TWICE:
+            return Help("leave it out: a gradient is a value, which may be differentiated again")
+        return Help("by what comes second, and is a name", "grad(scalar, x)")
     if callee in ("rearrange", "expand", "repeat", "reduce"):
         given = re.search(rf"\b{unknown}\s*=\s*([\w.]+)", call)
         if given and given[1] == unknown:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from meganeura_dsl.ir.graph import Op
+from meganeura_dsl.ir.graph import Builder, Op, Value
 from meganeura_dsl.ir.traits import Operands
 from meganeura_dsl.symbolic.assumptions import Condition, Facts
 
@@ -30,8 +30,23 @@ class Summarized(Op, abstract=True):
     traits = frozenset()
     number: int
     """No two of a graph have the same."""
+    of: TensorType
+    """Its type."""
     normalised_by: str = ""
     """What gave it, if that makes probabilities of logits."""
+
+    def infer(self, _facts: Facts, *_operands: TensorType) -> TensorType:
+        """The type it was given."""
+        return self.of
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
+        """Values of which as much is known: each depends on all operands, and on the cotangent."""
+        return tuple(
+            build.add(Summarized(build.count, each.type), *out.operands, cotangent)
+            if each.type.dtype.is_float
+            else None
+            for each in out.operands
+        )
 
 
 @dataclass

@@ -279,6 +279,7 @@ CASES: dict[str, Array | float] = {
     "row * (1 if is_integer(x) else 2)": ROW * 2,
     "row * (7 // 2 + 7 % 4 + (-7) // 2 + (-7) % 4)": ROW * (3 + 3 - 4 + 1),
     "row * (2 ** 3 + 2 ** -1)": ROW * 8.5,
+    "grad(sum(row ** 3), row)": 3 * ROW**2,
     "row * ([4, 5] + [6])[2] * [4, 5][-1]": ROW * 30,
 }
 

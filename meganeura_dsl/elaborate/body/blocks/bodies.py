@@ -10,6 +10,7 @@ from meganeura_dsl.elaborate.body.blocks.results import (
 )
 from meganeura_dsl.elaborate.problems.name_problems import NoResult, UnknownParameter
 from meganeura_dsl.elaborate.scope.body import DECLARATIONS
+from meganeura_dsl.elaborate.scope.gradient_names import bound_value
 from meganeura_dsl.elaborate.scope.recovery import EndOfPathError
 from meganeura_dsl.elaborate.scope.scope import (
     Frame,
@@ -24,6 +25,9 @@ from meganeura_dsl.syntax import ast
 def run_body(inner: Frame, block: ast.Block) -> Results:
     """Run a body whose signature is bound; in a proof, once for each path through it."""
     inner.state.body.applied.blocks.add(block)
+    for item in block.inputs:
+        value = bound_value(inner, item.span, item.name, inner.names[item.name])
+        inner.names[item.name] = value
     signature = inner.signature = dict(inner.names)
     if inner.state.proof is None:
         return _run_path(inner, block, signature)

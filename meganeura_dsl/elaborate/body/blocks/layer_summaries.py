@@ -363,7 +363,9 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor]) -> tuple[T
     def value(each: SummarizedValue) -> Tensor:
         leaves = [state.body.leaves[prefix + name] for name in each.parameters]
         operands = (*[inputs[number] for number in each.inputs], *leaves)
-        return build.add_new(Summarized(build.count, each.normalised_by), each.type, *operands)
+        return build.add_new(
+            Summarized(build.count, each.type, each.normalised_by), each.type, *operands
+        )
 
     state.body.updates.update((inner.join(name), value(each)) for name, each in summary.updates)
     return tuple(map(value, summary.results))

@@ -7,6 +7,7 @@ from meganeura_dsl.elaborate.body.expressions.tensor_parts import replace_part
 from meganeura_dsl.elaborate.body.statements.scans import collects, write_part
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.binding import Binding
+from meganeura_dsl.elaborate.scope.gradient_names import bound_value
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
@@ -53,7 +54,7 @@ def _assign(target: ast.Name, value: ElabValue, frame: Frame, text: str = "...")
         wanted, found = "a tensor or a number to name", describe(value)
         span = value.span or target.span
         raise ProblemError(WrongKind(frame.location(span), wanted, found, cure))
-    frame.names[target.text] = value
+    value = frame.names[target.text] = bound_value(frame, target.span, target.text, value)
     if is_tensor(value) and not frame.module.is_library:
         frame.state.body.bindings.append(Binding(target.span, target.text, frame.path, value.type))
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.shape_problems import UnstableLoop
+from meganeura_dsl.elaborate.scope.gradient_names import gradient_names
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol, symbols_in, with_values
 from meganeura_dsl.elaborate.scope.savepoint import Savepoint
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
@@ -357,7 +358,10 @@ def any_tensor(frame: Frame, like: Tensor, shape: tuple[Size, ...]) -> Tensor:
 
 
 def _any_numbers(loop: Loop) -> dict[str, Tensor]:
-    """Whole numbers that a round binds anew: at its start, nothing is known of what they are."""
+    """Whole numbers that a round binds anew: at its start, nothing is known of what they are.
+
+    Nor is it of what gradients are taken with respect to: no round reads what another one bound.
+    """
     frame = loop.frame
     bound = {
         target.text
@@ -369,7 +373,8 @@ def _any_numbers(loop: Loop) -> dict[str, Tensor]:
     return {
         name: any_tensor(frame, value, value.type.shape)
         for name, value in found
-        if is_tensor(value) and value.type.dtype is DType.I32
+        if is_tensor(value)
+        and (value.type.dtype is DType.I32 or name in gradient_names(frame.declaration))
     }
 
 

@@ -21,6 +21,7 @@ from meganeura_dsl.elaborate.problems.scan_problems import (
     WronglyCollected,
 )
 from meganeura_dsl.elaborate.scope.binding import Binding
+from meganeura_dsl.elaborate.scope.gradient_names import bound_value
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan, Written
 from meganeura_dsl.elaborate.scope.savepoint import Savepoint
@@ -473,7 +474,7 @@ def _close(
     first = frame.add(statement.span, ops.Scan(*attributes, stops=stops), *operands)
     results = frame.build.results_of(first)
     for name, result in zip(carries, results, strict=False):
-        frame.names[name] = result
+        frame.names[name] = bound_value(frame, statement.span, name, result)
     after = dict(zip(states, results[len(carries) :], strict=False))
     frame.state.body.updates.update(after)
     frame.names.update(_named(frame, after))
@@ -495,7 +496,7 @@ def _bind_written(
             wrote = _in_order(statement, frame, given[-1], 0, turned=turned)
             whole = broadcast(frame, statement.span, wrote, result.type.shape, (each.axis,))
             result = frame.add(statement.span, ops.Where(), whole, result, scan.before[name])
-        frame.names[name] = result
+        frame.names[name] = bound_value(frame, each.statement.target.span, name, result)
         if not frame.module.is_library:
             span = each.statement.target.span
             frame.state.body.bindings.append(Binding(span, name, frame.path, result.type))

@@ -1,0 +1,122 @@
+"""`grad`: the slope of a scalar with respect to a name, as a value of the graph.
+
+It is reverse mode on the graph as it stands, made of primitive ops that have gradients themselves,
+so that a gradient of a gradient is one more walk.
+"""
+
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
+from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
+from meganeura_dsl.elaborate.problems.gradient_problems import (
+    GradientAcrossRounds,
+    GradientOfNoScalar,
+    GradientOfUnread,
+)
+from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.scope.gradient_names import with_respect_to
+from meganeura_dsl.elaborate.scope.open_scan import OpenScan
+from meganeura_dsl.elaborate.values import (
+    BlockValue,
+    ElabValue,
+    Tensor,
+    TensorList,
+    describe,
+    is_tensor,
+)
+from meganeura_dsl.ir.graph import Origin, dependencies
+from meganeura_dsl.ir.objectives import Moved
+from meganeura_dsl.ir.ops import Constant, Input, Parameter
+from meganeura_dsl.ir.ops.primitive.reverse_mode import pull_back
+from meganeura_dsl.symbolic.assumptions import Unproved
+from meganeura_dsl.syntax import ast
+
+OPAQUE = "#"
+"""How the names of inputs begin that stand for tensors of which a proof knows the type alone."""
+
+
+def grad(call: BuiltinCall) -> ElabValue:
+    """The gradient of a scalar with respect to a name, which has the type of what is named."""
+    if isinstance(call.frame.declaration, ast.Def):
+        raise call.frame.refuse(call.span, "`grad`", "stands in a block or a `train`, not in `def`")
+    scalar = _scalar(call)
+    name, value = _named(call)
+    for scan in call.frame.state.scans.values():
+        _refuse_rounds(call, scan, scalar, name, value)
+    build = call.frame.build
+    with build.at(Origin(call.frame.user_span(call.span), call.frame.path)):
+        one = build.add(Constant(1.0, scalar.type.dtype))
+    try:
+        (found,) = pull_back(build, {scalar: one}, (value,))
+    except Unproved as error:
+        raise call.frame.refused(call.span, error) from error
+    if found is not None:
+        return found
+    below = dependencies([scalar])
+    if any(_is_open(each) and each.id > value.id for each in below):
+        return build.add(Input(f"{OPAQUE}{build.count}", value.type.dtype, value.type.shape))
+    bound = value.origin.span if not isinstance(value.op, Parameter | Moved) else None
+    location, is_read = call.frame.location(call.span), any(each is value for each in below)
+    raise ProblemError(GradientOfUnread(location, name, bound, is_read))
+
+
+def _is_open(value: Tensor) -> bool:
+    """Whether a proof knows no more of a value than its type: it may read what is older than it."""
+    return isinstance(value.op, Input) and value.op.name.startswith(OPAQUE)
+
+
+def _scalar(call: BuiltinCall) -> Tensor:
+    """What is differentiated: a float without axes."""
+    scalar = call.option(0, "scalar")
+    if not is_tensor(scalar):
+        raise call.wrong("a tensor f32[], such as `sum(...)`", scalar)
+    if scalar.type.rank or not scalar.type.dtype.is_float:
+        location = call.frame.location(call.span)
+        x, node = call.option(1, "x"), with_respect_to(call.node)
+        is_turned = is_tensor(x) and not x.type.rank and scalar.type.rank > 0
+        swapped = node.span.text if node is not None and is_turned else ""
+        has_axes = scalar.type.rank > 0
+        raise ProblemError(GradientOfNoScalar(location, str(scalar.type), has_axes, swapped))
+    return scalar
+
+
+def _named(call: BuiltinCall) -> tuple[str, Tensor]:
+    """The name it is taken with respect to, and the float tensor that the name is bound to."""
+    value, node = call.option(1, "x"), with_respect_to(call.node)
+    assert node is not None
+    text = " ".join(node.span.text.split())
+    is_parameter = is_tensor(value) and isinstance(value.op, Parameter | Moved)
+    wanted, found, cure = "a name bound to a float tensor", describe(value), ""
+    if isinstance(value, BlockValue):
+        cure = "a gradient is one of a tensor: a weight of it is a path, such as `fc.weight`"
+    elif isinstance(value, list | TensorList):
+        cure = Help("one call for each", "grad(scalar, x)")
+    elif not isinstance(node, ast.Name) and not (isinstance(node, ast.Attribute) and is_parameter):
+        found = f"`{text}`" if is_tensor(value) else found
+        cure = Help("name it before it is read, and read the name", f"y = {text}")
+    elif not is_tensor(value):
+        cure = "only a tensor has a gradient: numbers are known before there is data"
+    elif not value.type.dtype.is_float:
+        cure = "whole numbers and bools have no gradient: take that of a float made of them"
+    else:
+        return text, value
+    raise ProblemError(WrongKind(call.frame.location(node.span), wanted, found, cure))
+
+
+def _refuse_rounds(
+    call: BuiltinCall, scan: OpenScan, scalar: Tensor, name: str, value: Tensor
+) -> None:
+    """Refuse a gradient that would go through what the rounds before left.
+
+    That is one with respect to a name that is bound outside of a scan, of what reads a carried
+    name, or slices of the tensor itself.
+    """
+    if scan.region.depends(value):
+        return
+    carried = {**scan.carried, **scan.states}
+    by_id = {each.id: carry for carry, each in carried.items() if each.type.dtype.is_float}
+    for each in dependencies([scalar]):
+        sliced = scan.region.slices.get(each.id)
+        is_sliced = sliced is not None and value in dependencies([sliced.source])
+        if is_sliced or each.id in by_id:
+            location = call.frame.location(call.span)
+            read = by_id.get(each.id, "")
+            raise ProblemError(GradientAcrossRounds(location, name, read, str(scan.index)))

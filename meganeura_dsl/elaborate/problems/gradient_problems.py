@@ -1,0 +1,81 @@
+"""Problems of `grad`: what has no gradient, and what it cannot be taken with respect to."""
+
+from meganeura_dsl.diagnostics.problem import Help, Remark, Report
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.location import LocatedProblem
+
+
+class GradientOfNoScalar(LocatedProblem, code="E0588", topic="gradient"):
+    """What `grad` is to differentiate has axes, or is of whole numbers or bools."""
+
+    found: str
+    has_axes: bool
+    swapped: str
+    """The scalar that stands second, in place of the name; empty if none does."""
+
+    def report(self) -> Report:
+        cure = Help("add up its elements, or average them", "sum(...) or mean(...)")
+        if self.swapped:
+            cure = Help("the scalar comes first, and the name second", f"grad({self.swapped}, ...)")
+        elif not self.has_axes:
+            cure = Help("whole numbers and bools have no slope: compute with floats")
+        return self.words("`grad` is that of a scalar f32[]", f"this is {self.found}", cure=cure)
+
+
+class GradientOfUnread(LocatedProblem, code="E0589", topic="gradient"):
+    """The scalar does not depend on what `grad` is taken with respect to."""
+
+    name: str
+    bound: Span | None
+    is_read: bool
+    """Whether the scalar reads it where no gradient flows."""
+
+    def report(self) -> Report:
+        if self.is_read:
+            return self.words(
+                f"no gradient flows to `{self.name}`",
+                "it is read only where none does",
+                cure=Help(
+                    "comparisons, `floor`, `round`, `sign`, whole numbers, `stop_gradient` and"
+                    "\nweights read under `frozen=true` are constants"
+                ),
+            )
+        remarks = ()
+        cure = Help("compute the scalar from it, or leave it out: its gradient is 0")
+        if self.bound is not None:
+            text = " ".join(self.bound.text.split())
+            remarks = (Remark(f"`{self.name}` was bound here", text, self.bound),)
+            cure = Help(
+                f"compute the scalar from this `{self.name}`: what was computed before it was bound"
+                "\nreads what the name was until then"
+            )
+        return self.words(
+            f"the scalar does not read `{self.name}`",
+            f"`{self.name}` has no part in it",
+            remarks=remarks,
+            cure=cure,
+        )
+
+
+class GradientAcrossRounds(LocatedProblem, code="E0591", topic="gradient"):
+    """A gradient in a round of a scan would go through the rounds before it."""
+
+    name: str
+    carried: str
+    """The carried name that the scalar reads; empty if it reads a slice of what is named."""
+    index: str
+
+    def report(self) -> Report:
+        if self.carried:
+            found = f"it reads `{self.carried}`, which the rounds before may have computed from it"
+        else:
+            found = f"it reads slices of `{self.name}`"
+        return self.words(
+            f"`{self.name}` is bound outside of the scan",
+            found,
+            cure=Help(
+                "the gradient in a round is that of the round: bind a name in the round, and read"
+                "\nthat name",
+                f"y = {self.name}" if self.carried else f"y = {self.name}[...]",
+            ),
+        )
