@@ -27,7 +27,7 @@ GRAD = "grad"
 @lru_cache(maxsize=1024)
 def gradient_names(declaration: ast.Node | None) -> frozenset[str]:
     """Returns the names that a declaration takes gradients with respect to."""
-    if declaration is None or f"{GRAD}(" not in declaration.span.text:
+    if declaration is None or GRAD not in declaration.span.text:
         return frozenset()
     written = (each for node in walk(declaration) if (each := with_respect_to(node)) is not None)
     return frozenset(each.text for each in written if isinstance(each, ast.Name))

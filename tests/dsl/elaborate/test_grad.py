@@ -38,6 +38,7 @@ VALUES = {
     "again": ("g = grad(sum(x ** 3), x)\nreturn grad(sum(g ** 2), x)", 36 * X**3),
     "what was before is constant": ("y = 2 * x\nreturn grad(sum(y * x), y)", X),
     "equal values have names": ("a = 2 * x\nb = 2 * x\nreturn grad(sum(a * b), a)", 2 * X),
+    "the same behind a space": ("a = 2 * x\nb = 2 * x\nreturn grad (sum(a * b), a)", 2 * X),
     "another name of it": ("a = x\nreturn grad(sum(a * x), a)", X),
     "the last binding": (
         "for _i in 0..2:\n  x = x - 0.1 * grad(sum(x ** 2), x)\nreturn x",
