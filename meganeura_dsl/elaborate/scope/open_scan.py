@@ -38,8 +38,10 @@ class OpenScan:
     """What stands for a name at the start of a round, if it was bound outside."""
     before: dict[str, Tensor]
     """What these names were bound to outside."""
+    named_once: frozenset[str]
+    """The names that stand once in the statements of a round, and in none of its loops."""
     read: set[str] = field(default_factory=set[str])
-    """The names whose value at the start of a round was read."""
+    """The names of which a round reads what it finds, or leaves another value to the next."""
     written: dict[str, Written] = field(default_factory=dict[str, "Written"])
     states: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     """What stands for a state that the rounds update, at the start of a round."""

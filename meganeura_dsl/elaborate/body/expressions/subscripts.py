@@ -12,15 +12,18 @@ from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.positions import POSITION
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
 from meganeura_dsl.elaborate.values import (
     Axes,
     ElabValue,
     Tensor,
     TensorList,
     describe,
+    is_number,
     is_size,
     is_tensor,
 )
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.limits.work_budget import spend
 from meganeura_dsl.symbolic.assumptions import Compare
 from meganeura_dsl.symbolic.size import Dim, Size
@@ -109,6 +112,18 @@ def part_of(span: Span, subscripts: Sequence[ast.Entry], base: Tensor, frame: Fr
         else:
             part = part.entry(frame, entry.span, axis, _bound(entry, size, frame, (span, base)))
     return part
+
+
+def value_of_part(node: ast.Expression, name: str, written: TensorType, frame: Frame) -> Tensor:
+    """Returns the tensor that replaces a part of this type of `name`; a number fills the part."""
+    given = frame.evaluate(node)
+    if is_number(given) and not is_tensor(given):
+        return scalar(frame, node.span, given, written.dtype, written.shape)
+    if not is_tensor(given):
+        location = frame.location(node.span)
+        raise ProblemError(WrongKind(location, "a tensor or a number", describe(given)))
+    require_fit(frame, node.span, f"{name}[...]", written, given)
+    return given
 
 
 def _bound(

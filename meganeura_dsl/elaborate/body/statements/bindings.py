@@ -2,7 +2,7 @@
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.body.expressions.subscripts import part_of
+from meganeura_dsl.elaborate.body.expressions.subscripts import part_of, value_of_part
 from meganeura_dsl.elaborate.body.expressions.tensor_parts import replace_part
 from meganeura_dsl.elaborate.body.statements.scans import collects, write_part
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
@@ -10,14 +10,12 @@ from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.gradient_names import bound_value
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
 from meganeura_dsl.elaborate.values import (
     BlockValue,
     ElabValue,
     Tensor,
     TensorList,
     describe,
-    is_number,
     is_static,
     is_tensor,
 )
@@ -87,13 +85,7 @@ def with_part(
 ) -> Tensor:
     """A tensor with a part of it replaced; a number fills the part."""
     part = part_of(span, entries, base, frame).whole
-    given = frame.evaluate(value)
-    if is_number(given) and not is_tensor(given):
-        given = scalar(frame, value.span, given, base.type.dtype, part.kept(part.sizes))
-    if not is_tensor(given):
-        location = frame.location(value.span)
-        raise ProblemError(WrongKind(location, "a tensor or a number", describe(given)))
     written = TensorType(base.type.dtype, part.kept(part.sizes))
     name = span.text.removeprefix("update ").partition("[")[0]
-    require_fit(frame, value.span, f"{name}[...]", written, given)
+    given = value_of_part(value, name, written, frame)
     return replace_part(frame, span, base, part, given)

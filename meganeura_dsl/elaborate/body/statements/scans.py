@@ -1,16 +1,17 @@
 """`scan`: its body is elaborated once, for a round at any index, and becomes one op.
 
-What a round reads before it binds it anew is carried, and keeps its type: one round proves it for
-any number of them. The rules are those of the page `scans.md`.
+A name that is bound before the scan, and anew in it, is carried and keeps its type: one round
+proves it for any number of them. The rules are those of the page `scans.md`.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.expressions.scan_reads import note_read, speaks_of_round
+from meganeura_dsl.elaborate.body.expressions.subscripts import value_of_part
 from meganeura_dsl.elaborate.body.expressions.tensor_parts import entries_of_axes
 from meganeura_dsl.elaborate.problems import origin_cures
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
@@ -46,28 +47,6 @@ from meganeura_dsl.syntax import ast
 
 MOST_BOUNDS = 12
 """Bounds of whole numbers that are tried of each of those that rounds carry."""
-
-
-class Runs(Protocol):
-    """The part of the elaborator that scans need."""
-
-    def evaluate(self, node: ast.Expression, frame: Frame) -> ElabValue:
-        """The value of an expression."""
-        ...
-
-    def size(self, node: ast.Expression, frame: Frame) -> Size:
-        """The value of an expression that must be a size."""
-        ...
-
-    def tensor(self, node: ast.Expression, frame: Frame) -> Tensor:
-        """The value of an expression that must be one tensor."""
-        ...
-
-    def execute(
-        self, statements: tuple[ast.Statement, ...], frame: Frame
-    ) -> tuple[Tensor, ...] | None:
-        """Run statements in order."""
-        ...
 
 
 def run_scan(statement: ast.Scan, frame: Frame) -> None:
@@ -159,6 +138,7 @@ class _Round:
         try:
             self._begin(scan)
             frame.execute(self.statement.body)
+            _carry_rebound(frame, scan)
             _refuse_changed(self.statement, frame, names, scan)
         finally:
             del state.scans[str(index)]
@@ -257,7 +237,8 @@ def _opened(statement: ast.Scan, frame: Frame, symbols: tuple[Dim, Size, Size]) 
         if name != statement.variable.text and is_tensor(value := frame.names.get(name, 0))
     }
     carried = {name: region.leaf(value.type) for name, value in before.items()}
-    return OpenScan(frame, region, index, start, stop, frame.build.count, carried, before)
+    once = frozenset(name for name, count in _mentions(statement).items() if count == 1)
+    return OpenScan(frame, region, index, start, stop, frame.build.count, carried, before, once)
 
 
 def _bound(statement: ast.Scan) -> list[str]:
@@ -274,23 +255,40 @@ def _bound(statement: ast.Scan) -> list[str]:
     return sorted(found)
 
 
+def _mentions(statement: ast.Scan) -> Counter[str]:
+    """Returns how often each name stands in a round, where what a loop repeats counts twice."""
+    nodes = list(walk(statement))
+    repeated = [node for loop in nodes if isinstance(loop, ast.For) for node in walk(loop)]
+    return Counter(each.text for each in (*nodes, *repeated) if isinstance(each, ast.Name))
+
+
 # --- what is collected ---------------------------------------------------------------------------
 
 
 def collects(statement: ast.Part, frame: Frame) -> bool:
-    """Whether a round writes a slice of its own; otherwise it replaces a part of what it finds.
+    """Returns whether a part becomes a slice of its own of what all rounds write.
 
-    The name is not bound in the round. If it is bound before the scan, the round does not read it,
-    and the place that it writes speaks of the index.
+    It does if the name is not bound, and if the rounds write a tensor from before the scan whole
+    and do nothing else with it. Otherwise the part is replaced in what the round finds.
     """
     scan, name = next(reversed(frame.state.scans.values()), None), statement.target.text
     if scan is None or scan.frame is not frame:
         return False
-    if name not in frame.names:
-        return True
-    if name in scan.read or not scan.is_at_start(name, frame.names[name]):
+    return name not in frame.names or _is_rewritten(statement, frame, scan)
+
+
+def _is_rewritten(statement: ast.Part, frame: Frame, scan: OpenScan) -> bool:
+    """Returns whether the rounds write each slice of what they find once, and never read it."""
+    name = statement.target.text
+    if name not in scan.named_once or not scan.is_at_start(name, frame.names[name]):
         return False
-    return any(speaks_of_round(each, frame) for each in statement.entries)
+    if not any(speaks_of_round(each, frame) for each in statement.entries):
+        return False
+    shape = scan.before[name].type.shape
+    found = _slice_entry(frame, statement, len(shape))
+    if found is None or not isinstance(equal(frame, shape[found[0]], scan.rounds), Proved):
+        return False
+    return _direction(frame, scan, evaluate_size(found[1], frame)) is not None
 
 
 def write_part(statement: ast.Part, frame: Frame) -> None:
@@ -299,49 +297,93 @@ def write_part(statement: ast.Part, frame: Frame) -> None:
     location = frame.location(statement.span)
     if name in scan.written:
         fault = f"a round writes `{name}` twice"
-        raise ProblemError(WronglyCollected(location, fault, "the second time"))
-    value = evaluate_tensor(statement.value, frame)
-    entries = entries_of_axes(frame, statement.span, statement.entries, value.type.rank + 1)
-    at = [axis for axis, each in enumerate(entries) if not _is_all(each)]
-    entry = entries[at[0]] if len(at) == 1 else None
-    if entry is None or isinstance(entry, ast.Range):
+        raise ProblemError(WronglyCollected(location, fault, "the second time", _begin(name)))
+    value = _slice_value(statement, frame, scan)
+    found = _slice_entry(frame, statement, value.type.rank + 1)
+    if found is None:
         fault = f"a round writes one slice of `{name}`"
         raise ProblemError(
-            WronglyCollected(location, fault, "one entry is the slice, the others `:`")
+            WronglyCollected(
+                location, fault, "one entry is the slice, the others `:`", _begin(name)
+            )
         )
-    if len(entries) > value.type.rank + 1:
-        found = f"{len(entries)} entries for the slices of {value.type}"
-        raise ProblemError(WronglyCollected(location, f"`{name}` has fewer axes", found))
-    backward = _direction(statement, entry, frame, scan, evaluate_size(entry, frame))
-    scan.written[name] = Written(value, at[0], backward, statement)
+    axis, entry = found
+    if len(statement.entries) > value.type.rank + 1:
+        wrong = f"{len(statement.entries)} entries for the slices of {value.type}"
+        raise ProblemError(WronglyCollected(location, f"`{name}` has fewer axes", wrong))
+    at = evaluate_size(entry, frame)
+    backward = _direction(frame, scan, at)
+    if backward is None:
+        raise _not_in_order(statement, entry, frame, scan, at)
+    scan.written[name] = Written(value, axis, backward, statement)
     frame.names.pop(name, None)
+
+
+def _begin(name: str) -> Help:
+    """Returns advice for rounds that do more with a tensor than to collect it."""
+    words = "rounds replace any part of a tensor that is bound before the scan"
+    return Help(words, f"{name} = zeros([...])")
+
+
+def _slice_value(statement: ast.Part, frame: Frame, scan: OpenScan) -> Tensor:
+    """Returns the slice that a round writes; one of a tensor from before the scan has its type."""
+    name = statement.target.text
+    if name not in frame.names:
+        return evaluate_tensor(statement.value, frame)
+    before = scan.before[name].type
+    found = _slice_entry(frame, statement, before.rank)
+    assert found is not None
+    shape = (*before.shape[: found[0]], *before.shape[found[0] + 1 :])
+    return value_of_part(statement.value, name, TensorType(before.dtype, shape), frame)
+
+
+def _slice_entry(frame: Frame, statement: ast.Part, rank: int) -> tuple[int, ast.Expression] | None:
+    """Returns the axis and the entry of the only slice that is written; None if it is not one."""
+    entries = entries_of_axes(frame, statement.span, statement.entries, rank)
+    at = [axis for axis, each in enumerate(entries) if not _is_all(each)]
+    entry = entries[at[0]] if len(at) == 1 else None
+    return None if entry is None or isinstance(entry, ast.Range) else (at[0], entry)
 
 
 def _is_all(entry: ast.AxisEntry) -> bool:
     return isinstance(entry, ast.Range) and entry.start is None and entry.stop is None
 
 
-def _direction(
-    statement: ast.Part, entry: ast.Expression, frame: Frame, scan: OpenScan, at: Size
-) -> bool:
-    """Whether the slices are written from the last to the first."""
-    first, last = scan.index - scan.start, scan.stop - 1 - scan.index
-    if isinstance(equal(frame, at, first), Proved):
+def _direction(frame: Frame, scan: OpenScan, at: Size) -> bool | None:
+    """Returns whether the slices are written from the last to the first; None if in no order."""
+    if isinstance(equal(frame, at, scan.index - scan.start), Proved):
         return False
-    if isinstance(equal(frame, at, last), Proved):
-        return True
+    return True if isinstance(equal(frame, at, scan.stop - 1 - scan.index), Proved) else None
+
+
+def _not_in_order(
+    statement: ast.Part, entry: ast.Expression, frame: Frame, scan: OpenScan, at: Size
+) -> ProblemError:
     name, t = statement.target.text, scan.index
+    first, last = t - scan.start, scan.stop - 1 - t
     cure = f"write slice {show(first)}, or {show(last)} to begin with the last"
     fault = f"not every slice of `{name}` is written once"
     share, rest = at.split(str(t)) if isinstance(at, Dim) else (0, at)
     if share == 1 and frame.facts.proves(Compare(">", rest + scan.start, 0)):
         fault = f"slice 0 of `{name}` is never written"
     found = f"{show(t)} runs from {show(scan.start)} to {show(scan.stop - 1)}"
-    location = frame.location(entry.span)
-    raise ProblemError(WronglyCollected(location, fault, found, Help(cure)))
+    return ProblemError(WronglyCollected(frame.location(entry.span), fault, found, Help(cure)))
 
 
 # --- what is carried -----------------------------------------------------------------------------
+
+
+def _carry_rebound(frame: Frame, scan: OpenScan) -> None:
+    """Note the names that a round binds anew without reading them, and leaves to the next.
+
+    One that a round binds to another type is a name of its own.
+    """
+    for name, leaf in scan.carried.items():
+        after = frame.names.get(name)
+        if name in scan.read or after is None or scan.is_at_start(name, after):
+            continue
+        if _same_type(frame, leaf, after)[0]:
+            scan.read.add(name)
 
 
 def _refuse_changed(
@@ -491,7 +533,6 @@ def _bind_written(
     for (name, each), built in zip(scan.written.items(), given, strict=False):
         turned = each.backward is not backward
         result = _in_order(statement, frame, built, each.axis, turned=turned)
-        _require_whole(frame, scan, name, each, result.type)
         if scan.goes_on is not None and name in scan.before:
             wrote = _in_order(statement, frame, given[-1], 0, turned=turned)
             whole = broadcast(frame, statement.span, wrote, result.type.shape, (each.axis,))
@@ -524,19 +565,3 @@ def _collected(frame: Frame, scan: OpenScan, written: Written) -> Tensor:
     of, span = written.value.type, written.statement.span
     value = False if of.dtype is DType.BOOL else 0
     return chosen(frame, span, scan, written.value, scalar(frame, span, value, of.dtype, of.shape))
-
-
-def _require_whole(
-    frame: Frame, scan: OpenScan, name: str, written: Written, found: TensorType
-) -> None:
-    """Where a name was bound before, all of it is written: what it was does not matter."""
-    before = scan.before.get(name)
-    if before is None:
-        return
-    same = before.type.dtype is found.dtype and before.type.rank == found.rank
-    pairs = zip(before.type.shape, found.shape, strict=False)
-    if not same or not all(isinstance(equal(frame, a, b), Proved) for a, b in pairs):
-        fault = f"`{name}` is not written whole"
-        shown = f"it is {before.type}, and the rounds write {found}"
-        location = frame.location(written.statement.span)
-        raise ProblemError(WronglyCollected(location, fault, shown, Help("take a new name")))

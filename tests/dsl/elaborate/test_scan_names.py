@@ -1,0 +1,155 @@
+"""A name that is bound before a scan is carried by its rounds, wherever they read or bind it.
+
+The bodies below are valid Python as well: NumPy runs their lines round after round.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.testing import assert_gradients
+
+X = np.random.default_rng(3).normal(size=(2, 4, 3)).astype(np.float32)
+ROUNDS = {
+    "a name that is bound anew and never read": "h = x[:, t]",
+    "the same, while the rounds collect": "h = x[:, t]; y[:, t] = h",
+    "a name that is read after it was bound anew": "h = 2 * x[:, t]; h = h + 1",
+    "each slice, once": "y[:, t] = h * x[:, t]",
+    "each slice, from the last to the first": "y[:, s - 1 - t] = x[:, t]",
+    "each slice, twice": "y[:, t] = x[:, t]; y[:, s - 1 - t] = 2 * x[:, t]",
+    "a slice that is read again": "y[:, t] = x[:, t]; h = h + y[:, t]",
+    "a slice that was written before": "y[:, t] = y[:, s - 1 - t] + x[:, t]",
+    "a part of a slice": "y[:, t, 1:] = 2 * x[:, t, 1:]",
+    "an entry": "y[0, t, 2] = 7",
+    "a range of slices": "y[:, t:t + 1] = 3 * x[:, t:t + 1]",
+    "a number in each slice": "y[:, t] = 2",
+    "a whole that is bound anew behind a slice": "y[:, t] = h; y = y + 1",
+    "the same slice in all rounds": "y[:, 1] = x[:, t]",
+    "two parts in two rounds": "y[:, t] = h; h = 2 * h; w[:, t] = h + w[:, 0]",
+}
+SHORT = {
+    "the first slice is left": ("1", "s", "y[:, t] = x[:, t]"),
+    "slices are shifted": ("1", "s", "y[:, t - 1] = x[:, t]"),
+    "the last slice is left": ("0", "s - 1", "y[:, t] = y[:, t] + x[:, t + 1]"),
+    "one round": ("2", "3", "y[:, t] = x[:, t]; h = x[:, t]"),
+}
+CASES = {
+    **{name: ("0", "s", body) for name, body in ROUNDS.items()},
+    **SHORT,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_name_from_before_the_scan_is_what_the_rounds_leave(name: str) -> None:
+    start, stop, body = CASES[name]
+    text = _program(f"  scan t in {start}..{stop}:\n    {_lines(body)}\n")
+    wanted = _in_python(body, range(eval(start), eval(stop, {"s": 4})))  # noqa: S307
+    _assert_gives(text, wanted)
+
+
+def test_rounds_that_while_leaves_out_leave_names_as_they_are() -> None:
+    body = "h = x[:, t]; y[:, t] = h; w[:, t, :1] = 5"
+    text = _program(f"  scan t in 0..s while all(y[:, 2] == x[:, 2]):\n    {_lines(body)}\n")
+    _assert_gives(text.replace("y = x + 1", "y = x"), _in_python(body, range(4), y=X.copy()))
+    _assert_gives(text, _in_python(body, range(0)))
+
+
+def test_parts_are_replaced_in_rounds_within_rounds() -> None:
+    text = _program(
+        "  scan t in 0..s:\n    h = x[:, t]\n    scan u in 0..s:\n"
+        "      y[:, u] = y[:, u] + h\n      w[0, t] = y[1, u]\n"
+    )
+    names = _before()
+    for t in range(4):
+        names["h"] = X[:, t]
+        for u in range(4):
+            names["y"][:, u] += names["h"]
+            names["w"][0, t] = names["y"][1, u]
+    _assert_gives(text, names)
+
+
+def test_what_a_round_binds_to_another_type_is_its_own() -> None:
+    """Programs that take a name of before for something else in each round keep their values."""
+    text = _program("  h = x[:, 0, 0]\n  scan t in 0..s:\n    h = x[:, t]\n    y[:, t] = h\n")
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert [each.headline for each in result.reports] == ["`h` belonged to the rounds of a scan"]
+
+
+@pytest.mark.parametrize(
+    ("before", "is_fine"),
+    [
+        ("x", True),
+        ("zeros([n, s, d])", True),
+        ("zeros([n, s + 1, d])", True),
+        ("zeros([n, s, 2 * d])", False),
+        ("zeros([n, d, s])", False),
+        ("i32(x)", False),
+        ("f16(x)", False),
+        ("zeros([n, s, d, 1])", False),
+        ("zeros([n, s])", False),
+        ("zeros([1, s, d])", False),
+    ],
+)
+def test_a_slice_has_the_type_of_what_it_replaces(before: str, is_fine: bool) -> None:  # noqa: FBT001
+    text = f"block Net()(x: [n, s, d]) -> []:\n  y = {before}\n"
+    text += "  scan t in 0..s:\n    y[:, t] = x[:, t]\n  return sum(f32(y))\n"
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert result.fine == is_fine
+    if not is_fine:
+        assert result.reports[0].headline == "`y[...]` returns another shape than it says"
+
+
+def test_slices_beyond_the_axis_are_refused() -> None:
+    text = _program("  scan t in 0..s:\n    y[:, t + 1] = x[:, t]\n")
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert [each.code for each in result.reports] == ["E0315"]
+
+
+def test_what_is_written_whole_and_not_read_costs_no_copy_in_each_round() -> None:
+    text = _program("  scan t in 0..s:\n    y[:, t] = x[:, t]\n")
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    graph = pipeline.elaborate_model(result.program, "net", sizes={"n": 2, "s": 4, "d": 3}).graph
+    assert "scatter" not in format_graph(graph).lower()
+
+
+def _program(rounds: str) -> str:
+    before = "  h = x[:, 0]\n  y = x + 1\n  w = 2 * x\n"
+    return (
+        "block Net()(x: [n, s, d]) -> [n, d], [n, s, d], [n, s, d]\n"
+        "    where n >= 2, s >= 3, d >= 3:\n"
+        f"{before}{rounds}  return h, y, w\n\nmodel net = Net()\n"
+    )
+
+
+def _lines(body: str) -> str:
+    return body.replace("; ", "\n    ")
+
+
+def _before() -> dict[str, np.ndarray]:
+    return {"h": X[:, 0].copy(), "y": X + 1, "w": 2 * X}
+
+
+def _in_python(body: str, rounds: range, **changed: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the names after Python has run the lines of a round for each index."""
+    names: dict[str, np.ndarray] = {**_before(), **changed, "x": X}
+    for t in rounds:
+        for line in body.split("; "):
+            exec(line, {"t": t, "s": 4}, names)  # noqa: S102
+            names = {name: value.copy() for name, value in names.items()}
+    return names
+
+
+def _assert_gives(text: str, wanted: Mapping[str, np.ndarray]) -> None:
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert result.fine, [report.headline for report in result.reports]
+    sizes = {"n": 2, "s": 4, "d": 3}
+    graph = pipeline.elaborate_model(result.program, "net", sizes=sizes).graph
+    found = evaluate(graph, {"x": X}).outputs.values()
+    for name, value in zip("hyw", found, strict=True):
+        np.testing.assert_allclose(value, wanted[name], rtol=1e-6, err_msg=name)
+    assert_gradients(graph)
