@@ -59,7 +59,7 @@ class EndedWithScan(UnknownName):
         return self.words(
             f"`{self.name}` belonged to the rounds of a scan",
             "there is no such value behind it",
-            cure=Help("collect it, or have each round read what the one before it left"),
+            cure=Help("collect it, or bind it before the scan, so that rounds carry it"),
         )
 
 
