@@ -55,6 +55,10 @@ Files = Path | str | Sequence[Path | str]
 """A file of weights, an index of shards, a folder of either, or all shards one by one."""
 
 
+UNUSED = ("sampling_weights", "balance", "stop_after", "eval_every_steps")
+"""Settings that an evaluation alone has no use for."""
+
+
 @dataclass(frozen=True)
 class Weights:
     r"""Files of weights whose tensors have other names in the model.
@@ -338,7 +342,7 @@ class Program:
         """
         name = self._program.train(name)
         folder = pipeline.find(self._target).path.parent
-        unset = [f"{each}=none" for each in ("sampling_weights", "balance", "stop_after")]
+        unset = [f"{each}=none" for each in UNUSED]
         unset += [] if data is None else ["validation=none"]
         overrides = [*unset, *_overrides(settings, device), "drop_last=false"]
         if isinstance(data, str | Path):

@@ -361,7 +361,7 @@ EXAMPLES: Mapping[str, Problem] = {
         TwoLengths(within(FIT, "epochs    = 0.5")),
         NoLength("cosine", "steps"),
         NoSuchMetric("acuracy", ("loss", "accuracy")),
-        NothingToStopBy(),
+        NothingToStopBy("stop_after"),
         NoUpdate(1000, 22),
         UnnamedFolder(2),
         DataChanged(

@@ -11,6 +11,7 @@ from importlib import import_module
 from io import StringIO
 from itertools import filterfalse
 from pkgutil import iter_modules
+from shlex import quote
 from typing import Annotated, cast
 
 import typer
@@ -82,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
     unreadable = next(filterfalse(_is_utf8, arguments), None)
     if unreadable is not None:
         text = f"`{unreadable}` is not UTF-8, in which names are kept: give the file another one"
-        return _wrong_usage(typer.BadParameter(text))
+        return _wrong_usage(typer.BadParameter(text), arguments)
     try:
         app = command_line(*arguments[:1])
         code: object = app(arguments, prog_name="meganeura", standalone_mode=False)
@@ -90,7 +91,7 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as done:
         return _after_output(done.code if isinstance(done.code, int) else 0)
     except UsageError as error:
-        return _wrong_usage(error)
+        return _wrong_usage(error, arguments)
     except ProblemError as error:
         return _refuse((error.problem.report(),))
     except ProblemsError as error:
@@ -111,18 +112,41 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _wrong_usage(error: typer.BadParameter) -> int:
+def _wrong_usage(error: typer.BadParameter, words: Sequence[str]) -> int:
     """Say what is wrong with the arguments, in which a terminal must not find what it obeys."""
+    option = getattr(error, "option_name", "")
+    advice = _as_setting(option, error.ctx and error.ctx.info_name, words)
+    if advice:
+        # The options that are spelled like it do something else.
+        vars(error)["possibilities"] = None
     text = StringIO()
     error.show(text)
     say(text.getvalue().rstrip("\n"), err=True)
-    advice = _as_setting(getattr(error, "option_name", ""), error.ctx and error.ctx.info_name)
     if advice:
         say(advice, err=True)
     return error.exit_code
 
 
-def _as_setting(option: str, command: str | None) -> str:
+def _value_of(option: str, words: Sequence[str]) -> str:
+    """Returns the value behind an option on a command line; empty where none stands there."""
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2]
+        if word == option and not after.startswith("--"):
+            return after
+    return ""
+
+
+def _is_number(text: str) -> bool:
+    """Returns True if a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _as_setting(option: str, command: str | None, words: Sequence[str]) -> str:
     """The `--set` form of an option such as `--lr`; empty where the option names no setting."""
     if not option.startswith("--") or command != "train":
         return ""
@@ -130,11 +154,15 @@ def _as_setting(option: str, command: str | None) -> str:
     from meganeura_dsl.settings.run_settings import SETTINGS
 
     name = option.removeprefix("--").replace("-", "_")
+    value = _value_of(option, words)
     if name in SETTINGS:
-        return f"`{name}` is a setting: --set {name}=VALUE"
+        shown = quote(f"{name}={value}") if value else f"{name}=VALUE"
+        return f"`{name}` is a setting: --set {shown}"
     if name not in OTHER_SETTINGS:
         return ""
     advice = with_the_command(OTHER_SETTINGS[name])
+    if _is_number(value) and _is_number((advice.code or "").rpartition("=")[2]):
+        advice = with_the_command(OTHER_SETTINGS[name], value)
     return advice.text if advice.code is None else f"it is a setting: {advice.code}"
 
 

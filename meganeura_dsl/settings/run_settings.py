@@ -327,6 +327,14 @@ class RunSettings(Strict):
             is_resumable=True,
         ),
     ] = 1
+    eval_every_steps: Annotated[
+        PositiveInt | None,
+        Setting(
+            meaning="steps between two evaluations within an epoch, besides those after epochs",
+            example="200",
+            is_resumable=True,
+        ),
+    ] = None
     save_every: Annotated[
         PositiveInt,
         Setting(meaning="epochs between two checkpoints", example="1", is_resumable=True),

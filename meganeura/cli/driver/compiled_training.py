@@ -26,6 +26,7 @@ WITHOUT = {
     "ema": "a page evaluates and saves the weights as they are",
     "best": "a page saves the last weights",
     "stop_after": "a page goes through all its epochs",
+    "eval_every_steps": "a page evaluates after epochs",
     "not_finite": "a page goes back to what it saved last",
 }
 """Settings that have to be what they are by default, and why."""

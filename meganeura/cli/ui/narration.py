@@ -106,7 +106,8 @@ def held_out(event: Evaluated) -> str:
     none = (
         f"\n  {missing}: no value, as nothing is chosen; nothing follows from it" if missing else ""
     )
-    return f"held out after epoch {event.epoch + 1}: {measured(event)}{best}{rate}{none}"
+    place = f"step {event.step:,}" if event.is_within_epoch else f"epoch {event.epoch + 1}"
+    return f"held out after {place}: {measured(event)}{best}{rate}{none}"
 
 
 def not_finite(event: NotFinite) -> str:

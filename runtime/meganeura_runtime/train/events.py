@@ -1,9 +1,9 @@
 """The events of a run, as its observers receive them: a progress bar, a log, a test.
 
 A run tells, in this order: `Started`; `Compiling` and `Compiled`, where there are kernels to
-compile; for each step `Stepped`, and behind it `Logged` if the step is logged; after each epoch
-`EpochEnded`, `Evaluated` if it is evaluated, and `Saved` for each file; and `Finished`. Steps are
-counted from 1, epochs from 0.
+compile; for each step `Stepped`, and behind it `Logged` if the step is logged and `Evaluated` if
+`eval_every_steps` asks for it; after each epoch `EpochEnded`, `Evaluated` if it is evaluated, and
+`Saved` for each file; and `Finished`. Steps are counted from 1, epochs from 0.
 """
 
 from collections.abc import Callable, Mapping
@@ -135,6 +135,8 @@ class Evaluated:
     """The rate from here on, where a schedule that follows evaluations changed it."""
     without_value: tuple[str, ...] = ()
     """Metrics without a value, such as a mean over chosen examples of which there are none."""
+    is_within_epoch: bool = False
+    """True if steps of the epoch are left, as `eval_every_steps` asks for."""
 
 
 @dataclass(frozen=True)

@@ -165,12 +165,14 @@ class NoSuchMetric(Problem, code="E0549", topic="training"):
 
 
 class NothingToStopBy(Problem, code="E0573", topic="training"):
-    """A run is to end when evaluations get no better, and there is nothing to evaluate on."""
+    """A setting is about evaluations, and there is nothing to evaluate on."""
+
+    setting: str
 
     def report(self) -> Report:
         return self.message(
-            "`stop_after` waits for evaluations, and the data holds no examples out",
-            cure=Help("hold some out, or leave it away", "--set stop_after=none"),
+            f"`{self.setting}` asks for evaluations, and the data holds no examples out",
+            cure=Help("hold some out, or leave it away", f"--set {self.setting}=none"),
         )
 
 

@@ -228,6 +228,10 @@ class TrainingLoop:
         with self.span("train_epoch"):
             for position in range(self.step - before, end):
                 self._step(epoch)
+                if position + 1 < end and self._is_exhausted_within(epoch):
+                    self._tell_early_end(epoch)
+                    self._leave(epoch, position + 1)
+                    return False
                 if self._is_to_stop(position):
                     self._leave(epoch, position + 1)
                     return True
@@ -360,12 +364,31 @@ class TrainingLoop:
         self._record("epoch", last.step, last.epoch, numbers)
         self.watch(EpochEnded(last.step, last.epoch, steps, loss, seconds))
 
+    def _is_exhausted_within(self, epoch: int) -> bool:
+        """Evaluate within an epoch if it is due; returns True if the run ends by that."""
+        held_out = self.job.dataset.test
+        if held_out is None or not self._is_due():
+            return False
+        started = perf_counter()
+        self._read()
+        self.meter.pause()
+        self._evaluate(held_out, self.session.persistent(), epoch)
+        self.clock.leave_out(perf_counter() - started)
+        self.meter.begin()
+        return self._is_exhausted()
+
+    def _is_due(self) -> bool:
+        """Returns True after every `eval_every_steps`-th step of the run."""
+        every = self.job.settings.eval_every_steps
+        return every is not None and self.step % every == 0
+
     def _end_epoch(self, epoch: int) -> None:
         """Evaluate and save as is due after an epoch; after the last, both."""
         started = perf_counter()
         settings, held_out = self.job.settings, self.job.dataset.test
         last = self.step == self.job.steps
-        evaluate = held_out is not None and (last or (epoch + 1) % settings.eval_every == 0)
+        due = last or self._is_due() or (epoch + 1) % settings.eval_every == 0
+        evaluate = held_out is not None and due
         save = last or (epoch + 1) % settings.save_every == 0
         if not (evaluate or save):
             return
@@ -402,7 +425,9 @@ class TrainingLoop:
         loss = metrics.pop(LOSS)
         self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
         self._write_shown(shown, epoch)
-        self.watch(Evaluated(self.step, epoch, loss, metrics, best, rate, tuple(sorted(missing))))
+        end = min((epoch + 1) * self.job.steps_per_epoch, self.job.steps)
+        none, within = tuple(sorted(missing)), self.step < end
+        self.watch(Evaluated(self.step, epoch, loss, metrics, best, rate, none, within))
         if best:
             self.best = value
             self._write_weights(self.folder.best, persistent)

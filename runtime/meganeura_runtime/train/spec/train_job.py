@@ -54,8 +54,10 @@ class TrainJob:
     def of(spec: TrainSpec, dataset: Dataset) -> "TrainJob":
         """Returns the job of a specification and its data; raises `ProblemError`."""
         settings, counter = spec.settings, spec.input_spec.counter
-        if settings.stop_after is not None and dataset.test is None:
-            raise ProblemError(NothingToStopBy())
+        if dataset.test is None:
+            for setting in ("stop_after", "eval_every_steps"):
+                if getattr(settings, setting) is not None:
+                    raise ProblemError(NothingToStopBy(setting))
         examples = 0 if settings.drop_last else dataset.train.examples % spec.batch
         last, sizes = None, [dict[str, int]()]
         if examples and counter is not None:

@@ -256,6 +256,33 @@ def test_evaluation_covers_every_example_once_weighted_by_rows(tmp_path: Path) -
     assert [len(each.fed) for each in sessions.opened] == [6, 4, 2]
 
 
+def test_evaluations_within_an_epoch_change_nothing_but_what_is_measured(tmp_path: Path) -> None:
+    events, folder, _ = run(tmp_path, job(eval_every_steps=3, eval_every=3, epochs=4))
+    found = [each for each in events if isinstance(each, Evaluated)]
+    # 3 within the second epoch; 6 is the end of the third, evaluated once; 8 is the end of all.
+    assert [(each.step, each.epoch, each.is_within_epoch) for each in found] == [
+        (3, 1, True), (6, 2, False), (8, 3, False),
+    ]  # fmt: skip
+    plain, other, _ = run(tmp_path, job(epochs=4))
+    by_step = {each.step: each for each in plain if isinstance(each, Evaluated)}
+    assert [by_step[step].loss for step in (6, 8)] == [each.loss for each in found[1:]]
+    assert folder.weights.read_bytes() == other.weights.read_bytes()
+    kept = [each["step"] for each in metrics(folder) if each["kind"] == "held_out"]
+    assert kept == [3, 6, 8]
+
+
+def test_a_run_ends_within_an_epoch_where_nothing_gets_better(tmp_path: Path) -> None:
+    wanted = job(epochs=9, eval_every_steps=1, stop_after=2, best="lowest size")
+    events, folder, _ = run(tmp_path, wanted)
+    (early,) = [event for event in events if isinstance(event, StoppedEarly)]
+    assert (early.step, early.epoch, early.evaluations) == (3, 1, 2)
+    progress = read_checkpoint(folder.checkpoint)[1]
+    assert (progress.step, progress.epoch, progress.position, progress.stale) == (3, 1, 1, 2)
+    assert isinstance(events[-1], Finished)
+    assert (events[-1].steps, events[-1].interrupted) == (3, False)
+    assert load_file(folder.weights).keys() == {"w"}
+
+
 def test_a_last_batch_of_one_example_counts_once(tmp_path: Path) -> None:
     wanted = job(test=X[:7], sizes={"batch": 3}, epochs=1)
     events, folder, sessions = run(tmp_path, wanted)

@@ -364,6 +364,18 @@ def test_a_run_ends_when_nothing_gets_better(workspace: Workspace) -> None:
     assert len([event for event in workspace.events if isinstance(event, Stepped)]) == 5
 
 
+def test_a_run_that_ended_within_an_epoch_goes_on_there(workspace: Workspace) -> None:
+    workspace.write(LINEAR)
+    still = ("optimizer=sgd(lr=1e-12)", "epochs=2", "eval_every_steps=2")
+    workspace.start("run", *still, "stop_after=1")
+    (early,) = [event for event in workspace.events if isinstance(event, StoppedEarly)]
+    assert early.step == 4
+    workspace.events.clear()
+    workspace.resume("run", "stop_after=9")
+    measured = [event for event in workspace.events if isinstance(event, Evaluated)]
+    assert [event.step for event in measured] == [5, 6, 8, 10]
+
+
 def test_what_cannot_be_is_refused(workspace: Workspace) -> None:
     workspace.write(LINEAR)
     with pytest.raises(ProblemError, match="E0549"):
@@ -377,8 +389,9 @@ def test_what_cannot_be_is_refused(workspace: Workspace) -> None:
         workspace.job(f"accumulate={steps + 1}")
     data = load_file(workspace.folder / "points.safetensors")
     save_file({"x": data["train.x"], "y": data["train.y"]}, workspace.folder / "points.safetensors")
-    with pytest.raises(ProblemError, match="E0573"):
-        workspace.job("stop_after=2")
+    for setting in ("stop_after", "eval_every_steps"):
+        with pytest.raises(ProblemError, match=f"E0573.*`{setting}`"):
+            workspace.job(f"{setting}=2")
 
 
 @pytest.mark.parametrize("kind", [Logged, Evaluated])
