@@ -6,8 +6,9 @@ device runs behind; each loss stays with the record of its step.
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -369,13 +370,19 @@ class TrainingLoop:
         held_out = self.job.dataset.test
         if held_out is None or not self._is_due():
             return False
+        with self._between_steps():
+            self._evaluate(held_out, self.session.persistent(), epoch)
+        return self._is_exhausted()
+
+    @contextmanager
+    def _between_steps(self) -> Generator[None]:
+        """Finish the steps so far; the speed leaves out the time until the next one."""
         started = perf_counter()
         self._read()
         self.meter.pause()
-        self._evaluate(held_out, self.session.persistent(), epoch)
+        yield
         self.clock.leave_out(perf_counter() - started)
         self.meter.begin()
-        return self._is_exhausted()
 
     def _is_due(self) -> bool:
         """Returns True after every `eval_every_steps`-th step of the run."""
@@ -384,7 +391,6 @@ class TrainingLoop:
 
     def _end_epoch(self, epoch: int) -> None:
         """Evaluate and save as is due after an epoch; after the last, both."""
-        started = perf_counter()
         settings, held_out = self.job.settings, self.job.dataset.test
         last = self.step == self.job.steps
         due = last or self._is_due() or (epoch + 1) % settings.eval_every == 0
@@ -392,23 +398,21 @@ class TrainingLoop:
         save = last or (epoch + 1) % settings.save_every == 0
         if not (evaluate or save):
             return
-        self._read()
-        self.meter.pause()
-        persistent = self.session.persistent()
-        if held_out is not None and evaluate:
-            self._evaluate(held_out, persistent, epoch)
-        if self._is_exhausted():
-            last = save = True
-            self._tell_early_end(epoch)
-        if save:
-            position = self.step - epoch * self.job.steps_per_epoch
-            is_whole = position == self.job.steps_per_epoch
-            self.is_ended = not is_whole
-            self._save_checkpoint(persistent, *((epoch + 1, 0) if is_whole else (epoch, position)))
-        if last:
-            self._save_weights(persistent)
-        self.clock.leave_out(perf_counter() - started)
-        self.meter.begin()
+        with self._between_steps():
+            persistent = self.session.persistent()
+            if held_out is not None and evaluate:
+                self._evaluate(held_out, persistent, epoch)
+            if self._is_exhausted():
+                last = save = True
+                self._tell_early_end(epoch)
+            if save:
+                position = self.step - epoch * self.job.steps_per_epoch
+                is_whole = position == self.job.steps_per_epoch
+                self.is_ended = not is_whole
+                where = (epoch + 1, 0) if is_whole else (epoch, position)
+                self._save_checkpoint(persistent, *where)
+            if last:
+                self._save_weights(persistent)
 
     def _evaluate(self, held_out: Split, persistent: Mapping[str, Array], epoch: int) -> None:
         """Measure the held-out examples, and keep the weights if none were better."""
