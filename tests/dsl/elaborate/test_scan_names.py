@@ -3,16 +3,21 @@
 The bodies below are valid Python as well: NumPy runs their lines round after round.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from random import Random
+from textwrap import indent
 
 import numpy as np
 import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.testing import assert_gradients
+from tests.effort import effort
+from tests.folded import each_of
 
 X = np.random.default_rng(3).normal(size=(2, 4, 3)).astype(np.float32)
 ROUNDS = {
@@ -50,6 +55,30 @@ def test_a_name_from_before_the_scan_is_what_the_rounds_leave(name: str) -> None
     text = _program(f"  scan t in {start}..{stop}:\n    {_lines(body)}\n")
     wanted = _in_python(body, range(eval(start), eval(stop, {"s": 4})))  # noqa: S307
     _assert_gives(text, wanted)
+
+
+LINES = (
+    "h = x[:, t]", "h = h + x[:, t]", "h = 2 * y[:, t]", "h = w[:, t] - h",
+    "k = x[:, t]; h = 2 * k",
+    "y[:, t] = h", "y[:, s - 1 - t] = x[:, t] + h", "y[:, t] = y[:, s - 1 - t]", "y[:, t] = 2",
+    "y[:, t:t + 1] = w[:, t:t + 1]", "y = y + 1", "w = y", "w[:, t] = 3 * h", "w[0, t] = h[1]",
+    "w[:, t, 1:] = x[:, t, 1:]", "w[:, 1] = x[:, t]", "w[1] = y[0]", "x = x + 0.5",
+)  # fmt: skip
+
+
+@each_of("seed", range(effort(60, 5000)))
+def test_random_rounds_leave_what_python_s_do(seed: int) -> None:
+    generator = Random(seed)
+    body = "; ".join(generator.choices(LINES, k=generator.randint(1, 5)))
+    start, stop = generator.choice([("0", "s"), ("1", "s"), ("0", "s - 1")])
+    rounds = [*range(int(start), 4 if stop == "s" else 3)]
+    text = f"  scan t in {start}..{stop}:\n    {_lines(body)}\n"
+    if generator.random() < 0.25:
+        text, rounds = f"  scan _u in 0..2:\n{indent(text, '  ')}", rounds * 2
+    found = _values(_program(text))
+    wanted = _in_python(body, rounds)
+    for name in "hyw":
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, err_msg=f"{name}: {body}")
 
 
 def test_rounds_that_while_leaves_out_leave_names_as_they_are() -> None:
@@ -112,9 +141,7 @@ def test_slices_beyond_the_axis_are_refused() -> None:
 
 def test_what_is_written_whole_and_not_read_costs_no_copy_in_each_round() -> None:
     text = _program("  scan t in 0..s:\n    y[:, t] = x[:, t]\n")
-    result = pipeline.check(Source("net.mgn", text), lambda _: None)
-    graph = pipeline.elaborate_model(result.program, "net", sizes={"n": 2, "s": 4, "d": 3}).graph
-    assert "scatter" not in format_graph(graph).lower()
+    assert "scatter" not in format_graph(_graph(text)).lower()
 
 
 def _program(rounds: str) -> str:
@@ -134,7 +161,7 @@ def _before() -> dict[str, np.ndarray]:
     return {"h": X[:, 0].copy(), "y": X + 1, "w": 2 * X}
 
 
-def _in_python(body: str, rounds: range, **changed: np.ndarray) -> dict[str, np.ndarray]:
+def _in_python(body: str, rounds: Iterable[int], **changed: np.ndarray) -> dict[str, np.ndarray]:
     """Returns the names after Python has run the lines of a round for each index."""
     names: dict[str, np.ndarray] = {**_before(), **changed, "x": X}
     for t in rounds:
@@ -144,12 +171,17 @@ def _in_python(body: str, rounds: range, **changed: np.ndarray) -> dict[str, np.
     return names
 
 
-def _assert_gives(text: str, wanted: Mapping[str, np.ndarray]) -> None:
+def _graph(text: str) -> Graph:
     result = pipeline.check(Source("net.mgn", text), lambda _: None)
     assert result.fine, [report.headline for report in result.reports]
-    sizes = {"n": 2, "s": 4, "d": 3}
-    graph = pipeline.elaborate_model(result.program, "net", sizes=sizes).graph
-    found = evaluate(graph, {"x": X}).outputs.values()
-    for name, value in zip("hyw", found, strict=True):
+    return pipeline.elaborate_model(result.program, "net", sizes={"n": 2, "s": 4, "d": 3}).graph
+
+
+def _values(text: str) -> dict[str, Array]:
+    return dict(zip("hyw", evaluate(_graph(text), {"x": X}).outputs.values(), strict=True))
+
+
+def _assert_gives(text: str, wanted: Mapping[str, np.ndarray]) -> None:
+    for name, value in _values(text).items():
         np.testing.assert_allclose(value, wanted[name], rtol=1e-6, err_msg=name)
-    assert_gradients(graph)
+    assert_gradients(_graph(text))
