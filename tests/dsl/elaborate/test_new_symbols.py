@@ -229,14 +229,19 @@ def test_the_symbol_of_an_element_reads_as_before() -> None:
         assert report.headline == f"`Pick` needs `ids < rows, that is {shown}`"
 
 
-@pytest.mark.parametrize(("read", "is_proved"), [("", True), (" + w", False)])
+@pytest.mark.parametrize(
+    ("before", "read", "is_proved"),
+    [("sum(x)", "", True), ("sum(x)", " + w", True), ("x", "", True), ("x", " + sum(w)", False)],
+)
 def test_a_name_that_the_rounds_of_an_inner_scan_take_is_not_there_in_the_next(
+    before: str,
     read: str,
     is_proved: bool,  # noqa: FBT001
 ) -> None:
+    """Unless it keeps its type: then the rounds carry it."""
     text = (
-        "block Use(k)(x: [m, d]) -> [d]:\n  w = sum(x)\n  y = x[0]\n  for t in 0..k:\n"
-        f"    y = y{read}\n    scan u in 0..m:\n      w = sum(x[u])\n      z[u] = w\n"
-        "    y = y + sum(z)\n  return y\n"
+        f"block Use(k)(x: [m, d]) -> [d]:\n  w = {before}\n  y = x[0] + sum(w)\n"
+        f"  for t in 0..k:\n    y = y{read}\n    scan u in 0..m:\n      w = sum(x[u])\n"
+        "      z[u] = w\n    y = y + sum(z)\n  return y\n"
     )
     assert ("Use" in checked(text).proved) is is_proved
