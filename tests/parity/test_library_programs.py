@@ -293,7 +293,9 @@ def test_a_training_of_the_library_takes_the_steps_of_pytorch(training: Training
         if at == 0:
             exact = double.run({**fed, **kept, **values}).outputs
             models.assert_near({name: exact[name] for name in losses}, losses, 1e-12)
-            found = {name: each for name, each in exact.items() if isinstance(name, Gradient)}
+            found: dict[str, Array] = {
+                name: each for name, each in exact.items() if isinstance(name, Gradient)
+            }
             models.assert_near(found, gradients, 1e-11)
         kept |= single.run({**fed, **kept}).updates
     after = {name: each.numpy() for name, each in module.state_dict().items()}
