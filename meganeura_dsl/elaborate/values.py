@@ -6,8 +6,10 @@ from enum import Enum
 from typing import TypeGuard
 
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.ir.graph import Value
+from meganeura_dsl.ir.graph import Builder, Value
 from meganeura_dsl.ir.initializers import Initializer, spell
+from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import And, Compare, Condition, Flag, Not, Or
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
@@ -136,6 +138,20 @@ def is_initializer(value: ElabValue) -> TypeGuard[Initializer]:
 def is_tensor(value: ElabValue) -> TypeGuard[Tensor]:
     """Whether the value is a tensor of the graph."""
     return isinstance(value, Value)
+
+
+_ASSUMED = "#"
+"""Prefix of the names of inputs that stand for tensors of which a proof knows the type alone."""
+
+
+def assumed_tensor(build: Builder, of: TensorType) -> Tensor:
+    """Returns a new tensor of which nothing is known but its type."""
+    return build.add(Input(f"{_ASSUMED}{build.count}", of.dtype, of.shape))
+
+
+def is_assumed_tensor(value: Tensor) -> bool:
+    """Returns True if nothing is known of a tensor but its type."""
+    return isinstance(value.op, Input) and value.op.name.startswith(_ASSUMED)
 
 
 def is_static(value: ElabValue) -> TypeGuard[StaticValue]:

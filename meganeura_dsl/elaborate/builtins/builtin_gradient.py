@@ -19,18 +19,17 @@ from meganeura_dsl.elaborate.values import (
     ElabValue,
     Tensor,
     TensorList,
+    assumed_tensor,
     describe,
+    is_assumed_tensor,
     is_tensor,
 )
 from meganeura_dsl.ir.graph import Origin, dependencies
 from meganeura_dsl.ir.objectives import Moved
-from meganeura_dsl.ir.ops import Constant, Input, Parameter
+from meganeura_dsl.ir.ops import Constant, Parameter
 from meganeura_dsl.ir.ops.primitive.reverse_mode import pull_back
 from meganeura_dsl.symbolic.assumptions import Unproved
 from meganeura_dsl.syntax import ast
-
-OPAQUE = "#"
-"""How the names of inputs begin that stand for tensors of which a proof knows the type alone."""
 
 
 def grad(call: BuiltinCall) -> ElabValue:
@@ -51,21 +50,21 @@ def grad(call: BuiltinCall) -> ElabValue:
     if found is not None:
         return found
     below = dependencies([scalar])
-    if any(_is_open(each) and each.id > value.id for each in below):
-        return build.add(Input(f"{OPAQUE}{build.count}", value.type.dtype, value.type.shape))
+    # What a layer that is known by its header gives may read any value that is older.
+    if any(is_assumed_tensor(each) and each.id > value.id for each in below):
+        return assumed_tensor(build, value.type)
     bound = value.origin.span if not isinstance(value.op, Parameter | Moved) else None
     location, is_read = call.frame.location(call.span), any(each is value for each in below)
     raise ProblemError(GradientOfUnread(location, name, bound, is_read))
 
 
-def _is_open(value: Tensor) -> bool:
-    """Whether a proof knows no more of a value than its type: it may read what is older than it."""
-    return isinstance(value.op, Input) and value.op.name.startswith(OPAQUE)
-
-
 def _scalar(call: BuiltinCall) -> Tensor:
-    """What is differentiated: a float without axes."""
+    """Returns the float without axes that is differentiated; raises E0588 for anything else."""
     scalar = call.option(0, "scalar")
+    if isinstance(scalar, BlockValue):
+        cure = Help("it is that of a value, not of a function: apply it first", "grad(sum(y), x)")
+        location = call.frame.location(call.span)
+        raise ProblemError(WrongKind(location, "a tensor f32[]", describe(scalar), cure))
     if not is_tensor(scalar):
         raise call.wrong("a tensor f32[], such as `sum(...)`", scalar)
     if scalar.type.rank or not scalar.type.dtype.is_float:
@@ -79,7 +78,7 @@ def _scalar(call: BuiltinCall) -> Tensor:
 
 
 def _named(call: BuiltinCall) -> tuple[str, Tensor]:
-    """The name it is taken with respect to, and the float tensor that the name is bound to."""
+    """Returns the name to differentiate with respect to, and the float tensor it is bound to."""
     value, node = call.option(1, "x"), with_respect_to(call.node)
     assert node is not None
     text = " ".join(node.span.text.split())

@@ -6,7 +6,7 @@ from meganeura_dsl.elaborate.problems.location import LocatedProblem
 
 
 class GradientOfNoScalar(LocatedProblem, code="E0588", topic="gradient"):
-    """What `grad` is to differentiate has axes, or is of whole numbers or bools."""
+    """`grad` is given a tensor with axes, or whole numbers or bools, in place of a scalar."""
 
     found: str
     has_axes: bool
@@ -28,7 +28,7 @@ class GradientOfUnread(LocatedProblem, code="E0589", topic="gradient"):
     name: str
     bound: Span | None
     is_read: bool
-    """Whether the scalar reads it where no gradient flows."""
+    """True if the scalar reads the name, but only where no gradient flows."""
 
     def report(self) -> Report:
         if self.is_read:

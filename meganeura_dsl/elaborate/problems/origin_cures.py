@@ -12,7 +12,7 @@ from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.shape_cures import is_written
-from meganeura_dsl.elaborate.values import Tensor, show_shape
+from meganeura_dsl.elaborate.values import Tensor, is_assumed_tensor, show_shape
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.size import Size, show
@@ -402,9 +402,7 @@ def _joined_cure(source: Tensor, call: str, written: str, config: Collection[str
 
 def _is_assumed(value: Tensor) -> bool:
     """Whether a value depends on a layer of which a proof knows the signature alone."""
-    return any(
-        isinstance(each.op, ops.Input) and each.op.name.startswith("#") for each in _made_of(value)
-    )
+    return any(map(is_assumed_tensor, _made_of(value)))
 
 
 def _made_of(value: Tensor) -> Iterator[Tensor]:

@@ -1,4 +1,4 @@
-"""Names that a `grad` is taken with respect to: each binding of one is a value of its own.
+"""Names that a `grad` is taken with respect to: each binding of one is a separate value.
 
 A builder makes equal computations once, so that `a = relu(x)` and `b = relu(x)` are one value. What
 is differentiated with respect to `a` must not count the uses of `b`.
@@ -42,7 +42,7 @@ def with_respect_to(node: ast.Node) -> ast.Node | None:
 
 
 def bound_value(frame: Frame, span: Span, name: str, value: ElabValue) -> ElabValue:
-    """Returns what a name is bound to: a value of its own where a `grad` is taken of the name."""
+    """Returns what a name is bound to: a separate value where a `grad` is taken by the name."""
     if name not in gradient_names(frame.declaration):
         return value
     if not is_tensor(value) or not value.type.dtype.is_float:

@@ -19,7 +19,13 @@ from typing import Literal
 from meganeura_dsl.elaborate.scope.new_symbols import marked, new_symbol, symbols_in
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
-from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_size, is_tensor
+from meganeura_dsl.elaborate.values import (
+    ElabValue,
+    Tensor,
+    is_assumed_tensor,
+    is_size,
+    is_tensor,
+)
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType, TensorType
@@ -242,7 +248,7 @@ def _is_free(frame: Frame, value: Tensor) -> bool:
         if source is None:
             break
         value = source
-    is_input = isinstance(value.op, ops.Input) and not value.op.name.startswith("#")
+    is_input = isinstance(value.op, ops.Input) and not is_assumed_tensor(value)
     return several and is_input and value.type.dtype is DType.I32
 
 

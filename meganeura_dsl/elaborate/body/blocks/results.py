@@ -13,8 +13,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.typecheck.written_types import declared_types
-from meganeura_dsl.elaborate.values import ElabValue, Results, Tensor
-from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.elaborate.values import ElabValue, Results, Tensor, assumed_tensor
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Proved, Unknown, Unproved, Verdict, show_condition
 from meganeura_dsl.symbolic.size import Size, show
@@ -102,12 +101,8 @@ def opaque_tensors(inner: Frame, block: ast.Block, types: tuple[TensorType, ...]
                 location = inner.caller_location(inner.call_span or block.name.span)
                 raise ProblemError(DiffersByRound(location, f"the size `{show(size)}`"))
         require_countable(type_, inner.location(block.name.span), inner.facts)
-    count = inner.build.count
     try:
-        return tuple(
-            inner.build.add(Input(f"#{count}.{index}", type_.dtype, type_.shape))
-            for index, type_ in enumerate(types)
-        )
+        return tuple(assumed_tensor(inner.build, type_) for type_ in types)
     except Unproved as error:
         reason = f"whether {show_condition(error.condition)} depends on its configuration"
         raise UndecidableError(reason) from error

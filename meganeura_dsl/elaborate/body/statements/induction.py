@@ -22,9 +22,16 @@ from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.state import Repeated
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
-from meganeura_dsl.elaborate.values import ElabValue, Results, Tensor, is_size, is_static, is_tensor
-from meganeura_dsl.ir.ops import Input
-from meganeura_dsl.ir.types import DType
+from meganeura_dsl.elaborate.values import (
+    ElabValue,
+    Results,
+    Tensor,
+    assumed_tensor,
+    is_size,
+    is_static,
+    is_tensor,
+)
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.assumptions import (
     Compare,
     Condition,
@@ -350,7 +357,7 @@ def _after(
 def any_tensor(frame: Frame, like: Tensor, shape: tuple[Size, ...]) -> Tensor:
     """A tensor of which nothing is known but its type."""
     try:
-        return frame.build.add(Input(f"#{frame.build.count}", like.type.dtype, shape))
+        return assumed_tensor(frame.build, TensorType(like.type.dtype, shape))
     except Unproved as error:
         raise UndecidableError(
             f"whether {show_condition(error.condition)} depends on its configuration"
