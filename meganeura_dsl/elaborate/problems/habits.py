@@ -43,12 +43,12 @@ def of_arguments(callee: str, unknown: str, span: Span) -> Help | None:
     return None
 
 
-def of_incoming(callee: str, call: str, *, is_twice: bool) -> Help | None:
-    """The call of a layer without the channels that come in, which other systems are told first.
+def of_incoming(callee: str, call: str) -> Help | None:
+    """Returns a call without the channels that come in, with which calls elsewhere begin.
 
-    None unless `is_twice`: one argument more than there are places was given by position.
+    The call has one argument more by its place than the layer takes. None for other layers.
     """
-    if not is_twice or not re.fullmatch(r"conv(_transpose)?[123]d|linear", callee):
+    if not re.fullmatch(r"conv(_transpose)?[123]d|linear", callee):
         return None
     found = re.fullmatch(rf"(?:.*:\s*)?{callee}\((.*)\)", " ".join(call.split()))
     given = top_level(found[1]) if found else []

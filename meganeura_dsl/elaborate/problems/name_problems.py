@@ -54,12 +54,35 @@ class EndedWithScan(UnknownName):
 
     kind: str = ""
     nearest: tuple[str, ...] = ()
+    types: str = ""
+    """The types before the scan and in its rounds, of a name from before that has another there."""
 
     def report(self) -> Report:
+        cure = Help("collect it, or bind it before the scan, so that rounds carry it")
+        if self.types:
+            cure = Help(
+                "a name that rounds carry keeps its type: collect it under another name, or take\n"
+                "another name in the rounds"
+            )
         return self.words(
             f"`{self.name}` belonged to the rounds of a scan",
-            "there is no such value behind it",
-            cure=Help("collect it, or bind it before the scan, so that rounds carry it"),
+            self.types or "there is no such value behind it",
+            cure=cure,
+        )
+
+
+class NotBegun(UnknownName):
+    """A round reads a name of which it only writes parts."""
+
+    kind: str = ""
+    nearest: tuple[str, ...] = ()
+
+    def report(self) -> Report:
+        code = f"{self.name} = zeros([...])"
+        return self.words(
+            f"nothing here is called `{self.name}`",
+            "no round finds what the one before it wrote",
+            cure=Help("bind it before the scan, so that rounds carry it", code),
         )
 
 
@@ -73,13 +96,16 @@ class WrongArguments(LocatedProblem, code="E0202", topic="arguments"):
     """The name of an argument that there is none of, if that is what is wrong."""
     known: tuple[str, ...] = ()
     """The arguments that are not given."""
+    is_repeated: bool = False
+    """True if one argument is given by its place and by its name."""
 
     def report(self) -> Report:
         advice = f"its form is     {self.signature}"
         fix = corrected(self.location.span, self.unknown, self.known, advice)
         span = self.location.span
         habit = habits.of_arguments(self.callee, self.unknown, span)
-        habit = habit or habits.of_incoming(self.callee, span.text, is_twice="twice" in self.fault)
+        if habit is None and self.is_repeated:
+            habit = habits.of_incoming(self.callee, span.text)
         cure = fix if fix.edits else habit or Help("its form is", self.signature)
         return self.words(f"`{self.callee}` {self.fault}", cure=cure)
 

@@ -38,6 +38,8 @@ class OpenScan:
     """What stands for a name at the start of a round, if it was bound outside."""
     before: dict[str, Tensor]
     """What these names were bound to outside."""
+    parts: frozenset[str]
+    """The names of which a round writes parts."""
     named_once: frozenset[str]
     """The names that stand once in the statements of a round, and in none of its loops."""
     read: set[str] = field(default_factory=set[str])

@@ -17,7 +17,7 @@ class Savepoint:
     names: Mapping[str, ElabValue]
     layers: Mapping[str, BoundBlock]
     own: set[str]
-    scan_locals: set[str]
+    scan_locals: dict[str, str]
     facts: Facts
     body: Body
     choices: tuple[int, int, int]
@@ -29,7 +29,7 @@ class Savepoint:
         choices = frame.choices
         return Savepoint(
             dict(frame.names), dict(frame.layers), set(frame.own),
-            set(frame.scan_locals), frame.facts, frame.state.body.savepoint(),
+            dict(frame.scan_locals), frame.facts, frame.state.body.savepoint(),
             (choices.next, len(choices.words), len(choices.assumed)),
         )  # fmt: skip
 
@@ -51,7 +51,7 @@ class Savepoint:
 
     def _undo_names(self, frame: Frame) -> None:
         frame.names, frame.layers = dict(self.names), dict(self.layers)
-        frame.own, frame.scan_locals = set(self.own), set(self.scan_locals)
+        frame.own, frame.scan_locals = set(self.own), dict(self.scan_locals)
 
     def updated(self, frame: Frame) -> dict[str, TensorType]:
         """Returns the types of the states that were updated since, by name."""

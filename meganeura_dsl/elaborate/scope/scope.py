@@ -453,8 +453,8 @@ class Frame:
     layers: dict[str, BoundBlock] = field(default_factory=dict[str, BoundBlock])
     loop_labels: set[str] = field(default_factory=set[str])
     """Labels of layers in symbolic loops, which cannot be named behind the loop."""
-    scan_locals: set[str] = field(default_factory=set[str])
-    """Names that only the iterations of a scan had."""
+    scan_locals: dict[str, str] = field(default_factory=dict[str, str])
+    """Names that only the iterations of a scan had, with their types if they had another before."""
     own: set[str] = field(default_factory=set[str])
     """Names of the parameters and states that were declared here."""
     choices: ProofPath = field(default_factory=ProofPath)

@@ -65,12 +65,12 @@ def bind_config(
 ) -> None:
     """Bind configuration by position, by name, and by default, in that order."""
     positional, named = list(arguments.positional), dict(arguments.named)
-    fault = None
+    fault, is_repeated = None, False
     for parameter in parameters:
         default = None
         if positional:
             if parameter.name in named:
-                fault = f"got `{parameter.name}` twice"
+                fault, is_repeated = f"got `{parameter.name}` twice", True
                 break
             value = positional.pop(0)
         elif parameter.name in named:
@@ -97,7 +97,7 @@ def bind_config(
         left = parameters[len(arguments.positional) :]
         known = tuple(each.name for each in left if each.name not in arguments.named)
         given_at = inner.caller_location(span)
-        raise ProblemError(WrongArguments(given_at, name, fault, form, unknown, known))
+        raise ProblemError(WrongArguments(given_at, name, fault, form, unknown, known, is_repeated))
 
 
 def require_once(
@@ -111,6 +111,5 @@ def require_once(
         return
     over = counted(count - len(names), "argument")
     fault = f"got {over} too many" if twice is None else f"got `{twice}` twice"
-    raise ProblemError(
-        WrongArguments(inner.location(span), name, fault, signature(name, parameters))
-    )
+    form, location = signature(name, parameters), inner.location(span)
+    raise ProblemError(WrongArguments(location, name, fault, form, is_repeated=twice is not None))

@@ -106,7 +106,10 @@ def test_what_a_round_binds_to_another_type_is_its_own() -> None:
     """Programs that take a name of before for something else in each round keep their values."""
     text = _program("  h = x[:, 0, 0]\n  scan t in 0..s:\n    h = x[:, t]\n    y[:, t] = h\n")
     result = pipeline.check(Source("net.mgn", text), lambda _: None)
-    assert [each.headline for each in result.reports] == ["`h` belonged to the rounds of a scan"]
+    (report,) = result.reports
+    assert report.label is not None
+    assert report.headline == "`h` belonged to the rounds of a scan"
+    assert report.label.text == "it is f32[n] before the scan, and f32[n, d] in each round"
 
 
 @pytest.mark.parametrize(
@@ -133,10 +136,24 @@ def test_a_slice_has_the_type_of_what_it_replaces(before: str, is_fine: bool) ->
         assert result.reports[0].headline == "`y[...]` returns another shape than it says"
 
 
-def test_slices_beyond_the_axis_are_refused() -> None:
-    text = _program("  scan t in 0..s:\n    y[:, t + 1] = x[:, t]\n")
-    result = pipeline.check(Source("net.mgn", text), lambda _: None)
-    assert [each.code for each in result.reports] == ["E0315"]
+@pytest.mark.parametrize(
+    ("rounds", "code", "label", "cure"),
+    [
+        ("y[:, t + 1] = x[:, t]", "E0315", "is entry t + 1, and axis 1 has s", None),
+        ("y[:, t:t + 2] = x[:, :2]", "E0315", "is from t to t + 2, and axis 1 has s", None),
+        ("z[:, t] = z[:, 0] + x[:, t]", "E0201", "no round finds", "z = zeros([...])"),
+    ],
+)
+def test_what_no_round_finds_is_refused(
+    rounds: str, code: str, label: str, cure: str | None
+) -> None:
+    """No advice speaks of the index, which no `where` may state anything of."""
+    text = _program(f"  scan t in 0..s:\n    {rounds}\n")
+    (report,) = pipeline.check(Source("net.mgn", text), lambda _: None).reports
+    assert report.label is not None
+    assert report.code == code
+    assert label in report.label.text
+    assert (report.help and report.help.code) == cure
 
 
 def test_what_is_written_whole_and_not_read_costs_no_copy_in_each_round() -> None:

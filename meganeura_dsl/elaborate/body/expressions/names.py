@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from meganeura_dsl.diagnostics.other_name_words import GRADIENT
 from meganeura_dsl.diagnostics.other_names import Answer, Form, other_names
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.expressions.labels import OWN_PATH, path_item_text, splice_text
@@ -11,6 +12,7 @@ from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
 from meganeura_dsl.elaborate.problems.name_problems import (
     EndedWithScan,
+    NotBegun,
     UnknownName,
     UnreadName,
     WrongKind,
@@ -60,7 +62,10 @@ def evaluate_name(node: ast.Name, frame: Frame) -> ElabValue:
         cure = "a function is no value: apply it where it stands"
         raise ProblemError(WrongKind(location, "a value", layer, cure))
     if node.text in frame.scan_locals:
-        raise ProblemError(EndedWithScan(location, node.text))
+        raise ProblemError(EndedWithScan(location, node.text, types=frame.scan_locals[node.text]))
+    scan = next(reversed(frame.state.scans.values()), None)
+    if scan is not None and scan.frame is frame and node.text in scan.parts:
+        raise ProblemError(NotBegun(location, node.text))
     known = [*frame.names, "training"]
     kind = UnreadName if node.text in frame.module.unread else UnknownName
     raise ProblemError(kind(location, node.text, "value", nearest(node.text, known)))
@@ -117,6 +122,8 @@ def evaluate_attribute(node: ast.Attribute | ast.Spliced, frame: Frame) -> ElabV
 def _foreign(dotted: str, frame: Frame) -> Answer | None:
     """What is said to an attribute of a tensor that other systems have, such as `k.T`."""
     base, _, name = dotted.rpartition(".")
+    if name == "grad":
+        return Answer(GRADIENT, (Form(f"grad(scalar, {base})", dotted),))
     value = frame.names.get(base)
     if value is None or not is_tensor(value):
         return None

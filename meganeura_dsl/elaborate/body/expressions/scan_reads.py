@@ -2,10 +2,8 @@
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.body.expressions.tensor_parts import other_axis_of
-from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
+from meganeura_dsl.elaborate.body.expressions.tensor_parts import require_within
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
-from meganeura_dsl.elaborate.problems.shape_problems import PartOutside
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_size
@@ -13,8 +11,6 @@ from meganeura_dsl.elaborate.typecheck.round_numbers import lifted, number
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import broadcast
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_condition, is_size, is_tensor
 from meganeura_dsl.ir import ops
-from meganeura_dsl.symbolic.assumptions import Compare, Proved, show_condition
-from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
 
@@ -61,15 +57,14 @@ def round_part(base: Tensor, axis: int, entry: ast.AxisEntry, frame: Frame) -> T
     along = base.type.shape[axis]
     if not isinstance(entry, ast.Range):
         at = evaluate_size(entry, frame)
-        _require_within(frame, entry.span, (at, at + 1), axis, base, f"is entry {show(at)}")
+        require_within(frame, entry.span, axis, base.type.shape, (at, at + 1), is_entry=True)
         return _entry(base, axis, at, frame, entry.span)
     start = 0 if entry.start is None else evaluate_size(entry.start, frame)
     stop = along if entry.stop is None else evaluate_size(entry.stop, frame)
     if frame.state.differs_by_round(stop - start):
         what = f"the size `{show(stop - start)}` of this part"
         raise ProblemError(DiffersByRound(frame.location(entry.span), what))
-    words = f"is from {show(start)} to {show(stop)}"
-    _require_within(frame, entry.span, (start, stop), axis, base, words)
+    require_within(frame, entry.span, axis, base.type.shape, (start, stop))
     count = frame.add(entry.span, ops.Iota(stop - start))
     first = broadcast(frame, entry.span, number(frame, entry.span, start), count.type.shape, ())
     ids = frame.add(entry.span, ops.Add(), first, count)
@@ -106,28 +101,3 @@ def _scan_alone(frame: Frame, at: Size) -> OpenScan | None:
         return None
     known = [scan for name, scan in frame.state.scans.items() if name in at.variables()]
     return known[0] if len(known) == 1 else None
-
-
-def _require_within(
-    frame: Frame, span: Span, part: tuple[Size, Size], axis: int, base: Tensor, words: str
-) -> None:
-    """Refuse a part that may begin before an axis or end behind it."""
-    start, stop = part
-    along = base.type.shape[axis]
-    for condition in (Compare("<=", 0, start), Compare("<=", stop, along)):
-        verdict = frame.facts.decide(condition)
-        if isinstance(verdict, Proved):
-            continue
-        ends = [("the part is", (start, stop)), ("of an axis of", (along,))]
-        fact = helpful_fact(frame.facts, condition)
-        is_of_round = fact is None or not sizes_in(fact).isdisjoint(frame.state.scans)
-        other = other_axis_of(frame, span, axis, base.type.shape, part)
-        raise ProblemError(
-            PartOutside(
-                frame.location(span),
-                f"{words}, and axis {axis} has {show(along)}",
-                example_of(verdict, ends),
-                "" if fact is None or is_of_round else show_condition(fact),
-                other,
-            )
-        )

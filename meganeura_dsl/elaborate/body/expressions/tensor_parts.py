@@ -75,7 +75,7 @@ class Part:
         start, stop = ends
         computed_starts = self.computed_starts
         if is_tensor(at):
-            _require_within(frame, span, axis, self.shape, ends)
+            require_within(frame, span, axis, self.shape, ends)
             computed_starts = (*computed_starts, (axis, at))
         return replace(
             self,
@@ -131,7 +131,8 @@ def replace_part(frame: Frame, span: Span, base: Tensor, part: Part, value: Tens
     computed_starts = dict(part.computed_starts)
     for axis, ends in enumerate(zip(part.starts, part.stops, strict=True)):
         if axis not in computed_starts and ends != (0, part.shape[axis]):
-            _require_within(frame, span, axis, part.shape, ends)
+            is_entry = axis in part.dropped
+            require_within(frame, span, axis, part.shape, ends, is_entry=is_entry)
     if part.dropped:
         value = frame.add(span, ops.Reshape(part.sizes), value)
     for axis, start in enumerate(part.starts):
@@ -161,22 +162,30 @@ def _known(frame: Frame, span: Span, axis: int, size: Size, at: Size | Tensor) -
     return found
 
 
-def _require_within(
-    frame: Frame, span: Span, axis: int, shape: Shape, ends: tuple[Size, Size]
+def require_within(
+    frame: Frame,
+    span: Span,
+    axis: int,
+    shape: Shape,
+    ends: tuple[Size, Size],
+    *,
+    is_entry: bool = False,
 ) -> None:
     """Refuse a part that may begin before an axis or end behind it."""
     start, stop = ends
     size = shape[axis]
+    place = f"is entry {show(start)}" if is_entry else f"is from {show(start)} to {show(stop)}"
     for condition in (Compare(">=", start, 0), Compare("<=", stop, size)):
         facts = facts_about(frame, condition)
         verdict = facts.decide(condition)
         if isinstance(verdict, Proved):
             continue
         fact = helpful_fact(facts, condition)
-        words = f"is from {show(start)} to {show(stop)}, and axis {axis} has {show(size)}"
-        shown = [("the part is", (start, stop)), ("of an axis of", (size,))]
-        is_stated = fact is not None and sizes_in(fact).isdisjoint(frame.state.values.symbol_ranges)
+        unstated = {*frame.state.values.symbol_ranges, *frame.state.scans}
+        is_stated = fact is not None and sizes_in(fact).isdisjoint(unstated)
         fact_text = show_condition(fact) if fact is not None and is_stated else ""
+        words = f"{place}, and axis {axis} has {show(size)}"
+        shown = [("the part is", (start, stop)), ("of an axis of", (size,))]
         example = example_of(verdict, shown)
         other = other_axis_of(frame, span, axis, shape, ends)
         raise ProblemError(PartOutside(frame.location(span), words, example, fact_text, other))

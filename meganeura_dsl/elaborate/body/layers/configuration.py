@@ -69,9 +69,9 @@ def _by_name(
     by_position = dict(zip(names, positional, strict=False))
     twice = next((name for name in by_position if name in arguments.named), None)
     if twice is not None:
-        form = f"{call.callee}({', '.join(names)})"
-        fault = f"got `{twice}` twice"
-        raise ProblemError(WrongArguments(frame.location(call.span), call.callee, fault, form))
+        form, fault = f"{call.callee}({', '.join(names)})", f"got `{twice}` twice"
+        location = frame.location(call.span)
+        raise ProblemError(WrongArguments(location, call.callee, fault, form, is_repeated=True))
     return {**by_position, **arguments.named}
 
 

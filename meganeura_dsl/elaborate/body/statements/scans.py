@@ -238,7 +238,10 @@ def _opened(statement: ast.Scan, frame: Frame, symbols: tuple[Dim, Size, Size]) 
     }
     carried = {name: region.leaf(value.type) for name, value in before.items()}
     once = frozenset(name for name, count in _mentions(statement).items() if count == 1)
-    return OpenScan(frame, region, index, start, stop, frame.build.count, carried, before, once)
+    parts = frozenset(each.target.text for each in walk(statement) if isinstance(each, ast.Part))
+    return OpenScan(
+        frame, region, index, start, stop, frame.build.count, carried, before, parts, once
+    )
 
 
 def _bound(statement: ast.Scan) -> list[str]:
@@ -266,7 +269,7 @@ def _mentions(statement: ast.Scan) -> Counter[str]:
 
 
 def collects(statement: ast.Part, frame: Frame) -> bool:
-    """Returns whether a part becomes a slice of its own of what all rounds write.
+    """Returns True if a part is collected: the slice of one round in a tensor that all write.
 
     It does if the name is not bound, and if the rounds write a tensor from before the scan whole
     and do nothing else with it. Otherwise the part is replaced in what the round finds.
@@ -376,7 +379,7 @@ def _not_in_order(
 def _carry_rebound(frame: Frame, scan: OpenScan) -> None:
     """Note the names that a round binds anew without reading them, and leaves to the next.
 
-    One that a round binds to another type is a name of its own.
+    One that a round binds to another type belongs to that round alone.
     """
     for name, leaf in scan.carried.items():
         after = frame.names.get(name)
@@ -483,7 +486,7 @@ def _close(
         if name not in scan.read:
             if not scan.is_at_start(name, after):
                 frame.names.pop(name, None)
-                frame.scan_locals.add(name)
+                frame.scan_locals[name] = _two_types(leaf, after)
             continue
         assert is_tensor(after)
         if name in scan.written:
@@ -500,7 +503,8 @@ def _close(
         )
         for name, leaf in scan.states.items()
     }
-    frame.scan_locals.update(set(rounds) - set(frame.names) - {statement.variable.text})
+    ended = set(rounds) - set(frame.names) - {statement.variable.text}
+    frame.scan_locals = {**dict.fromkeys(ended, ""), **frame.scan_locals}
     written = scan.written
     if not carries and not states and not written:
         return
@@ -522,7 +526,14 @@ def _close(
     frame.names.update(_named(frame, after))
     given = results[attributes[2] :]
     _bind_written(statement, frame, scan, (given, backward))
-    frame.scan_locals.difference_update(carries, written)
+    for name in (*carries, *written):
+        frame.scan_locals.pop(name, None)
+
+
+def _two_types(before: Tensor, after: ElabValue) -> str:
+    """Returns words on a name that a round binds to another type than before the scan."""
+    bound = str(after.type) if is_tensor(after) else describe(after)
+    return f"it is {before.type} before the scan, and {bound} in each round"
 
 
 def _bind_written(
