@@ -245,8 +245,8 @@ variance_scaling vars vdot vecdot vecmat vector_norm vectorize verify versin vie
 view_as_complex view_as_complex_copy view_as_real view_as_real_copy view_copy vjp vmap vonmises
 vsplit vstack wait wald wape warmup wasserstein weibull where while_loop
 with_sharding_constraint wraps xavier_normal xavier_normal_ xavier_uniform xavier_uniform_
-xlog1py xlogy xlogy_ xpu yogi zero_ ZeroPad1d ZeroPad2d ZeroPad3d ZeroPadding1D ZeroPadding2D
-zeros zeros_ zeros_like zeta zip zipf
+xlog1py xlogy xlogy_ xpu yogi zero_ zero_grad ZeroPad1d ZeroPad2d ZeroPad3d ZeroPadding1D
+ZeroPadding2D zeros zeros_ zeros_like zeta zip zipf
 """
 
 

@@ -7,7 +7,7 @@ _DATA_SIZES = (
     " `where(mask, x, 0)`"
 )
 _NO_ALGEBRA = "there is no linear algebra beyond products: compute it outside, and give it as input"
-_GRADIENT = (
+GRADIENT = (
     "`grad(scalar, x)` is the gradient of a scalar by a name that it was computed from, and may be"
     " differentiated again; `minimize` gives those by the weights to the optimizer"
 )
@@ -37,7 +37,12 @@ WORDS: Mapping[str, str] = {
         " random_horizontal_flip random_vertical_flip"
     ),
     _NO_PRINT: "print show breakpoint pdb log_dict",
-    _GRADIENT: ("autograd backward value_and_grad gradient jacobian jacrev jacfwd jvp vjp hessian"),
+    GRADIENT: (
+        "autograd backward value_and_grad gradient jacobian jacrev jacfwd jvp vjp hessian"
+        " requires_grad requires_grad_"
+    ),
+    "an optimizer is a setting of `run:`, such as `optimizer = adamw(lr=1e-3)`, and `minimize` says"
+    " what it moves": "zero_grad",
     _NOT_MAPPED: "vmap",
     _DATA_SIZES: "nonzero argwhere unique masked_select boolean_mask compress",
     "how many boxes are left depends on the numbers, and no size may: return all boxes and scores,"

@@ -45,6 +45,7 @@ _FOREIGN = {
     "func": "a formula is a `def`, a layer a `block`",
     "function": "a formula is a `def`, a layer a `block`",
     "import": "write `from module import name`",
+    "lambda": "a formula has a name: write a `def`, or what it computes where it is used",
     "let": "a name is given by `name = value` alone",
     "pass": "leave it out: every body does something",
     "var": "a name is given by `name = value` alone",
@@ -194,6 +195,12 @@ def _useless(failure: Failure) -> Problem | None:
         return line_problems.LabelWithoutPipe(head, annotation)
     if re.search(r"[^=]=[^=]", failure.source.line(head.line)):
         return None
+    method = failure.following
+    if failure.token.kind == "DOT" and failure.source.text[method.end : method.end + 1] == "(":
+        before = re.split(r"^(?=\S)", failure.source.text[: head.start], flags=re.MULTILINE)[-1]
+        cure = foreign_calls.statement_cure(failure.source.text, head.start, method.end, before)
+        if cure is not None:
+            return token_problems.MethodCall(Span(failure.source, head.start, method.end), cure)
     return line_problems.ValueWithoutUse(head, "y" if head.text == "x" else "x")
 
 
@@ -284,6 +291,8 @@ def _foreign(failure: Failure) -> Problem | None:
     if head.text in _FOREIGN and head in (token, failure.previous):
         span = failure.span(head)
         return token_problems.ForeignSpelling(span, _FOREIGN[head.text], _translated(span))
+    if failure.previous.text == "lambda" and token.kind in ("NAME", "COLON"):
+        return token_problems.ForeignSpelling(failure.span(failure.previous), _FOREIGN["lambda"])
     is_update = token.kind in _OPERATORS and following.kind == "EQUAL"
     if is_update and token.end == following.start and failure.follows_targets:
         name = failure.previous.text

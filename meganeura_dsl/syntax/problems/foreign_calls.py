@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.other_name_forms import FORMS
+from meganeura_dsl.diagnostics.other_name_words import GRADIENT
 from meganeura_dsl.diagnostics.other_names import other_names
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
@@ -98,6 +99,8 @@ class ForeignCall:
         found = self.of_axes()
         if found is not None:
             return found
+        if name == "grad" and (self.applied or len(self.arguments) < 2):
+            return Help(GRADIENT)
         answer = other_names().get(name)
         code = self._substituted() if name not in _AMBIGUOUS else ""
         if code:
@@ -500,6 +503,29 @@ def call_at(
         value = (
             value if _SIMPLE.fullmatch(value) or value.startswith("rearrange(") else f"({value})"
         )
+
+
+def statement_cure(text: str, start: int, opening: int, before: str) -> Help | None:
+    """What a line with a call behind a dot alone is, such as `x.relu_()`; None if unknown.
+
+    The call begins at `start`, and its bracket is at `opening`. Elsewhere it changes the value.
+    """
+    value, _, function = text[start:opening].rpartition(".")
+    known, called = other_names(), bracketed(text, opening)
+    if called is None:
+        return None
+    if function == "step" and not called[0]:
+        return known["zero_grad"].help()
+    if function.endswith("_") and function != "requires_grad_":
+        given = ", ".join([value, *called[0]])
+        words = "no value is changed: bind the name to what comes of it"
+        return Help(words, f"{value} = {function[:-1]}({given})")
+    called = call_at(text, start, opening, before) if function in known else None
+    if called is None:
+        return None
+    code = called[0].code
+    is_line = code is not None and "#" not in code and "\n" not in code
+    return Help(called[0].text, f"{value} = {code}") if is_line else called[0]
 
 
 def function_cure(span: Span) -> Help | None:
