@@ -66,44 +66,49 @@ def _geometry(
     return {name: sizes[name] for name in names}
 
 
-def _conv(count: int, *, block: bool) -> Callable[[Any], Said]:
+OURS = {
+    "stride": "stride",
+    "padding": "pad",
+    "output_padding": "output_pad",
+    "dilation": "dilation",
+}
+"""What the arguments of convolutions are called here, by their names in PyTorch."""
+
+
+def _conv(count: int, *, block: bool, transposed: bool = False) -> Callable[[Any], Said]:
+    names = tuple(each for each in OURS if transposed or each != "output_padding")
+    function = "conv_transpose" if transposed else "conv"
+
     def say(sample: Any) -> Said:  # noqa: ANN401
-        of = given(sample, "weight bias stride padding dilation groups")
+        of = given(sample, f"weight bias {' '.join(names)} groups")
         x, weight, bias = of.x, of["weight"], of["bias"]
         if x.dim() not in (count + 1, count + 2):
             raise NotSaidError("an operand of another rank")
         kernel = [*weight.shape[2:]]
-        sizes = _geometry(of, count, ("stride", "padding", "dilation"), kernel)
+        sizes = _geometry(of, count, names, () if transposed else kernel)
         groups = whole(of.get("groups", 1))
         fed, weights = {"x": x}, {}
         source = "x" if x.dim() == count + 2 else "insert_axis(x, 0, 1)"
         if block:
-            values = [kernel, *sizes.values()]
-            if any(len({*each}) > 1 for each in values):
+            if any(len({*each}) > 1 for each in (kernel, *sizes.values())):
                 raise NotSaidError("a window that is not square, which the layer does not take")
-            call = (
-                f"conv{count}d({weight.shape[0]}, {kernel[0]}, stride={sizes['stride'][0]}, "
-                f"pad={sizes['padding'][0]}, dilation={sizes['dilation'][0]}, groups={groups}, "
-                f"bias={number(bias is not None)})"
-            )
-            text = f"{source} |> l: {call}"
+            channels = weight.shape[1] * groups if transposed else weight.shape[0]
+            settings = [f"{OURS[name]}={each[0]}" for name, each in sizes.items()]
+            settings += [f"groups={groups}", f"bias={number(bias is not None)}"]
+            arguments = ", ".join([f"{channels}", f"{kernel[0]}", *settings])
+            text = f"{source} |> l: {function}{count}d({arguments})"
             weights = {"l.weight": weight} | ({} if bias is None else {"l.bias": bias})
         else:
             fed["y"] = weight
-            text = (
-                f"conv({source}, y, stride={listed(sizes['stride'])}, "
-                f"pad={listed(sizes['padding'])}, dilation={listed(sizes['dilation'])}, "
-                f"groups={groups})"
-            )
+            settings = [f"{OURS[name]}={listed(each)}" for name, each in sizes.items()]
+            text = f"{function}({', '.join([source, 'y', *settings, f'groups={groups}'])})"
             if bias is not None:
                 fed["z"] = bias
-                out = [
-                    (s + 2 * p - d * (k - 1) - 1) // step + 1
-                    for s, k, step, p, d in zip(
-                        x.shape[-count:], kernel, *sizes.values(), strict=True
-                    )
-                ]
-                text = _biased(text, [x.shape[0] if x.dim() == count + 2 else 1, 0, *out])
+                batch = x.shape[0] if x.dim() == count + 2 else 1
+                axes = zip(x.shape[-count:], kernel, *sizes.values(), strict=True)
+                size_of = _grown if transposed else _shrunk
+                out = [size_of(*each) for each in axes]
+                text += f" + expand(z, [c] -> [{batch}, c, {', '.join(map(str, out))}])"
         if x.dim() == count + 1:
             text = f"\n  y_ = {text}\n  return y_[0]"
         return Said(text, fed, weights)
@@ -111,54 +116,14 @@ def _conv(count: int, *, block: bool) -> Callable[[Any], Said]:
     return say
 
 
-def _biased(text: str, sizes: Sequence[int]) -> str:
-    return f"{text} + expand(z, [c] -> [{sizes[0]}, c, {', '.join(map(str, sizes[2:]))}])"
+def _shrunk(size: int, kernel: int, stride: int, pad: int, dilation: int) -> int:
+    """Returns the size that a convolution makes of a size."""
+    return (size + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
 
 
-def _transposed(count: int, *, block: bool) -> Callable[[Any], Said]:
-    def say(sample: Any) -> Said:  # noqa: ANN401
-        of = given(sample, "weight bias stride padding output_padding groups dilation")
-        x, weight, bias = of.x, of["weight"], of["bias"]
-        if x.dim() not in (count + 1, count + 2):
-            raise NotSaidError("an operand of another rank")
-        sizes = _geometry(of, count, ("stride", "padding", "output_padding", "dilation"))
-        groups = whole(of.get("groups", 1))
-        kernel = [*weight.shape[2:]]
-        fed, weights = {"x": x}, {}
-        source = "x" if x.dim() == count + 2 else "insert_axis(x, 0, 1)"
-        if block:
-            values = [kernel, *sizes.values()]
-            if any(len({*each}) > 1 for each in values):
-                raise NotSaidError("a window that is not square, which the layer does not take")
-            call = (
-                f"conv_transpose{count}d({weight.shape[1] * groups}, {kernel[0]}, "
-                f"stride={sizes['stride'][0]}, pad={sizes['padding'][0]}, "
-                f"output_pad={sizes['output_padding'][0]}, dilation={sizes['dilation'][0]}, "
-                f"groups={groups}, bias={number(bias is not None)})"
-            )
-            text = f"{source} |> l: {call}"
-            weights = {"l.weight": weight} | ({} if bias is None else {"l.bias": bias})
-        else:
-            fed["y"] = weight
-            text = (
-                f"conv_transpose({source}, y, stride={listed(sizes['stride'])}, "
-                f"pad={listed(sizes['padding'])}, dilation={listed(sizes['dilation'])}, "
-                f"groups={groups}, output_pad={listed(sizes['output_padding'])})"
-            )
-            if bias is not None:
-                fed["z"] = bias
-                out = [
-                    (s - 1) * step - 2 * p + d * (k - 1) + more + 1
-                    for s, k, step, p, more, d in zip(
-                        x.shape[-count:], kernel, *sizes.values(), strict=True
-                    )
-                ]
-                text = _biased(text, [x.shape[0] if x.dim() == count + 2 else 1, 0, *out])
-        if x.dim() == count + 1:
-            text = f"\n  y_ = {text}\n  return y_[0]"
-        return Said(text, fed, weights)
-
-    return say
+def _grown(size: int, kernel: int, stride: int, pad: int, more: int, dilation: int) -> int:
+    """Returns the size that a transposed convolution makes of a size."""
+    return (size - 1) * stride - 2 * pad + dilation * (kernel - 1) + more + 1
 
 
 def _pooled(count: int, kind: str) -> Callable[[Any], Said]:
@@ -473,13 +438,17 @@ ROWS = (
         Row(
             "conv_transpose",
             f"nn.functional.conv_transpose{n}d",
-            _transposed(n, block=False),
+            _conv(n, block=False, transposed=True),
             refused={"E0320": "an output_pad of the stride or more"},
         )
         for n in (1, 2, 3)
     ),
     *(
-        Row(f"conv_transpose{n}d", f"nn.functional.conv_transpose{n}d", _transposed(n, block=True))
+        Row(
+            f"conv_transpose{n}d",
+            f"nn.functional.conv_transpose{n}d",
+            _conv(n, block=True, transposed=True),
+        )
         for n in (1, 2)
     ),
     *(

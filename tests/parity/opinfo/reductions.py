@@ -112,22 +112,14 @@ def _top(sample: Any) -> Said:  # noqa: ANN401
     return Said(f"top_k(x, {number(of['k'])}, {axis})", {"x": of.x})
 
 
-def _running(name: str) -> Callable[[Any], Said]:
+def _along(form: str) -> Callable[[Any], Said]:
+    """Says a function of one axis, whose place in the form is `{}`."""
+
     def say(sample: Any) -> Said:  # noqa: ANN401
         of = given(sample, "dim dtype")
         if of["dtype"] is not None and of["dtype"] != of.x.dtype:
             raise NotSaidError("a result of another element type")
-        return Said(f"{name}(x, {number(whole(of['dim']))})", {"x": of.x})
-
-    return say
-
-
-def _softmax(name: str) -> Callable[[Any], Said]:
-    def say(sample: Any) -> Said:  # noqa: ANN401
-        of = given(sample, "dim dtype")
-        if of["dtype"] is not None and of["dtype"] != of.x.dtype:
-            raise NotSaidError("a result of another element type")
-        return Said(f"{name}(axis={number(whole(of['dim']))})(x)", {"x": of.x})
+        return Said(form.format(number(whole(of["dim"]))), {"x": of.x})
 
     return say
 
@@ -190,12 +182,12 @@ ROWS = (
         refused=NO_AXIS,
     ),
     Row("top_k", "topk", _top, refused=NO_AXIS),
-    Row("cumsum", "cumsum", _running("cumsum"), dtypes=NUMBERS, refused=NO_AXIS),
-    Row("cumprod", "cumprod", _running("cumprod"), refused=NO_AXIS),
-    Row("cummax", "cummax", _running("cummax"), pick=_first, dtypes=NUMBERS, refused=NO_AXIS),
-    Row("cummin", "cummin", _running("cummin"), pick=_first, dtypes=NUMBERS, refused=NO_AXIS),
-    Row("softmax", "softmax", _softmax("softmax"), refused=NO_AXIS),
-    Row("log_softmax", "log_softmax", _softmax("log_softmax"), refused=NO_AXIS),
+    Row("cumsum", "cumsum", _along("cumsum(x, {})"), dtypes=NUMBERS, refused=NO_AXIS),
+    Row("cumprod", "cumprod", _along("cumprod(x, {})"), refused=NO_AXIS),
+    Row("cummax", "cummax", _along("cummax(x, {})"), pick=_first, dtypes=NUMBERS, refused=NO_AXIS),
+    Row("cummin", "cummin", _along("cummin(x, {})"), pick=_first, dtypes=NUMBERS, refused=NO_AXIS),
+    Row("softmax", "softmax", _along("softmax(axis={})(x)"), refused=NO_AXIS),
+    Row("log_softmax", "log_softmax", _along("log_softmax(axis={})(x)"), refused=NO_AXIS),
     Row("logsumexp", "logsumexp", _logsumexp, refused=NO_AXIS),
     Row("glu", "nn.functional.glu", _glu),
 )
