@@ -29,8 +29,6 @@ Sources = tuple[tuple[Source, tuple[tuple[str, int], ...]], ...]
 
 LIBRARY = ("nn", "loss")
 """The modules whose names are known everywhere."""
-SIMILAR = 0.6
-"""The least ratio of `difflib` at which one name may be meant by another."""
 
 
 class Lazy(Mapping[str, Named]):
@@ -142,27 +140,7 @@ def _standard(name: str) -> Source | None:
 
 def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """Up to three known names that look like a mistyped one."""
-    possible = [each for each in dict.fromkeys(known) if _similarity_bound(name, each) >= SIMILAR]
-    return tuple(get_close_matches(name, possible, n=3, cutoff=SIMILAR))
-
-
-def _similarity_bound(first: str, second: str) -> float:
-    """An upper bound of the ratio of `difflib`, from the lengths and the letters of two names."""
-    letters, others = _letters(first), _letters(second)
-    matches = min(
-        len(first) - (letters & ~others).bit_count(),
-        len(second) - (others & ~letters).bit_count(),
-    )
-    return 2.0 * matches / max(len(first) + len(second), 1)
-
-
-@lru_cache(maxsize=4096)
-def _letters(name: str) -> int:
-    """The set of the letters of a name, as the bits of a number; some letters share a bit."""
-    bits = 0
-    for letter in name:
-        bits |= 1 << ord(letter) % 64
-    return bits
+    return tuple(get_close_matches(name, list(dict.fromkeys(known)), n=3, cutoff=0.6))
 
 
 @lru_cache(maxsize=64)

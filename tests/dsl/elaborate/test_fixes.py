@@ -1,13 +1,11 @@
 """Fixes of names, of facts and of training: suggested, or withheld where they are guesses."""
 
-from difflib import get_close_matches
 
 import pytest
 
 from meganeura_dsl.diagnostics.fixes import apply, next_fixes
 from meganeura_dsl.diagnostics.foreign_names import foreign_names
 from meganeura_dsl.diagnostics.source import Source
-from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.pipeline import check
 
 
@@ -150,15 +148,6 @@ def test_a_name_of_another_system_is_never_respelled(use: str) -> None:
         for report in reports:
             assert report.help is None or not report.help.edits, report.help
             assert report.help is None or "did you mean" not in report.help.text, report.help
-
-
-def test_similar_names_are_those_of_difflib() -> None:
-    """Names that have too few letters in common are not compared; what is found is the same."""
-    known = sorted(foreign_names())[::3]
-    typed = [each[1:] + each[:1] for each in known] + [each[::2] + "_é" for each in known] + [""]
-    near = {each: tuple(get_close_matches(each, known, n=3, cutoff=0.6)) for each in typed[::12]}
-    assert {each: nearest(each, known) for each in near} == near
-    assert 3 < sum(map(bool, near.values())) < len(near)
 
 
 SIMILAR = {
