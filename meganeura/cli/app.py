@@ -132,7 +132,7 @@ def _value_of(option: str, words: Sequence[str]) -> str:
     for word, after in zip(words, [*words[1:], ""], strict=True):
         if word.startswith(f"{option}="):
             return word.partition("=")[2]
-        if word == option and not after.startswith("--"):
+        if word == option and (not after.startswith("-") or _is_number(after)):
             return after
     return ""
 

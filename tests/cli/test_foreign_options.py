@@ -32,6 +32,8 @@ def test_a_setting_that_is_written_as_an_option(option: str, said: str, meganeur
 
 def test_a_value_that_is_missing_or_no_number_is_not_made_up(meganeura: Command) -> None:
     assert "--set epochs=VALUE\n" in meganeura("train", "digits_mlp", "--epochs").err
+    assert "--set epochs=VALUE\n" in meganeura("train", "digits_mlp", "--epochs", "-o", "x").err
+    assert "--set epochs=-1\n" in meganeura("train", "digits_mlp", "--epochs", "-1").err
     assert "--set optimizer.lr=1e-3\n" in meganeura("train", "digits_mlp", "--lr", "high").err
     shown = meganeura("train", "digits_mlp", "--optimizer", "sgd(lr=0.1)")
     assert "--set 'optimizer=sgd(lr=0.1)'\n" in shown.err

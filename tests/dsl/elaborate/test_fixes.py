@@ -1,6 +1,5 @@
 """Fixes of names, of facts and of training: suggested, or withheld where they are guesses."""
 
-
 import pytest
 
 from meganeura_dsl.diagnostics.fixes import apply, next_fixes

@@ -57,7 +57,7 @@ def _gelu(form: str, name: str) -> Callable[[Any], Said]:
     def say(sample: Any) -> Said:  # noqa: ANN401
         of = given(sample, "approximate")
         if of.get("approximate", "none") != form:
-            raise NotSaidError("the other form of gelu, which has a row of its own")
+            raise NotSaidError("the other form of gelu, which another row has")
         return Said(f"{name}(x)", {"x": of.x})
 
     return say

@@ -60,7 +60,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
         "an axis of size 1 is not stretched",
         "no label at all",
     ),
-    "a form that has a row of its own": ("the other form of gelu",),
+    "another row has this form": ("the other form of gelu",),
     "arguments of Python: in place, `out`, `device`, operands that are no tensors": (
         "a target that is no tensor",
         "a whole number of type",

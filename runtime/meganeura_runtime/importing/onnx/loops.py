@@ -25,7 +25,7 @@ from meganeura_runtime.importing.onnx.code import (
 from meganeura_runtime.importing.onnx.node import Known, Node, Value
 
 OLDEST_SCAN = 9
-"""The opset before which a `Scan` has a batch of its own."""
+"""The opset before which a `Scan` has a batch axis of all inputs."""
 MULTIPLY, ADD = "Mul", "Add"
 
 Body = Callable[[Sequence[Value]], Sequence[Tensor]]
@@ -55,7 +55,7 @@ class Rounds:
 def scan_rounds(node: Node, results: int) -> Rounds:
     """What a `Scan` goes over; raises `UnsayableError`."""
     if node.opset < OLDEST_SCAN:
-        raise UnsayableError("it has a batch of its own")
+        raise UnsayableError("it has a batch axis, as before opset 9")
     count = len(node.inputs) - node.attribute("num_scan_inputs", 0)
     given = node.tensors()
     if not 0 <= count < len(given) or results < count:
