@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from meganeura_verify.__main__ import main
 
 import meganeura as api
 from tests.cli.command import Command
@@ -18,6 +19,37 @@ def test_a_model_is_written_and_compared(meganeura: Command, tmp_path: Path) -> 
     assert difference.startswith("largest difference of an output: ")
     assert difference.endswith(" at h=32, n=1, w=32 and h=64, n=2, w=64")
     assert written == f"written: {path} (30 nodes, opset 20)"
+
+
+SALIENCY = """\
+block Net(hidden)(x: [n, 4]) -> [n, 3] = x |> a: linear(hidden) |> tanh |> b: linear(3)
+
+block Saliency(hidden)(x: [n, 4]) -> [n, 3], [n, 4]:
+  z = x |> net: Net(hidden)
+  return z, grad(sum(max(z, 1)), x)
+
+model saliency = Saliency(hidden=8)
+"""
+
+
+def test_a_gradient_is_written_and_its_rewrites_are_certified(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    program, certificate = tmp_path / "saliency.mgn", tmp_path / "run.json"
+    program.write_text(SALIENCY)
+    path = str(tmp_path / "saliency.onnx")
+    shown = meganeura("export", str(program), "--random-weights", "0", "-o", path)
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith("largest difference of an output: ")
+    values = np.random.default_rng(1).normal(size=(2, 4)).astype(np.float32)
+    options = onnxruntime.SessionOptions()
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    found = session.run(None, {"x": values})
+    wanted = api.load(str(program)).model(seed=0).run({"x": values}, device="cpu")
+    for ours, theirs in zip(wanted.values(), found, strict=True):
+        np.testing.assert_allclose(theirs, ours, atol=1e-6)
+    assert meganeura("explain-opt", str(program), "--certificate", str(certificate)).code == 0
+    assert main([str(certificate)]) == 0
 
 
 def test_python_writes_the_same_file(meganeura: Command, tmp_path: Path) -> None:
