@@ -18,6 +18,7 @@ from meganeura_dsl.elaborate.problems import (
     shape_problems,
     training_problems,
 )
+from meganeura_dsl.plugins import plugin_problems
 from meganeura_dsl.settings import settings_problems
 from meganeura_dsl.syntax.problems import (
     grammar_problems,
@@ -43,6 +44,7 @@ PROBLEMS = problems_in(
     scan_problems,
     training_problems,
     target_problems,
+    plugin_problems,
     settings_problems,
     optimizer_problems,
 )

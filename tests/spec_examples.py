@@ -8,6 +8,7 @@ from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.problems.cache_problems import NotGenerating, TooFewTokens
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.ir.index_checks import Bound
+from meganeura_dsl.plugins.plugin_problems import PluginFailure
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.setting_values import whole
 from meganeura_dsl.settings.settings_problems import (
@@ -334,6 +335,13 @@ EXAMPLES: Mapping[str, Problem] = {
             "nan",
             "`Log`, f32[], of step 1,187",
             within(FIT, "cross_entropy(image |> fc: linear(10), label)"),
+        ),
+        PluginFailure(
+            "backend",
+            "npu",
+            ("meganeura-npu 0.2",),
+            "`meganeura_npu:BACKEND` is not imported: OSError: no libnpu.so.1 (driver.py:14)",
+            "update or uninstall `meganeura-npu`",
         ),
         DeviceFailure("there is no adapter 3: `meganeura devices` lists 1"),
         BeyondLimits(

@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import meganeura as api
+from meganeura_dsl.plugins import plugin_groups
 from meganeura_runtime.backends import registry
 from meganeura_runtime.backends.op_support import ALL_OPS
 from meganeura_runtime.backends.webgpu.device import adapters
@@ -27,11 +28,9 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     monkeypatch.syspath_prepend(str(TOY))
     monkeypatch.setattr(adapters, "list_devices", tuple[object, ...])
     # What is installed is looked up once in a process; here it differs from test to test.
-    registry.installed_names.cache_clear()
-    registry.loaded_backend.cache_clear()
+    plugin_groups.entry_points.cache_clear()
     yield
-    registry.installed_names.cache_clear()
-    registry.loaded_backend.cache_clear()
+    plugin_groups.entry_points.cache_clear()
 
 
 @pytest.fixture
@@ -142,30 +141,50 @@ def test_a_device_that_it_has_not_is_refused(meganeura: Command) -> None:
     )
 
 
+def installed(folder: Path, name: str, points: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = folder / f"{name}-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[meganeura.backends]\n{points}\n")
+    monkeypatch.syspath_prepend(str(folder))
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("nowhere:BACKEND", "No module named 'nowhere'"),
-        ("json:dumps", "json:dumps is no such"),
-        ("meganeura_toy.backend:BACKEND", "meganeura_toy.backend:BACKEND is no such"),
+        ("nowhere:BACKEND", "is not imported: ModuleNotFoundError: No module named 'nowhere'"),
+        ("json:nothing", "is not imported: AttributeError: module 'json' has no attribute"),
+        ("json", "is not of the form `module:attribute`"),
+        ("json:dumps", "is no instance of a class that derives from `Backend`"),
+        ("meganeura_toy.backend:BACKEND", "is the backend `toy`, and its entry point is `bad`"),
     ],
 )
 def test_one_that_is_broken_is_told_where_it_is_asked_for(
     value: str, reason: str, meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "broken-1.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
-    (folder / "entry_points.txt").write_text(f"[meganeura.backends]\nbad = {value}\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    message = f"the backend `bad` cannot be loaded: {reason}"
+    installed(tmp_path, "broken", f"bad = {value}", monkeypatch)
     shown = meganeura("train", "digits_mlp", "--device", "bad", *SHORT)
-    assert shown.code == 2
-    assert f"error[E0551]: {message}" in shown.err
-    shown = meganeura("devices")
-    assert shown.code == 0
-    assert message in shown.err
-    assert "toy:0" in shown.out
+    assert shown.code == 1
+    for err in (shown.err, meganeura("devices").err):
+        said = " ".join(err.split())
+        assert "error[E0592]: the backend `bad` of `broken 1` cannot be used" in said
+        assert f"because `{value}` {reason}" in said
+        assert "help: update or uninstall `broken`" in said
+    assert "toy:0" in meganeura("devices").out
+
+
+def test_of_two_packages_with_one_name_none_is_taken(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(tmp_path, "other", "toy = meganeura_toy.backend:BACKEND", monkeypatch)
+    shown = meganeura("train", "digits_mlp", "--device", "toy", *SHORT)
+    assert shown.code == 1
+    assert (
+        "error[E0592]: the backend `toy` of `meganeura-toy 1` and `other 1` cannot be used"
+        in shown.err
+    )
+    assert "uninstall all but one of them" in shown.err
+    assert meganeura("devices").err.strip() == shown.err.strip()
 
 
 def test_a_program_may_name_it(meganeura: Command) -> None:

@@ -1,8 +1,8 @@
 """Which backends there are, and which device runs a program.
 
-To add a backend to this package, name it in `BUILT_IN`. A package of somebody else names it in its
-metadata, as an entry point of the group `meganeura.backends` under the first part of its devices'
-names; `register` adds one to a running process.
+To add a backend to this package, name it in `BUILT_IN`. Another package is a plugin: it names its
+backend in its metadata, as an entry point of the group `meganeura.backends` under the first part of
+its devices' names. `register` adds one to a running process.
 
 Opening a device may take half a second, much of it outside of Python: where it is known early which
 one will be asked for, a thread opens it while the program is read.
@@ -10,11 +10,13 @@ one will be asked for, a thread opens it while the program is read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from meganeura_dsl.plugins.plugin_groups import PluginGroup
+from meganeura_dsl.plugins.plugin_problems import PluginError
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_names import SYNTAX, DeviceNames, gpu_words
 from meganeura_dsl.support.phases import Phase, report_phase
@@ -30,9 +32,6 @@ if TYPE_CHECKING:
     from meganeura_dsl.ir.cost_model import DeviceModel
 
 AUTO = "auto"
-GROUP = "meganeura.backends"
-"""The group of entry points that name backends of other packages."""
-
 BUILT_IN: tuple[Backend, ...] = (WebGpuBackend(), XlaBackend(), ReferenceBackend())
 """The backends of this package, in the order in which `auto` prefers them.
 
@@ -53,35 +52,22 @@ def register(backend: Backend) -> None:
     _registered.append(backend)
 
 
-def backends() -> tuple[tuple[Backend, ...], tuple[DeviceError, ...]]:
+def backends() -> tuple[tuple[Backend, ...], tuple[PluginError, ...]]:
     """Every backend, built in, registered or installed, and why some cannot be loaded."""
-    found: list[Backend] = [*BUILT_IN, *_registered]
-    broken: list[DeviceError] = []
-    for name in sorted(installed_names() - {each.name for each in found}):
-        try:
-            found.append(loaded_backend(name))
-        except DeviceError as error:
-            broken.append(error)
-    return tuple(found), tuple(broken)
+    registered = {each.name for each in _registered}
+    plugins, errors = PLUGINS.usable()
+    others = (each for name, each in plugins.items() if name not in registered)
+    return (*BUILT_IN, *_registered, *others), errors
 
 
 def backend_of(device: str) -> Backend:
-    """The backend of a device's name. Raises `UnknownDeviceError`, or `DeviceError`.
-
-    The metadata of installed packages, which takes long to read, is read only for a name that no
-    backend known so far has.
-    """
+    """The backend of a device's name. Raises `UnknownDeviceError`, or `PluginError`."""
     if SYNTAX.fullmatch(device) is None:
         raise _unknown(device)
     name = device.partition(":")[0]
-    for backend in (*BUILT_IN, *_registered):
-        if backend.name == name:
-            break
-    else:
-        if name not in installed_names():
-            raise _unknown(device)
-        backend = loaded_backend(name)
-    if not backend.accepts(device):
+    known = {each.name: each for each in (*BUILT_IN, *_registered)}
+    backend = known.get(name) or PLUGINS.find(name)
+    if backend is None or not backend.accepts(device):
         raise _unknown(device)
     return backend
 
@@ -109,7 +95,7 @@ def is_device(name: str) -> bool:
             backend_of(name)
     except UnknownDeviceError:
         return False
-    except DeviceError:
+    except PluginError:
         pass  # its backend cannot be loaded, as is said when the device is opened
     return True
 
@@ -131,9 +117,9 @@ def choose_device(
 ) -> OpenDevice:
     """The device of that name; `auto` takes the first backend that has one to prefer.
 
-    Raises `DeviceError`, and `ProblemError` for a precision that the device does not have; `auto`
-    looks at no backend without it. Kernels are configured as they were tuned for the device, if
-    they were.
+    Raises `DeviceError`, `PluginError` for a plugin that cannot be used, and `ProblemError` for a
+    precision that the device does not have; `auto` looks at no backend without it. Kernels are
+    configured as they were tuned for the device, if they were.
     """
     begun = _begun.pop(selector, None)
     if begun is None or (selector == AUTO and precision is not ComputePrecision.F32):
@@ -204,7 +190,7 @@ def model_of(selector: str, precision: ComputePrecision = ComputePrecision.F32) 
     try:
         backend, name, _ = _meant(selector, precision)
         return backend.cost_model(name)
-    except DeviceError:
+    except (DeviceError, PluginError):
         from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
 
         return DEFAULT_DEVICE
@@ -243,32 +229,25 @@ def _meant(
     raise DeviceError(f"no GPU computes in {precision} here; `xla:cpu` can, slowly")
 
 
-# --- installed backends --------------------------------------------------------------------------
+# --- plugins -------------------------------------------------------------------------------------
 
 
-@cache
-def installed_names() -> frozenset[str]:
-    """The names of the backends that installed packages offer."""
-    from importlib.metadata import entry_points
+def _checked(name: str, loaded: object) -> Backend:
+    if not isinstance(loaded, Backend):
+        raise TypeError("is no instance of a class that derives from `Backend`")
+    if loaded.name != name:
+        raise TypeError(f"is the backend `{loaded.name}`, and its entry point is `{name}`")
+    return loaded
 
-    return frozenset(each.name for each in entry_points(group=GROUP))
 
-
-@cache
-def loaded_backend(name: str) -> Backend:
-    """An installed backend; raises `DeviceError` where its package is broken."""
-    from importlib.metadata import entry_points
-
-    point, *_ = entry_points(group=GROUP, name=name)
-    try:
-        backend: object = point.load()
-    except Exception as error:  # whatever the code of others raises
-        raise DeviceError(f"the backend `{name}` cannot be loaded: {error}") from error
-    if not isinstance(backend, Backend) or backend.name != name:
-        raise DeviceError(
-            f"the backend `{name}` cannot be loaded: {point.value} is no such backend"
-        )
-    return backend
+PLUGINS = PluginGroup(
+    "backend",
+    "backends",
+    frozenset(each.name for each in BUILT_IN),
+    _checked,
+    re.compile(r"[A-Za-z][A-Za-z0-9_.-]*"),
+)
+"""The backends of other packages."""
 
 
 def _unknown(device: str) -> UnknownDeviceError:

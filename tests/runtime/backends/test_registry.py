@@ -11,6 +11,7 @@ import pytest
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir import cost_model
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, GPU, DeviceModel
+from meganeura_dsl.plugins import plugin_groups
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends import registry
 from meganeura_runtime.backends.backend import (
@@ -233,8 +234,12 @@ def test_one_that_is_registered_has_its_name(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_package_cannot_take_the_name_of_a_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "installed_names", lambda: frozenset({"cpu"}))
-    assert registry.backends() == (BUILT_IN, ())
+    """What the name means stays, and who lists the backends is told."""
+    points = {"meganeura.backends": (("cpu", "json:dumps", "taker 1"),)}
+    monkeypatch.setattr(plugin_groups, "entry_points", lambda: points)
+    found, errors = registry.backends()
+    assert found == BUILT_IN
+    assert [(each.failure.owners, each.failure.name) for each in errors] == [(("taker 1",), "cpu")]
     assert backend_of("cpu") is BUILT_IN[-1]
 
 

@@ -1,0 +1,1 @@
+"""What installed packages add: backends, sources of data, optimizers, schedules and importers."""
