@@ -6,11 +6,14 @@ from meganeura_dsl.diagnostics.problem import Help, Report
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems.location import LocatedProblem
 
+CHANNELS_FIRST = (
+    *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d"),
+    *("batch_norm", "group_norm", "instance_norm"),
+)
+"""The layers of the library that take their number of channels from axis 1."""
 _CHANNELS = {
     **dict.fromkeys(("linear", "layer_norm", "rms_norm"), "the last axis"),
-    **dict.fromkeys(
-        ("conv1d", "conv2d", "conv3d", "batch_norm", "group_norm", "instance_norm"), "axis 1"
-    ),
+    **dict.fromkeys(CHANNELS_FIRST, "axis 1"),
 }
 """The axis that a layer of the library takes its number of channels from."""
 

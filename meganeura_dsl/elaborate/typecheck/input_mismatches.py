@@ -10,16 +10,22 @@ from meganeura_dsl.elaborate.problems.argument_cures import (
     label_start,
     rank_cure,
 )
+from meganeura_dsl.elaborate.problems.layout_cures import layout_pattern, rearranged
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
 from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, expansion_cure, side_of
 from meganeura_dsl.elaborate.problems.shape_problems import ArgumentMismatch, RankMismatch
 from meganeura_dsl.elaborate.problems.training_problems import LabelsMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame
-from meganeura_dsl.elaborate.typecheck.shape_patterns import Mismatch, pattern_text
+from meganeura_dsl.elaborate.typecheck.shape_patterns import (
+    Mismatch,
+    pattern_text,
+    size_names,
+    size_names_of,
+)
 from meganeura_dsl.elaborate.values import Tensor, is_size, is_tensor, show_shape
 from meganeura_dsl.symbolic.assumptions import Compare
-from meganeura_dsl.symbolic.size import show
+from meganeura_dsl.symbolic.size import Size, show
 from meganeura_dsl.syntax import ast
 
 LOGITS = "logits"
@@ -39,11 +45,14 @@ def argument_problem(
     is_loss = inner.module.is_library and block.inputs[0].name in PREDICTIONS
     if is_loss and item is not block.inputs[0] and is_tensor(first):
         of_classes = block.inputs[0].name == LOGITS and item.name != TARGET
-        return _labels_problem(location, value, first, mismatch, of_classes=of_classes)
+        layout = _label_layout(inner, location.span, value, first) if of_classes else None
+        return _labels_problem(location, value, first, mismatch, layout, of_classes=of_classes)
     declared = pattern_text(item.type.shape)
     if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
         what = f"`{item.name}` of `{block.name.text}`"
-        cure = _expanded(inner, item, value, location.span.text)
+        cure = _expanded(inner, item, value, location.span.text) or _laid_out(
+            inner, block, item, value, location.span
+        )
         if cure is None and inner.module.is_library:
             axes = [show(size) for size in value.type.shape]
             cure = rank_cure(block.name.text, item.name, axes)
@@ -67,8 +76,37 @@ def argument_problem(
         fact,
         f"axis {mismatch.axis} is {show(mismatch.found)} here, and {show(mismatch.wanted)} by what "
         f"`{block.name.text}` is given besides: pass a tensor of that size",
-        argument_order(location.span.text, [each.name for each in block.inputs]),
+        argument_order(location.span.text, [each.name for each in block.inputs])
+        or _laid_out(inner, block, item, value, location.span),
     )
+
+
+def _laid_out(
+    inner: Frame, block: ast.Block, item: ast.Input, value: Tensor, span: Span
+) -> Help | None:
+    """How a tensor comes to the axes of an input, if they are another layout of its own.
+
+    Sizes that the call gives otherwise are known: its configuration, and inputs before this one.
+    """
+    place = block.inputs.index(item)
+    given = {name for each in block.inputs[:place] for name in size_names_of(each.type.shape)}
+    given |= {each.name for each in block.parameters}
+    wanted: list[Size | None] = []
+    for entry in item.type.shape.entries:
+        if isinstance(entry, ast.Rest):
+            return None
+        size = inner.evaluate(entry) if given.issuperset(size_names(entry)) else None
+        wanted.append(size if size is None or is_size(size) else None)
+
+    def is_same(one: Size, other: Size) -> bool:
+        return inner.facts.proves(Compare("==", one, other))
+
+    known = inner.parent.names if inner.parent is not None else {}
+    found = layout_pattern(value.type.shape, wanted, known, is_same)
+    if found is None:
+        return None
+    text, pattern = found
+    return Help(text, rearranged(span.text, span.source.text[: span.start], place, pattern))
 
 
 def _expanded(inner: Frame, item: ast.Input, value: Tensor, call: str) -> Help | None:
@@ -86,10 +124,41 @@ def _expanded(inner: Frame, item: ast.Input, value: Tensor, call: str) -> Help |
     return expansion_cure(side, sizes, sizes) or insertion_cure(side, sizes)
 
 
+def _label_layout(inner: Frame, span: Span, labels: Tensor, logits: Tensor) -> Help | None:
+    """The call of a loss in which class indices or logits are rearranged, so that both fit."""
+    if labels.type.dtype.is_float:
+        return None
+    known = inner.parent.names if inner.parent is not None else {}
+    rows, given = logits.type.shape[:-1], labels.type.shape
+
+    def is_same(one: Size, other: Size) -> bool:
+        return inner.facts.proves(Compare("==", one, other))
+
+    of_labels = layout_pattern(given, rows, known, is_same)
+    of_logits = layout_pattern(logits.type.shape, (*given, None), known, is_same)
+    before = span.source.text[: span.start]
+    if of_logits is not None and (of_labels is None or len(given) < len(rows)):
+        text = "give the logits the axes of the labels, and the classes behind them"
+        return Help(text, rearranged(span.text, before, 0, of_logits[1]))
+    if of_labels is None:
+        return None
+    text = "give the labels the axes of the rows"
+    return Help(text, rearranged(span.text, before, 1, of_labels[1]))
+
+
 def _labels_problem(
-    location: Location, labels: Tensor, logits: Tensor, mismatch: Mismatch, *, of_classes: bool
+    location: Location,
+    labels: Tensor,
+    logits: Tensor,
+    mismatch: Mismatch,
+    layout: Help | None,
+    *,
+    of_classes: bool,
 ) -> LabelsMismatch:
-    """The refusal of what a loss compares with predictions: classes, or values of their shape."""
+    """The refusal of what a loss compares with predictions: classes, or values of their shape.
+
+    `layout` says which of both would fit if it was rearranged, if one would.
+    """
     if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
         found, wanted = labels.type.rank, logits.type.rank
         axis = f"{found} {'axis' if found == 1 else 'axes'} against {wanted}"
@@ -97,12 +166,18 @@ def _labels_problem(
         sizes = f"{show(mismatch.wanted)}{' classes' if of_classes else ''}"
         axis = f"axis {mismatch.axis}: {sizes} against {show(mismatch.found)}"
     shapes = show_shape(labels.type.shape), show_shape(logits.type.shape)
+    indices = show_shape(logits.type.shape[:-1])
+    if of_classes and layout is not None:
+        words = f"a label for each row of logits is {indices}, and classes are the last axis"
+        return LabelsMismatch(location, *shapes, words, layout, is_stretched=False)
     if of_classes and _are_classes(labels, logits):
         words, cure = _of_rows(labels, logits, location.span.text)
         return LabelsMismatch(location, *shapes, words, cure, is_stretched=False)
     if of_classes:
-        indices = show_shape(logits.type.shape[:-1])
         cure = Help(f"class indices are  i32{indices}        one-hot targets are  {shapes[1]}")
+        if labels.type.dtype.is_float and labels.type.shape == logits.type.shape[:-1]:
+            words = "without `i32` these are one-hot targets, which have an axis for the classes"
+            return LabelsMismatch(location, *shapes, words, cure, is_stretched=False)
         return LabelsMismatch(location, *shapes, axis, cure)
     call = re.fullmatch(r"\w+\((?P<prediction>.+), (?P<target>\w+)\)", location.span.text)
     names = (call["target"], call["prediction"]) if call else ("target", "prediction")

@@ -181,7 +181,7 @@ block Vit(d)(image: [n, 3, 32, 32]) -> [n, 65, d]:
     ),
     "labels_in_a_column": (
         "E0503",
-        "i32[batch] ",
+        "rearrange(label, [batch, 1] -> [batch])",
         """\
 block Net()(x: [n, 784]) -> [n, 10]:
   return x |> fc: linear(10)

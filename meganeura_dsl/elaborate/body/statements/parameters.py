@@ -11,9 +11,11 @@ from meganeura_dsl.elaborate.body.layers.layer_copies import update_layer
 from meganeura_dsl.elaborate.body.statements.bindings import with_part
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS, as_initializer
 from meganeura_dsl.elaborate.problems.cache_problems import CacheNotCleared
+from meganeura_dsl.elaborate.problems.layout_cures import channels_moved
 from meganeura_dsl.elaborate.problems.name_problems import UnknownName
 from meganeura_dsl.elaborate.problems.origin_cures import channels_kept
 from meganeura_dsl.elaborate.problems.parameter_problems import (
+    CHANNELS_FIRST,
     InputSizedParameter,
     MissingInitial,
     UnfitInitial,
@@ -97,6 +99,11 @@ def _of_input(error: ProblemError, frame: Frame) -> ProblemError:
     if not frame.module.is_library or not is_tensor(value):
         return error
     cure = channels_kept(value)
+    if cure is None and frame.parent is not None:
+        span, is_first = error.problem.location.span, block.name.text in CHANNELS_FIRST
+        if is_first or block.name.text in ("layer_norm", "rms_norm"):
+            where, known = span.source.text[: span.start], frame.parent.names
+            cure = channels_moved(value.type.shape, known, span.text, where, is_first=is_first)
     return ProblemError(replace(error.problem, cure=cure))
 
 
