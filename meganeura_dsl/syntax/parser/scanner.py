@@ -12,7 +12,7 @@ from typing import NamedTuple
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.syntax.parser.compiled_grammar import GRAMMAR
-from meganeura_dsl.syntax.problems import text_problems
+from meganeura_dsl.syntax.problems import side_effects, text_problems
 
 NEWLINE, INDENT, DEDENT, END = "_NEWLINE", "_INDENT", "_DEDENT", "$END"
 LAYOUT = frozenset({NEWLINE, INDENT, DEDENT, END})
@@ -147,7 +147,7 @@ class _Scanner:
                 self.brackets.append(token)
             case "LBRACE":
                 if not _SPLICED.match(self.source.text, token.start - 1):
-                    raise ProblemError(text_problems.UnknownCharacter(self._span(token)))
+                    raise self._unknown(token)
                 self.brackets.append(token)
             case "RPAR" | "RSQB" | "RBRACE":
                 self._close(token)
@@ -156,9 +156,17 @@ class _Scanner:
             case "UNTERMINATED":
                 raise ProblemError(text_problems.UnterminatedString(self._span(token)))
             case "UNKNOWN":
-                raise ProblemError(text_problems.UnknownCharacter(self._span(token)))
+                raise self._unknown(token)
             case _:
                 pass
+
+    def _unknown(self, token: Token) -> ProblemError:
+        """The refusal of a character; of all of its line, if that is a call for a side effect."""
+        text = self.source.text
+        start = text.rfind("\n", 0, token.start) + 1
+        start += len(text[start:]) - len(text[start:].lstrip(" "))
+        called = side_effects.statement_problem(Span(self.source, start, token.start))
+        return ProblemError(called or text_problems.UnknownCharacter(self._span(token)))
 
     def _close(self, token: Token) -> None:
         opening = self.brackets.pop() if self.brackets else None

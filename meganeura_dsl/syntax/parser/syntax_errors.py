@@ -16,7 +16,9 @@ from meganeura_dsl.syntax.parser.scanner import DEDENT, END, INDENT, LAYOUT, NEW
 from meganeura_dsl.syntax.parser.unexpected_token import Failure
 from meganeura_dsl.syntax.problems import (
     foreign_calls,
+    foreign_words,
     line_problems,
+    side_effects,
     text_problems,
     token_problems,
 )
@@ -35,24 +37,6 @@ _OPERATORS = (
 _WORD_OPERATORS = ("and", "or", "not")
 _LITERALS = ("INTEGER", "REAL", "STRING")
 _LABEL = re.compile(r"(?:\w+|\[[^\]\n]*\])(?:\.\w+|\[[^\]\n]*\]|\{[^}\n]*\})*")
-
-_FOREIGN = {
-    "assert": "state it in the signature, after `where`",
-    "class": "a layer is a `block`",
-    "const": "a name is given by `name = value` alone",
-    "elif": "write `else if`",
-    "fn": "a formula is a `def`, a layer a `block`",
-    "func": "a formula is a `def`, a layer a `block`",
-    "function": "a formula is a `def`, a layer a `block`",
-    "import": "write `from module import name`",
-    "lambda": "a formula has a name: write a `def`, or what it computes where it is used",
-    "let": "a name is given by `name = value` alone",
-    "pass": "leave it out: every body does something",
-    "var": "a name is given by `name = value` alone",
-    "print": "a program does not print: return the value as well, and its type behind a\n"
-    "comma in the header; `meganeura run` shows it",
-    "while": "a loop has a largest number of rounds, after which it ends, whatever data says",
-}
 
 _SPELLINGS = {
     **{kind: f"`{word}`" for word, kind in KEYWORDS.items()},
@@ -128,7 +112,8 @@ def _indentation(failure: Failure) -> Problem | None:
         return line_problems.UnexpectedIndentation(location, first.text in _DECLARATIONS)
     if failure.follows_targets and failure.previous.text in _DECLARATIONS:
         location = failure.span(failure.previous)
-        return line_problems.UnexpectedIndentation(location, is_declaration=True)
+        called = side_effects.statement_problem(location)
+        return called or line_problems.UnexpectedIndentation(location, is_declaration=True)
     return None
 
 
@@ -137,8 +122,8 @@ def _outside(failure: Failure) -> Problem | None:
     if failure.token.kind in LAYOUT or not (is_start or END in failure.accepts):
         return None
     word, location = failure.token.text, failure.span(failure.token)
-    if word in _FOREIGN:
-        return token_problems.ForeignSpelling(location, _FOREIGN[word])
+    if word in foreign_words.ADVICE:
+        return token_problems.ForeignSpelling(location, foreign_words.ADVICE[word])
     is_statement = word in _STATEMENTS or failure.following.kind in ("EQUAL", "COMMA")
     if not is_statement and (keyword := _nearest(word, _DECLARATIONS)):
         return token_problems.MisspeltKeyword(location, keyword)
@@ -195,12 +180,9 @@ def _useless(failure: Failure) -> Problem | None:
         return line_problems.LabelWithoutPipe(head, annotation)
     if re.search(r"[^=]=[^=]", failure.source.line(head.line)):
         return None
-    method = failure.following
-    if failure.token.kind == "DOT" and failure.source.text[method.end : method.end + 1] == "(":
-        before = re.split(r"^(?=\S)", failure.source.text[: head.start], flags=re.MULTILINE)[-1]
-        cure = foreign_calls.statement_cure(failure.source.text, head.start, method.end, before)
-        if cure is not None:
-            return token_problems.MethodCall(Span(failure.source, head.start, method.end), cure)
+    called = side_effects.statement_problem(head)
+    if called is not None:
+        return called
     return line_problems.ValueWithoutUse(head, "y" if head.text == "x" else "x")
 
 
@@ -272,27 +254,17 @@ def _reserved(failure: Failure) -> Problem | None:
     return None
 
 
-def _translated(span: Span) -> str:
-    """The line that a `print` or a `while` becomes; empty where there is none."""
-    line, _, later = span.source.text[span.end :].partition("\n")
-    if span.text == "while":
-        return f"scan t in 0..8 while {line.partition('#')[0].strip()}"
-    value = re.fullmatch(r"\(([^\"',]+)\)\s*", line)
-    indent = span.source.text[: span.start].rpartition("\n")[2]
-    returned = re.search(r"^( *)return (.+)$", later, re.MULTILINE)
-    is_last = returned and indent == returned[1] and "block" not in later[: returned.start()]
-    if value is None or returned is None or ".shape" in value[1] or not is_last:
-        return ""
-    return f"return {returned[2]}, {value[1]}"
-
-
 def _foreign(failure: Failure) -> Problem | None:
     head, token, following = failure.head, failure.token, failure.following
-    if head.text in _FOREIGN and head in (token, failure.previous):
-        span = failure.span(head)
-        return token_problems.ForeignSpelling(span, _FOREIGN[head.text], _translated(span))
+    if head.text in foreign_words.ADVICE and head in (token, failure.previous):
+        return foreign_words.of_word(failure.span(head))
+    if head.text == "self" and token.kind == "DOT" and following.kind == "NAME":
+        span = Span(failure.source, head.start, following.end)
+        return foreign_words.of_self(span)
     if failure.previous.text == "lambda" and token.kind in ("NAME", "COLON"):
-        return token_problems.ForeignSpelling(failure.span(failure.previous), _FOREIGN["lambda"])
+        return token_problems.ForeignSpelling(
+            failure.span(failure.previous), foreign_words.ADVICE["lambda"]
+        )
     is_update = token.kind in _OPERATORS and following.kind == "EQUAL"
     if is_update and token.end == following.start and failure.follows_targets:
         name = failure.previous.text
