@@ -256,15 +256,13 @@ def _excluding(frame: Frame, ids: Tensor, count: Size, *, is_above: bool) -> str
 
 def _computed(value: Tensor) -> Reach | None:
     """What elements are that depend on numbers alone, computed; None of any others, or of many."""
-    needed = dependencies([value])
-    if sum(map(_count, needed)) > MOST_COMPUTED:
+    needed = _numbers(value)
+    if needed is None:
         return None
     arrays: dict[int, Array] = {}
     with np.errstate(all="ignore"):
         for each in needed:
             match each.op:
-                case Leaf() | Summarized() | Loop():
-                    return None
                 case ops.Constant(value=number):
                     array = np.full(concrete_shape(each.type.shape), number)
                 case ops.Iota():
@@ -278,6 +276,25 @@ def _computed(value: Tensor) -> Reach | None:
             arrays[each.id] = np.asarray(array).astype(STORED[each.type.dtype])
     low, high = ((int(end(arrays[value.id])),) for end in (np.min, np.max))
     return Reach(low, high, high, low)
+
+
+def _numbers(value: Tensor) -> list[Tensor] | None:
+    """All values that one depends on, in order; None if one is given, or there is much to compute.
+
+    It ends at the first that is given: below an index that a network computes is all of it.
+    """
+    found: dict[int, Tensor] = {}
+    stack, count = [value], 0
+    while stack:
+        each = stack.pop()
+        if each.id in found:
+            continue
+        count += _count(each)
+        if count > MOST_COMPUTED or isinstance(each.op, Leaf | Summarized | Loop):
+            return None
+        found[each.id] = each
+        stack.extend(each.operands)
+    return [found[number] for number in sorted(found)]
 
 
 def _count(value: Tensor) -> int:

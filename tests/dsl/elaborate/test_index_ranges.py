@@ -12,6 +12,8 @@ import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.problems.shape_problems import IndexMayOverrun, IndexOverrun
+from meganeura_dsl.elaborate.typecheck import index_ranges
+from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.pipeline import check
 from tests.effort import effort
 from tests.folded import each_of
@@ -250,6 +252,26 @@ def test_a_run_of_such_sizes_is_refused_before_it_runs(tmp_path: Path) -> None:
     assert model.run({"x": given[:, :16]}, device="cpu")["output"].shape == (2, 16, 4)
     with pytest.raises(ProblemError, match=r"E0323.* an index is 16, and must be below 16"):
         model.run({"x": given}, device="cpu")
+
+
+def test_of_what_a_network_computes_only_the_way_to_what_it_is_given_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at: list[Tensor] = []
+    count = index_ranges._count
+
+    def counted(value: Tensor) -> int:
+        looked_at.append(value)
+        return count(value)
+
+    monkeypatch.setattr(index_ranges, "_count", counted)
+    text = (
+        "block P()(x: [n, 8]) -> [n, 8]:\n  for i in 0..200:\n    x = x + x\n"
+        "  return x |> argmax(1) |> place: embedding(4, 8)\n\nmodel p = P()\n"
+    )
+    result = check(Source("net.mgn", text), lambda _: None)
+    assert [problem.code for problem in result.problems] == [], result.problems
+    assert 0 < len(looked_at) < 20
 
 
 # --- by force ------------------------------------------------------------------------------------
