@@ -1,7 +1,8 @@
 """Entries of the cache: whole or not there, bounded, and never believed unseen."""
 
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,26 @@ OTHER = "4567cdef"
 def untold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Notes are given once in a process, which here is once in a test."""
     monkeypatch.setattr("meganeura_dsl.support.disk_cache._reported", set[str]())
+
+
+class _Notes(logging.Handler):
+    """The messages that are logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+@pytest.fixture
+def notes() -> Iterator[list[str]]:
+    """The messages that a test logs."""
+    handler, log = _Notes(), logging.getLogger()
+    log.addHandler(handler)
+    yield handler.messages
+    log.removeHandler(handler)
 
 
 @pytest.fixture
@@ -53,13 +74,13 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_what_is_not_whole_is_as_good_as_absent(
-    damage: Callable[[bytes], bytes], kept: DiskCache, caplog: pytest.LogCaptureFixture
+    damage: Callable[[bytes], bytes], kept: DiskCache, notes: list[str]
 ) -> None:
     path = path_of(kept)
     path.write_bytes(damage(path.read_bytes()))
     assert kept.find(KEY) is None
     assert kept.find(KEY) is None
-    (note,) = caplog.messages
+    (note,) = notes
     assert note.startswith(
         f"note: a compiled entry cannot be used, and is made anew: {path}: it is"
     )
@@ -76,7 +97,7 @@ def test_every_prefix_of_an_entry_is_refused(kept: DiskCache) -> None:
 
 
 def test_a_folder_that_cannot_be_used_is_told_and_no_error(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, notes: list[str]
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     kept = DiskCache(tmp_path / "file")
@@ -87,7 +108,7 @@ def test_a_folder_that_cannot_be_used_is_told_and_no_error(
     path.mkdir(parents=True)
     assert DiskCache(path.parent).find(KEY) is None
     DiskCache(path.parent).store(KEY, b"content")
-    assert [message.partition(": [Errno")[0] for message in caplog.messages] == [
+    assert [message.partition(": [Errno")[0] for message in notes] == [
         f"note: what was compiled cannot be kept: {path_of(kept)}",
         f"note: a compiled entry cannot be read, and is made anew: {path_of(kept)}",
     ], "one note of each kind"
@@ -226,13 +247,11 @@ REASONS = {
 
 
 @pytest.mark.parametrize("damage", REASONS)
-def test_why_an_entry_is_not_used_is_told(
-    damage: str, kept: DiskCache, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_why_an_entry_is_not_used_is_told(damage: str, kept: DiskCache, notes: list[str]) -> None:
     path = path_of(kept)
     path.write_bytes(DAMAGES[damage](path.read_bytes()))
     assert kept.find(KEY) is None
-    assert REASONS[damage] in caplog.text
+    assert REASONS[damage] in notes[0]
 
 
 def test_an_entry_is_as_old_as_its_last_use_and_not_as_who_looked_at_it(tmp_path: Path) -> None:
