@@ -28,7 +28,14 @@ from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from tests.parity import models
 from tests.parity.references.images import DigitsNet, UNet
-from tests.parity.references.small import Autoencoder, Critic, Generator, Perceptron
+from tests.parity.references.small import (
+    Autoencoder,
+    Critic,
+    Generator,
+    Perceptron,
+    Solution,
+    WassersteinCritic,
+)
 
 pytestmark = pytest.mark.parity
 
@@ -206,6 +213,34 @@ def contested(module: nn.Module, data: Tensors, drawn: Draws) -> Losses:
     yield "generator_loss", -F.logsigmoid(d.dropped(fake, masks[4], masks[5])).mean(), "g."
 
 
+def slope(scalar: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """The gradient, to be differentiated again."""
+    return torch.autograd.grad(scalar, x, create_graph=True)[0]
+
+
+def penalised(module: nn.Module, data: Tensors, drawn: Draws) -> Losses:
+    """Algorithm 1 of Gulrajani et al. 2017, where both move once."""
+    noise, share = drawn
+    g, d = module.get_submodule("g"), module.get_submodule("d")
+    real, fake = data["image"] / 16, g(noise)
+    part = share[:, None, None, None]
+    between = (part * real + (1 - part) * fake.detach()).requires_grad_()
+    size = (slope(d(between).sum(), between).pow(2).sum((1, 2, 3)) + 1e-12).sqrt()
+    distance = d(real).mean() - d(fake.detach()).mean()
+    yield "critic_loss", 10 * ((size - 1) ** 2).mean() - distance, "d."
+    yield "generator_loss", -d(fake).mean(), "g."
+
+
+def solved(module: nn.Module, _: Tensors, drawn: Draws) -> Losses:
+    """Section 3.1 of Raissi et al. 2019."""
+    x, t = (2 * drawn[0] - 1).requires_grad_(), drawn[1].requires_grad_()
+    u = module(x, t)
+    ux, ut = slope(u.sum(), x), slope(u.sum(), t)
+    residual = ((ut + u * ux - 0.031830988618 * slope(ux.sum(), x)) ** 2).mean()
+    start = ((module(x, torch.zeros_like(x)) + torch.sin(3.1415926535898 * x)) ** 2).mean()
+    yield "loss", residual + start + (module(x.sign(), t) ** 2).mean(), ""
+
+
 TRAININGS = [
     Training(
         "distil",
@@ -247,6 +282,28 @@ TRAININGS = [
           z = random_normal([6, 16])
           a, b, c, d, e, f = z |> d: Masks
           return z, a, b, c, d, e, f
+        model net = Draws()
+        """,
+    ),
+    Training(
+        "wgan",
+        6,
+        lambda: nn.ModuleDict({"g": Generator(128), "d": WassersteinCritic(32)}),
+        penalised,
+        """\
+        block Draws()() -> [6, 16], [6]:
+          return random_normal([6, 16]), random_uniform([6])
+        model net = Draws()
+        """,
+    ),
+    Training(
+        "pinn",
+        5,
+        lambda: Solution(32, 4),
+        solved,
+        """\
+        block Draws()() -> [5], [5]:
+          return random_uniform([5]), random_uniform([5])
         model net = Draws()
         """,
     ),

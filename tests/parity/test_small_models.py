@@ -14,7 +14,9 @@ from tests.parity.references.small import (
     Perceptron,
     RecurrentLm,
     SentenceBert,
+    Solution,
     Tagger,
+    WassersteinCritic,
     WhisperFrames,
     WhisperWords,
 )
@@ -168,6 +170,28 @@ CASES = [
           minimize mse(image |> net(training=false), target)
         """,
         lambda: Critic(6),
+        {"n": 4},
+    ),
+    Case(
+        "wgan-critic",
+        """\
+        from wgan import Critic
+        model net = Critic(width=3)
+        train fit(image: [n, 1, 8, 8], target: [n]):
+          minimize mse(image |> net, target)
+        """,
+        lambda: WassersteinCritic(3),
+        {"n": 4},
+    ),
+    Case(
+        "pinn",
+        """\
+        from pinn import Solution
+        model net = Solution(hidden=5, depth=3)
+        train fit(x: [n], t: [n], target: [n]):
+          minimize mse(x |> net(t), target)
+        """,
+        lambda: Solution(5, 3),
         {"n": 4},
     ),
 ]

@@ -71,6 +71,8 @@ def test_standard_files_are_fine(name: str) -> None:
         ("unet", {"LevelEmbedding", "ResBlock", "UNet", "normal_noise", "noisy"}),
         ("digits_cnn", {"Residual", "DigitsNet"}),
         ("gan", {"Generator", "Critic", "Drawn"}),
+        ("wgan", {"Critic", "Drawn"}),
+        ("pinn", {"Solution"}),
         ("vae", {"Encoder", "Decoder", "Drawn"}),
         ("ddpm", {"image_share", "Drawn"}),
         ("distil", {"soft_targets"}),

@@ -189,3 +189,32 @@ class Critic(nn.Module):
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         one = torch.ones((), dtype=image.dtype)
         return self.dropped(image, one, one)
+
+
+class WassersteinCritic(nn.Module):
+    """`Critic` of wgan.mgn."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, width, 3, 2, 1)
+        self.conv2 = nn.Conv2d(width, 2 * width, 3, 2, 1)
+        self.fc = nn.Conv2d(2 * width, 1, 2, bias=False)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        h = F.leaky_relu(self.conv2(F.leaky_relu(self.conv1(image), 0.2)), 0.2)
+        return self.fc(h)[:, 0, 0, 0]
+
+
+class Solution(nn.Module):
+    """`Solution` of pinn.mgn."""
+
+    def __init__(self, hidden: int, depth: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(hidden if i else 2, hidden) for i in range(depth))
+        self.last = nn.Linear(hidden, 1)
+
+    def forward(self, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        h = torch.stack([x, t], 1)
+        for layer in self.layers:
+            h = torch.tanh(layer(h))
+        return self.last(h)[:, 0]
