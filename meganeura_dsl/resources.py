@@ -1,4 +1,4 @@
-"""Finds the files that ship with the package: grammar, standard models, language reference.
+"""Finds the files that ship with the package: grammar, standard models, guides, language reference.
 
 A wheel carries them inside the package; a checkout (and so an editable install) keeps them at its
 top level, where people look for them.
@@ -32,3 +32,8 @@ def standard_model_names() -> tuple[str, ...]:
 def reference_pages() -> Path:
     """The folder of the written pages of the language reference, and `errors` in it."""
     return _locate("_reference", "tests/spec")
+
+
+def guide_pages() -> Path:
+    """The folder of the guides, which are listed in its `README.md`."""
+    return _locate("_guides", "docs")

@@ -13,8 +13,10 @@ WHERE = """
 import meganeura_dsl, meganeura_runtime
 print(meganeura_dsl.__file__, meganeura_runtime.__file__, sep="\\n")
 """
-PAGES = ("dims", "syntax", "functions", "layers", "models", "settings", "grammar")
-"""Pages of the reference: some that are written, and all that are made from the code."""
+PAGES = ("dims", "syntax", "functions", "layers", "programs", "settings", "grammar")
+"""Pages of the language: some that are written, and all that are made from the code."""
+GUIDES = ("training", "weights", "coming_from_pytorch", "models", "glossary")
+"""Some of the guides."""
 
 
 def run(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
@@ -49,11 +51,15 @@ def main() -> None:
         print(run((meganeura, "check", "digits_cnn"), folder, PYTHONPATH=str(site)), end="")
         pages = {
             word: run((meganeura, "docs", word), folder, PYTHONPATH=str(site))
-            for word in (*PAGES, "E0301")
+            for word in (*PAGES, *GUIDES, "E0301")
         }
         for word, text in pages.items():
             if not text.startswith("# "):
                 sys.exit(f"{wheel.name} has no page `{word}`")
+        source = run((meganeura, "docs", "gpt2"), folder, PYTHONPATH=str(site))
+        if not source.startswith(f"`{site}") or "block Gpt2(" not in source:
+            sys.exit(f"{wheel.name} does not show the source of gpt2")
+        run((meganeura, "docs"), folder, PYTHONPATH=str(site))
         if run((meganeura, "explain", "E0301"), folder, PYTHONPATH=str(site)) != pages["E0301"]:
             sys.exit(f"{wheel.name} explains E0301 otherwise than its page")
         certify = (meganeura, "explain-opt", "digits_mlp", "--certificate", "run.json")
@@ -63,7 +69,7 @@ def main() -> None:
         page = folder / "page.html"
         build = (meganeura, "build", "digits_mlp", "--mode", "train", "-o", page)
         print(run(build, folder, PYTHONPATH=str(site)), end="")
-        print(f"the reference: {len(PAGES)} pages looked at, and that of a message")
+        print(f"docs: {len(pages)} pages looked at, and the source of a model")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from meganeura.language_server.diagnostics import message, span_of
 from meganeura.language_server.mentions import Mention, Role, declared, mention_at
 from meganeura.language_server.proofs import proof_status
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.reference.generated import comment_above, signature_of
-from meganeura_dsl.reference.lookup import look_up
+from meganeura_dsl.reference.library import comment_above, signature_of
+from meganeura_dsl.reference.lookup import entries_of
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.walk import walk
 
@@ -71,13 +71,13 @@ def _named(analysis: Analysis, mention: Mention) -> Iterator[str]:
         inputs = mention.owner.inputs
         yield from (_code(each.span.text) for each in inputs if each.name == mention.name)
     if mention.role in (Role.GLOBAL, Role.SETTING):
-        yield from (entry.text for entry in look_up(mention.name).entries)
+        yield from (entry.text for entry in entries_of(mention.name))
 
 
 def _declaration(node: ast.Def | ast.Block | ast.Model) -> str:
     """The head of a declaration, below the comment that stands above it."""
     head = signature_of(node) if isinstance(node, ast.Block) else node.span.text.strip()
-    return _code(comment_above(node) + head)
+    return _code(comment_above(node.span) + head)
 
 
 def _parameters(analysis: Analysis, offset: int) -> Iterator[str]:

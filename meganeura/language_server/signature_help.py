@@ -6,7 +6,7 @@ from lsprotocol.types import ParameterInformation, SignatureHelp, SignatureInfor
 
 from meganeura.language_server.analysis import Analysis
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
-from meganeura_dsl.reference.generated import comment_above
+from meganeura_dsl.reference.library import comment_above
 from meganeura_dsl.syntax import ast
 
 _DECLARATION = re.compile(r"^(?=[a-z])", re.MULTILINE)
@@ -46,7 +46,7 @@ def signature_help(analysis: Analysis, text: str, offset: int) -> SignatureHelp 
         node = found[1]
         own = () if isinstance(node, ast.Model) else node.parameters
         parameters = [each.span.text for each in own]
-        form, says = f"{name}({', '.join(parameters)})", comment_above(node).strip()
+        form, says = f"{name}({', '.join(parameters)})", comment_above(node.span).strip()
     information = SignatureInformation(
         form, says or None, [ParameterInformation(each) for each in parameters]
     )

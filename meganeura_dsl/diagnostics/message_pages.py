@@ -11,8 +11,7 @@ _CODE = re.compile(r"[A-Z]\d{4}")
 _MARK = re.compile(r'# (error|warning|note): \[(\w+)\](?: "[^"\n]*")?')
 _FILE = re.compile(r'^```mgn title="(.+?)"$', re.MULTILINE)
 _OPTIONS = re.compile(r"^```mgn .+$", re.MULTILINE)
-_LINK = re.compile(r"\[([^\[\]\n]+)\]\((?:errors/)?(\w+)\.md\)")
-_DOCUMENT = re.compile(r"\[([^\[\]\n]+)\]\((?:\.\./)+docs/\w+\.md\)")
+_LINK = re.compile(r"\[([^\[\]]+)\]\((?:[\w.]+/)*(\w+)\.md(?:#[\w-]+)?\)")
 
 
 def message_page(code: str) -> str | None:
@@ -34,6 +33,15 @@ def without_marks(text: str) -> str:
     """Returns a page as people read it: `# error: [E0301] "shapes"` becomes `# error[E0301]`."""
     text = _FILE.sub(r"`\1`:\n\n```mgn", text)
     text = _OPTIONS.sub("```mgn", text)
-    text = _DOCUMENT.sub(r"`\1`", text)
-    text = _LINK.sub(r"\1 (page `\2`)", text)
-    return _MARK.sub(r"# \1[\2]", text)
+    return _MARK.sub(r"# \1[\2]", without_links(text))
+
+
+def without_links(text: str) -> str:
+    """Returns a page whose links to other pages say how these are called in `meganeura docs`."""
+    return _LINK.sub(_named, text)
+
+
+def _named(link: re.Match[str]) -> str:
+    """Returns `words (page `name`)`, or `page `name`` for a link whose words are a file."""
+    words, page = link[1], f"page `{link[2]}`"
+    return page if words.strip("`").endswith(".md") else f"{words} ({page})"

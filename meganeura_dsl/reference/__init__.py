@@ -1,1 +1,1 @@
-"""The language reference: written pages, pages generated from the code, and their index."""
+"""The guides and the language reference: written pages, pages made from the code, their index."""

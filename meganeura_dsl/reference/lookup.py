@@ -1,6 +1,7 @@
 """Finds what the reference says about a word."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -9,8 +10,9 @@ from textwrap import indent
 from meganeura_dsl.diagnostics.other_names import other_names
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.reference.generated import generated_pages
+from meganeura_dsl.reference.library import source_names, sources_of
 from meganeura_dsl.reference.page import Entry, Page
-from meganeura_dsl.reference.written import written_pages
+from meganeura_dsl.reference.written import guides, language_pages
 
 
 @dataclass(frozen=True)
@@ -32,30 +34,60 @@ class Answer:
 
 
 @cache
+def reference() -> tuple[Page, ...]:
+    """Returns the pages of the language, in the order of the table of contents."""
+    return (*language_pages(), *generated_pages())
+
+
+@cache
 def pages() -> tuple[Page, ...]:
-    """All pages, in the order of the table of contents."""
-    return (*written_pages(), *generated_pages())
+    """Returns all pages: the guides, and those of the language."""
+    return (*guides(), *reference())
 
 
 def page_of(name: str) -> Page | None:
-    """The page of a name, in upper or lower case."""
+    """Returns the page of a name, in upper or lower case."""
     return next((page for page in pages() if page.name == name.lower()), None)
 
 
+def entries_of(word: str) -> tuple[Entry, ...]:
+    """Returns what functions and settings are called so, in upper or lower case."""
+    wanted = word.lower()
+    return tuple(
+        each for page in reference() for each in page.entries if each.name.lower() == wanted
+    )
+
+
 def look_up(word: str) -> Answer:
-    """What there is about a word or a phrase, in upper or lower case."""
-    wanted = " ".join(word.split()).lower()
-    entries = [each for page in pages() for each in page.entries if each.name.lower() == wanted]
-    entries += _of_other_systems(wanted)
-    occurs = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)", re.IGNORECASE)
+    """Returns what there is about a word or a phrase, in upper or lower case.
+
+    Of a phrase that is nowhere, the sections are found that have all its words.
+    """
+    wanted = " ".join(word.split())
+    entries = (*sources_of(wanted), *entries_of(wanted), *_of_other_systems(wanted.lower()))
+    return Answer(entries, _mentions([wanted]) or _mentions(wanted.split()))
+
+
+def _mentions(words: Sequence[str]) -> tuple[Mention, ...]:
+    """Returns the sections that have all the words; those first that have them in their headings.
+
+    The guides come before the pages of the language.
+    """
+    occur = [
+        re.compile(rf"(?<!\w){re.escape(each)}(?!\w)", re.IGNORECASE) for each in words if each
+    ]
+
+    def has_all(text: str) -> bool:
+        return bool(occur) and all(each.search(text) for each in occur)
+
     found = [
         Mention(page.name, section)
-        for page in written_pages()
+        for page in (*guides(), *language_pages())
         for section in page.sections()
-        if wanted and occurs.search(section.text)
+        if has_all(section.text)
     ]
-    found.sort(key=lambda each: occurs.search(each.section.name) is None)
-    return Answer(tuple(entries), tuple(found))
+    found.sort(key=lambda each: not has_all(each.section.name))
+    return tuple(found)
 
 
 def _of_other_systems(wanted: str) -> list[Entry]:
@@ -74,8 +106,8 @@ def _told(advice: Help) -> str:
 
 
 def nearest(word: str) -> tuple[str, ...]:
-    """Names of pages and entries that are spelled much like a word."""
-    names = {page.name for page in pages()} | {
-        each.name for page in pages() for each in page.entries
-    }
-    return tuple(get_close_matches(word, sorted(names), n=3))
+    """Returns names of pages, entries and sources that are spelled much like a word."""
+    names = {page.name for page in pages()} | source_names()
+    names |= {each.name for page in pages() for each in page.entries}
+    lower = {name.lower(): name for name in sorted(names)}  # `gpt2` rather than `Gpt2`
+    return tuple(lower[each] for each in get_close_matches(word.lower(), sorted(lower), n=3))

@@ -1,5 +1,6 @@
 """A page of the reference as data, and the parts of it that can be asked for."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -25,6 +26,12 @@ class Page:
     entries: tuple[Entry, ...] = ()
 
     def sections(self) -> tuple[Entry, ...]:
-        """The parts below the headings of second level, each by its heading."""
-        parts = f"\n{self.text}".split("\n## ")[1:]
-        return tuple(Entry(part.partition("\n")[0], f"## {part}".rstrip()) for part in parts)
+        """The parts below the headings of first and second level, each by its heading."""
+        opening, *parts = f"\n{self.text}".split("\n## ")
+        below = (Entry(part.partition("\n")[0], f"## {part}".rstrip()) for part in parts)
+        return Entry(self.title, opening.strip()), *below
+
+
+def in_list(entries: Iterable[Entry]) -> str:
+    """Returns a list with a line for each entry."""
+    return "\n".join(f"- {entry.text}" for entry in entries)

@@ -127,7 +127,7 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--block", "Net"), ("--block", "No"), ("--seed", "1"), ("--kinks",)),
         *(("--device", "cpu"), ("--device", "none"), ("--examples", "0")),
     ),
-    ("docs",): (("training",), ("e0301",), ("relu",), ("batch",), ("convolve",)),
+    ("docs",): (("e0301",), ("grammar",), ("traning",), ("convolve",)),
     ("explain",): (("E0301",), ("e0301",), ("E9999",), ("norm",)),
     ("import", "net.onnx"): (("-o", "imported.mgn"), ("--set", "hidden=2"), ("--force",)),
     ("cache",): (("--clear",),),

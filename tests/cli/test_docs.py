@@ -9,29 +9,86 @@ from pathlib import Path
 
 import pytest
 
-from meganeura_dsl.diagnostics.message_pages import without_marks
+from meganeura_dsl.diagnostics.message_pages import without_links, without_marks
 from meganeura_dsl.diagnostics.other_names import other_names
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
+from meganeura_dsl.reference.library import sources_of
 from meganeura_dsl.reference.lookup import look_up, pages
+from meganeura_dsl.reference.written import guides
 from meganeura_dsl.resources import grammar, standard_models
 from meganeura_dsl.settings.choices import CHOICES
 from meganeura_dsl.settings.run_settings import SETTINGS
 from tests.cli.command import Command
 
+DOCS = Path(__file__).parents[2] / "docs"
+
 
 def test_without_a_word_all_pages_are_listed(meganeura: Command) -> None:
     listed = meganeura("docs").out.splitlines()
     names = [page.name for page in pages()]
-    assert [line.split()[0] for line in listed[: len(names)]] == names
-    assert len(set(names)) == len(names) > 12
+    assert [line.split()[0] for line in listed if re.match(r"\w+ +\S.*: ", line)] == names
+    assert len(set(names)) == len(names) > 40
+    assert listed[0] == "Guides"
+    assert listed.index("The language") == len(guides()) + 3
 
 
 def test_every_page_is_printed(meganeura: Command) -> None:
     for page in pages():
         shown = meganeura("docs", page.name)
         assert (shown.code, shown.err) == (0, ""), page.name
-        assert shown.out.startswith("# "), page.name
-        assert not re.search(r"# (error|warning|note): |```mgn \w|\.md\)", shown.out), page.name
+        assert page.text.startswith("# "), page.name
+        assert page.text.rstrip() in shown.out, page.name
+        marks = r"# (error|warning|note): |```mgn \w|\.md[)#]|\]\(#|\.png\)|\.svg\)"
+        assert not re.search(marks, page.text), page.name
+
+
+def test_every_guide_is_listed_and_shown() -> None:
+    of_contributors = {"README", "testing"}
+    files = {path.stem for path in DOCS.glob("*.md")} - of_contributors
+    assert {page.name for page in guides()} == files, "docs/README.md lists the guides"
+    for page in guides():
+        first = (DOCS / f"{page.name}.md").read_text().partition("\n")[0]
+        assert first == f"# {page.title}"
+
+
+def test_a_link_says_how_its_page_is_called() -> None:
+    text = "[a\nb](training.md#resuming), [docs/x.md](../docs/x.md), [`y.md`](y.md), [z](http://z)"
+    shown = "a\nb (page `training`), page `x`, page `y`, [z](http://z)"
+    assert without_links(text) == shown
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt2_medium", "GPT2"])
+def test_the_source_of_a_model_is_its_file(meganeura: Command, name: str) -> None:
+    path = standard_models() / "gpt2.mgn"
+    shown = meganeura("docs", name)
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith(f"`{path}`:\n\n```mgn\n# GPT-2 (Radford et al. 2019).")
+    assert path.read_text().strip() in shown.out
+
+
+def test_the_source_of_a_block_begins_with_its_comment(meganeura: Command) -> None:
+    path = standard_models() / "gpt2.mgn"
+    text = path.read_text()
+    line = text[: text.index("block Gpt2(")].count("\n") + 1
+    shown = meganeura("docs", "Gpt2").out
+    assert shown.startswith(f"`{path}`, line {line}:\n\n```mgn\n# `fc` is the linear map that")
+    assert "\nblock Gpt2(" in shown
+    assert "block Layer" not in shown
+    assert "model gpt2" not in shown
+
+
+def test_a_name_of_several_files_shows_all_of_them(meganeura: Command) -> None:
+    shown = meganeura("docs", "SelfAttention").out
+    for name in ("gpt2", "lm", "bert"):
+        assert f"{standard_models() / name}.mgn`, line " in shown
+
+
+def test_every_model_block_and_formula_of_the_library_has_its_source() -> None:
+    for path in standard_models().glob("*.mgn"):
+        text = path.read_text()
+        names = re.findall(r"^(?:block|model|def) (\w+)", text, re.MULTILINE)
+        for name in (path.stem, *names):
+            assert any(str(path) in entry.text for entry in sources_of(name)), name
 
 
 def test_the_syntax_page_has_every_keyword_and_operator() -> None:
@@ -85,38 +142,70 @@ def test_a_code_is_shown_with_a_program_that_causes_it(meganeura: Command) -> No
 def test_a_word_of_one_section_is_answered_with_it(meganeura: Command) -> None:
     shown = meganeura("docs", "between  NUMBERS a loop").out
     assert shown.startswith("## A known number of rounds\n")
+    assert shown.endswith("\n\nThis is of the page `loops`.\n")
 
 
 def test_a_word_of_many_sections_lists_them_with_headings_first(meganeura: Command) -> None:
     shown = meganeura("docs", "checkpoint").out.splitlines()
-    assert shown[:3] == [
+    assert shown[:4] == [
         "Mentioned in",
         "",
+        "- page `weights`: A part of a checkpoint, a part of a model",
         "- page `pipes`: The label is the name in the checkpoint",
     ]
-    assert len(shown) > 4
+    assert len(shown) > 6
 
 
-def test_a_page_that_is_also_a_function_shows_both(meganeura: Command) -> None:
+def test_a_page_that_is_also_a_function_shows_the_function_first(meganeura: Command) -> None:
     shown = meganeura("docs", "where").out
-    assert shown.startswith("# Facts\n")
-    assert "`where(condition, then, otherwise)`" in shown
+    assert shown.startswith("`where(condition, then, otherwise)`")
+    assert "\n\n# Facts\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("word", "page"),
+    [
+        ("gpu", "`xla`"),
+        ("cuda", "`xla`"),
+        ("resume", "`training`"),
+        ("csv", "`data`"),
+        ("early stopping", "| `stop_after`"),
+        ("learning rate", "`training`"),
+        ("augmentation", "`data`"),
+        ("fine-tune", "other classes"),
+        ("freeze", "= frozen"),
+        ("mixed precision", "`xla`"),
+    ],
+)
+def test_a_word_of_the_guides_is_found(word: str, page: str, meganeura: Command) -> None:
+    shown = meganeura("docs", word)
+    assert (shown.code, shown.err) == (0, "")
+    assert page in shown.out
+
+
+def test_words_that_are_nowhere_together_are_looked_for_in_one_section() -> None:
+    found = look_up("pretrained transfer classes").mentions
+    assert [(each.page, each.section.name) for each in found] == [("weights", "What may differ")]
 
 
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("softmx", "the nearest is softmax"),
-        ("../README", "nothing"),
-        ("E9999", "nothing"),
-        ("", ""),
+        ("softmx", "is it `softmax`"),
+        ("gtp2", "is it `gpt2`"),
+        ("trainign", "is it `training`"),
+        ("resnet_18", "`resnet18`"),
+        ("BOTTLENEK", "is it `Bottleneck`"),
+        ("../README", "`meganeura docs` lists"),
+        ("E9999", "nothing is said"),
+        ("", "nothing is said"),
     ],
 )
 def test_a_word_that_does_not_occur_is_refused(meganeura: Command, word: str, message: str) -> None:
     shown = meganeura("docs", word)
     assert (shown.code, shown.out) == (2, "")
-    assert "says nothing about" in shown.err
-    assert message in shown.err
+    assert "nothing is said about" in shown.err
+    assert message in " ".join(shown.err.split())
 
 
 def test_marks_of_the_test_suite_are_taken_out() -> None:

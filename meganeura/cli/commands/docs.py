@@ -1,5 +1,6 @@
-"""`meganeura docs`: the language reference, which the installed package carries."""
+"""`meganeura docs`: guides, language reference and sources, which the installed package carries."""
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,19 +9,28 @@ from meganeura.cli.ui.console import say, table
 from meganeura.cli.ui.pager import show_page
 
 if TYPE_CHECKING:
-    from meganeura_dsl.reference.lookup import Answer
+    from collections.abc import Sequence
+
+    from meganeura_dsl.reference.lookup import Mention
+    from meganeura_dsl.reference.page import Page
+
+HOW_TO_ASK = """\
+meganeura docs NAME    one of these pages, or a code such as E0301
+                       the source of a model, a layer or a block, such as gpt2 or conv2d
+                       a function, a setting, a name of another system, or any word"""
 
 
 def docs(
     word: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PAGE|CODE|WORD]",
-            help="A page, a code such as E0301, or any word; all pages without one.",
+            metavar="[NAME]",
+            help="A guide or a page, a code such as E0301, a model, a layer, a function, or any "
+            "word; all pages without one.",
         ),
     ] = None,
 ) -> None:
-    """Show the language reference, or what it says about a word."""
+    """Show the guides, the language reference, the sources of models and layers, or any word."""
     from meganeura_dsl.diagnostics.message_pages import message_page
     from meganeura_dsl.reference.lookup import look_up, nearest, page_of
 
@@ -28,31 +38,42 @@ def docs(
         say(_contents())
         return
     page, answer = page_of(word), look_up(word)
+    parts = [entry.text for entry in answer.entries]
     if page is not None:
-        show_page("\n\n".join((page.text.rstrip(), *(entry.text for entry in answer.entries))))
-        return
-    text = message_page(word.upper()) or _answer(answer)
+        parts.append(page.text.rstrip())
+    elif not parts and len(answer.mentions) == 1:
+        (found,) = answer.mentions
+        parts.append(f"{found.section.text}\n\nThis is of the page `{found.page}`.")
+    elif answer.mentions:
+        parts.append(_listed(answer.mentions))
+    text = message_page(word.upper()) or "\n\n".join(parts)
     if not text:
-        close = ", ".join(nearest(word))
-        hint = f"; the nearest is {close}" if close else ""
-        raise typer.BadParameter(f"the reference says nothing about `{word}`{hint}")
+        close = ", ".join(f"`{each}`" for each in nearest(word))
+        hint = f"; is it {close}?" if close else "; `meganeura docs` lists what there is"
+        raise typer.BadParameter(f"nothing is said about `{word}`{hint}", param_hint="NAME")
     show_page(text)
 
 
 def _contents() -> str:
-    from meganeura_dsl.reference.lookup import pages
+    """Returns the table of contents."""
+    from meganeura_dsl.reference.lookup import reference
+    from meganeura_dsl.reference.written import guides
 
-    rows = [(page.name, f"{page.title}: {page.summary}") for page in pages()]
-    return f"{table(rows)}\n\nmeganeura docs PAGE, a code such as E0301, or any word"
+    parts = (("Guides", guides()), ("The language", reference()))
+    width = max(len(page.name) for _, pages in parts for page in pages)
+    listed = (f"{heading}\n\n{_rows(pages, width)}" for heading, pages in parts)
+    return "\n\n".join((*listed, HOW_TO_ASK))
 
 
-def _answer(answer: "Answer") -> str:
-    """Entries in full; a single section in full, several as a list."""
-    parts = [entry.text for entry in answer.entries]
-    sections = answer.mentions
-    if not parts and len(sections) == 1:
-        return sections[0].section.text
-    if sections:
-        rows = "\n".join(f"- page `{each.page}`: {each.section.name}" for each in sections)
-        parts.append(f"Mentioned in\n\n{rows}")
-    return "\n\n".join(parts)
+def _rows(pages: "Sequence[Page]", width: int) -> str:
+    rows = [(page.name.ljust(width), f"{page.title}: {page.summary}") for page in pages]
+    return table(rows)
+
+
+def _listed(mentions: "Sequence[Mention]") -> str:
+    """Returns the sections that mention a word, a line for each page and rank."""
+    rows = [
+        f"- page `{page}`: {'; '.join(each.section.name for each in sections)}"
+        for page, sections in groupby(mentions, lambda each: each.page)
+    ]
+    return "Mentioned in\n\n" + "\n".join(rows)
