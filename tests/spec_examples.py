@@ -50,6 +50,7 @@ from meganeura_runtime.export.cache_problems import ExportedCache
 from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
 from meganeura_runtime.export.mgb.container_problems import NotAnArtefact, NotCompiled
 from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm, OnnxDiffers
+from meganeura_runtime.export.source.form_problems import NoSourceForm
 from meganeura_runtime.importing.onnx.import_problems import (
     ImportDiffers,
     NoForm,
@@ -145,6 +146,12 @@ def within(text: str, fragment: str, name: str = "net.mgn") -> Span:
 
 MLP = "model digits_mlp = DigitsMlp(width=32, classes=10)\n"
 DEEP = f"def deep(n) = {'(' * 300}n{')' * 300}"
+TYPED = """\
+block Net()(x: [n, 4]) -> [n, 8]:
+  return x |> type: linear(8)
+
+model net = Net()
+"""
 DATA = within(FIT, '"digits.safetensors"')
 FILE = Path("digits.safetensors")
 WEIGHTS = Path("resnet18.safetensors")
@@ -307,6 +314,12 @@ EXAMPLES: Mapping[str, Problem] = {
         EmptyPrompt(),
         NoOnnxForm(
             "RandomBits", "it has a counterpart from opset 18 on", within(FIT, "image |> fc"), "fc"
+        ),
+        NoSourceForm(
+            "PyTorch",
+            "`type`",
+            "each module of PyTorch has an attribute of that name",
+            within(TYPED, "type: linear(8)"),
         ),
         OnnxDiffers("`output` differs by 0.0371, and 0.0001 is allowed", (("n", 1), ("s", 32))),
         UnreadableOnnx(

@@ -7,6 +7,7 @@ from meganeura_runtime.export import cache_problems
 from meganeura_runtime.export.deployment import deployment_problems
 from meganeura_runtime.export.mgb import container_problems
 from meganeura_runtime.export.onnx import onnx_problems
+from meganeura_runtime.export.source import form_problems
 from meganeura_runtime.importing.onnx import import_problems
 from meganeura_runtime.infer import generation_problems, inference_problems
 from meganeura_runtime.io import weight_names, weights
@@ -41,6 +42,7 @@ def problems() -> tuple[type[Problem], ...]:
         deployment_problems,
         container_problems,
         onnx_problems,
+        form_problems,
         import_problems,
         cache_problems,
         generation_problems,

@@ -114,6 +114,10 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--opset", "18"), ("--opset", "3"), ("--set", "hidden=5")),
         *(("--allow-unexpected", "more*"), ("--force",)),
     ),
+    ("export", "p.mgn:net", "--to", "torch", "-o", "net.py"): (
+        *(("--set", "hidden=5"), ("--weights", "w.safetensors"), ("--fold-batch-norm",)),
+        *(("--opset", "18"), ("--force",)),
+    ),
     ("train", "p.mgn:fit", "--device", "cpu", "--out", "run"): (
         *(("--set", "epochs=1"), ("--set", "batch=0"), ("--seed", "0"), ("--no-opt",)),
         *(("--weights", "w.safetensors"), ("--allow-missing", "fc1.*"), ("--detect-anomaly",)),

@@ -1,5 +1,6 @@
-"""`meganeura export`: a model as an ONNX file."""
+"""`meganeura export`: a model as an ONNX file, or as source of PyTorch."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,12 +18,22 @@ from meganeura.cli.ui.console import count, say
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OLDEST_OPSET, OnnxOptions
 
 
+class Target(StrEnum):
+    """What a model is written as."""
+
+    ONNX = "onnx"
+    TORCH = "torch"
+
+
 def export(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write: model.onnx.")
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where: model.onnx, or model.py.")
     ],
+    to: Annotated[
+        Target, typer.Option("--to", help="An ONNX file, or readable source of PyTorch.")
+    ] = Target.ONNX,
     weights: WeightFiles = None,
     random_weights: Annotated[
         int | None, typer.Option(metavar="SEED", min=0, help="Untrained weights, to try things.")
@@ -38,11 +49,23 @@ def export(
     changes: Changes = None,
     force: Force = False,
 ) -> None:
-    """Write a model as ONNX. Open sizes stay symbols; parameters keep their names.
+    """Write a model as ONNX, or with --to torch as source. Parameters keep their names.
 
-    ONNX Runtime runs the file on random inputs first; where it does not give what the model gives,
-    nothing is written.
+    ONNX Runtime runs an ONNX file on random inputs first; where it does not give what the model
+    gives, nothing is written. Source has no weights: it loads the same file of them.
     """
+    if to is Target.TORCH:
+        given = {
+            "--weights": bool(weights),
+            "--random-weights": random_weights is not None,
+            "--allow-unexpected": bool(allow_unexpected),
+            "--opset": opset != NEWEST_OPSET,
+            "--fold-batch-norm": fold_batch_norm,
+        }
+        for option in (name for name, is_given in given.items() if is_given):
+            raise typer.BadParameter("source holds no weights and no ops", param_hint=option)
+        _write_source(model, output, changes, force=force)
+        return
     beside = [output.with_name(output.name + ".data")]
     require_writable(output, (Kind.ONNX,), force=force, reads=weights or (), beside=beside)
     if (weights is None) == (random_weights is None):
@@ -69,3 +92,13 @@ def export(
     at = f" at {shown}" if shown else ""
     say(f"largest difference of an output: {exported.difference:.2g}{at}")
     say(f"written: {output} ({count(exported.nodes, 'node')}, opset {opset})")
+
+
+def _write_source(model: str, output: Path, changes: Changes, *, force: bool) -> None:
+    require_writable(output, (Kind.SOURCE,), force=force)
+    from meganeura_runtime.export.source.write import write_torch
+
+    chosen = configured(model, changes)
+    module = chosen.program.module
+    made = write_torch(module, module.models[chosen.name], chosen.config, chosen.sizes, output)
+    say(f"written: {output} ({count(made.lines, 'line')})")

@@ -32,6 +32,7 @@ class Kind(Enum):
     ARRAY = "an array"
     PICTURE = "a picture"
     CERTIFICATE = "a certificate"
+    SOURCE = "a program of PyTorch"
 
 
 SUFFIXES = {
@@ -44,10 +45,13 @@ SUFFIXES = {
     Kind.ARRAY: ".npy",
     Kind.PICTURE: ".png",
     Kind.CERTIFICATE: ".json",
+    Kind.SOURCE: ".py",
 }
 CERTIFIED = b'{"format":"meganeura-'
 """The beginning of a certificate."""
 GENERATOR = b'<meta name="generator" content="Meganeura">'
+WRITTEN = b"# Written by `meganeura export"
+"""The beginning of a program of PyTorch."""
 HEAD = 4096
 """Bytes of a page within which the tag of its generator stands."""
 
@@ -115,6 +119,9 @@ def _is(path: Path, kind: Kind) -> bool:
         case Kind.CERTIFICATE:
             with path.open("rb") as file:
                 return file.read(len(CERTIFIED)) == CERTIFIED
+        case Kind.SOURCE:
+            with path.open("rb") as file:
+                return file.read(len(WRITTEN)) == WRITTEN
         case Kind.COMPILED | Kind.OUTPUTS | Kind.WEIGHTS:
             return _kind_of_tensors(path) is kind
         case Kind.PROGRAM | Kind.ONNX | Kind.ARRAY | Kind.PICTURE:

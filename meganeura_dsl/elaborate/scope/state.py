@@ -101,7 +101,7 @@ class Memo:
         default_factory=dict[tuple[object, ...], "ElabValue"]
     )
     """The value of each `def` for each of its arguments."""
-    templates: dict[Hashable, Template] = field(default_factory=dict["Hashable", "Template"])
-    """What library layers made, for those like them."""
+    templates: dict[Hashable, Template] | None = field(default_factory=dict["Hashable", "Template"])
+    """What library layers made, for those like them; None where each application is run."""
     fitting_blocks: set[Hashable] = field(default_factory=set["Hashable"])
     """The block arguments that were found to fit."""

@@ -22,18 +22,21 @@ def apply_template(
     inner: Frame, block: ast.Block, span: Span, run: Callable[[], tuple[Tensor, ...]]
 ) -> tuple[Tensor, ...]:
     """The results of `run`, or of the template of an equal application before it."""
+    templates = inner.state.memo.templates
+    if templates is None:
+        return run()
     inputs = [value for item in block.inputs if is_tensor(value := inner.names[item.name])]
     key = application_key(inner, block, inputs) if inner.module.is_library else None
     if key is None or not all(reach_of(inner, value).is_trivial for value in inputs):
         return run()
-    known = inner.state.memo.templates.get(key)
+    known = templates.get(key)
     if known is not None:
         return _repeat(inner, known, inputs, span)
     recorder = _Recorder(inner, inputs)
     results = run()
     template = recorder.template(results)
     if template is not None:
-        inner.state.memo.templates[key] = template
+        templates[key] = template
     return results
 
 

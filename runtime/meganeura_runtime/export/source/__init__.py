@@ -1,0 +1,1 @@
+"""Models as readable source of other systems."""

@@ -1,0 +1,198 @@
+"""A block of the language as a class or a function of PyTorch.
+
+The text follows the syntax tree. What was evaluated in all applications of the block in the model
+decides what is written: a choice that always went one way is written as that way alone, and a size
+that a constructor needs is written as an expression that has its value in every application.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from meganeura_dsl.elaborate.scope.linker import LinkedModule
+from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.syntax import ast
+from meganeura_runtime.export.source.form_problems import refusal
+from meganeura_runtime.export.source.module_attributes import MODULE_ATTRIBUTES
+from meganeura_runtime.export.source.observed import Observed
+from meganeura_runtime.export.source.paths import Key, Paths, path_key
+from meganeura_runtime.export.source.text import Code, Create, Line, Statement, Step, python_name
+from meganeura_runtime.export.source.trace import Instance, Trace
+from meganeura_runtime.export.source.unit import Unit
+
+
+class SourceFile(Protocol):
+    """The file that blocks are written into."""
+
+    trace: Trace
+    reserved: frozenset[str]
+    """Names of Python, of blocks and of functions, which no local name takes."""
+    bases: dict[Unit, str]
+    """The class that another one inherits from, as text."""
+
+    def unit(self, node: ast.Node, children: Sequence[Instance]) -> Unit:
+        """Returns the class or function of what a call applies, written."""
+        ...
+
+    def helper(self, name: str) -> None:
+        """Has a function of our own in the file."""
+        ...
+
+    def function(self, module: LinkedModule, definition: ast.Def) -> str:
+        """Returns the name of a function of sizes, written."""
+        ...
+
+
+@dataclass(frozen=True)
+class Forms:
+    """The functions that write each form of syntax.
+
+    They are in modules above this one, and come back to one another through the writer alone.
+    """
+
+    static: Callable[["BlockWriter", ast.Expression, str], Code]
+    """Writes what is known before any data is, in `init` or in `forward`."""
+    expression: Callable[["BlockWriter", ast.Expression], Code]
+    """Writes a tensor or several; of anything else, its value."""
+    tensor: Callable[["BlockWriter", ast.Expression], Code]
+    """Writes a tensor; of a number, the tensor that it is."""
+    whole: Callable[["BlockWriter", ast.Expression], Code]
+    """Writes a tensor; an optional one that was not given is made."""
+    run: Callable[["BlockWriter", Sequence[ast.Statement]], bool]
+    """Writes statements; returns True where a `return` ends them."""
+
+
+class BlockWriter:
+    """Writes one class or function."""
+
+    def __init__(self, unit: Unit, source: SourceFile, forms: Forms) -> None:
+        self.unit = unit
+        self._forms = forms
+        self.source = source
+        self.block = unit.block
+        self.instances = unit.instances
+        self.seen = Observed(unit.instances)
+        self.is_class = unit.owns
+        self.init: list[list[Statement]] = [[]]
+        self.forward: list[list[Statement]] = [[]]
+        self.env: dict[str, str] = {}
+        """What each name is: `config`, `size`, `rest`, `local`, `static` or `own`."""
+        self.widths: list[ast.Expression] = []
+        """The first arguments of the layers so far: the widths of what they gave."""
+        self.base: Unit | None = None
+        self.base_text = ""
+        self.collected: dict[str, str] = {}
+        self.declared: dict[str, ast.Layer | ast.Call] = {}
+        self.known_codes: dict[ast.Expression, Code] = {}
+        self.made: set[Key] = set()
+        self._bind_signature()
+        self.signature_kinds = dict(self.env)
+        self._pipes = {
+            node.layer: node
+            for statement in self.block.body
+            for node in walk(statement)
+            if isinstance(node, ast.Pipe)
+        }
+        self.paths = Paths(self.block, self.instances)
+
+    # --- what was evaluated ----------------------------------------------------------------------
+    def fill(self, node: ast.Expression) -> Code | None:
+        """The number that a tensor is everywhere, as it is an optional one that was not given."""
+        if isinstance(node, ast.Name) and node.text not in self.env:
+            return None
+        return self.seen.fill(node)
+
+    def _bind_signature(self) -> None:
+        first = self.instances[0].signature
+        for item in self.block.inputs:
+            for entry in item.type.shape.entries:
+                if isinstance(entry, ast.Rest):
+                    self.env[entry.name] = "rest"
+                else:
+                    for node in walk(entry):
+                        if isinstance(node, ast.Name) and node.text in first:
+                            self.env.setdefault(node.text, "size")
+        for each in self.block.parameters:
+            self.env[each.name] = "config"
+        for item in self.block.inputs:
+            self.env[item.name] = "local"
+
+    def local(self, name: str) -> str:
+        """A local name as Python has it."""
+        return python_name(name, self.source.reserved)
+
+    def attribute(self, name: str) -> str:
+        """The attribute that has an argument of the constructor."""
+        taken = {key[0] for key in self.paths.kinds if len(key) == 1} | MODULE_ATTRIBUTES
+        if self.base is not None:
+            taken |= set(self.base.configuration)
+        return python_name(name, frozenset(taken))
+
+    def emit(self, text: str, binds: tuple[str, ...] = (), *, effect: bool = True) -> None:
+        """Appends a line of the function or the method."""
+        self.forward[-1].append(Line(text, binds, effect))
+
+    def create(
+        self, path: ast.Path, value: str, kind: str = "module", then: Iterable[str] = ()
+    ) -> None:
+        """Makes a layer, parameter or state in the constructor."""
+        key = path_key(path)
+        if key[0] in MODULE_ATTRIBUTES:
+            raise refusal(
+                f"`{key[0]}`", "each module of PyTorch has an attribute of that name", path.span
+            )
+        self.init[-1].append(Create(key, self.steps(path, "init"), value, kind, tuple(then)))
+
+    def steps(self, path: ast.Path, where: str) -> tuple[Step, ...]:
+        """The parts of a path, with their numbers as text."""
+        found: list[Step] = []
+        for part in path.parts:
+            match part:
+                case str():
+                    found.append(Step("word", part))
+                case ast.Splice(value=value):
+                    last = found.pop()
+                    text = f"{{{self.static(value, where)}}}"
+                    found.append(Step("computed", last.text + text))
+                case _:
+                    found.append(Step("index", str(self.static(part, where))))
+        return tuple(found)
+
+    def simple(self, code: Code, name: str) -> Code:
+        """The text of a tensor that is read twice: a name, which a statement binds if need be."""
+        if re.fullmatch(r"[\w.]+", code.text):
+            return code
+        self.emit(f"{name} = {code}", (name,))
+        return Code(name)
+
+    def pipes(self, node: ast.Call) -> list[ast.Pipe]:
+        """The pipe that ends in a call, if one does."""
+        return [self._pipes[node]] if node in self._pipes else []
+
+    def anchor(self) -> str:
+        """What says where new tensors are: the device of the first input."""
+        inputs = self.unit.inputs
+        return f"{self.local(inputs[0].name)}.device" if inputs else ""
+
+    # --- what the parts of a block are written as ------------------------------------------------
+
+    def static(self, node: ast.Expression, where: str) -> Code:
+        """The text of what is known before any data is, in `init` or in `forward`."""
+        return self._forms.static(self, node, where)
+
+    def expression(self, node: ast.Expression) -> Code:
+        """The text of a tensor or of several; of anything else, its value."""
+        return self._forms.expression(self, node)
+
+    def tensor(self, node: ast.Expression) -> Code:
+        """The text of a tensor; of a number, the tensor that it is."""
+        return self._forms.tensor(self, node)
+
+    def whole(self, node: ast.Expression) -> Code:
+        """The text of a tensor; an optional one that was not given is made."""
+        return self._forms.whole(self, node)
+
+    def run(self, statements: Sequence[ast.Statement]) -> bool:
+        """Writes statements; returns True where a `return` ends them."""
+        return self._forms.run(self, statements)

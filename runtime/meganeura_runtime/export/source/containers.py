@@ -1,0 +1,111 @@
+"""Where a constructor makes the lists, dictionaries and modules that layers are put in."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from meganeura_runtime.export.source.form_problems import refusal
+from meganeura_runtime.export.source.text import (
+    Compound,
+    Create,
+    Line,
+    Statement,
+    Step,
+    texts,
+    words_of,
+)
+
+Key = tuple[str, ...]
+_MADE = {"list": "nn.ModuleList()", "dict": "nn.ModuleDict()", "module": "nn.Module()"}
+
+
+def with_containers(statements: list[Statement], kinds: Mapping[Key, str]) -> list[Statement]:
+    """The statements, each container made before it is first put into.
+
+    It is made where all that is put into it is below, and outside of loops that it does not
+    depend on.
+    """
+    return _placed(statements, kinds, frozenset(), frozenset())
+
+
+def _placed(
+    statements: list[Statement],
+    kinds: Mapping[Key, str],
+    made: frozenset[Key],
+    around: frozenset[str],
+) -> list[Statement]:
+    uses: dict[Key, list[int]] = {}
+    parts: dict[Key, tuple[Step, ...]] = {}
+    for at, each in enumerate(statements):
+        for create in _creates([each]):
+            for count in range(1, len(create.path)):
+                key = create.path[:count]
+                if key not in made:
+                    uses.setdefault(key, []).append(at)
+                    parts.setdefault(key, create.parts[:count])
+    before: dict[int, list[Statement]] = {}
+    here: set[Key] = set()
+    for key in sorted(uses, key=len):
+        places = sorted(set(uses[key]))
+        first = statements[places[0]]
+        if (
+            len(places) == 1
+            and isinstance(first, Compound)
+            and _belongs_below(first, key, parts[key])
+        ):
+            continue
+        bound = {name for at in places for name in _loop_names(statements[at])}
+        if bound & _names(parts[key]):
+            raise refusal(f"`{'.'.join(key)}`", "several loops put layers into it", None)
+        create = Create(key, parts[key], _MADE[kinds.get(key, "module")])
+        before.setdefault(places[0], []).append(create)
+        here.add(key)
+    known = made | here
+    found: list[Statement] = []
+    for at, each in enumerate(statements):
+        found += before.get(at, [])
+        if isinstance(each, Compound):
+            each.body = _placed(each.body, kinds, known, around)
+            each.otherwise = _placed(each.otherwise, kinds, known, around)
+        found.append(each)
+    return found
+
+
+def _belongs_below(compound: Compound, key: Key, parts: tuple[Step, ...]) -> bool:
+    """Whether a container is made inside of the one statement that puts layers into it."""
+    if compound.head.startswith("if "):
+        sides = (compound.body, compound.otherwise)
+        return (
+            sum(
+                any(c.path[: len(key)] == key and len(c.path) > len(key) for c in _creates(side))
+                for side in sides
+            )
+            == 1
+        )
+    return bool(_loop_names(compound) & _names(parts))
+
+
+def _loop_names(statement: Statement) -> set[str]:
+    """The names that a loop binds anew in each round."""
+    if not isinstance(statement, Compound) or statement.head.startswith("if "):
+        return set()
+    inside = {
+        name for each, _ in texts(statement.body) if isinstance(each, Line) for name in each.binds
+    }
+    return {*statement.binds, *inside}.union(*(_loop_names(each) for each in statement.body))
+
+
+def _names(parts: Sequence[Step]) -> set[str]:
+    return set[str]().union(
+        *(words_of(each.text) for each in parts if each.kind == "index"),
+        *(
+            words_of(t)
+            for each in parts
+            if each.kind == "computed"
+            for t in each.text.split("{")[1:]
+        ),
+    )
+
+
+def _creates(statements: Sequence[Statement]) -> Iterator[Create]:
+    for each, _ in texts(statements):
+        if isinstance(each, Create):
+            yield each

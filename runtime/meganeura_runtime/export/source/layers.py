@@ -1,0 +1,218 @@
+"""Layers and blocks: made in a constructor, applied in `forward`."""
+
+from collections.abc import Sequence
+
+from meganeura_dsl.syntax import ast
+from meganeura_runtime.export.source import torch_layers
+from meganeura_runtime.export.source.block_writer import BlockWriter
+from meganeura_runtime.export.source.configuration import configuration
+from meganeura_runtime.export.source.functions.table import builtin
+from meganeura_runtime.export.source.observed import refuse
+from meganeura_runtime.export.source.paths import path_key
+from meganeura_runtime.export.source.sizes import size_text
+from meganeura_runtime.export.source.text import Code, call
+from meganeura_runtime.export.source.torch_layers import Given
+from meganeura_runtime.export.source.trace import Event
+from meganeura_runtime.export.source.unit import Unit
+
+
+def declare_layer(writer: BlockWriter, statement: ast.Layer) -> None:
+    """Makes a layer that is declared before it is applied."""
+    path = statement.call.label
+    assert path is not None
+    if statement.source is not None:
+        raise refuse(statement, "a layer that begins as a copy")
+    events: list[Event] = []
+    for instance in writer.instances:
+        for label in instance.labels.get(statement, ()):
+            full = instance.frame.join(".".join(label.words))
+            events += [
+                Event(label.names, each)
+                for each in writer.source.trace
+                if each.path == full
+                and each.frame.state is instance.frame.state
+                and each.parent is not None
+                and each.parent.path != full
+            ]
+    writer.declared[".".join(path_key(path))] = statement
+    if events:
+        _make(writer, statement.call, path, events)
+
+
+def _make(writer: BlockWriter, node: ast.Call, path: ast.Path, events: Sequence[Event]) -> None:
+    made = _constructor(writer, node, events)
+    if made is not None:
+        writer.create(path, made.text, then=_initials(events))
+
+
+def _constructor(writer: BlockWriter, node: ast.Call, events: Sequence[Event]) -> Code | None:
+    """The text that makes a layer; None of one without weights."""
+    layer = torch_layers.layer_for(writer, node, events)
+    if layer is not None:
+        return layer
+    unit = writer.source.unit(node, [each.child for each in events])
+    if not unit.owns:
+        return None
+    return _constructed(writer, node, unit, events)
+
+
+def _constructed(
+    writer: BlockWriter, node: ast.Call, unit: Unit, events: Sequence[Event], name: str = ""
+) -> Code:
+    """A class of the source, given its sizes and its configuration."""
+    arguments: list[str] = []
+    for size in unit.sizes:
+        wanted = [(each, each.child.signature[size]) for each in events]
+        arguments.append(str(size_text(writer, node, wanted)))
+    arguments += configuration(writer, node, unit, events, "init")
+    return Code(f"{name or unit.name}({', '.join(arguments)})")
+
+
+def _initials(events: Sequence[Event]) -> list[str]:
+    """Statements that give the parameters of a layer other first values than its own."""
+    found: list[str] = []
+    first = events[0].child
+    layer = torch_layers.TORCH.get(first.block.name.text)
+    if not first.frame.module.is_library or layer is None:
+        return found
+    for name, info in first.frame.state.body.parameters.items():
+        prefix = f"{first.path}."
+        if not name.startswith(prefix):
+            continue
+        own = name.removeprefix(prefix)
+        text = torch_layers.initial_text(layer.name, own, info.initializer)
+        if text is not None:
+            found.append(text.replace("@", f"{{}}.{own}"))
+    return found
+
+
+def _inputs(
+    writer: BlockWriter, node: ast.Call, piped: ast.Expression | None
+) -> tuple[list[ast.Expression], dict[str, ast.Expression]]:
+    """The tensors that a call gives: by position, and by name."""
+    places = [] if piped is None else [piped]
+    named: dict[str, ast.Expression] = {}
+    for each in node.arguments:
+        if isinstance(each.value, ast.Rearrangement):
+            continue
+        if each.name is None and writer.seen.is_data(each.value):
+            places.append(each.value)
+        elif each.name is not None:
+            named[each.name] = each.value
+    for each in node.inputs:
+        assert not isinstance(each.value, ast.Rearrangement)
+        if each.name is None:
+            places.append(each.value)
+        else:
+            named[each.name] = each.value
+    return places, named
+
+
+def _given(
+    writer: BlockWriter, node: ast.Call, piped: ast.Expression | None, block: ast.Block
+) -> dict[str, ast.Expression]:
+    """The tensors that a call gives a block, by the names of its inputs."""
+    places, named = _inputs(writer, node, piped)
+    names = [each.name for each in block.inputs]
+    found = dict(zip(names, places, strict=False))
+    return {**found, **{name: each for name, each in named.items() if name in names}}
+
+
+def apply(writer: BlockWriter, node: ast.Call, piped: ast.Expression | None) -> Code:
+    """A layer, a block, a function or a model, applied."""
+    modes = [each for each in node.arguments if each.name in ("training", "frozen")]
+    if modes:
+        raise refuse(node, "a layer in a mode of its own")
+    events = writer.seen.events(node)
+    if not events:
+        return builtin(writer, node, piped)
+    found = _given(writer, node, piped, events[0].child.block)
+    if torch_layers.is_torch(events):
+        given = {name: writer.whole(each) for name, each in found.items()}
+    else:
+        given = {name: writer.tensor(each) for name, each in found.items()}
+    reference = _reference(writer, node)
+    if reference is not None:
+        return _called(writer, node, reference, events, given)
+    if node.label is not None and node.label.parts:
+        key = path_key(node.label)
+        made = _constructor(writer, node, events)
+        if made is not None:
+            writer.made.add(key)
+            writer.create(node.label, made.text, then=_initials(events))
+        writer.declared[".".join(key)] = node
+        _note_width(writer, node)
+        if key in writer.made:
+            target = writer.paths.access(writer.steps(node.label, "forward"), key)
+            return _called(writer, node, target, events, given)
+    function = torch_layers.function_for(writer, node, events, given)
+    if function is not None:
+        return function
+    unit = writer.source.unit(node, [each.child for each in events])
+    if unit.owns:
+        return _inherited(writer, node, unit, events, given)
+    arguments = [str(each) for each in _tensors(node, unit, given)]
+    arguments += configuration(writer, node, unit, events, "forward")
+    if unit.training:
+        writer.unit.training = True
+        arguments.append(f"training={'self.training' if writer.is_class else 'training'}")
+    return Code(f"{unit.name}({', '.join(arguments)})")
+
+
+def _note_width(writer: BlockWriter, node: ast.Call) -> None:
+    places = [each.value for each in node.arguments if each.name is None]
+    at = 1 if node.callee == "embedding" else 0
+    width = places[at] if at < len(places) else None
+    if width is not None and not isinstance(width, ast.Rearrangement):
+        writer.widths.append(width)
+
+
+def _reference(writer: BlockWriter, node: ast.Call) -> str | None:
+    """The layer that a call applies again, or that a statement declared."""
+    path = node.path
+    if path is None and node.label is None and node.callee in writer.declared:
+        declared = writer.declared[node.callee]
+        path = declared.label if isinstance(declared, ast.Call) else declared.call.label
+    elif path is None:
+        return None
+    assert path is not None
+    keys = {tuple(name.split(".")) for name in writer.declared}
+    key = path_key(path)
+    if key not in writer.paths.kinds and tuple(key) not in keys:
+        key = writer.paths.like(key)
+    return writer.paths.access(writer.steps(path, "forward"), key)
+
+
+def _called(
+    writer: BlockWriter, node: ast.Call, target: str, events: Sequence[Event], given: Given
+) -> Code:
+    """A layer with weights, called."""
+    if torch_layers.is_torch(events):
+        first = given[events[0].child.block.inputs[0].name]
+        return call(target, first)
+    unit = writer.source.unit(node, [each.child for each in events])
+    return call(target, *_tensors(node, unit, given))
+
+
+def _tensors(node: ast.Call, unit: Unit, given: Given) -> list[Code]:
+    found: list[Code] = []
+    for each in unit.inputs:
+        if each.name not in given:
+            raise refuse(node, f"`{each.name}` has a default that is a tensor")
+        found.append(given[each.name])
+    return found
+
+
+def _inherited(
+    writer: BlockWriter, node: ast.Call, unit: Unit, events: Sequence[Event], given: Given
+) -> Code:
+    """A block whose weights are on the path of this one: its class is the base of this one."""
+    made = _constructor(writer, node, events)
+    assert made is not None
+    text = made.text.partition("(")[2]
+    if writer.base_text not in ("", text) or not writer.is_class:
+        raise refuse(node, "two blocks whose weights have the path of this one")
+    writer.base_text = text
+    writer.source.bases[writer.unit] = made.text.partition("(")[0]
+    writer.base = unit if not torch_layers.is_torch(events) else None
+    return _called(writer, node, "super().forward", events, given)

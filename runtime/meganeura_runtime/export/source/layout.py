@@ -1,0 +1,110 @@
+"""Statements of Python on lines of at most `WIDTH` columns."""
+
+from collections.abc import Iterator, Sequence
+
+WIDTH = 100
+"""Columns of a line, at most."""
+
+
+def laid_out(text: str, indent: int) -> list[str]:
+    """The lines of a statement, broken at its brackets where it is too long."""
+    line = " " * indent + text
+    if len(line) <= WIDTH:
+        return [line]
+    found = _last_brackets(text)
+    if found is None:
+        return _in_brackets(text, indent)
+    start, stop = found
+    head, inside, tail = text[: start + 1], text[start + 1 : stop], text[stop:]
+    if len(head) + indent > WIDTH:
+        return _in_brackets(text, indent)
+    items = split_commas(inside)
+    whole = " " * (indent + 4) + inside
+    fits = len(whole) <= WIDTH
+    is_tuple = head[-1] == "(" and (len(head) == 1 or not (head[-2].isalnum() or head[-2] in "_])"))
+    if not inside.strip() or (" for " in inside and _is_comprehension(inside)):
+        items = [inside]
+    if fits and not inside.endswith(","):
+        middle = [whole]
+    elif len(items) == 1 and not is_tuple and _last_brackets(inside) is not None:
+        comma = "" if _is_comprehension(inside) or inside.startswith("*") else ","
+        middle = laid_out(inside + comma, indent + 4)
+    else:
+        middle = [line for item in items for line in laid_out(f"{item},", indent + 4)]
+    return [" " * indent + head, *middle, *laid_out(tail, indent)]
+
+
+def _is_comprehension(text: str) -> bool:
+    return any(text.startswith(" for ", at) for at in _outside(text))
+
+
+def _in_brackets(text: str, indent: int) -> list[str]:
+    """A long value in brackets of its own, broken before operators or methods of its outermost."""
+    head, separator, value = text.partition(" = ")
+    if not separator and text.startswith("return "):
+        head, separator, value = "return", " ", text.removeprefix("return ")
+    if not separator:
+        return [" " * indent + text]
+    parts = [value] if len(value) + indent + 4 <= WIDTH else _outermost(value)
+    middle = [line for part in parts for line in laid_out(part, indent + 4)]
+    return [" " * indent + f"{head}{separator}(", *middle, " " * indent + ")"]
+
+
+def _outermost(text: str) -> list[str]:
+    """The operands of the loosest operators of a text, or what its methods are called of."""
+    for signs in (" or ",), (" and ",), (" + ", " - "), (" * ", " / ", " // ", " @ "):
+        places = [at for at in _outside(text) if text.startswith(signs, at)]
+        if places:
+            return _cut(text, [at + 1 for at in places])
+    dots = [at for at in _outside(text) if text[at] == "." and text[at - 1] in ")]"]
+    return _cut(text, dots)
+
+
+def _cut(text: str, places: Sequence[int]) -> list[str]:
+    ends = zip([0, *places], [*places, len(text)], strict=True)
+    return [text[start:stop].strip() for start, stop in ends]
+
+
+def _outside(text: str) -> Iterator[int]:
+    """The places of a text that are in no brackets and in no string."""
+    depth, quote = 0, ""
+    for at, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif depth == 0:
+            yield at
+
+
+def _last_brackets(text: str) -> tuple[int, int] | None:
+    """The place of the last pair of outermost brackets that hold anything."""
+    depth, start, found, quote = 0, 0, None, ""
+    for at, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character in "([{":
+            start = at if depth == 0 else start
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+            if depth == 0 and at > start + 1:
+                found = start, at
+    return found
+
+
+def split_commas(text: str) -> list[str]:
+    """The items of a list, as they are written."""
+    items, start = list[str](), 0
+    for at in _outside(text):
+        if text[at] == ",":
+            items.append(text[start:at].strip())
+            start = at + 1
+    last = text[start:].strip()
+    return [*items, last] if last else items

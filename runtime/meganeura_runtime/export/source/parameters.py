@@ -1,0 +1,153 @@
+"""Parameters and states, as a constructor makes them."""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.ir.initializers import (
+    Full,
+    Initializer,
+    KaimingUniform,
+    Normal,
+    Ones,
+    Sinusoids,
+    Uniform,
+    Zeros,
+)
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.syntax import ast
+from meganeura_runtime.export.source.block_writer import BlockWriter
+from meganeura_runtime.export.source.literals import literal
+from meganeura_runtime.export.source.observed import refuse
+from meganeura_runtime.export.source.sizes import size_text
+from meganeura_runtime.export.source.text import ATOM, SIGN, Code, call, method
+from meganeura_runtime.export.source.trace import Event
+
+DTYPES = {
+    DType.BOOL: "torch.bool",
+    DType.I32: "torch.int64",
+    DType.U32: "torch.int64",
+}
+"""What holds truth values and whole numbers: an index is `int64` in PyTorch."""
+
+
+def declare(writer: BlockWriter, statement: ast.Declare) -> None:
+    """Makes a parameter or a state in the constructor."""
+    path, steps = statement.path, writer.steps(statement.path, "init")
+    found = [
+        (label, instance)
+        for instance in writer.instances
+        for label in instance.labels.get(statement, ())
+    ]
+    infos = [
+        instance.frame.state.body.parameters[instance.frame.join(".".join(label.words))]
+        for label, instance in found
+    ]
+    sizes: list[Code] = []
+    for axis, entry in enumerate(statement.type.shape.entries):
+        if isinstance(entry, ast.Rest):
+            raise refuse(statement, "a parameter of any rank")
+        try:
+            sizes.append(writer.static(entry, "init"))
+        except ProblemError:
+            wanted = [
+                (Event(label.names, instance), info.type.shape[axis])
+                for (label, instance), info in zip(found, infos, strict=True)
+            ]
+            sizes.append(size_text(writer, statement, wanted))
+    initial = _initial(
+        writer, statement, infos[0].initializer, sizes, {i.initializer for i in infos}
+    )
+    dtype = infos[0].type.dtype
+    is_state = statement.kind == "state"
+    if statement.kind == "cache":
+        raise refuse(statement, "a cache")
+    if dtype is DType.BOOL or dtype.is_integer:
+        shape = ", ".join(map(str, sizes)) + ("," if len(sizes) == 1 else "")
+        number = 1 if isinstance(infos[0].initializer, Ones) else 0
+        number = getattr(infos[0].initializer, "value", number)
+        initial = call("torch.full", f"({shape})", str(number), dtype=DTYPES[dtype])
+    elif dtype is not DType.F32:
+        raise refuse(statement, f"a parameter of {dtype.value}")
+    if is_state:
+        writer.create(path, str(initial), "buffer")
+    elif statement.kind == "frozen param":
+        writer.create(path, f"nn.Parameter({initial}, requires_grad=False)", "parameter")
+    else:
+        writer.create(path, f"nn.Parameter({initial})", "parameter")
+    if len(steps) == 1 and steps[0].kind == "word":
+        name = steps[0].text
+        writer.env[name] = "own"
+        if is_state and _is_read_after_an_update(writer.block, name):
+            writer.emit(f"{writer.local(name)} = self.{name}", (writer.local(name),), effect=False)
+            writer.env[name] = "local"
+
+
+def _is_read_after_an_update(block: ast.Block, name: str) -> bool:
+    nodes = [node for statement in block.body for node in walk(statement)]
+    updates = [
+        each.span.end
+        for each in nodes
+        if isinstance(each, ast.Update) and each.path.parts == (name,)
+    ]
+    return any(
+        isinstance(each, ast.Name) and each.text == name and each.span.start >= min(updates)
+        for each in nodes
+        if updates
+    )
+
+
+def _initial(
+    writer: BlockWriter,
+    statement: ast.Declare,
+    initializer: Initializer,
+    sizes: Sequence[Code],
+    all_of_them: set[Initializer],
+) -> Code:
+    shape = ", ".join(map(str, sizes)) or "()"
+    number = _initial_number(writer, statement, all_of_them)
+    match initializer:
+        case Zeros():
+            return Code(f"torch.zeros({shape})")
+        case Ones():
+            return Code(f"torch.ones({shape})")
+        case Full():
+            inside = f"({shape},)" if len(sizes) == 1 else f"({shape})" if sizes else "()"
+            return Code(f"torch.full({inside}, {number})")
+        case Normal():
+            return Code(f"{number.within(ATOM)} * torch.randn({shape})")
+        case Uniform():
+            bound = number.within(SIGN)
+            return method(Code(f"torch.empty({shape})"), "uniform_", f"-{bound}", number)
+        case KaimingUniform():
+            return Code(f"nn.init.kaiming_uniform_(torch.empty({shape}), a=math.sqrt(5))")
+        case Sinusoids():
+            writer.source.helper("sinusoids")
+            return Code(f"sinusoids({shape})")
+        case _:
+            assert_never(initializer)
+
+
+def _initial_number(
+    writer: BlockWriter, statement: ast.Declare, initializers: set[Initializer]
+) -> Code:
+    """The number of an initial value, as it is written or, if that is always one, itself."""
+    first = next(iter(initializers))
+    number = next(
+        (getattr(first, name) for name in ("std", "bound", "value") if hasattr(first, name)),
+        0.0,
+    )
+    written = statement.initial
+    if isinstance(written, ast.Call) and written.arguments:
+        value = written.arguments[0].value
+        assert not isinstance(value, ast.Rearrangement)
+        if len(initializers) > 1 or not isinstance(value, ast.Real):
+            try:
+                return writer.static(value, "init")
+            except ProblemError:
+                if len(initializers) > 1:
+                    raise
+    if len(initializers) > 1:
+        raise refuse(statement, "it begins as other numbers each time")
+    return literal(number)

@@ -1,0 +1,127 @@
+"""The paths of layers and parameters: what holds each part, and how Python reaches it."""
+
+from collections.abc import Sequence
+
+from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.syntax import ast
+from meganeura_runtime.export.source.form_problems import refusal
+from meganeura_runtime.export.source.text import Step
+from meganeura_runtime.export.source.trace import Instance
+
+Key = tuple[str, ...]
+"""A path as it is written, part by part."""
+
+
+def path_key(path: ast.Path) -> Key:
+    """A path as it is written, part by part."""
+    found: list[str] = []
+    for part in path.parts:
+        match part:
+            case str():
+                found.append(part)
+            case ast.Splice(value=value):
+                found[-1] += f"{{{value.span.text}}}"
+            case _:
+                found.append(f"[{part.span.text}]")
+    return tuple(found)
+
+
+class Paths:
+    """What is under the paths of a block: lists, dictionaries, modules and leaves."""
+
+    def __init__(self, block: ast.Block, instances: Sequence[Instance]) -> None:
+        self.block = block
+        self.instances = instances
+        self.kinds: dict[Key, str] = {}
+        """`list`, `dict`, `module` or `leaf`, by the parts of a path."""
+        self._note_paths()
+
+    def _note_paths(self) -> None:
+        """Finds what holds the parts of each path: a list, a dictionary or a module."""
+        written: dict[tuple[Instance, Key], set[Key]] = {}
+        for node in (each for statement in self.block.body for each in walk(statement)):
+            path = _path_of(node)
+            if path is None or not any(each.labels.get(node) for each in self.instances):
+                continue
+            key = path_key(path)
+            for count in range(len(key)):
+                prefixes = [
+                    (instance, label.words[:count])
+                    for instance in self.instances
+                    for label in instance.labels.get(node, ())
+                ]
+                kinds = {self._kind(*each) for each in prefixes}
+                kind = kinds.pop() if len(kinds) == 1 else "dict"
+                known = self.kinds.get(key[:count], kind)
+                self.kinds[key[:count]] = kind if known == kind else "dict"
+                for each in prefixes if count else ():
+                    written.setdefault(each, set()).add(key[:count])
+            self.kinds.setdefault(key, "leaf")
+        for (_, words), keys in written.items():
+            if len(keys) > 1:
+                where = ".".join(words)
+                raise refusal(
+                    f"`{self.block.name.text}`", f"`{where}` is written in several ways",
+                    self.block.name.span,
+                )  # fmt: skip
+
+    def _kind(self, instance: Instance, words: Key) -> str:
+        inside: list[str] = []
+        for each in instance.order:
+            if each[: len(words)] == words and len(each) > len(words):
+                inside += [] if each[len(words)] in inside else [each[len(words)]]
+        if inside == [str(at) for at in range(len(inside))]:
+            return "list"
+        return "dict" if any(each.isdigit() for each in inside) else "module"
+
+    def access(self, steps: Sequence[Step], key: Sequence[str]) -> str:
+        """The text of what a path names."""
+        text = "self"
+        for at, step in enumerate(steps):
+            kind = self.kinds.get(tuple(key[:at]), "module")
+            text = _reach(text, step, "module" if step.kind == "word" and at == 0 else kind)
+        return text
+
+    def like(self, key: Key) -> Key:
+        """The key of a path that is written with other numbers."""
+        for known in self.kinds:
+            if len(known) == len(key) and all(
+                a == b or (a[0] == "[" and b[0] == "[") for a, b in zip(known, key, strict=True)
+            ):
+                return known
+        return key
+
+    def known(self, key: Key) -> Key:
+        """The key of the longest part of a path that is known, and the rest behind it."""
+        for count in range(len(key), 0, -1):
+            found = self.like(key[:count])
+            if found in self.kinds:
+                return (*found, *key[count:])
+        return key
+
+
+def _path_of(node: ast.Node) -> ast.Path | None:
+    match node:
+        case ast.Call(label=ast.Path() as path) if path.parts:
+            return path
+        case ast.Declare(path=path):
+            return path
+        case ast.Layer(call=ast.Call(label=path)):
+            return path
+        case _:
+            return None
+
+
+def _reach(text: str, step: Step, kind: str) -> str:
+    match step.kind:
+        case "index" if kind == "list":
+            return f"{text}[{step.text}]"
+        case "index":
+            key = f'"{step.text}"' if step.text.isdigit() else f"str({step.text})"
+            return f"{text}[{key}]"
+        case "computed":
+            return f'getattr({text}, f"{step.text}")'
+        case _ if kind == "dict":
+            return f'{text}["{step.text}"]'
+        case _:
+            return f"{text}.{step.text}"

@@ -1,0 +1,197 @@
+"""Python source as it is built: expressions with their precedence, and statements."""
+
+import keyword
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+ANY, OR, AND, NOT, COMPARE, BIT_OR, BIT_AND, SUM, PRODUCT, SIGN, POWER, ATOM = range(12)
+"""How tightly operators bind, loosest first."""
+BINDING = {
+    "or": OR, "and": AND, "|": BIT_OR, "&": BIT_AND, "+": SUM, "-": SUM, "*": PRODUCT,
+    "/": PRODUCT, "//": PRODUCT, "%": PRODUCT, "@": PRODUCT, "**": POWER,
+    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), COMPARE),
+}  # fmt: skip
+_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_SIMPLE = re.compile(r"-?[\w.]+(e-\d+)?")
+"""A name, an attribute or a number."""
+_KEYWORD = re.compile(r"(?<=[(\s])[A-Za-z_]\w*=(?![=\s])")
+
+
+@dataclass(frozen=True)
+class Code:
+    """The text of an expression, and how tightly its outermost operator binds."""
+
+    text: str
+    binds: int = ATOM
+
+    def within(self, least: int) -> str:
+        """The text, in brackets where it binds less tightly than `least`."""
+        return self.text if self.binds >= least else f"({self.text})"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def binary(operator: str, left: Code, right: Code) -> Code:
+    """`left operator right`."""
+    binds = BINDING[operator]
+    if operator == "**":
+        sides = left.within(ATOM), right.within(SIGN)
+        space = "" if all(map(_SIMPLE.fullmatch, sides)) else " "
+        return Code(f"{sides[0]}{space}**{space}{sides[1]}", binds)
+    least_left = binds + 1 if binds == COMPARE else binds
+    return Code(f"{left.within(least_left)} {operator} {right.within(binds + 1)}", binds)
+
+
+def call(function: str, *arguments: Code | str, **named: Code | str) -> Code:
+    """`function(arguments)`."""
+    parts = [str(each) for each in arguments]
+    parts += [f"{name.rstrip('_')}={value}" for name, value in named.items()]
+    return Code(f"{function}({', '.join(parts)})")
+
+
+def method(value: Code, name: str, *arguments: Code | str, **named: Code | str) -> Code:
+    """`value.name(arguments)`."""
+    return call(f"{value.within(ATOM)}.{name}", *arguments, **named)
+
+
+def slice_text(ends: Sequence[str]) -> str:
+    """`start:stop`, with spaces where an end is more than a name or a number."""
+    is_simple = all(re.fullmatch(r"-?\w*", each) for each in ends)
+    if is_simple:
+        return ":".join(ends)
+    start, stop = ends
+    return f"{start}{' ' if start else ''}:{' ' if stop else ''}{stop}"
+
+
+def tuple_text(items: Sequence[Code | str]) -> str:
+    """`(a, b)`, `(a,)`."""
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(map(str, items))})"
+
+
+def python_name(name: str, taken: frozenset[str]) -> str:
+    """A name that is no word of Python and none of `taken`."""
+    while keyword.iskeyword(name) or name in taken:
+        name += "_"
+    return name
+
+
+# --- statements ----------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Line:
+    """A statement of one line; without `effect` it goes where nothing reads what it binds."""
+
+    text: str
+    binds: tuple[str, ...] = ()
+    effect: bool = True
+
+
+@dataclass(eq=False)
+class Create:
+    """A layer, parameter or state that comes to be: `self.a.b = value`."""
+
+    path: tuple[str, ...]
+    """What tells the path from others of the class: its parts as they are written."""
+    parts: tuple["Step", ...]
+    value: str
+    kind: str = "module"
+    then: tuple[str, ...] = ()
+    """Statements behind it, where `{}` is the path."""
+
+
+@dataclass(eq=False)
+class Compound:
+    """`head:` and a body; an `if` may have an `otherwise`."""
+
+    head: str
+    body: list["Statement"] = field(default_factory=list["Statement"])
+    otherwise: list["Statement"] = field(default_factory=list["Statement"])
+    binds: tuple[str, ...] = ()
+    """The variable of a loop."""
+
+
+Statement = Line | Create | Compound
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of a path: a word, a word that is computed, or an index."""
+
+    kind: str
+    """`word`, `computed` or `index`."""
+    text: str
+
+
+def words_of(text: str) -> set[str]:
+    """All names that a text reads: no attributes, and no names of arguments."""
+    return set(_WORD.findall(_KEYWORD.sub("", text)))
+
+
+def texts(statements: Sequence[Statement]) -> Iterator[tuple[Statement, str]]:
+    """All statements below, each with its own text."""
+    for each in statements:
+        match each:
+            case Line(text=text):
+                yield each, text
+            case Create(parts=parts, value=value, then=then):
+                yield each, " ".join([value, *then, *(p.text for p in parts if p.kind != "word")])
+            case Compound(head=head, body=body, otherwise=otherwise):
+                yield each, head
+                yield from texts(body)
+                yield from texts(otherwise)
+
+
+def without_unread(statements: list[Statement], returned: str = "") -> list[Statement]:
+    """The statements without those that only bind what nothing reads."""
+    while True:
+        read = words_of(returned)
+        for each, text in texts(statements):
+            if isinstance(each, Line) and each.binds and not each.effect:
+                value = text.partition(" = ")[2]
+                read |= words_of(value) - (set(each.binds) if len(each.binds) == 1 else set())
+            else:
+                read |= words_of(text)
+        kept, changed = _kept(statements, read)
+        statements = kept
+        if not changed:
+            return statements
+
+
+def _kept(statements: list[Statement], read: set[str]) -> tuple[list[Statement], bool]:
+    kept: list[Statement] = []
+    changed = False
+    for each in statements:
+        match each:
+            case Line(binds=binds, effect=False) if read.isdisjoint(binds):
+                changed = True
+            case Compound():
+                each.body, inner = _kept(each.body, read)
+                each.otherwise, other = _kept(each.otherwise, read)
+                changed = changed or inner or other
+                if not each.body and each.otherwise and each.head.startswith("if "):
+                    each.head = negated(each.head)
+                    each.body, each.otherwise = each.otherwise, []
+                if each.body:
+                    kept.append(each)
+                else:
+                    changed = True
+            case _:
+                kept.append(each)
+    return kept, changed
+
+
+_TURNED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def negated(head: str) -> str:
+    """`if not ...:` for `if ...:`."""
+    text = head.removeprefix("if ")
+    found = re.fullmatch(r"([\w.\[\]]+) (==|!=|<|<=|>|>=) ([\w.\[\]]+)", text)
+    if found:
+        return f"if {found[1]} {_TURNED[found[2]]} {found[3]}"
+    if text.startswith("not ") and re.fullmatch(r"[\w.]+", text[4:]):
+        return f"if {text[4:]}"
+    return f"if not {text}" if re.fullmatch(r"[\w.]+", text) else f"if not ({text})"

@@ -1,0 +1,65 @@
+"""A class or a function of the source: one block, as it is applied in some ways."""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+from meganeura_dsl.elaborate.values import BlockValue, ElabValue, StaticValue, is_tensor
+from meganeura_dsl.syntax import ast
+from meganeura_runtime.export.source.trace import Instance
+
+
+@dataclass(eq=False)
+class Unit:
+    """What becomes a class, if it has weights, or a function."""
+
+    block: ast.Block
+    instances: list[Instance] = field(default_factory=list[Instance])
+    name: str = ""
+    owns: bool = False
+    lines: list[str] = field(default_factory=list[str])
+    configuration: list[str] = field(default_factory=list[str])
+    """The configuration that the constructor or the function takes, by name, in order."""
+    sizes: list[str] = field(default_factory=list[str])
+    """The sizes of inputs that the constructor takes, by name, in order."""
+    keywords: set[str] = field(default_factory=set[str])
+    """The configuration that is given by name alone."""
+    training: bool = False
+    """Whether the function takes `training`."""
+    is_written: bool = False
+
+    @property
+    def inputs(self) -> list[ast.Input]:
+        """The tensors that it takes: those with a default that are never given are left out."""
+        return [each for each in self.block.inputs if self.fill(each.name) is None]
+
+    def fill(self, name: str) -> StaticValue | None:
+        """The number that an optional input is, where it is never given."""
+        first = self.instances[0]
+        return first.fill_of(first.signature[name])
+
+
+def key_of(instance: Instance) -> Hashable:
+    """What two applications have in common that are written as one class or function."""
+    inputs = [(name, instance.signature[name.name]) for name in instance.block.inputs]
+    types = tuple(
+        (value.type.dtype, value.type.rank, repr(instance.fill_of(value)))
+        for _, value in inputs
+        if is_tensor(value)
+    )
+    blocks = tuple(_block(instance.signature[each.name]) for each in instance.block.parameters)
+    return instance.block, types, blocks, instance.owns
+
+
+def _block(value: ElabValue) -> Hashable:
+    return repr(value) if isinstance(value, BlockValue | str) else None
+
+
+def units_of(instances: Iterable[Instance]) -> dict[Instance, Unit]:
+    """The class or function of each application."""
+    units: dict[Hashable, Unit] = {}
+    found: dict[Instance, Unit] = {}
+    for each in instances:
+        unit = units.setdefault(key_of(each), Unit(each.block, owns=each.owns))
+        unit.instances.append(each)
+        found[each] = unit
+    return found

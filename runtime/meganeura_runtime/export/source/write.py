@@ -1,0 +1,141 @@
+"""A model as one file of Python: its classes, what makes it, and what compares it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from meganeura_dsl.elaborate.scope.linker import LinkedModule
+from meganeura_dsl.elaborate.values import StaticValue
+from meganeura_dsl.syntax import ast
+from meganeura_runtime.export.source.form_problems import refusal
+from meganeura_runtime.export.source.layout import laid_out
+from meganeura_runtime.export.source.literals import literal, plain_default
+from meganeura_runtime.export.source.text import python_name, words_of
+from meganeura_runtime.export.source.torch_source import TorchSource, source_of
+from meganeura_runtime.export.source.trace import Trace, traced
+from meganeura_runtime.export.source.unit import Unit
+from meganeura_runtime.io.files.atomic_write import write_text
+
+MARK = "# Written by `meganeura export"
+"""How a file begins that may be replaced."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: the number of classes and functions, and of lines."""
+
+    units: int
+    lines: int
+
+
+def write_torch(
+    module: LinkedModule,
+    model: ast.Model,
+    config: Mapping[str, StaticValue],
+    sizes: Mapping[str, int],
+    path: Path,
+) -> Written:
+    """Writes a model as PyTorch source. Raises `ProblemError`."""
+    text, units = torch_text(module, model, config, sizes)
+    write_text(path, text)
+    return Written(units, text.count("\n"))
+
+
+def torch_text(
+    module: LinkedModule,
+    model: ast.Model,
+    config: Mapping[str, StaticValue],
+    sizes: Mapping[str, int],
+) -> tuple[str, int]:
+    """The source of a model, and the number of its classes and functions."""
+    trace = traced(module, model, config, sizes)
+    if not any(each.owns for each in trace.roots):
+        raise refusal(f"`{model.name.text}`", "it has no weights", model.name.span)
+    body, root, source = source_of(trace)
+    name = python_name(model.name.text, frozenset({*source.reserved, root.name, "main"}))
+    parts = [body.rstrip("\n"), *_made(name, root, trace, source), _main(name, root, trace)]
+    whole = "\n\n\n".join(parts)
+    imports = ["import math\n"] if "math" in words_of(whole) else []
+    head = f"{MARK} {model.name.text} --to torch`.\n\n"
+    head += "".join(["import sys\n" if not imports else "import math\nimport sys\n"])
+    head += "\nimport numpy as np\nimport torch\n"
+    head += "import torch.nn.functional as F\n" if "F" in words_of(whole) else ""
+    head += "from safetensors.torch import load_file\nfrom torch import nn\n\n\n"
+    closing = '\n\n\nif __name__ == "__main__":\n    main()\n'
+    return head + whole + closing, len(source.order)
+
+
+def _made(name: str, root: Unit, trace: Trace, source: TorchSource) -> list[str]:
+    """The function that makes the model; where its weights are below a path, a class for that."""
+    instance = trace.roots[0]
+    sizes: list[str] = []
+    for size in root.sizes:
+        value = instance.signature[size]
+        if not isinstance(value, int):
+            reason = f"the constructor needs the size `{size}`: give it with `--set {size}=...`"
+            raise refusal(f"`{root.name}`", reason, root.block.name.span)
+        sizes.append(str(value))
+    given: list[str] = []
+    parameters = {each.name: each for each in root.block.parameters}
+    for each in root.configuration:
+        value = instance.signature[each]
+        plain = True if not isinstance(value, bool | int | float | str | list) else value
+        default = plain_default(parameters[each])
+        if default is None or default[0] != plain or type(default[0]) is not type(plain):
+            given.append(f"{python_name(each, source.reserved)}={literal(plain)}")
+    made = f"{root.name}({', '.join([*sizes, *given])})"
+    parts: list[str] = []
+    if instance.path:
+        parts.append(_below(instance.path, made, root, source))
+        made = "Model()"
+    lines = [f"def {name}():", f'    """The model `{name}`."""', *laid_out(f"return {made}", 4)]
+    return [*parts, "\n".join(lines)]
+
+
+def _below(path: str, made: str, root: Unit, source: TorchSource) -> str:
+    """A class that has the model below the path of its weights."""
+    if "Model" in source.reserved:
+        raise refusal(f"`{root.name}`", "a block is called `Model`", root.block.name.span)
+    words = path.split(".")
+    if any(not each.isidentifier() for each in words):
+        raise refusal(f"`{root.name}`", f"its weights are below `{path}`", root.block.name.span)
+    inputs = [python_name(each.name, source.reserved) for each in root.inputs]
+    lines = ["class Model(nn.Module):", f'    """The weights are below `{path}`."""', ""]
+    lines += ["    def __init__(self):", "        super().__init__()"]
+    lines += [f"        self.{'.'.join(words[:at])} = nn.Module()" for at in range(1, len(words))]
+    lines += laid_out(f"self.{path} = {made}", 8)
+    lines += ["", f"    def forward({', '.join(['self', *inputs])}):"]
+    lines += [f"        return self.{path}({', '.join(inputs)})"]
+    return "\n".join(lines)
+
+
+def _main(name: str, root: Unit, trace: Trace) -> str:
+    """What runs the model on given inputs, and compares."""
+    outputs = list(trace.elaborated.graph.outputs)
+    inputs = [each.name for each in root.inputs]
+    lines = [
+        "def main():",
+        '    """Run the model: python FILE weights.safetensors arrays.npz.',
+        "",
+        f"    The inputs are {', '.join(inputs) or 'none'}; it compares {', '.join(outputs)}.",
+        '    """',
+        f"    model = {name}()",
+        "    model.load_state_dict(load_file(sys.argv[1]), strict=True)",
+        "    model.eval()",
+        "    arrays = np.load(sys.argv[2])",
+        *laid_out(f"inputs = [torch.from_numpy(arrays[name]) for name in {_names(inputs)}]", 4),
+        "    with torch.no_grad():",
+        "        outputs = model(*inputs)",
+    ]
+    if len(outputs) == 1:
+        lines.append("    outputs = [outputs]")
+    lines += [
+        *laid_out(f"for name, output in zip({_names(outputs)}, outputs, strict=True):", 4),
+        "        difference = abs(output.numpy() - arrays[name]).max()",
+        '        print(f"{name}: largest difference {difference:.3g}")',
+    ]
+    return "\n".join(lines)
+
+
+def _names(names: list[str]) -> str:
+    return "[" + ", ".join(f'"{each}"' for each in names) + "]"

@@ -1,0 +1,165 @@
+"""Source of PyTorch that is written of models: it computes what they do, or is refused."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import meganeura as api
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError
+from tests.parity.cases import SMALL
+from tests.parity.models import Case
+from tests.parity.test_small_models import CASES
+from tests.parity.written import assert_agrees, double_precision, linked, written
+
+pytestmark = pytest.mark.parity
+
+WIDTH = "no size of this block is the width"
+REFUSED = {
+    **dict.fromkeys(("repvgg", "densenet", "mobilenet", "swin"), WIDTH),
+    **dict.fromkeys(("efficientnet", "efficientnet_lite"), WIDTH),
+    "efficientnet_lite-same": "two blocks whose weights have the path of this one",
+    "mobilenet_v3": "applied in several ways by one call",
+    "sage-max": "no form there yet",
+    "t5": "written in several ways",
+    "mixtral": "the constructor needs the size n",
+    "lora": "the constructor needs the size d",
+    **dict.fromkeys(("lstm_lm", "gru_lm", "tagger"), "of a scan from 0 is collected"),
+}
+"""Of each model that is not written, what its refusal says."""
+
+
+@pytest.mark.parametrize("case", [*SMALL, *CASES], ids=str)
+def test_outputs_gradients_and_states(case: Case) -> None:
+    program = linked(case.text)
+    if case.name in REFUSED:
+        with pytest.raises(ProblemError) as refused:
+            written(program)
+        assert REFUSED[case.name] in str(refused.value)
+        return
+    with double_precision():
+        assert_agrees(written(program), case.sizes)
+
+
+PROGRAMS = {
+    "a loop of layers and a choice": (
+        """\
+        block Net(layers, width, skip=true)(x: [n, 6]) -> [n, 3]:
+          h = x |> first: linear(width)
+          for i in 0..layers:
+            y = h |> blocks[i]: linear(width) |> tanh
+            if skip:
+              h = h + y
+            else:
+              h = y
+          return h |> last: linear(3)
+
+        model net = Net(layers=3, width=5)
+        """,
+        {"n": 4},
+    ),
+    "several results, parts and reductions": (
+        """\
+        block Net()(x: [n, 6]) -> [n, 3], [n], [6]:
+          a = x[:, 3:] * x[:, :3]
+          return a |> fc: linear(3), sum(x, 1), mean(x * x, 0)
+
+        model net = Net()
+        """,
+        {"n": 3},
+    ),
+    "axes moved and merged": (
+        """\
+        block Net(heads)(x: [n, s, 6]) -> [n, s, 6]:
+          q = x |> q: linear(6) |> rearrange([n, s, heads * e] -> [n, heads, s, e])
+          a = softmax(q @ rearrange(q, [n, h, s, e] -> [n, h, e, s]), -1)
+          return rearrange(a @ q, [n, h, s, e] -> [n, s, h * e])
+
+        model net = Net(heads=2)
+        """,
+        {"n": 2, "s": 5},
+    ),
+    "a parameter and a state": (
+        """\
+        block Net()(x: [n, 4]) -> [n, 4]:
+          param scale: [4] = ones
+          state seen: [4] = zeros
+          if training:
+            update seen = 0.9 * seen + 0.1 * mean(x, 0)
+          return x * scale - seen
+
+        model net = Net()
+        """,
+        {"n": 3},
+    ),
+    "words, positions and order": (
+        """\
+        block Net(d)(ids: i32[n, s]) -> [n, s, d]:
+          x = ids |> words: embedding(11, d)
+          near = expand(iota(s), [s] -> [n, s, d]) < 2
+          ordered, _ = sort(where(near, x, 2 * x), 1)
+          return ordered
+
+        model net = Net(d=4)
+        """,
+        {"n": 2, "s": 5},
+    ),
+    "a scan": (
+        """\
+        block Net(d)(x: [n, s, 3]) -> [n, s, d]:
+          h = zeros([n, d])
+          scan t in 0..s:
+            h = tanh((x[:, t] |> input: linear(d)) + (h |> cell: linear(d)))
+            y[:, t] = h
+          return y
+
+        model net = Net(d=4)
+        """,
+        {"n": 2, "s": 5},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_small_programs(name: str) -> None:
+    text, sizes = PROGRAMS[name]
+    with double_precision():
+        assert_agrees(written(linked(text)), sizes)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("x = scatter_max(ids, x, n, empty=0.0)", "no form there yet"),
+        ("x = x |> dropout(0.5, training=false)", "a layer in a mode of its own"),
+    ],
+)
+def test_a_refusal_names_the_line(line: str, reason: str) -> None:
+    program = f"""\
+        block Net()(x: [n, 4], ids: i32[n]) -> [n, 4]:
+          {line}
+          return x |> fc: linear(4)
+
+        model net = Net()
+        """
+    with pytest.raises(ProblemError) as refused:
+        written(linked(program))
+    said = " ".join(str(refused.value).split())
+    assert "case.mgn:2" in said
+    assert reason in said
+
+
+def test_the_file_compares_what_it_computes_with_arrays(tmp_path: Path) -> None:
+    model = api.load("digits_mlp").model(seed=3)
+    program = written(pipeline.load("digits_mlp"), "digits_mlp")
+    (tmp_path / "digits.py").write_text(program.text)
+    model.save(tmp_path / "w.safetensors")
+    image = np.random.default_rng(0).normal(size=(5, 1, 8, 8)).astype(np.float32)
+    found = model.run({"image": image}, device="cpu")["output"]
+    np.savez(tmp_path / "arrays.npz", image=image, output=found + np.float32(0.5))
+    words = (sys.executable, "digits.py", "w.safetensors", "arrays.npz")
+    said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert said.startswith("output: largest difference 0.5")
