@@ -3,10 +3,26 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from meganeura_dsl.plugins import plugin_groups
+from meganeura_dsl.plugins.plugin_groups import PluginGroup
+from meganeura_dsl.settings.choices import PLUGINS
+from meganeura_runtime.backends import registry
+
+GROUPS: tuple[PluginGroup[Any], ...] = (*PLUGINS.values(), registry.PLUGINS)
+
+
+def forget() -> None:
+    """Read what is installed, and import it, anew, which a process does once."""
+    plugin_groups.entry_points.cache_clear()
+    plugin_groups._origins.clear()
+    for group in GROUPS:
+        group._loaded.clear()
+    for name in [each for each in sys.modules if each.startswith("meganeura_example")]:
+        del sys.modules[name]
 
 
 def install(
@@ -28,4 +44,4 @@ def install(
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
     if str(folder) not in sys.path:
         monkeypatch.syspath_prepend(str(folder))
-    plugin_groups.entry_points.cache_clear()
+    forget()

@@ -38,6 +38,7 @@ OF_OTHERS = {
     "TensorBoardLogger",
     "TerminateOnNaN",
     "True",
+    "ValueError",
 }
 """Names in backticks that are not ours."""
 

@@ -21,6 +21,7 @@ from meganeura.cli.ui.console import OutputError, exit_code, say, show
 from meganeura.cli.ui.streams import write_no_more
 from meganeura_dsl import __version__
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report
+from meganeura_dsl.plugins.plugin_groups import blame_of
 
 TRACEBACK = "MEGANEURA_TRACEBACK"
 """Set this variable to see where an internal error came from."""
@@ -107,6 +108,9 @@ def run(arguments: Sequence[str]) -> int:
             return _refuse((found,))
         if os.environ.get(TRACEBACK):
             raise
+        plugin = blame_of(error)
+        if plugin is not None:
+            return _refuse((plugin.failure.report(),))
         say(INTERNAL_ERROR.format(kind=type(error).__name__, text=error), err=True)
         return 1
     return 0

@@ -14,7 +14,7 @@ from meganeura.language_server.signature_help import open_call
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.resources import standard_model_names
-from meganeura_dsl.settings.choices import CHOICES
+from meganeura_dsl.settings.choices import CHOICES, PLUGINS
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.log_format import LogFormat
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
@@ -103,6 +103,10 @@ def _values(setting: str) -> Iterator[CompletionItem]:
     for name, choice in CHOICES.get(setting, {}).items():
         says = (choice.__doc__ or "").strip().split("\n")[0]
         yield CompletionItem(name, kind=CompletionItemKind.EnumMember, documentation=says)
+    if setting in PLUGINS:
+        for name in PLUGINS[setting].names():
+            owner = f"of the package {PLUGINS[setting].owner(name)}"
+            yield CompletionItem(name, kind=CompletionItemKind.EnumMember, documentation=owner)
     example = (SETTINGS[setting].example,) if setting in SETTINGS else ()
     for word in dict.fromkeys((*WORDS.get(setting, ()), *example)):
         yield CompletionItem(word, kind=CompletionItemKind.Value)

@@ -46,7 +46,7 @@ class Plugin:
 
     def failure(self, reason: str, span: Span | None = None) -> PluginError:
         """Returns the error of this plugin for a reason."""
-        cure = f"update or uninstall `{self.owner.partition(' ')[0]}`"
+        cure = f"update or uninstall `{package_of(self.owner)}`"
         return PluginError(PluginFailure(self.kind, self.name, (self.owner,), reason, cure, span))
 
 
@@ -134,17 +134,25 @@ class PluginGroup(Generic[T]):
         return self._loaded[plugin]
 
 
+def package_of(owner: str) -> str:
+    """Returns the name of a package without its version."""
+    return owner.partition(" ")[0]
+
+
 @contextmanager
-def blamed(subject: object, action: str) -> Generator[None]:
+def blamed(
+    subject: object, action: str, *, passing: type[Exception] = ProblemError
+) -> Generator[None]:
     """Raises what the code of a plugin raises as a `PluginError` that names its package.
 
     `subject` is what an entry point gave, or an object of such a class; what is built in raises
     what it raises. `action` says what the plugin was asked for: `while it updates `fc.weight``.
+    Errors of the class `passing` have a meaning there, and are raised as they are.
     """
     plugin = plugin_behind(subject)
     try:
         yield
-    except (ProblemError, ProblemsError, MemoryError):
+    except (passing, ProblemError, ProblemsError, MemoryError):
         raise
     except Exception as error:
         if plugin is None:
@@ -158,6 +166,25 @@ def plugin_behind(subject: object) -> Plugin | None:
         plugin, loaded = _origins.get(id(each), (None, None))
         if loaded is each:
             return plugin
+    return None
+
+
+def blame_of(error: BaseException) -> PluginError | None:
+    """Returns an error that passed through the code of a plugin as one that names its package.
+
+    `None` if it passed through none. Of several plugins of one package it is one whose module
+    it passed through, if there is such a plugin.
+    """
+    modules = [
+        (each.value.partition(":")[0].strip(), each) for each, _ in reversed(_origins.values())
+    ]
+    by_module = dict(modules)
+    by_package = {module.partition(".")[0]: each for module, each in modules}
+    names = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
+    for name in reversed(names):
+        found = by_module.get(name) or by_package.get(name.partition(".")[0])
+        if found is not None:
+            return found.failure(told(error))
     return None
 
 

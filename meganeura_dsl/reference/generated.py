@@ -9,7 +9,7 @@ from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.reference.library import layers_page, programs_page
 from meganeura_dsl.reference.page import Entry, Page, in_list
 from meganeura_dsl.resources import grammar
-from meganeura_dsl.settings.choices import CHOICES, arguments
+from meganeura_dsl.settings.choices import CHOICES, PLUGINS, arguments
 from meganeura_dsl.settings.run_settings import SETTINGS, RunSettings
 from meganeura_dsl.settings.setting import Setting
 from meganeura_dsl.settings.value_text import shown_value
@@ -61,8 +61,14 @@ def settings_page() -> Page:
         in_list(entries),
     ]
     for setting, choices in CHOICES.items():
+        plugins, errors = PLUGINS[setting].usable()
         chosen = [_choice(name, choice) for name, choice in choices.items()]
+        chosen += [
+            _choice(name, choice, f" Of the package `{PLUGINS[setting].owner(name)}`.")
+            for name, choice in plugins.items()
+        ]
         text += [f"## `{setting}`", in_list(chosen)]
+        text += [f"```text\n{error}\n```" for error in errors]
         entries += chosen
     return Page(
         "settings",
@@ -73,9 +79,9 @@ def settings_page() -> Page:
     )
 
 
-def _choice(name: str, choice: type[Choice]) -> Entry:
+def _choice(name: str, choice: type[Choice], origin: str = "") -> Entry:
     given = ", ".join(f"{each.name}={each.default}" for each in arguments(choice))
-    return Entry(name, f"`{name}({given})`: {cleandoc(choice.__doc__ or '')}")
+    return Entry(name, f"`{name}({given})`: {cleandoc(choice.__doc__ or '')}{origin}")
 
 
 def _with_default(name: str, setting: Setting) -> str:

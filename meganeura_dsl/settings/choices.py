@@ -1,18 +1,28 @@
 """Settings that choose by a word, such as `optimizer = adam(lr=1e-3)`: validation and pages.
 
-Words, arguments, defaults and bounds are those of the classes of the optimizers and schedules.
+Words, arguments, defaults and bounds are those of the classes of the optimizers and schedules, of
+this package and of others (plugins).
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cache, partial
-from inspect import cleandoc
+from inspect import cleandoc, isabstract
 from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, create_model
+from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
+from meganeura_dsl.plugins.plugin_groups import (
+    PluginGroup,
+    blamed,
+    package_of,
+    plugin_behind,
+    told,
+)
+from meganeura_dsl.plugins.plugin_problems import PluginError, PluginFailure
 from meganeura_dsl.settings.value_text import shown_value
 from meganeura_dsl.transforms.optimizers.hyperparameters import Choice
 from meganeura_dsl.transforms.optimizers.optimizers import OPTIMIZERS, Optimizer
@@ -22,7 +32,7 @@ CHOICES: Mapping[str, Mapping[str, type[Choice]]] = {
     "optimizer": OPTIMIZERS,
     "schedule": SCHEDULES,
 }
-"""The settings that choose by a word, and the classes that the words name."""
+"""The settings that choose by a word, and the built-in classes that the words name."""
 
 BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 """Words for bounds, by pydantic's names for them."""
@@ -44,24 +54,110 @@ def _arguments_of(choice: type[Choice]) -> type[Strict]:
     return create_model(choice.__name__, __base__=Strict, **judged)
 
 
+# --- plugins -------------------------------------------------------------------------------------
+
+KIND = "kind"
+"""The key of the word of a choice, in its record."""
+FROM = "from"
+"""The key of the package of a plugin, in the record of a choice: a keyword, so no argument."""
+
+_PLAIN = (bool, int, float, str)
+
+
+def _checked(base: type[Choice], name: str, loaded: object) -> type[Choice]:
+    """Returns a class of another package, which documents and validation can read; `TypeError`."""
+    if not isinstance(loaded, type) or not issubclass(loaded, base):
+        raise TypeError(f"is no class that derives from `{base.__name__}`")
+    if isabstract(loaded):
+        names: Collection[str] = vars(loaded)["__abstractmethods__"]
+        missing = ", ".join(f"`{each}`" for each in sorted(names))
+        raise TypeError(f"has no {missing}")
+    if "__dataclass_fields__" not in vars(loaded):
+        raise TypeError("is no dataclass: `@dataclass(frozen=True)` is missing above it")
+    if getattr(loaded, "word", None) != name:
+        raise TypeError(f"has another `word` than its entry point, which is `{name}`")
+    try:
+        types = get_type_hints(loaded, include_extras=True)
+        for each in fields(loaded):
+            _require_plain(each.name, types[each.name])
+            if each.default is MISSING:
+                raise TypeError(f"has no default for `{each.name}`")
+        _arguments_of(loaded)
+    except (NameError, PydanticUserError) as error:
+        raise TypeError(f"has arguments of types that are unknown: {told(error)}") from None
+    return loaded
+
+
+def _require_plain(name: str, annotation: object) -> None:
+    """Raise `TypeError` for an argument that cannot be written in a program, or has no page."""
+    kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    if get_origin(kind) is tuple:
+        kind = get_args(kind)[0]
+        kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    if name == KIND or (get_origin(kind) is not Literal and kind not in _PLAIN):
+        reason = "another type than bool, int, float, str, Literal or tuple[float, ...]"
+        taken = "a name that is taken"
+        raise TypeError(f"has an argument `{name}` of {taken if name == KIND else reason}")
+
+
+PLUGINS: Mapping[str, PluginGroup[type[Choice]]] = {
+    "optimizer": PluginGroup("optimizer", "optimizers", OPTIMIZERS, partial(_checked, Optimizer)),
+    "schedule": PluginGroup("schedule", "schedules", SCHEDULES, partial(_checked, Schedule)),
+}
+"""The settings that choose by a word, and the classes of other packages."""
+
+
+def choice_of(setting: str, word: str) -> type[Choice] | None:
+    """Returns the class of a word, built in or of a plugin; `None` if there is none.
+
+    Raises `PluginError` for a plugin that cannot be used.
+    """
+    built_in = CHOICES[setting].get(word)
+    return PLUGINS[setting].find(word) if built_in is None else built_in
+
+
+def choice_words(setting: str) -> tuple[str, ...]:
+    """The words of a setting: those that are built in, and those of plugins."""
+    return (*CHOICES[setting], *PLUGINS[setting].names())
+
+
 def _chosen(setting: str, value: object) -> Choice:
     """The choice that a record `{"kind": word, argument: value, ...}` describes."""
-    choices = CHOICES[setting]
     match value:
-        case Choice() if type(value) in choices.values():
+        case Choice() if type(value) in CHOICES[setting].values() or plugin_behind(type(value)):
             return value
-        case {"kind": str(word)} if word in choices:
-            record = cast("Mapping[str, object]", value)
-            given = {name: each for name, each in record.items() if name != "kind"}
-            return choices[word](**dict(_arguments_of(choices[word]).model_validate(given)))
         case {"kind": str(word)}:
-            raise PydanticCustomError("unknown_choice", "there is no `{word}`", {"word": word})
+            record = cast("Mapping[str, object]", value)
+            choice = choice_of(setting, word)
+            _require_same(setting, word, choice, record.get(FROM))
+            if choice is None:
+                raise PydanticCustomError("unknown_choice", "there is no `{word}`", {"word": word})
+            given = {name: each for name, each in record.items() if name not in (KIND, FROM)}
+            arguments = dict(_arguments_of(choice).model_validate(given))
+            with blamed(choice, f"for {arguments}", passing=ValueError):
+                return choice(**arguments)
         case _:
             raise PydanticCustomError("no_choice", "a choice is due")
 
 
+def _require_same(setting: str, word: str, choice: type[Choice] | None, owner: object) -> None:
+    """Raise `PluginError` unless a word means what it meant when the record was written."""
+    now = None if choice is None else plugin_behind(choice)
+    if not isinstance(owner, str) or (
+        now is not None and package_of(now.owner) == package_of(owner)
+    ):
+        return
+    reason = "it is not installed"
+    if choice is not None:
+        reason = f"`{word}` is now {f'of `{now.owner}`' if now else 'built in, and may differ'}"
+    cure = f"pip install {package_of(owner)}" if choice is None else "begin a new run"
+    raise PluginError(PluginFailure(setting, word, (owner,), reason, cure))
+
+
 def _record(choice: Choice) -> dict[str, object]:
-    return {"kind": choice.word, **asdict(choice)}
+    plugin = plugin_behind(choice)
+    owner = {} if plugin is None else {FROM: plugin.owner}
+    return {KIND: choice.word, **owner, **asdict(choice)}
 
 
 OptimizerChoice = Annotated[
@@ -117,14 +213,18 @@ def _values(annotation: object) -> str:
 
 
 def choice_page(word: str) -> str | None:
-    """Returns the page of an optimizer or a schedule; `None` if it is neither."""
-    for setting, choices in CHOICES.items():
-        if word in choices:
-            choice = choices[word]
+    """Returns the page of an optimizer or a schedule; `None` if it is neither.
+
+    Raises `PluginError` for that of a package which cannot be used.
+    """
+    for setting in CHOICES:
+        if (choice := choice_of(setting, word)) is not None:
             listed = arguments(choice)
             call = ", ".join(f"{each.name}={each.default}" for each in listed)
             width = max(12, *(len(each.name) for each in listed)) + 2
             lines = [f"  {each.name:<{width}}{each.values}" for each in listed]
             page = cleandoc(choice.__doc__ or "")
+            if owner := PLUGINS[setting].owner(word) if word not in CHOICES[setting] else "":
+                page = f"{page}\n\nIt is of the package `{owner}`."
             return "\n".join((f"{setting} = {word}({call})", "", page, "", *lines))
     return None

@@ -9,6 +9,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting, setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import Invocation
+from meganeura_dsl.plugins.plugin_groups import blamed
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings, whole
 from meganeura_dsl.settings.settings_problems import UnfitParameters, UnmatchedPaths
@@ -82,7 +83,8 @@ def group_problems(
         optimizer = group.optimizer
         if optimizer is None:
             continue
-        demands = {each.name: optimizer.demand(each.type) for each in group.parameters}
+        with blamed(optimizer, "when it was asked which parameters it moves"):
+            demands = {each.name: optimizer.demand(each.type) for each in group.parameters}
         unfit = tuple(each for each in group.parameters if demands[each.name])
         if unfit:
             shown = tuple((each.name, str(each.type)) for each in unfit)

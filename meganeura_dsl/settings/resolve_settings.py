@@ -1,7 +1,7 @@
 """From what is written under `run:` to the settings of a run, or to all that is wrong with it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -14,7 +14,8 @@ from meganeura_dsl.elaborate.declarations.written_settings import (
     setting_key,
 )
 from meganeura_dsl.elaborate.values import Invocation, StaticValue
-from meganeura_dsl.settings.choices import CHOICES
+from meganeura_dsl.plugins.plugin_problems import PluginError
+from meganeura_dsl.settings.choices import CHOICES, KIND, choice_of, choice_words
 from meganeura_dsl.settings.device_names import DeviceNames
 from meganeura_dsl.settings.run_settings import FIELDS_BY_PATH, SETTINGS, RunSettings
 from meganeura_dsl.settings.setting_values import (
@@ -43,8 +44,6 @@ from meganeura_dsl.settings.settings_problems import (
 from meganeura_dsl.settings.value_text import shown_value
 from meganeura_dsl.transforms.optimizers.hyperparameters import Choice
 
-KIND = "kind"
-"""The word of a choice, in its record."""
 BY_PATH = tuple(FIELDS_BY_PATH.values())
 """The settings that may be for some paths, such as `optimizer["*.bias"]`."""
 
@@ -62,6 +61,26 @@ def resolve_settings(
     `needs_data` says that a run reads its examples itself, so that `data` may not be missing.
     """
     written = _of_one_length(with_overrides(raw, overrides), free_dims)
+    try:
+        return _resolved(written, free_dims, devices, needs_data=needs_data)
+    except PluginError as error:
+        raise ProblemsError((_at_its_place(error, written),)) from error
+
+
+def _at_its_place(error: PluginError, written: RawSettings) -> Problem:
+    """Returns the problem of a plugin at the setting that asks for it."""
+    name = error.failure.name
+    asked = (
+        each.span
+        for each in written.values()
+        if isinstance(each.value, Invocation) and each.value.name == name
+    )
+    return replace(error.failure, span=next(asked, None))
+
+
+def _resolved(
+    written: RawSettings, free_dims: Sequence[str], devices: DeviceNames, *, needs_data: bool
+) -> RunSettings:
     problems = [*_name_problems(written, free_dims), *_data_problems(written)]
     if needs_data and "data" not in written:
         span, data = _first(written), SETTINGS["data"]
@@ -141,12 +160,14 @@ def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Probl
 def _taken_arguments(written: RawSettings) -> Iterator[Problem]:
     """Arguments with the name that records have for the word of a choice."""
     for key, setting in written.items():
-        choices = CHOICES.get(paths_of(key)[0], {})
+        name, _ = paths_of(key)
         match setting.value:
             case Invocation(name=word, arguments=arguments) if (
-                KIND in arguments and word in choices
+                name in CHOICES and KIND in arguments
             ):
-                yield UnknownSetting(setting.span, KIND, word, _names_of(choices[word]))
+                choice = choice_of(name, word)
+                if choice is not None:
+                    yield UnknownSetting(setting.span, KIND, word, _names_of(choice))
             case _:
                 pass
 
@@ -314,12 +335,14 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
     context = error.get("ctx", {})
     match kind:
         case "extra_forbidden":
-            choice = _word(setting, key, written)
-            return UnknownSetting(span, path[-1], choice, _names_of(CHOICES[setting][choice]))
+            word = _word(setting, key, written)
+            choice = choice_of(setting, word)
+            known = () if choice is None else _names_of(choice)
+            return UnknownSetting(span, path[-1], word, known)
         case "unknown_choice":
-            return UnknownChoice(span, setting, str(context["word"]), tuple(CHOICES[setting]))
+            return UnknownChoice(span, setting, str(context["word"]), choice_words(setting))
         case "no_choice":
-            expected = f"one of {', '.join(CHOICES[setting])}"
+            expected = f"one of {', '.join(choice_words(setting))}"
             return WrongSettingType(span, name, expected, shown_value(given))
         case "enum" | "literal_error":
             choices = str(context["expected"]).replace("'", "" if kind == "enum" else '"')

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction as Ratio
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import (
     AfterValidator,
@@ -16,6 +16,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from meganeura_dsl.plugins.plugin_groups import blamed
 from meganeura_dsl.settings.best_metric import LOWEST_LOSS, BestMetric, best_metric
 from meganeura_dsl.settings.choices import OptimizerChoice, ScheduleChoice, Strict
 from meganeura_dsl.settings.compute_precision import ComputePrecision
@@ -425,10 +426,9 @@ class RunSettings(Strict):
 
         Nothing of those that follow what was not measured.
         """
-        found = [measured.get(each.follows or "") for each in self.all_schedules]
         return tuple(
-            reduction if value is None else each.measured(reduction, value)
-            for each, reduction, value in zip(self.all_schedules, before, found, strict=True)
+            _reduced(each, reduction, measured)
+            for each, reduction in zip(self.all_schedules, before, strict=True)
         )
 
     @property
@@ -445,7 +445,11 @@ class RunSettings(Strict):
         k = self.accumulate
         if k > 1:
             run = RunLength(max(1, run.steps // k), Ratio(run.steps_per_epoch, k))
-        return self.optimizer.lr * schedule.at(step // k, run)
+        with blamed(schedule, f"for the rate of step {step}"):
+            factor = schedule.at(step // k, run)
+            if not isinstance(cast("object", factor), int | float):
+                raise TypeError(f"`at` returned {factor!r}")
+            return self.optimizer.lr * factor
 
     @property
     def memory_bytes(self) -> int | None:
@@ -456,6 +460,13 @@ class RunSettings(Strict):
     def best_metric(self) -> BestMetric:
         """The metric that the best weights are chosen by."""
         return best_metric(self.best)
+
+
+def _reduced(schedule: Schedule, before: Reduction, measured: Mapping[str, float]) -> Reduction:
+    """Returns what an evaluation does to the rates by one schedule."""
+    with blamed(schedule, "after an evaluation"):
+        value = measured.get(schedule.follows or "")
+        return before if value is None else schedule.measured(before, value)
 
 
 SETTINGS: Mapping[str, Setting] = {

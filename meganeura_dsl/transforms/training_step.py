@@ -30,6 +30,7 @@ from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.outputs import Gradient, LossPart, Objective
 from meganeura_dsl.ir.reserved_names import LEARNING_RATE, STATES
 from meganeura_dsl.ir.types import DType
+from meganeura_dsl.plugins.plugin_groups import blamed, plugin_behind
 from meganeura_dsl.support.phases import phase
 from meganeura_dsl.transforms.autodiff import gradients
 from meganeura_dsl.transforms.checkpoint_loops import checkpoint_loops
@@ -113,6 +114,12 @@ class TrainingSettings:
         """Which of the rates that are fed is that of a parameter."""
         matching = [at for at, glob in enumerate(self.schedules) if fnmatchcase(name, glob)]
         return matching[-1] + 1 if matching else 0
+
+    @property
+    def has_plugins(self) -> bool:
+        """True if code of another package moves parameters, which no cache can know."""
+        moving = (self.optimizer, *(each for _, each in self.groups))
+        return any(plugin_behind(each) is not None for each in moving)
 
     def optimizer_of(self, name: str) -> Optimizer | None:
         """What moves a parameter, if anything does."""
@@ -246,9 +253,13 @@ def _move(
             p, g = as_f32(build, parameter), as_f32(build, gradient)
             optimizer = settings.optimizer_of(name)
             assert optimizer is not None
-            if demand := optimizer.demand(p.type):
-                raise TrainingError(f"`{name}` is {p.type}, but its optimizer moves {demand}")
-            new = optimizer.update(update, p, g, _learning_rate(build, name, optimizer, settings))
+            rate = _learning_rate(build, name, optimizer, settings)
+            action = f"while it builds the update of `{name}`"
+            with blamed(optimizer, action, passing=TrainingError):
+                if demand := optimizer.demand(p.type):
+                    raise TrainingError(f"`{name}` is {p.type}, but its optimizer moves {demand}")
+                new = optimizer.update(update, p, g, rate)
+                _require_type(new, p)
             dtype = parameter.type.dtype
             stored = new if dtype is DType.F32 else update.op(Cast(dtype), new)
             moved[name] = update.when_due(stored, parameter)
@@ -260,6 +271,13 @@ def _move(
                 )
     updates |= gate.admitted(moved, parameters)
     return own_gradients
+
+
+def _require_type(new: object, p: Value) -> None:
+    """Raise `TypeError` where the next value of a parameter is none."""
+    if not isinstance(new, Value) or new.type != p.type:
+        found = new.type if isinstance(new, Value) else type(new).__name__
+        raise TypeError(f"`update` returned {found}, and the parameter is {p.type}")
 
 
 class _Copy:

@@ -71,8 +71,11 @@ def cached_inference(
 def cached_training_step(
     forward: Graph, settings: TrainingSettings, rewriting: RewriteOptions
 ) -> Graph:
-    """The optimized training step of a graph; raises `ProblemError` as the optimizer does."""
-    cache = user_cache() if rewriting.enabled else None
+    """The optimized training step of a graph; raises `ProblemError` as the optimizer does.
+
+    That of a plugin is not cached, because its code may change without a sign.
+    """
+    cache = user_cache() if rewriting.enabled and not settings.has_plugins else None
     key = "" if cache is None else step_of(forward, settings, rewriting).key
     content = None if cache is None else cache.find(key)
     found = None if content is None else rewritten(content, forward)

@@ -1,0 +1,1 @@
+"""A package that adds to Meganeura: the example of docs/plugins.md."""
