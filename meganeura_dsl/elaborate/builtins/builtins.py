@@ -58,6 +58,7 @@ from meganeura_dsl.ir.ops.primitive.cumulative import Accumulation
 from meganeura_dsl.ir.ops.primitive.gather_scatter import Extreme
 from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import DType, Shape
+from meganeura_dsl.symbolic.assumptions import Compare, Unproved
 from meganeura_dsl.symbolic.size import Dim, Size, product
 
 ACCUMULATIONS: dict[Accumulation, str] = {
@@ -224,6 +225,12 @@ def _conv_transpose(call: BuiltinCall) -> ElabValue:
     stride, padding, dilation, groups = _geometry(call, rank)
     kernel = weight.type.shape[2:]
     extra = call.sizes(6, "output_pad", rank, 0)
+    try:
+        for more, by in zip(extra, stride, strict=True):
+            call.frame.facts.require(Compare(">=", more, 0), "`output_pad` is not below 0")
+            call.frame.facts.require(Compare("<", more, by), "`output_pad` is below the stride")
+    except Unproved as error:
+        raise call.frame.refused(call.span, error) from error
     spatial = tuple(
         (size - 1) * s - 2 * p + d * (k - 1) + 1 + e
         for size, s, p, d, k, e in zip(  # a kernel of another rank is refused by the op

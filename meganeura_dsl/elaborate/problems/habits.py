@@ -17,7 +17,8 @@ _LISTED = re.compile(r"\b(?:dim|dims|axis|axes)\s*=\s*(?:\[([^\]]*)\]|([^,)]*))"
 _KEPT = re.compile(r"\s*,?\s*\bkeepdims?\s*=\s*\w+")
 _INTEGER = re.compile(r"-?\d+")
 _QUOTIENT = re.compile(r"\s*(?<!/)/(?!/)\s*")
-_OPERAND = r"(?:[\w.]+(?:\([^()]*\)|\[[^\[\]]*\])?|\([^()]*\))"
+_INSIDE = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+_OPERAND = rf"(?:[\w.]+(?:{_INSIDE}|\[[^\[\]]*\])?|{_INSIDE})"
 _SET = re.compile(r"(update )?([^=]+\]) =(?!=) ?(.+)")
 
 

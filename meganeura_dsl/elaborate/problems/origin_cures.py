@@ -402,10 +402,10 @@ def _joined_cure(source: Tensor, call: str, written: str, config: Collection[str
 
 def _is_assumed(value: Tensor) -> bool:
     """Whether a value depends on a layer of which a proof knows the signature alone."""
-    return any(map(is_assumed_tensor, _made_of(value)))
+    return any(map(is_assumed_tensor, made_of(value)))
 
 
-def _made_of(value: Tensor) -> Iterator[Tensor]:
+def made_of(value: Tensor) -> Iterator[Tensor]:
     """A value, and all that it was computed from."""
     rest, seen = [value], set[int]()
     while rest:
@@ -420,7 +420,7 @@ def _was_split(value: Tensor, axis: str) -> bool:
     """Whether an axis counts heads, or was split off from another by a rearrangement."""
     if axis in _HEADS:
         return True
-    for each in _made_of(value):
+    for each in made_of(value):
         if isinstance(each.op, ops.Reshape) and each.type.rank > each.operands[0].type.rank:
             before, after = each.operands[0].type.shape, each.type.shape
             if axis in map(show, after) and axis not in map(show, before) and axis != "1":

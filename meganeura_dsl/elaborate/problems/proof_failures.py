@@ -4,11 +4,14 @@ import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
+from types import MappingProxyType
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError
 from meganeura_dsl.elaborate.problems.limit_problems import TooManyAxes, TooManyElements
 from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.resolution_cures import skip_cure
 from meganeura_dsl.elaborate.problems.shape_problems import (
     Example,
     MissingFact,
@@ -16,7 +19,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     TypeRuleBroken,
     ZeroDivisor,
 )
-from meganeura_dsl.elaborate.values import Tensor, show_shape
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, show_shape
 from meganeura_dsl.ir.graph import TypeRuleError
 from meganeura_dsl.ir.types import Shape, TensorType
 from meganeura_dsl.limits.language_limits import MOST_AXES, MOST_ELEMENTS
@@ -156,10 +159,18 @@ def _other_join(location: Location, facts: Facts, operands: Sequence[Tensor]) ->
     return Help("all other axes are one size along this one", f"{found[1]}{fitting[0]})")
 
 
+def _are_equal(facts: Facts, left: Size, right: Size) -> bool:
+    return facts.proves(Compare("==", left, right))
+
+
 def refusal(
-    location: Location, error: Unproved | TypeRuleError, facts: Facts, operands: Sequence[Tensor]
+    location: Location,
+    error: Unproved | TypeRuleError,
+    facts: Facts,
+    operands: Sequence[Tensor],
+    named: Mapping[str, ElabValue] = MappingProxyType({}),
 ) -> Problem:
-    """The problem of an op whose type rule refuses its operands."""
+    """The problem of an op whose type rule refuses its operands; `named` is what is in scope."""
     found = "\n".join(str(operand.type) for operand in operands)
     if isinstance(error, TypeRuleError):
         return TypeRuleBroken(location, in_notation(str(error), location.span.text), found)
@@ -184,5 +195,9 @@ def refusal(
     example = example_of(error.verdict, [("", (condition.left,)), ("against", (condition.right,))])
     if fact is None:
         advice = f"{reason}: {show(condition.left)} against {show(condition.right)}"
-        return TypeRuleBroken(location, advice, found, _other_join(location, facts, operands))
+        cure = _other_join(location, facts, operands)
+        if cure is None and condition.operator == "==":
+            code = " ".join(location.span.text.split())
+            cure = skip_cure(code, operands, named, partial(_are_equal, facts))
+        return TypeRuleBroken(location, advice, found, cure)
     return MissingFact(location, reason, *sides, example, show_condition(fact))

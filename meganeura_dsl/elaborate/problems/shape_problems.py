@@ -207,6 +207,8 @@ class WhereUnproved(LocatedProblem, code="E0311", topic="unmet condition"):
     example: Example | None
     fact: str
     cure: str = ""
+    rather: str = ""
+    """What to write in place of the fact, where it is likelier to be meant."""
 
     def report(self) -> Report:
         stated = Remark("stated here", self.clause_location.span.text, self.clause_location.span)
@@ -214,7 +216,9 @@ class WhereUnproved(LocatedProblem, code="E0311", topic="unmet condition"):
             f"`{self.block}` needs `{self.clause}`",
             f"where {self.values}" if self.values else "",
             remarks=(stated, *example_remarks(self.example)),
-            cure=self.stated(self.fact) or (Help(self.cure) if self.cure else None),
+            cure=(Help(self.rather) if self.rather else None)
+            or self.stated(self.fact)
+            or (Help(self.cure) if self.cure else None),
         )
 
 
@@ -413,11 +417,21 @@ class IndexMayOverrun(LocatedProblem, code="N0005", topic="index range", severit
     is_reached: bool
     example: Example | None
     fact: str
+    late: str = ""
+    """How the index is written, if it begins above 0."""
+    begins: str = ""
+    """The smallest index that is reached, if that is known."""
 
     def report(self) -> Report:
         needed, value = _of_index(self)
         reaches = "goes up to" if self.is_above else "goes down to"
-        cure = Help("to have it proved, state what it needs", f"where {self.fact}")
+        text = "to have it proved, state what it needs"
+        if self.late:
+            text = (
+                f"an index counts from 0, and `{self.late}` begins at {self.begins}: make it "
+                "smaller,\nor if it is meant so, state what it needs"
+            )
+        cure = Help(text, f"where {self.fact}")
         return self.words(
             "this index is out of range for some sizes",
             f"it {reaches} {value}, and has to be {needed}",

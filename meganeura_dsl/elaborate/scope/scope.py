@@ -557,7 +557,8 @@ class Frame:
         try:
             value = build.add(op, *operands)
         except (Unproved, TypeRuleError) as error:
-            raise ProblemError(refusal(self.location(span), error, self.facts, operands)) from error
+            problem = refusal(self.location(span), error, self.facts, operands, self.names)
+            raise ProblemError(problem) from error
         finally:
             build.origin = before
         if not is_countable(value.type.shape, build.facts):

@@ -194,10 +194,10 @@ def _found(
     is_outside = isinstance(needed, bool) or frame.facts.proves(negate(needed))
     location, shown, below = frame.location(span), show(bound), show(count)
     is_reached = bound in (reach.high if is_above else reach.low)
+    begins = next((show(each) for each in reach.bottom if each in reach.low), "")
     if is_outside:
         applied = frame.outermost(span)[1].span
         applied = None if applied == location.span else applied
-        begins = next((show(each) for each in reach.bottom if each in reach.low), "")
         return IndexOverrun(
             location, shown, below, is_above, is_reached, applied, _written(ids), begins
         )
@@ -211,7 +211,10 @@ def _found(
     sizes = ((name, size) for name, size in verdict.example.items() if name not in scans)
     example = Example(tuple(sizes), words)
     fact = _excluding(frame, ids, count, is_above=is_above)
-    return IndexMayOverrun(location, shown, below, is_above, is_reached, example, fact)
+    late = _written(ids) if is_above and begins.isdecimal() and begins != "0" else ""
+    return IndexMayOverrun(
+        location, shown, below, is_above, is_reached, example, fact, late, begins
+    )
 
 
 def _written(ids: Tensor) -> str:

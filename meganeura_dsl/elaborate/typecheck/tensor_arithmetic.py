@@ -1,12 +1,12 @@
 """Arithmetic on tensors. The one place where a smaller operand is broadcast, and how."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError, Remark
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems import habits, origin_cures
+from meganeura_dsl.elaborate.problems import habits, origin_cures, resolution_cures
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
@@ -372,6 +372,8 @@ def _cure_by_origin(
         cure = cure or origin_cures.parameter_cure(
             names[place], at, size, span, frame.names, config
         )
+    if cure is None and not frame.choices.words:
+        cure = _other_resolution(pair, names, same)
     if changed and cure is None and not frame.choices.words:
         (name, location), *_ = changed
         cure = origin_cures.padding_cure(location.span.text)
@@ -382,6 +384,18 @@ def _cure_by_origin(
                 sides[0], sides[1], axes[0], config | _given_to_layers(frame)
             )
     return cure
+
+
+def _other_resolution(
+    pair: tuple[Tensor, Tensor], names: tuple[str, str], same: Callable[[Size, Size], bool]
+) -> Help | None:
+    """Advice for two sides of which one has other rows and columns."""
+    left, right = ((names[at], pair[at]) for at in (0, 1))
+    cure = resolution_cures.output_pad_cure(pair[0], pair[1].type.shape, same)
+    cure = cure or resolution_cures.output_pad_cure(pair[1], pair[0].type.shape, same)
+    for kept, changed in ((left, right), (right, left)):
+        cure = cure or resolution_cures.shortcut_cure(kept, changed, same)
+    return cure or resolution_cures.rescaled_cure(left, right, same)
 
 
 def _given_to_layers(frame: Frame) -> set[str]:

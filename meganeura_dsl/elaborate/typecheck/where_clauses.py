@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.origin_cures import padding_cure
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
 from meganeura_dsl.elaborate.problems.shape_problems import WhereUnproved
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
@@ -198,7 +199,8 @@ def _where_problem(
         if (text := _shown(inner.names.get(name, ""))) not in ("", name)
     )
     advice = (
-        _of_depthwise(inner, block, clause)
+        _of_output_pad(inner, clause)
+        or _of_depthwise(inner, block, clause)
         or _of_groups(inner, block, clause)
         or _of_incoming(inner, caller, clause)
         or _of_axes(inner, part)
@@ -217,7 +219,50 @@ def _where_problem(
         or _advice(part)
         or _of_width(inner, block, clause)
         or _of_causal(inner, clause, part),
+        "" if advice else _of_padding(inner, caller, clause),
     )
+
+
+def _of_output_pad(inner: Frame, clause: ast.Expression) -> str:
+    """Advice for a transposed convolution whose `output_pad` is not below its stride."""
+    if not inner.module.is_library or clause.span.text != "output_pad < stride":
+        return ""
+    names = ("stride", "k", "pad", "dilation")
+    stride, window, pad, dilation = (inner.names.get(name, "") for name in names)
+    if stride == 1:
+        return "`output_pad` adds rows that a stride left out, and a stride of 1 leaves out none"
+    if not all(isinstance(each, int) for each in (stride, window, pad, dilation)):
+        return ""
+    assert isinstance(stride, int)
+    assert isinstance(window, int)
+    assert isinstance(pad, int)
+    assert isinstance(dilation, int)
+    extra = stride + 2 * pad - dilation * (window - 1) - 1
+    if extra == 0:
+        return f"leave `output_pad` out: the result is {stride} times the size without it"
+    if 0 < extra < stride:
+        return f"the result is {stride} times the size with `output_pad={extra}`"
+    return f"it is {stride - 1} at most"
+
+
+def _of_padding(inner: Frame, caller: Location, clause: ast.Expression) -> str:
+    """Advice for a window that may not fit, in a block whose result has the size of its input.
+
+    A window with a padding keeps the size, and then fits into any.
+    """
+    outermost = [inner, *inner.enclosing()][-1].declaration
+    size = next((inner.names.get(name, "") for name in size_names(clause)), "")
+    is_own = inner.module.is_library and clause.span.text.startswith("fits(")
+    if not is_own or not is_size(size) or not isinstance(outermost, ast.Block):
+        return ""
+    declared = {
+        entry.text
+        for each in outermost.results or ()
+        for entry in each.shape.entries
+        if isinstance(entry, ast.Name)
+    }
+    cure = padding_cure(caller.span.text) if show(size) in declared else None
+    return "" if cure is None else f"{cure.text}: `{cure.code}`"
 
 
 def _of_depthwise(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:

@@ -8,6 +8,7 @@ from meganeura_dsl.elaborate.problems.location import counted
 from meganeura_dsl.elaborate.problems.name_problems import NoResult
 from meganeura_dsl.elaborate.problems.origin_cures import other_join, result_cure
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, require_countable
+from meganeura_dsl.elaborate.problems.resolution_cures import output_pad_cure
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
@@ -70,8 +71,10 @@ def _result_mismatch(
         config = {each.name for each in block.parameters}
         entries = [entry for item in block.inputs for entry in item.type.shape.entries]
         axes = {each.text for each in entries if isinstance(each, ast.Name)}
-        cure = other_join(value, written, wanted.shape, same) or result_cure(
-            value, written, wanted.shape, inner.names, config, same, axes
+        cure = (
+            other_join(value, written, wanted.shape, same)
+            or output_pad_cure(value, wanted.shape, same)
+            or result_cure(value, written, wanted.shape, inner.names, config, same, axes)
         )
     sizes = str(wanted), str(found)
     return ProblemError(
