@@ -1,7 +1,10 @@
 """Source text and places in it, so that every later stage can point at what the user wrote."""
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
+
+_LINE_BREAK = re.compile("\n")
 
 
 @dataclass(frozen=True, eq=False)
@@ -13,8 +16,7 @@ class Source:
     _line_starts: list[int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        starts = [0]
-        starts.extend(index + 1 for index, char in enumerate(self.text) if char == "\n")
+        starts = [0, *(found.end() for found in _LINE_BREAK.finditer(self.text))]
         object.__setattr__(self, "_line_starts", starts)
 
     def position(self, offset: int) -> tuple[int, int]:

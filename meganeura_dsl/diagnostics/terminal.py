@@ -4,6 +4,7 @@ A line of code is shown in a window of at most `WIDTH` columns. A fix is shown a
 `help` if it is safe, and below `suggestion` if it changes what the program means.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
@@ -182,8 +183,8 @@ def _changed_lines(change: Hunk) -> Iterator[tuple[int, str, str, int]]:
 def _first_difference(change: Hunk) -> int:
     """The column, from 0, in which the first lines of a change begin to differ."""
     before, after = change.before[0], change.after[0]
-    same = (column for column, (a, b) in enumerate(zip(before, after, strict=False)) if a != b)
-    return next(same, min(len(before), len(after)))
+    columns = range(min(len(before), len(after)))
+    return bisect_left(columns, 1, key=lambda end: before[: end + 1] != after[: end + 1])
 
 
 def _cut(line: str, column: int, room: int) -> str:
