@@ -4,9 +4,10 @@ Importing the package `egglog` costs ten times as much as its native module, for
 is not used here. An e-graph belongs to the thread that made it.
 """
 
+import os
 import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -79,14 +80,11 @@ class Engine:
         A table is read from a file; where none can be written, there are commands.
         """
         try:
-            with TemporaryDirectory() as folder:
-                paths = {relation: Path(folder) / relation for relation in tables}
-                for relation, rows in tables.items():
-                    lines = ["\t".join(map(str, row)) for row in rows]
-                    paths[relation].write_text("\n".join(lines))
-                self.execute(
-                    [f"(input {name} {quoted(str(path))})" for name, path in paths.items()]
-                )
+            with ExitStack() as files:
+                paths = {
+                    relation: files.enter_context(_table(rows)) for relation, rows in tables.items()
+                }
+                self.execute(f"(input {name} {quoted(path)})" for name, path in paths.items())
         except OSError:
             rows = [(relation, row) for relation, rows in tables.items() for row in rows]
             self.execute([f"({relation} {' '.join(map(str, row))})" for relation, row in rows])
@@ -130,6 +128,10 @@ class Engine:
         return self._graph.value_to_vec(cell)
 
 
+IN_MEMORY = Path("/proc/self/fd")
+"""Where a process finds its open files, those too that have no name elsewhere."""
+
+
 class _Known(local):
     """The e-graphs of a thread, by the program of rules that each has run."""
 
@@ -160,6 +162,25 @@ def prepared(program: tuple[str, ...]) -> Generator[Engine]:
     engines[program] = engine
     if len(engines) > MOST_KNOWN:
         del engines[next(iter(engines))]
+
+
+@contextmanager
+def _table(rows: Sequence[Sequence[int]]) -> Generator[str]:
+    """The path of a file with a row a line: one in memory where the system has such, as Linux has.
+
+    Raises `OSError`.
+    """
+    content = "\n".join("\t".join(map(str, row)) for row in rows).encode()
+    if IN_MEMORY.is_dir() and hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("table"), "wb") as file:
+            file.write(content)
+            file.flush()
+            yield str(IN_MEMORY / str(file.fileno()))
+        return
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "table"
+        path.write_bytes(content)
+        yield str(path)
 
 
 def quoted(text: str) -> str:

@@ -73,7 +73,7 @@ def saturate_graph(
     return SaturatedGraph(
         found,
         saturation.iterations,
-        {name: saturation.matches[name] for name in known},
+        {name: saturation.matches.get(name, 0) for name in known},
         {phase: end - start for phase, start, end in phases},
         tuple(tuple(map(int, each[1:-1].split()[1:])) for each in tiles),
     )

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -244,17 +245,28 @@ def test_the_version_of_egglog_is_this_one(
         )
 
 
-def test_tables_are_loaded_by_commands_where_no_file_can_be_written(
-    monkeypatch: pytest.MonkeyPatch,
+def test_tables_are_loaded_from_files_that_have_a_name_or_by_commands(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     build = Builder()
     x, y = (data(build, name, 3) for name in "xy")
     graph = build.graph({"z": build.add(Add(), build.add(Mul(), x, y), x)})
     expected = format_graph(rebuilt(graph))
+    folders: list[str] = []
+
+    def counted() -> TemporaryDirectory[str]:
+        folder = TemporaryDirectory(dir=tmp_path)
+        folders.append(folder.name)
+        return folder
 
     def refuse() -> None:
         raise PermissionError
 
+    monkeypatch.setattr(egglog_engine, "IN_MEMORY", tmp_path / "none")
+    monkeypatch.setattr(egglog_engine, "TemporaryDirectory", counted)
+    assert format_graph(rebuilt(graph)) == expected
+    assert folders
+    assert not any(tmp_path.iterdir())
     monkeypatch.setattr(egglog_engine, "TemporaryDirectory", refuse)
     assert format_graph(rebuilt(graph)) == expected
 
