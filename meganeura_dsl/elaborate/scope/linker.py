@@ -140,7 +140,13 @@ def _standard(name: str) -> Source | None:
 
 def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """Up to three known names that look like a mistyped one."""
-    return tuple(get_close_matches(name, list(dict.fromkeys(known)), n=3, cutoff=0.6))
+    return _nearest(name, tuple(dict.fromkeys(known)))
+
+
+@lru_cache(maxsize=256)
+def _nearest(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Like `nearest`; a wrong block is elaborated twice, the second time to find all problems."""
+    return tuple(get_close_matches(name, known, n=3, cutoff=0.6))
 
 
 @lru_cache(maxsize=64)
