@@ -160,8 +160,8 @@ def test_a_spoilt_certificate_is_refused_or_true() -> None:
     assert all(map(is_true, whole["runs"]))
     accepted = 0
     for seed in range(MUTANTS):
-        spoilt = json.loads(json.dumps(whole))
-        run = Random(seed).choice(spoilt["runs"])
+        run = json.loads(json.dumps(Random(seed).choice(whole["runs"])))
+        spoilt = {**whole, "runs": [run]}
         spoil(run, Random(seed + 1))
         try:
             check_runs(spoilt)

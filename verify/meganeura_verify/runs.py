@@ -9,8 +9,10 @@ its outputs must be equal to that of the first graph. What a rule means is not c
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from meganeura_verify import CertificateError, require
@@ -43,9 +45,14 @@ class Rule:
 
 def read_rules(path: Path | None = None) -> tuple[Mapping[str, Rule], str]:
     """The rules by name, and the SHA-256 of their file."""
-    content = (path or Path(__file__).with_name("rules.json")).read_bytes()
-    rules = [Rule(**each) for each in json.loads(content)]
-    return {rule.name: rule for rule in rules}, hashlib.sha256(content).hexdigest()
+    return _rules_of((path or Path(__file__).with_name("rules.json")).read_bytes())
+
+
+@lru_cache(maxsize=1)
+def _rules_of(content: bytes) -> tuple[Mapping[str, Rule], str]:
+    """The rules in the content of a file, which to parse takes longer than a small certificate."""
+    rules = {each["name"]: Rule(**each) for each in json.loads(content)}
+    return MappingProxyType(rules), hashlib.sha256(content).hexdigest()
 
 
 class Replay(Equalities):
