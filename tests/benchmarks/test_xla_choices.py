@@ -1,9 +1,5 @@
 """The measured choices: each is in the table, has an effect, and the command measures it."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from benchmarks.peers.models import LARGE, SMALL
@@ -54,21 +50,15 @@ def test_a_name_of_no_choice_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     assert "there is no choice split-sums; there are rounded-storage, " in capsys.readouterr().err
 
 
-def test_the_command_measures_with_and_without() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.xla_choices", *COMMAND.split()],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "JAX_NUM_CPU_DEVICES": "1",
-            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-            "MEGANEURA_CACHE": cache_of_processes(),
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    head, row, other = done.stdout.splitlines()
+def test_the_command_measures_with_and_without(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "1")
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    monkeypatch.setenv("MEGANEURA_CACHE", cache_of_processes())
+    main(COMMAND.split())
+    head, row, other = capsys.readouterr().out.splitlines()
     assert head.split()[:4] == ["choice", "workload", "without", "with"]
     assert row.startswith("tanh-by-exponential  gpt2-b4-train, bf16")
     assert "6.28 to 6.17 ms, NVIDIA H200, 2026-11-23" in row
