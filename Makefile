@@ -26,7 +26,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 TEST_ENVIRONMENT := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # What talks to a driver; the rest of the runtime is held to its own bound.
-NEAR_DEVICES := */device.py,*/webgpu_types.py,*/wgpu_native.py
+NEAR_DEVICES := */device.py,*/webgpu_types.py,*/webgpu_api.py,*/wgpu_native.py,*/dawn.py
 PYTEST_OPTIONS ?= --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
 .DEFAULT_GOAL := help

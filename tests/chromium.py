@@ -1,8 +1,14 @@
 """Where a browser with WebGPU is, for the tests of pages, and how it is started."""
 
 import shutil
+from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FOLDERS = (
+    *("/usr/lib/chromium", "/usr/lib/chromium-browser"),
+    *("/opt/google/chrome", "/usr/lib64/chromium-browser"),
+)
+"""Where their packages keep what comes with them."""
 FLAGS = (
     "--no-sandbox",  # a container does not give it what it needs
     "--enable-unsafe-webgpu",  # an adapter without a GPU: SwiftShader
@@ -15,3 +21,9 @@ FLAGS = (
 def chromium() -> str | None:
     """Chromium or Chrome, or `None`; `scripts/ensure_browser.sh` installs it."""
     return next((found for found in map(shutil.which, NAMES) if found), None)
+
+
+def swiftshader() -> Path | None:
+    """The manifest of Chromium's software Vulkan, or `None`: the only one here that Dawn takes."""
+    manifests = (Path(folder, "vk_swiftshader_icd.json") for folder in FOLDERS)
+    return next((found for found in manifests if found.exists()), None)

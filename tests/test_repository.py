@@ -57,7 +57,10 @@ def test_the_distribution_depends_on_what_it_imports_and_on_nothing_else() -> No
         "pygments",
     }  # with wgpu, pydantic and rich
     # Extras; `google` is the protobuf of onnx.
-    optional = {"google", "hypothesis", "jax", "lsprotocol", "onnx", "onnxruntime", "pygls"}
+    optional = {
+        *("google", "hypothesis", "jax", "lsprotocol", "onnx", "onnxruntime", "pygls"),
+        "wgpudawn",
+    }
     assert imported - own - provided - optional - sys.stdlib_module_names == declared
 
 

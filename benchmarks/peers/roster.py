@@ -38,6 +38,11 @@ def _ours_wgpu(device: str, precision: Precision) -> Contender:
     return Ours("wgpu", precision)
 
 
+def _ours_dawn(device: str, precision: Precision) -> Contender:
+    del device
+    return Ours("dawn", precision)
+
+
 def _jax(device: str, precision: Precision) -> Contender:
     _leave_memory()
     from benchmarks.peers.with_jax import WithJax  # noqa: PLC0415  may be missing
@@ -73,6 +78,7 @@ MODES: Mapping[str, Mode] = {
     for mode in (
         Mode("ours xla", _ours_xla, is_ours=True, by_xla=True),
         Mode("ours wgpu", _ours_wgpu, ("f32",), is_ours=True),
+        Mode("ours dawn", _ours_dawn, ("f32",), is_ours=True),
         Mode("JAX by hand", _jax, by_xla=True),
         Mode("torch eager", _torch("eager")),
         Mode("torch compiled", _torch("compiled")),

@@ -12,7 +12,7 @@ TIDY = "def f(a, b=2) = a * b\n"
 
 
 def test_the_cpu_is_always_there(meganeura: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
+    def fail(_: object) -> None:
         raise adapters.DeviceError("no driver of any kind")
 
     monkeypatch.setattr(adapters, "list_devices", fail)

@@ -71,7 +71,7 @@ def test_what_is_explained_depends_on_the_device(
     meganeura: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card = DeviceInfo("wgpu:0", "a card", "DiscreteGPU", "Vulkan", "1")
-    monkeypatch.setattr(adapters, "list_devices", lambda: (card,))
+    monkeypatch.setattr(adapters, "list_devices", lambda *_: (card,))
     Path("wide.mgn").write_text(WIDE)
     for device, matches in (("cpu", False), ("wgpu", True)):
         shown = meganeura("explain-opt", "wide.mgn", "--set", "n=32", "--device", device)
@@ -85,7 +85,7 @@ def test_a_device_that_there_is_not_is_refused(
     meganeura: Command, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], device: str
 ) -> None:
     card = DeviceInfo("wgpu:0", "a card", "DiscreteGPU", "Vulkan", "1")
-    monkeypatch.setattr(adapters, "list_devices", lambda: (card,))
+    monkeypatch.setattr(adapters, "list_devices", lambda *_: (card,))
     shown = meganeura(*command, "digits_mlp", "--device", device)
     assert shown.code == 2
     assert "error[E0551]" in shown.err
@@ -94,7 +94,7 @@ def test_a_device_that_there_is_not_is_refused(
 def test_a_machine_without_adapters_is_told_apart(
     meganeura: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapters, "list_devices", tuple)
+    monkeypatch.setattr(adapters, "list_devices", lambda *_: ())
     shown = meganeura("explain-opt", "digits_mlp", "--device", "wgpu")
     assert shown.code == 2
     assert "no adapter was found" in shown.err

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from meganeura_dsl.startup.tricks import PLAIN, VARIABLE, StartupError, Trick, is_enabled
 from meganeura_dsl.transforms.egraph.encoding import egglog_engine
 from meganeura_runtime.backends.errors import DeviceError
-from meganeura_runtime.backends.webgpu.device import adapters
+from meganeura_runtime.backends.webgpu.device import wgpu_native
 from tests.cli.command import Command
 
 ROOT = Path(__file__).parents[2]
@@ -146,7 +146,7 @@ def test_every_trick_is_documented_with_its_gain() -> None:
 
 def test_versions_are_those_that_are_pinned() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    major, minor = adapters.VERSION
+    major, minor = wgpu_native.VERSION
     assert f"egglog=={egglog_engine.VERSION}" in project["dependencies"]
     assert f"wgpu>={major}.{minor},<{major}.{minor + 1}" in project["dependencies"]
 
@@ -156,7 +156,7 @@ def test_another_wgpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     other.__dict__.update(__version__="0.33.1", version_info=(0, 33, 1))
     monkeypatch.setitem(sys.modules, "wgpu", other)
     with pytest.raises(DeviceError, match=r"wgpu 0\.33\.1 is installed, 0\.32 is needed"):
-        adapters.wgpu_module()
+        wgpu_native.WGPU.module()
 
 
 @pytest.mark.parametrize("tricks", ["", PLAIN])

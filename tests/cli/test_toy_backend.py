@@ -26,7 +26,7 @@ SHORT = ("--set", "epochs=1", "--set", "batch=256", "--set", "log_every=0")
 def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(TOY))
-    monkeypatch.setattr(adapters, "list_devices", tuple[object, ...])
+    monkeypatch.setattr(adapters, "list_devices", lambda *_: ())
     # What is installed is looked up once in a process; here it differs from test to test.
     plugin_groups.entry_points.cache_clear()
     yield
@@ -136,8 +136,8 @@ def test_a_device_that_it_has_not_is_refused(meganeura: Command) -> None:
     shown = meganeura("train", "digits_mlp", "--device", "toy:x", *SHORT)
     assert shown.code == 2
     assert (
-        "`device` must be auto, cpu, toy, toy:N, wgpu, wgpu:N, xla, xla:cpu, xla:gpu or xla:gpu:N"
-        in shown.err
+        "`device` must be auto, cpu, dawn, dawn:N, toy, toy:N, wgpu, wgpu:N, xla, xla:cpu, "
+        "xla:gpu or xla:gpu:N" in shown.err
     )
 
 
@@ -198,8 +198,8 @@ def test_a_program_may_name_it(meganeura: Command) -> None:
     program.write_text(program.read_text().replace('"toy"', '"joy"'))
     shown = meganeura("check", str(program))
     assert (
-        "`device` must be auto, cpu, toy, toy:N, wgpu, wgpu:N, xla, xla:cpu, xla:gpu or xla:gpu:N"
-        in shown.out + shown.err
+        "`device` must be auto, cpu, dawn, dawn:N, toy, toy:N, wgpu, wgpu:N, xla, xla:cpu, "
+        "xla:gpu or xla:gpu:N" in shown.out + shown.err
     )
 
 

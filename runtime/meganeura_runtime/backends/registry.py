@@ -23,7 +23,7 @@ from meganeura_dsl.support.phases import Phase, report_phase
 from meganeura_runtime.backends.backend import ALONE, Backend, Hosts, OpenDevice, Rendezvous
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
-from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
+from meganeura_runtime.backends.webgpu.backend import DawnBackend, WebGpuBackend
 from meganeura_runtime.backends.xla.backend import XlaBackend
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.ir.cost_model import DeviceModel
 
 AUTO = "auto"
-BUILT_IN: tuple[Backend, ...] = (WebGpuBackend(), XlaBackend(), ReferenceBackend())
+BUILT_IN: tuple[Backend, ...] = (WebGpuBackend(), DawnBackend(), XlaBackend(), ReferenceBackend())
 """The backends of this package, in the order in which `auto` prefers them.
 
 In float32 the kernels of `wgpu` are faster than XLA's for convolutions, and about as fast for the

@@ -70,20 +70,20 @@ def test_a_real_gpu_is_preferred_and_software_has_to_be_asked_for(
     model: DeviceModel,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(adapters, "list_devices", lambda: tuple(infos))
+    monkeypatch.setattr(adapters, "list_devices", lambda *_: tuple(infos))
     assert model_of(selector) == model
 
 
 def test_what_a_card_takes_at_most_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     cards = tuple(replace(REAL, largest=size) for size in (3 << 30, 2 << 30))
-    monkeypatch.setattr(adapters, "list_devices", lambda: cards)
+    monkeypatch.setattr(adapters, "list_devices", lambda *_: cards)
     assert model_of("auto") == replace(GPU, largest=2 << 30)
 
 
 def test_a_driver_that_fails_is_told_where_the_device_is_opened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken() -> tuple[DeviceInfo, ...]:
+    def broken(_: object) -> tuple[DeviceInfo, ...]:
         raise DeviceError("no driver")
 
     monkeypatch.setattr(adapters, "list_devices", broken)
@@ -109,7 +109,7 @@ def test_a_driver_that_fails_is_told_where_the_device_is_opened(
 def test_an_adapter_is_required_before_it_is_opened(
     name: str, infos: list[DeviceInfo], reason: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapters, "list_devices", lambda: tuple(infos))
+    monkeypatch.setattr(adapters, "list_devices", lambda *_: tuple(infos))
     if reason is None:
         require_device(name)
         return
@@ -126,11 +126,11 @@ def test_each_name_belongs_to_one_backend() -> None:
         assert backend_of(name).name == name.partition(":")[0]
         assert DEVICE_NAMES.accepts(name)
     assert DEVICE_NAMES.accepts("auto")
-    assert device_forms() == ("auto", "cpu", "wgpu", "wgpu:N", *XLA)
+    assert device_forms() == ("auto", "cpu", "dawn", "dawn:N", "wgpu", "wgpu:N", *XLA)
 
 
 XLA = ("xla", "xla:cpu", "xla:gpu", "xla:gpu:N")
-LISTED = "auto, cpu, wgpu, wgpu:N, xla, xla:cpu, xla:gpu"
+LISTED = "auto, cpu, dawn, dawn:N, wgpu, wgpu:N, xla, xla:cpu, xla:gpu"
 NO_DEVICES = (
     "xla:",
     "xla:cpu:0",
@@ -275,7 +275,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
         raise DeviceError(f"`{selector}` is no device")
 
     monkeypatch.setattr(device, "open_device", fail)
-    monkeypatch.setattr(adapters, "list_devices", tuple[object, ...])
+    monkeypatch.setattr(adapters, "list_devices", lambda *_: ())
     return made
 
 

@@ -17,7 +17,7 @@ from meganeura_runtime.backends.base import Session, SessionError
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.webgpu.device.device import Device
-from meganeura_runtime.backends.webgpu.device.wgpu_native import MappedBuffer
+from meganeura_runtime.backends.webgpu.device.mapped_buffer import MappedBuffer
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import AHEAD, WebGpuSession
 
@@ -395,7 +395,7 @@ def test_the_cpu_is_chosen_by_name_and_where_there_is_no_gpu(
 ) -> None:
     assert choose_device("cpu").description == "cpu (as asked)"
     monkeypatch.setattr(
-        "meganeura_runtime.backends.webgpu.device.adapters.list_devices", tuple[object, ...]
+        "meganeura_runtime.backends.webgpu.device.adapters.list_devices", lambda *_: ()
     )
     chosen = choose_device("auto")
     assert chosen.description == "cpu (no GPU was found)"

@@ -1,4 +1,7 @@
-"""The backend `wgpu`: kernels in WGSL on every GPU that has a driver for Vulkan, Metal or D3D12."""
+"""Kernels in WGSL on every GPU that has a driver for Vulkan, Metal or D3D12.
+
+The backends `wgpu` and `dawn` are the same but for the library that runs the kernels.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class WebGpuBackend(Backend):
-    """One device for each adapter of wgpu."""
+    """One device for each adapter of wgpu-native."""
 
     name = "wgpu"
     title = "GPU"
@@ -39,14 +42,14 @@ class WebGpuBackend(Backend):
 
         return tuple(
             DeviceRow(each.selector, each.name, f"{each.kind}, {each.backend}, {each.driver}")
-            for each in adapters.list_devices()
+            for each in adapters.list_devices(adapters.api_of(self.name))
         )
 
     def require(self, name: str) -> None:
         """Raise `DeviceError` unless there is an adapter of that number, or any."""
         from meganeura_runtime.backends.webgpu.device import adapters
 
-        infos = adapters.list_devices()
+        infos = adapters.list_devices(adapters.api_of(self.name))
         adapters.require_any(infos)
         if name != self.name:
             adapters.numbered(name, infos)
@@ -55,7 +58,7 @@ class WebGpuBackend(Backend):
         """The best adapter, unless all are software."""
         from meganeura_runtime.backends.webgpu.device import adapters
 
-        if all(info.is_software for info in adapters.list_devices()):
+        if all(info.is_software for info in adapters.list_devices(adapters.api_of(self.name))):
             raise DeviceError("no GPU was found")
         return self.name
 
@@ -93,3 +96,16 @@ class WebGpuBackend(Backend):
         from meganeura_runtime.backends.webgpu.emit import emit
 
         return emit(stage, graph, device)
+
+
+class DawnBackend(WebGpuBackend):
+    """One device for each adapter of Dawn, where the extra `dawn` is installed."""
+
+    name = "dawn"
+    title = "GPU by Dawn"
+    forms = ("dawn", "dawn:N")
+    pattern = r"dawn(:[0-9]{1,9})?"
+
+    def preferred(self) -> str:
+        """None: `auto` takes the same GPU by `wgpu`."""
+        raise DeviceError("")

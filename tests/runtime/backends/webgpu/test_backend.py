@@ -13,7 +13,7 @@ SOFTWARE = DeviceInfo("wgpu:1", "llvmpipe", "CPU", "OpenGL", "Mesa 22")
 
 
 def found(monkeypatch: pytest.MonkeyPatch, *infos: DeviceInfo) -> WebGpuBackend:
-    monkeypatch.setattr(adapters, "list_devices", lambda: infos)
+    monkeypatch.setattr(adapters, "list_devices", lambda *_: infos)
     return WebGpuBackend()
 
 

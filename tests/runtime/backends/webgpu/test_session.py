@@ -12,9 +12,9 @@ from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.base import Outputs, Session, SessionError
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.webgpu import session as sessions
-from meganeura_runtime.backends.webgpu.device import wgpu_native
 from meganeura_runtime.backends.webgpu.device.device import Device, open_device
-from meganeura_runtime.backends.webgpu.device.wgpu_native import MappedBuffer
+from meganeura_runtime.backends.webgpu.device.mapped_buffer import MappedBuffer
+from meganeura_runtime.backends.webgpu.device.wgpu_native import WGPU
 from meganeura_runtime.backends.webgpu.plan import Plan, Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
@@ -265,9 +265,9 @@ def test_kernels_that_are_not_ours_are_checked_on_every_device(
 ) -> None:
     device = open_device("wgpu", checked=False)
     unchecked: list[str] = []
-    module = wgpu_native.unchecked_module
+    module = WGPU.unchecked_module
     monkeypatch.setattr(
-        wgpu_native,
+        WGPU,
         "unchecked_module",
         lambda on, text: (unchecked.append(text), module(on, text))[1],
     )

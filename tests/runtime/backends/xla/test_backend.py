@@ -103,7 +103,7 @@ def test_auto_takes_what_is_fastest(
     taken: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(adapters, "list_devices", lambda: infos)
+    monkeypatch.setattr(adapters, "list_devices", lambda *_: infos)
     monkeypatch.setattr(backend, "find_spec", without(*modules))
     monkeypatch.setattr(devices, "of_platform", lambda platform: [platform] * gpus)
     found, name, reason = registry._meant("auto")

@@ -25,9 +25,9 @@ from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
-from meganeura_runtime.backends.webgpu.device import wgpu_native
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.device.webgpu_types import WebGpuDevice
+from meganeura_runtime.backends.webgpu.device.wgpu_native import WGPU
 from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
@@ -345,14 +345,14 @@ def test_kernels_of_others_are_checked(
 ) -> None:
     """Each index is compared with its buffer, though the device was told not to."""
     unchecked: list[str] = []
-    plain = wgpu_native.unchecked_module
+    plain = WGPU.unchecked_module
 
     def trusting(of: WebGpuDevice, text: str) -> object:
         unchecked.append(text)
         return plain(of, text)
 
     monkeypatch.setattr(device, "checked", False)
-    monkeypatch.setattr(wgpu_native, "unchecked_module", trusting)
+    monkeypatch.setattr(WGPU, "unchecked_module", trusting)
     monkeypatch.setattr(
         container, "choose_device", lambda *_, **__: OpenAdapter.of(WebGpuBackend(), device)
     )

@@ -1,31 +1,24 @@
-"""Which adapters there are, and wgpu itself, which is loaded late so that it may be missing."""
+"""Which adapters there are, by each implementation of WebGPU."""
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from threading import Lock
-from types import ModuleType
-from warnings import warn
 
-from meganeura_dsl.startup.tricks import Trick, is_enabled
 from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
 from meganeura_runtime.backends.forked_process import require_unforked
-from meganeura_runtime.backends.webgpu.device.cffi_tables import NoTablesError, as_tables
+from meganeura_runtime.backends.webgpu.device.dawn import DAWN
+from meganeura_runtime.backends.webgpu.device.webgpu_api import WebGpuApi
 from meganeura_runtime.backends.webgpu.device.webgpu_types import Adapter
+from meganeura_runtime.backends.webgpu.device.wgpu_native import WGPU
 
 INSTALL_DRIVER = (
     "install the vendor's GPU driver, or a software one: on Debian and Ubuntu "
     "`apt-get install mesa-vulkan-drivers libvulkan1`; or use the device `cpu`"
 )
-VERSION = (0, 32)
-"""The version of wgpu whose internals this backend knows; pyproject.toml pins it."""
 KINDS: Mapping[str, int] = {"DiscreteGPU": 0, "IntegratedGPU": 1, "Unknown": 2, "CPU": 3}
 BACKENDS: Mapping[str, int] = {"Vulkan": 0, "Metal": 0, "D3D12": 0, "OpenGL": 1}
 
@@ -51,12 +44,22 @@ class DeviceInfo:
         return f"{self.selector}: {self.name} ({self.kind}, {self.backend}, {self.driver})"
 
 
+APIS: Mapping[str, WebGpuApi] = {api.name: api for api in (WGPU, DAWN)}
 LOOKING = Lock()
 """Held by who makes, opens or drops adapters: wgpu does not protect them from a second thread."""
-_found: list[DeviceInfo] = []
-"""Those there are, once somebody has looked."""
-_unopened: list[Adapter] = []
+_found: dict[str, list[DeviceInfo]] = {}
+"""Those there are by each API, once somebody has looked."""
+_unopened: dict[str, Sequence[Adapter]] = {}
 """What was found when they were listed, until one of them is opened."""
+
+
+def api_of(selector: str) -> WebGpuApi:
+    """Returns the API of a device's name; raises `DeviceError`."""
+    api = APIS.get(selector.partition(":")[0])
+    if api is None:
+        *first, last = (form for name in APIS for form in (name, f"{name}:N"))
+        raise DeviceError(f"`{selector}` is no device; there are {', '.join(first)} and {last}")
+    return api
 
 
 def require_any(infos: Sequence[object]) -> None:
@@ -65,21 +68,19 @@ def require_any(infos: Sequence[object]) -> None:
         raise DeviceError(f"no adapter was found; {INSTALL_DRIVER}")
 
 
-def list_devices() -> tuple[DeviceInfo, ...]:
+def list_devices(api: WebGpuApi = WGPU) -> tuple[DeviceInfo, ...]:
     """Every adapter there is, as `wgpu:0`, `wgpu:1` ..."""
-    if not _found:
+    if not _found.get(api.name):
         with LOOKING:
-            if not _found:
-                _unopened[:] = all_adapters()
-    return tuple(_found)
+            if not _found.get(api.name):
+                _unopened[api.name] = all_adapters(api)
+    return tuple(_found[api.name])
 
 
-def adapters_to_open() -> Sequence[Adapter]:
+def adapters_to_open(api: WebGpuApi = WGPU) -> Sequence[Adapter]:
     """Every adapter there is, in the order of `list_devices`. Only for who holds `LOOKING`."""
-    require_unforked("wgpu")
-    listed = tuple(_unopened)
-    _unopened.clear()
-    return listed or all_adapters()
+    require_unforked(api.name)
+    return _unopened.pop(api.name, ()) or all_adapters(api)
 
 
 def preference(info: DeviceInfo) -> tuple[int, int]:
@@ -89,9 +90,10 @@ def preference(info: DeviceInfo) -> tuple[int, int]:
 
 def numbered(selector: str, infos: Sequence[DeviceInfo]) -> int:
     """The number of the adapter that `wgpu:N` names."""
-    match = re.fullmatch(r"wgpu:(\d+)", selector)
+    name = api_of(selector).name
+    match = re.fullmatch(rf"{name}:(\d+)", selector)
     if match is None:
-        raise DeviceError(f"`{selector}` is no device; there are wgpu and wgpu:N")
+        raise DeviceError(f"`{selector}` is no device; there are {name} and {name}:N")
     number = int(match[1])
     if number >= len(infos):
         shown = "; ".join(map(str, infos))
@@ -99,52 +101,20 @@ def numbered(selector: str, infos: Sequence[DeviceInfo]) -> int:
     return number
 
 
-def all_adapters() -> Sequence[Adapter]:
+def all_adapters(api: WebGpuApi = WGPU) -> Sequence[Adapter]:
     """Look for adapters. Only for who holds `LOOKING`."""
-    require_unforked("wgpu")
-    with explained("looking for adapters"):
-        adapters = wgpu_module().gpu.enumerate_adapters_sync()
-    _found[:] = [described(number, adapter) for number, adapter in enumerate(adapters)]
+    require_unforked(api.name)
+    with explained("looking for adapters", api):
+        adapters = api.module().gpu.enumerate_adapters_sync()
+    _found[api.name] = [described(n, adapter, api) for n, adapter in enumerate(adapters)]
     return adapters
 
 
-def wgpu_module() -> ModuleType:
-    """The module, which loads a native library: late, so that a machine without it can say so."""
-    try:
-        import wgpu  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
-
-        _require_version(wgpu)
-        _load_library()
-    except (ImportError, OSError, RuntimeError) as error:
-        raise DeviceError(f"wgpu cannot be loaded ({error}); use the device `cpu`") from error
-    return wgpu
-
-
-def _require_version(wgpu: ModuleType) -> None:
-    if wgpu.version_info[:2] != VERSION:
-        raise ImportError(f"wgpu {wgpu.__version__} is installed, 0.{VERSION[1]} is needed")
-
-
-@cache
-def _load_library() -> None:
-    """Load what wgpu itself loads when it is first asked for adapters."""
-    # Some drivers complain where it is missing, though nothing is drawn.
-    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
-    try:
-        with as_tables() if is_enabled(Trick.CFFI) else nullcontext():
-            import_module("wgpu.backends.auto")
-    except NoTablesError as error:
-        warn(
-            f"cffi gives no tables of wgpu's declarations ({error}): starts are slow", stacklevel=2
-        )
-        import_module("wgpu.backends.auto")
-
-
-def described(number: int, adapter: Adapter) -> DeviceInfo:
+def described(number: int, adapter: Adapter, api: WebGpuApi = WGPU) -> DeviceInfo:
     """What an adapter says of itself."""
     info = adapter.info
     return DeviceInfo(
-        f"wgpu:{number}",
+        f"{api.name}:{number}",
         info["device"],
         info["adapter_type"],
         info["backend_type"],
@@ -154,9 +124,9 @@ def described(number: int, adapter: Adapter) -> DeviceInfo:
 
 
 @contextmanager
-def explained(doing: str) -> Generator[None]:
-    """Turns what wgpu raises into an error that says what was being done, and what may help."""
-    wgpu = wgpu_module()
+def explained(doing: str, api: WebGpuApi = WGPU) -> Generator[None]:
+    """Turns what an API raises into an error that says what was being done, and what may help."""
+    wgpu = api.module()
     try:
         yield
     except wgpu.GPUOutOfMemoryError as error:

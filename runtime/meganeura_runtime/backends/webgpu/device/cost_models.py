@@ -10,10 +10,11 @@ from meganeura_runtime.backends.webgpu.device import adapters
 def cost_model(name: str) -> DeviceModel:
     """The model of the adapters that `wgpu` or `wgpu:N` may mean, real GPUs before software."""
     try:
-        infos = adapters.list_devices()
+        api = adapters.api_of(name)
+        infos = adapters.list_devices(api)
     except DeviceError:
         return DEFAULT_DEVICE
-    meant = [info for info in infos if name in ("wgpu", info.selector)]
+    meant = [info for info in infos if name in (api.name, info.selector)]
     largest = [info.largest for info in meant if not info.is_software]
     if largest:
         return replace(GPU, largest=min(largest))

@@ -6,29 +6,31 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
-from meganeura_runtime.backends.webgpu.device import wgpu_native
 from meganeura_runtime.backends.webgpu.device.adapters import (
     LOOKING,
     DeviceInfo,
     adapters_to_open,
+    api_of,
     explained,
     list_devices,
     numbered,
     preference,
     require_any,
-    wgpu_module,
 )
 from meganeura_runtime.backends.webgpu.device.gpu_timestamps import GpuTimestamps
+from meganeura_runtime.backends.webgpu.device.mapped_buffer import MappedBuffer
+from meganeura_runtime.backends.webgpu.device.webgpu_api import Command, command
 from meganeura_runtime.backends.webgpu.device.webgpu_types import Adapter, Buffer, Encoder, Pipeline
 from meganeura_runtime.support.tracing import Span, unobserved
 
-FEATURES = ("shader-f16", "subgroup", "timestamp-query")
+FEATURES = ("shader-f16", "timestamp-query")
 LIMITS = (
     "max-buffer-size",
     "max-storage-buffer-binding-size",
@@ -68,7 +70,7 @@ class Launch:
     pipeline: Pipeline
     bindings: object
     workgroups: tuple[int, int, int]
-    command: wgpu_native.Command
+    command: Command
 
 
 Timekeeper = Callable[[Sequence[Launch], GpuTimestamps], None]
@@ -86,10 +88,11 @@ def open_device(selector: str = "wgpu", *, checked: bool | None = None) -> Devic
 
 
 def _opened(selector: str, *, checked: bool | None) -> Device:
-    adapters = adapters_to_open()
+    api = api_of(selector)
+    adapters = adapters_to_open(api)
     require_any(adapters)
-    infos = list_devices()
-    if selector == "wgpu":
+    infos = list_devices(api)
+    if selector == api.name:
         number = min(range(len(infos)), key=lambda n: preference(infos[n]))
         reason = "no GPU was found" if infos[number].is_software else "the first GPU found"
     else:
@@ -125,12 +128,12 @@ class Device:
         self.allocated = 0
         self.span: Span = unobserved
         self.timekeeper: Timekeeper | None = None
-        features = [name for name in FEATURES if name in adapter.features]
+        self._api = api_of(info.selector)
+        wanted = (*FEATURES, self._api.shuffles)
+        features = [name for name in wanted if name in adapter.features]
         limits = {name: adapter.limits[name] for name in LIMITS}
-        with explained(f"opening {info}"):
-            self._device = adapter.request_device_sync(
-                required_features=features, required_limits=limits
-            )
+        with self._explained(f"opening {info}"):
+            self._device = self._api.request_device(adapter, features, limits)
         self.style = Style.SOFTWARE_VULKAN if info.is_software else Style.GPU
         self.limits = DeviceLimits(
             buffer_bytes=limits["max-buffer-size"],
@@ -145,11 +148,14 @@ class Device:
         self.has_clock = "timestamp-query" in features
         self._pipelines: dict[tuple[str, bool], Future[Pipeline]] = {}
         """By their text, and whether they are checked."""
-        if "subgroup" in features and info.is_software:
+        if self._api.shuffles in features and info.is_software:
             self.limits = replace(self.limits, lanes=self._working_lanes())
 
     def __str__(self) -> str:
         return f"{self.info} ({self.reason})"
+
+    def _explained(self, doing: str) -> AbstractContextManager[None]:
+        return explained(doing, self._api)
 
     def _working_lanes(self) -> int:
         """The lanes of a subgroup: what the driver says, if shuffles among so many work, else 0.
@@ -171,11 +177,11 @@ class Device:
 
     def allocate(self, size: int) -> Buffer:
         """Memory that holds zeros."""
-        usage = wgpu_module().BufferUsage
+        usage = self._api.module().BufferUsage
         return self._buffer(size, usage.STORAGE | usage.COPY_SRC | usage.COPY_DST)
 
     def _buffer(self, size: int, usage: int, *, is_mapped: bool = False) -> Buffer:
-        with explained(f"allocating {size} bytes"):
+        with self._explained(f"allocating {size} bytes"):
             created = self._device.create_buffer(
                 size=size, usage=usage, mapped_at_creation=is_mapped
             )
@@ -189,12 +195,12 @@ class Device:
 
     def write(self, at: Range, data: NDArray[np.uint8]) -> None:
         """Put bytes into memory, after all steps submitted so far."""
-        with explained(f"writing {at.size} bytes"):
+        with self._explained(f"writing {at.size} bytes"):
             self._device.queue.write_buffer(at.buffer, at.offset, data)
 
     def clear(self, ranges: Iterable[Range]) -> None:
         """Put zeros into memory, after all steps submitted so far; none of them is uploaded."""
-        with explained("clearing memory"):
+        with self._explained("clearing memory"):
             encoder = self._device.create_command_encoder()
             for at in ranges:
                 encoder.clear_buffer(at.buffer, at.offset, at.size)
@@ -203,7 +209,7 @@ class Device:
     def read(self, at: Range) -> NDArray[np.uint8]:
         """Bytes from memory, once all steps submitted so far are done."""
         self.read_backs += 1
-        with explained(f"reading {at.size} bytes"), self.span("read back"):
+        with self._explained(f"reading {at.size} bytes"), self.span("read back"):
             data = self._device.queue.read_buffer(at.buffer, at.offset, at.size)
         return np.frombuffer(data, np.uint8)
 
@@ -224,12 +230,10 @@ class Device:
             }
             for number, at in enumerate(ranges)
         ]
-        with explained("binding a kernel"):
+        with self._explained("binding a kernel"):
             layout = pipeline.get_bind_group_layout(0)
             bindings = self._device.create_bind_group(layout=layout, entries=entries)
-        return Launch(
-            pipeline, bindings, workgroups, wgpu_native.command(pipeline, bindings, workgroups)
-        )
+        return Launch(pipeline, bindings, workgroups, command(pipeline, bindings, workgroups))
 
     def compile(self, texts: Sequence[str], *, checked: bool = False) -> int:
         """Begin to compile kernels on all processors; how many of them are new.
@@ -248,14 +252,14 @@ class Device:
 
     def _pipeline(self, text: str, *, checked: bool) -> Pipeline:
         self.compile([text], checked=checked)
-        with explained("compiling a kernel"):
+        with self._explained("compiling a kernel"):
             return self._pipelines[text, checked or self.checked].result()
 
     def _compiled(self, text: str, checked: bool) -> Pipeline:  # noqa: FBT001 - for `submit`
         module = (
             self._device.create_shader_module(code=text)
             if checked
-            else wgpu_native.unchecked_module(self._device, text)
+            else self._api.unchecked_module(self._device, text)
         )
         return self._device.create_compute_pipeline(
             layout="auto", compute={"module": module, "entry_point": "main"}
@@ -287,14 +291,14 @@ class Device:
         copies: Sequence[tuple[Range, Range]] = (),
         before: Sequence[tuple[Range, Range]] = (),
     ) -> int:
-        with explained("running a step"), self.span("encode"):
+        with self._explained("running a step"), self.span("encode"):
             encoder = self._device.create_command_encoder()
             _encode_copies(encoder, before)
             self._encode(encoder, launches)
             _encode_copies(encoder, copies)
             commands = encoder.finish()
-        with explained("running a step"), self.span("submit"):
-            number = wgpu_native.submit(self._device, commands)
+        with self._explained("running a step"), self.span("submit"):
+            number = self._api.submit(self._device, commands)
         self.submissions += 1
         return number
 
@@ -319,31 +323,31 @@ class Device:
             self.timekeeper(launches, self.encode_stamped(encoder, launches))
             return
         compute = encoder.begin_compute_pass()
-        wgpu_native.record(compute, [launch.command for launch in launches])
+        self._api.record(compute, [launch.command for launch in launches])
         compute.end()
 
     @property
     def is_busy(self) -> bool:
         """Whether a submission is not done; does not wait for it."""
-        with explained("running a step"):
-            return wgpu_native.is_busy(self._device)
+        with self._explained("running a step"):
+            return self._api.is_busy(self._device)
 
     def wait(self, submission: int) -> None:
         """Wait until a submission is done, whatever was submitted after it."""
-        with explained("running a step"), self.span("wait"):
-            wgpu_native.wait(self._device, submission)
+        with self._explained("running a step"), self.span("wait"):
+            self._api.wait(self._device, submission)
 
-    def outgoing(self, size: int) -> wgpu_native.MappedBuffer:
+    def outgoing(self, size: int) -> MappedBuffer:
         """Memory that the host fills and the device copies from; the host has it first."""
-        usage = wgpu_module().BufferUsage
+        usage = self._api.module().BufferUsage
         buffer = self._buffer(size, usage.MAP_WRITE | usage.COPY_SRC, is_mapped=True)
-        return wgpu_native.MappedBuffer(buffer, writes=True, begins_here=True)
+        return self._api.mapped(buffer, writes=True, begins_here=True)
 
-    def incoming(self, size: int) -> wgpu_native.MappedBuffer:
+    def incoming(self, size: int) -> MappedBuffer:
         """Memory that the device copies to and the host reads; the device has it first."""
-        usage = wgpu_module().BufferUsage
+        usage = self._api.module().BufferUsage
         buffer = self._buffer(size, usage.MAP_READ | usage.COPY_DST)
-        return wgpu_native.MappedBuffer(buffer, writes=False, begins_here=False)
+        return self._api.mapped(buffer, writes=False, begins_here=False)
 
     def timed(self, launches: Sequence[Launch], before: int = 0) -> list[float]:
         """How many seconds each of some kernels takes; see `stamped`."""
@@ -354,10 +358,10 @@ class Device:
 
         They run several times before that: an idle adapter lowers its clock.
         """
-        with explained("timing kernels"):
+        with self._explained("timing kernels"):
             encoder = self._device.create_command_encoder()
             compute = encoder.begin_compute_pass()
-            wgpu_native.record(compute, [launch.command for launch in launches] * before)
+            self._api.record(compute, [launch.command for launch in launches] * before)
             compute.end()
             stamps = self.encode_stamped(encoder, launches)
             self._device.queue.submit([encoder.finish()])
@@ -365,14 +369,14 @@ class Device:
 
     def encode_stamped(self, encoder: Encoder, launches: Sequence[Launch]) -> GpuTimestamps:
         """Kernels in order, each in a pass of its own that records when it began and ended."""
-        usage = wgpu_module().BufferUsage
-        tick = wgpu_native.tick(self._device)
+        usage = self._api.module().BufferUsage
+        tick = self._api.tick(self._device)
         stamps = GpuTimestamps(
             self._device, len(launches), usage.QUERY_RESOLVE | usage.COPY_SRC, tick
         )
         for number, launch in enumerate(launches):
             compute = encoder.begin_compute_pass(timestamp_writes=stamps.around(number))
-            wgpu_native.record(compute, [launch.command])
+            self._api.record(compute, [launch.command])
             compute.end()
         stamps.resolve(encoder)
         return stamps

@@ -14,7 +14,7 @@ from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.interpreter import storage_type
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.device.device import Device, Range
-from meganeura_runtime.backends.webgpu.device.wgpu_native import MappedBuffer
+from meganeura_runtime.backends.webgpu.device.mapped_buffer import MappedBuffer
 from meganeura_runtime.backends.webgpu.plan import Plan, Role, Tensor
 
 Copies = list[tuple[Range, Range]]

@@ -1,4 +1,4 @@
-"""The part of the WebGPU API that is used, as types: wgpu-py has none of its own."""
+"""The part of the WebGPU API that is used, as types: its Python layers have none of their own."""
 
 from __future__ import annotations
 
@@ -86,3 +86,8 @@ class Adapter(Protocol):
     def request_device_sync(
         self, *, required_features: Sequence[str], required_limits: Mapping[str, int]
     ) -> WebGpuDevice: ...
+
+
+def pointer(created: object) -> object:
+    """Returns what a library knows an object by; it has no public name."""
+    return getattr(created, "_internal")  # noqa: B009

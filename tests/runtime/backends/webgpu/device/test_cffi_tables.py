@@ -11,7 +11,7 @@ import cffi.api
 import pytest
 
 from meganeura_dsl.support.disk_cache import DiskCache
-from meganeura_runtime.backends.webgpu.device import adapters, cffi_tables
+from meganeura_runtime.backends.webgpu.device import cffi_tables, wgpu_native
 from meganeura_runtime.backends.webgpu.device.adapters import list_devices
 from meganeura_runtime.backends.webgpu.device.cffi_tables import NoTablesError, as_tables
 
@@ -130,8 +130,8 @@ def test_a_library_is_loaded_all_the_same_where_there_are_no_tables(
         seen[-1]().cdef("int abs(int);")
 
     monkeypatch.setattr(cffi_tables, "_tables", lambda *_: {"another": "form"})
-    monkeypatch.setattr(adapters, "import_module", load)
+    monkeypatch.setattr(wgpu_native, "import_module", load)
     with pytest.warns(UserWarning, match="cffi gives no tables"):
-        adapters._load_library.__wrapped__()
+        wgpu_native._load_library.__wrapped__()
     assert len(seen) == 2
     assert seen[1] is plain

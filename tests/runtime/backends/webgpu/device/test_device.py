@@ -11,11 +11,11 @@ import pytest
 
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
-from meganeura_runtime.backends.webgpu.device import adapters as adapter_lists
+from meganeura_runtime.backends.webgpu.device import adapters, wgpu_native
 from meganeura_runtime.backends.webgpu.device import device as devices
-from meganeura_runtime.backends.webgpu.device import wgpu_native
 from meganeura_runtime.backends.webgpu.device.adapters import DeviceInfo, list_devices, preference
 from meganeura_runtime.backends.webgpu.device.device import Device, Range, open_device
+from meganeura_runtime.backends.webgpu.device.wgpu_native import WGPU
 
 DOUBLE = """\
 @group(0) @binding(0) var<storage, read> b0: array<f32>;
@@ -55,10 +55,10 @@ def test_every_dispatch_has_its_own_bindings(monkeypatch: pytest.MonkeyPatch) ->
         wgpuComputePassEncoderDispatchWorkgroups=lambda *given: calls.append(("dispatch", *given)),
     )
     library = SimpleNamespace(lib=lib, ffi=SimpleNamespace(NULL=None))
-    monkeypatch.setattr(wgpu_native, "_library", lambda: library)
+    monkeypatch.setattr(WGPU, "library", lambda: library)
     order = [("add", "a"), ("add", "b"), ("add", "b"), ("sum", "b"), ("add", "a")]
     commands = [(*each, x, 2, 3) for x, each in enumerate(order)]
-    wgpu_native.record(cast("Any", SimpleNamespace(_internal="pass")), commands)
+    WGPU.record(cast("Any", SimpleNamespace(_internal="pass")), commands)
     expected: list[tuple[object, ...]] = []
     for x, (pipeline, bindings) in enumerate(order):
         if x in (0, 3, 4):
@@ -69,15 +69,13 @@ def test_every_dispatch_has_its_own_bindings(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_without_an_adapter_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "adapters_to_open", tuple[object, ...])
+    monkeypatch.setattr(devices, "adapters_to_open", lambda _: ())
     with pytest.raises(DeviceError, match="mesa-vulkan-drivers"):
         open_device()
 
 
 def test_without_wgpu_the_error_names_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "meganeura_runtime.backends.webgpu.device.adapters._found", list[DeviceInfo]()
-    )
+    monkeypatch.setattr(adapters, "_found", dict[str, list[DeviceInfo]]())
     monkeypatch.setitem(sys.modules, "wgpu", None)
     with pytest.raises(DeviceError, match=r"wgpu cannot be loaded .* use the device `cpu`"):
         list_devices()
@@ -92,16 +90,16 @@ def test_where_its_library_fails_the_error_names_the_cpu(
     def fail() -> None:
         raise error("libwgpu_native.so")
 
-    module = SimpleNamespace(version_info=(*adapter_lists.VERSION, 0))
+    module = SimpleNamespace(version_info=(*wgpu_native.VERSION, 0))
     monkeypatch.setitem(sys.modules, "wgpu", module)
-    monkeypatch.setattr(adapter_lists, "_found", list[DeviceInfo]())
-    monkeypatch.setattr(adapter_lists, "_load_library", fail)
+    monkeypatch.setattr(adapters, "_found", dict[str, list[DeviceInfo]]())
+    monkeypatch.setattr(wgpu_native, "_load_library", fail)
     with pytest.raises(DeviceError, match=r"cannot be loaded \(libwgpu_native\.so\); use .* `cpu`"):
         list_devices()
 
 
 def test_another_version_of_wgpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapter_lists, "_found", list[DeviceInfo]())
+    monkeypatch.setattr(adapters, "_found", dict[str, list[DeviceInfo]]())
     for version in ((0, 31, 9), (0, 33, 0), (1, 32, 0)):
         other = SimpleNamespace(version_info=version, __version__=".".join(map(str, version)))
         monkeypatch.setitem(sys.modules, "wgpu", other)
@@ -149,7 +147,7 @@ def test_a_device_has_what_its_adapter_has(
     features: tuple[str, ...], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All limits are asked for, and the features there are; shuffles are tried on software."""
-    monkeypatch.setattr(devices, "explained", nullcontext)
+    monkeypatch.setattr(devices, "explained", lambda *_: nullcontext())
     monkeypatch.setattr(Device, "_working_lanes", lambda _: 8)
     adapter, is_software = _Adapter(*features), kind == "CPU"
     made = Device(cast("Any", adapter), info(kind, "Vulkan"), "as asked", checked=True)
@@ -192,8 +190,8 @@ def test_the_adapter_that_is_meant_is_opened(
 ) -> None:
     """Kernels check their indices on software alone, unless they are asked to."""
     infos = [info(kind, "Vulkan") for kind in kinds]
-    monkeypatch.setattr(devices, "adapters_to_open", lambda: range(len(infos)))
-    monkeypatch.setattr(devices, "list_devices", lambda: tuple(infos))
+    monkeypatch.setattr(devices, "adapters_to_open", lambda _: range(len(infos)))
+    monkeypatch.setattr(devices, "list_devices", lambda _: tuple(infos))
     made: list[tuple[int, str, bool]] = []
 
     def open_(adapter: int, found: DeviceInfo, reason: str, *, checked: bool) -> None:
@@ -273,9 +271,9 @@ class TestAdapter:
         buffers = [device.allocate(32) for _ in range(2)]
         launch = device.launch(DOUBLE, [Range(each, 0, 16) for each in buffers], (1, 1, 1))
         kernels: list[int] = []
-        record = devices.wgpu_native.record
+        record = WGPU.record
         monkeypatch.setattr(
-            devices.wgpu_native,
+            WGPU,
             "record",
             lambda compute, commands: (kernels.append(len(commands)), record(compute, commands)),
         )

@@ -3,16 +3,16 @@
 import gc
 import weakref
 from collections.abc import Iterator
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import cffi
 import numpy as np
 import pytest
 
-from meganeura_runtime.backends.webgpu.device import wgpu_native
+from meganeura_runtime.backends.webgpu.device import mapped_buffer
+from meganeura_runtime.backends.webgpu.device.mapped_buffer import MappedBuffer
 from meganeura_runtime.backends.webgpu.device.webgpu_types import Buffer
-from meganeura_runtime.backends.webgpu.device.wgpu_native import MappedBuffer
 
 DECLARED = """
 typedef struct { char *data; size_t length; } WGPUStringView;
@@ -69,14 +69,21 @@ class Library:
         return self.memory[at]
 
 
+def mapped_buffer_of(
+    library: Library, number: int, *, writes: bool, begins_here: bool = False
+) -> MappedBuffer:
+    return MappedBuffer(
+        cast("ModuleType", library), library.buffer(number), writes=writes, begins_here=begins_here
+    )
+
+
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     found = Library()
-    monkeypatch.setattr(wgpu_native, "_library", lambda: found)
-    monkeypatch.setattr(wgpu_native, "_asked", dict[int, MappedBuffer]())
-    wgpu_native._callback.cache_clear()
+    monkeypatch.setattr(mapped_buffer, "_asked", dict[int, MappedBuffer]())
+    mapped_buffer._callback.cache_clear()
     yield found
-    wgpu_native._callback.cache_clear()
+    mapped_buffer._callback.cache_clear()
 
 
 @pytest.mark.usefixtures("own_garbage")
@@ -84,7 +91,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
 def test_a_buffer_that_came_is_held_by_nothing_but_its_user(library: Library, status: int) -> None:
     """Each that a session asks for is given back with the session, however often it was asked."""
     for turns in (1, 2, 5):
-        mapped = MappedBuffer(library.buffer(1), writes=False, begins_here=False)
+        mapped = mapped_buffer_of(library, 1, writes=False)
         for _ in range(turns):
             mapped.ask()
             library.answer(status=status)
@@ -96,7 +103,7 @@ def test_a_buffer_that_came_is_held_by_nothing_but_its_user(library: Library, st
 
 @pytest.mark.usefixtures("own_garbage")
 def test_a_buffer_that_is_asked_for_outlives_its_user_until_it_comes(library: Library) -> None:
-    mapped = MappedBuffer(library.buffer(1), writes=True, begins_here=False)
+    mapped = mapped_buffer_of(library, 1, writes=True)
     mapped.ask()
     found = weakref.ref(mapped)
     del mapped
@@ -108,10 +115,7 @@ def test_a_buffer_that_is_asked_for_outlives_its_user_until_it_comes(library: Li
 
 
 def test_answers_reach_the_buffers_that_were_asked_for_in_any_order(library: Library) -> None:
-    buffers = [
-        MappedBuffer(library.buffer(number), writes=number % 2 == 0, begins_here=False)
-        for number in range(4)
-    ]
+    buffers = [mapped_buffer_of(library, number, writes=number % 2 == 0) for number in range(4)]
     for each in buffers:
         each.ask()
     assert [each[:4] for each in library.asked] == [
@@ -127,9 +131,7 @@ def test_answers_reach_the_buffers_that_were_asked_for_in_any_order(library: Lib
 
 
 def test_one_that_cannot_come_is_an_error_and_the_others_come(library: Library) -> None:
-    good, bad = (
-        MappedBuffer(library.buffer(number), writes=False, begins_here=False) for number in (1, 2)
-    )
+    good, bad = (mapped_buffer_of(library, number, writes=False) for number in (1, 2))
     good.ask()
     bad.ask()
     library.answer(1, ABORTED)
@@ -143,7 +145,7 @@ def test_one_that_cannot_come_is_an_error_and_the_others_come(library: Library) 
 def test_its_bytes_are_those_of_the_device_while_it_is_here(
     library: Library, *, writes: bool
 ) -> None:
-    mapped = MappedBuffer(library.buffer(5), writes=writes, begins_here=True)
+    mapped = mapped_buffer_of(library, 5, writes=writes, begins_here=True)
     for _ in range(2):
         content = mapped.content()
         assert library.ranges[-1] == ("write" if writes else "read", 5, 0, SIZE)

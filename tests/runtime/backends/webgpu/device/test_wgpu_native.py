@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from meganeura_runtime.backends.webgpu.device import wgpu_native
 from meganeura_runtime.backends.webgpu.device.device import Device, Range
+from meganeura_runtime.backends.webgpu.device.wgpu_native import WGPU
 
 pytestmark = pytest.mark.adapter
 
@@ -51,4 +51,4 @@ def test_memory_that_cannot_come_back_is_an_error(device: Device) -> None:
 
 
 def test_the_clock_ticks(device: Device) -> None:
-    assert 0 < wgpu_native.tick(device._device) < 1e-3
+    assert 0 < WGPU.tick(device._device) < 1e-3
