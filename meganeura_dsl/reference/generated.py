@@ -60,14 +60,14 @@ def settings_page() -> Page:
         SETTINGS_TEXT,
         in_list(entries),
     ]
-    for setting, choices in CHOICES.items():
-        plugins, errors = PLUGINS[setting].usable()
-        chosen = [_choice(name, choice) for name, choice in choices.items()]
+    for setting, group in PLUGINS.items():
+        plugins, errors = group.usable()
+        chosen = [_choice(name, choice) for name, choice in CHOICES.get(setting, {}).items()]
         chosen += [
-            _choice(name, choice, f" Of the package `{PLUGINS[setting].owner(name)}`.")
+            _choice(name, choice, f" Of the package `{group.owner(name)}`.")
             for name, choice in plugins.items()
         ]
-        text += [f"## `{setting}`", in_list(chosen)]
+        text += [f"## `{setting}`", in_list(chosen)] if chosen or errors else []
         text += [f"```text\n{error}\n```" for error in errors]
         entries += chosen
     return Page(

@@ -23,6 +23,8 @@ from meganeura_dsl.plugins.plugin_groups import (
     told,
 )
 from meganeura_dsl.plugins.plugin_problems import PluginError, PluginFailure
+from meganeura_dsl.settings.data_calls import DATA_CALLS
+from meganeura_dsl.settings.data_source import DataSource
 from meganeura_dsl.settings.value_text import shown_value
 from meganeura_dsl.transforms.optimizers.hyperparameters import Choice
 from meganeura_dsl.transforms.optimizers.optimizers import OPTIMIZERS, Optimizer
@@ -103,8 +105,14 @@ def _require_plain(name: str, annotation: object) -> None:
 PLUGINS: Mapping[str, PluginGroup[type[Choice]]] = {
     "optimizer": PluginGroup("optimizer", "optimizers", OPTIMIZERS, partial(_checked, Optimizer)),
     "schedule": PluginGroup("schedule", "schedules", SCHEDULES, partial(_checked, Schedule)),
+    "data": PluginGroup("source of data", "data", DATA_CALLS, partial(_checked, DataSource)),
 }
 """The settings that choose by a word, and the classes of other packages."""
+
+
+def is_data_word(word: str) -> bool:
+    """Returns True if a word names a way to read data, built in or of a plugin."""
+    return word in DATA_CALLS or (word.isidentifier() and bool(PLUGINS["data"].owner(word)))
 
 
 def choice_of(setting: str, word: str) -> type[Choice] | None:
@@ -112,19 +120,19 @@ def choice_of(setting: str, word: str) -> type[Choice] | None:
 
     Raises `PluginError` for a plugin that cannot be used.
     """
-    built_in = CHOICES[setting].get(word)
-    return PLUGINS[setting].find(word) if built_in is None else built_in
+    group = PLUGINS[setting]
+    return CHOICES.get(setting, {}).get(word) if word in group.built_in else group.find(word)
 
 
 def choice_words(setting: str) -> tuple[str, ...]:
     """The words of a setting: those that are built in, and those of plugins."""
-    return (*CHOICES[setting], *PLUGINS[setting].names())
+    return (*PLUGINS[setting].built_in, *PLUGINS[setting].names())
 
 
 def _chosen(setting: str, value: object) -> Choice:
     """The choice that a record `{"kind": word, argument: value, ...}` describes."""
     match value:
-        case Choice() if type(value) in CHOICES[setting].values() or plugin_behind(type(value)):
+        case Choice() if type(value) in CHOICES.get(setting, {}).values() or plugin_behind(value):
             return value
         case {"kind": str(word)}:
             record = cast("Mapping[str, object]", value)
@@ -151,7 +159,7 @@ def _require_same(setting: str, word: str, choice: type[Choice] | None, owner: o
     if choice is not None:
         reason = f"`{word}` is now {f'of `{now.owner}`' if now else 'built in, and may differ'}"
     cure = f"pip install {package_of(owner)}" if choice is None else "begin a new run"
-    raise PluginError(PluginFailure(setting, word, (owner,), reason, cure))
+    raise PluginError(PluginFailure(PLUGINS[setting].kind, word, (owner,), reason, cure))
 
 
 def _record(choice: Choice) -> dict[str, object]:
@@ -165,6 +173,9 @@ OptimizerChoice = Annotated[
 ]
 ScheduleChoice = Annotated[
     Schedule, PlainValidator(partial(_chosen, "schedule")), PlainSerializer(_record)
+]
+SourceChoice = Annotated[
+    DataSource, PlainValidator(partial(_chosen, "data")), PlainSerializer(_record)
 ]
 
 
@@ -213,18 +224,22 @@ def _values(annotation: object) -> str:
 
 
 def choice_page(word: str) -> str | None:
-    """Returns the page of an optimizer or a schedule; `None` if it is neither.
+    """Returns the page of an optimizer, a schedule or a source of data; `None` if it is neither.
 
     Raises `PluginError` for that of a package which cannot be used.
     """
-    for setting in CHOICES:
+    for setting in PLUGINS:
         if (choice := choice_of(setting, word)) is not None:
             listed = arguments(choice)
             call = ", ".join(f"{each.name}={each.default}" for each in listed)
             width = max(12, *(len(each.name) for each in listed)) + 2
             lines = [f"  {each.name:<{width}}{each.values}" for each in listed]
             page = cleandoc(choice.__doc__ or "")
-            if owner := PLUGINS[setting].owner(word) if word not in CHOICES[setting] else "":
+            if (
+                owner := PLUGINS[setting].owner(word)
+                if word not in CHOICES.get(setting, {})
+                else ""
+            ):
                 page = f"{page}\n\nIt is of the package `{owner}`."
             return "\n".join((f"{setting} = {word}({call})", "", page, "", *lines))
     return None

@@ -15,16 +15,14 @@ from meganeura_dsl.elaborate.declarations.written_settings import (
 )
 from meganeura_dsl.elaborate.values import Invocation, StaticValue
 from meganeura_dsl.plugins.plugin_problems import PluginError
-from meganeura_dsl.settings.choices import CHOICES, KIND, choice_of, choice_words
+from meganeura_dsl.settings.choices import KIND, PLUGINS, choice_of, choice_words
+from meganeura_dsl.settings.data_calls import DATA_CALLS, FILE, TABLE
 from meganeura_dsl.settings.device_names import DeviceNames
 from meganeura_dsl.settings.run_settings import FIELDS_BY_PATH, SETTINGS, RunSettings
 from meganeura_dsl.settings.setting_values import (
-    DATA_CALLS,
     DEFAULT_CHOICES,
-    FILE,
     NONE,
     OVERRIDE,
-    TABLE,
     RawSettings,
     choice_of_all,
     paths_of,
@@ -163,7 +161,7 @@ def _taken_arguments(written: RawSettings) -> Iterator[Problem]:
         name, _ = paths_of(key)
         match setting.value:
             case Invocation(name=word, arguments=arguments) if (
-                name in CHOICES and KIND in arguments
+                name in PLUGINS and KIND in arguments
             ):
                 choice = choice_of(name, word)
                 if choice is not None:
@@ -184,7 +182,9 @@ def _data_problems(written: RawSettings) -> list[Problem]:
         return []
     word, (path, arguments) = setting.value.name, data_of(setting.value)
     if word not in DATA_CALLS:
-        return [UnknownChoice(setting.span, "way to read data", word, tuple(DATA_CALLS))]
+        if choice_of("data", word) is not None:
+            return []
+        return [UnknownChoice(setting.span, "way to read data", word, choice_words("data"))]
     known = DATA_CALLS[word].arguments
     if known is not None:
         unknown = [name for name in arguments if name not in known]
@@ -230,8 +230,11 @@ def _data_fields(value: StaticValue) -> dict[str, object]:
         case "table":
             columns = {name: _listed(each, TABLE) for name, each in arguments.items()}
             return {"data": path, "reading": {"columns": columns}}
-        case _:
+        case word if word in DATA_CALLS:
             return {"data": path, "reading": dict(arguments)}
+        case word:
+            shown = ", ".join(f"{name}={shown_value(each)}" for name, each in arguments.items())
+            return {"data": f"{word}({shown})", "source": _plain(value)}
 
 
 def _as_fields(known: RawSettings, free_dims: Sequence[str]) -> dict[str, object]:
@@ -325,7 +328,7 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
     """One of pydantic's errors as a problem with its place."""
     kind, given = error["type"], error["input"]
     path = [str(part) for part in error["loc"]]
-    setting = {"sizes": path[-1], "reading": "data"}.get(path[0], path[0])
+    setting = {"sizes": path[-1], "reading": "data", "source": "data"}.get(path[0], path[0])
     if setting in FIELDS_BY_PATH:
         setting = FIELDS_BY_PATH[setting]
         path = [setting_key(setting, path[1]), *path[2:]]
@@ -360,7 +363,9 @@ def _first(written: RawSettings) -> Span | None:
 
 def _shown_name(path: Sequence[str]) -> str:
     """`optimizer.lr` for the path `optimizer lr`, `batch` for `sizes batch`."""
-    return ".".join(path[1:] if path[0] in ("sizes", "reading") else path)
+    if path[0] in ("sizes", "reading", "source"):
+        return ".".join(path[1:]) or "data"
+    return ".".join(path)
 
 
 def _word(setting: str, key: str, written: RawSettings) -> str:

@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from meganeura_dsl.plugins.plugin_groups import blamed
 from meganeura_dsl.settings.best_metric import LOWEST_LOSS, BestMetric, best_metric
-from meganeura_dsl.settings.choices import OptimizerChoice, ScheduleChoice, Strict
+from meganeura_dsl.settings.choices import OptimizerChoice, ScheduleChoice, SourceChoice, Strict
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_names import ANY_DEVICE, DeviceNames
 from meganeura_dsl.settings.device_sharding import DeviceSharding
@@ -136,6 +136,8 @@ class RunSettings(Strict):
     """Names of tensors in the data, by the inputs that have other names; a part of `data`."""
     reading: ReaderOptions = ReaderOptions()
     """Arguments of the call in `data`, for files that hold no tensors."""
+    source: SourceChoice | None = None
+    """The source of data of another package that `data` names."""
     workers: Annotated[
         int,
         Field(ge=0, le=256),

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting
 from meganeura_dsl.elaborate.values import Invocation, StaticValue
+from meganeura_dsl.settings.choices import is_data_word
+from meganeura_dsl.settings.data_calls import DATA_CALLS
 from meganeura_dsl.settings.run_settings import SETTINGS
 from meganeura_dsl.settings.settings_problems import (
     OVERRIDE,
@@ -21,31 +22,6 @@ from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
 
 NONE = "none"
 """The word for a setting without a value."""
-
-FILE = "file"
-"""The call that names data and the tensors of it that feed inputs of other names."""
-TABLE = "table"
-"""The call that names a table and the columns that feed each input."""
-
-
-@dataclass(frozen=True)
-class DataCall:
-    """A call that names data and the way to read it, such as `images(...)`."""
-
-    example: str
-    arguments: tuple[str, ...] | None = None
-    """Its arguments beside the path; `None` where these are names of inputs."""
-
-
-DATA_CALLS: Mapping[str, DataCall] = {
-    FILE: DataCall('file("x.npz", image="images")'),
-    "images": DataCall(
-        'images("flowers", crop=0.875)', ("crop", "mean", "std", "resample", "preprocess")
-    ),
-    TABLE: DataCall('table("flowers.csv", x=["width", "height"], y="kind")'),
-    "text": DataCall('text("corpus.txt", tokenizer="tokenizer.json")', ("tokenizer",)),
-}
-"""The calls that name data, by their words."""
 
 DEFAULT_CHOICES = {
     name: each.default_choice for name, each in SETTINGS.items() if each.default_choice
@@ -108,7 +84,7 @@ def _value_of(text: str, name: str) -> StaticValue:
     assert found is not None
     written = found["value"]
     word = written.partition("(")[0]
-    is_call = name == "data" and word in DATA_CALLS and written.endswith(")")
+    is_call = name == "data" and written.endswith(")") and is_data_word(word)
     is_share = name == "validation" and _NUMBER.match(written) is not None
     setting = SETTINGS.get(name)
     is_none = written == NONE and setting is not None and setting.default is None

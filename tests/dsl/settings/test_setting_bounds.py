@@ -76,7 +76,7 @@ def resolved(*overrides: str) -> RunSettings:
 def test_every_setting_has_a_row() -> None:
     assert set(BOUNDS) == set(SETTINGS)
     others = set(RunSettings.model_fields) - set(SETTINGS)
-    assert others == {"sizes", "tensors", "reading", *FIELDS_BY_PATH}
+    assert others == {"sizes", "tensors", "reading", "source", *FIELDS_BY_PATH}
 
 
 def test_the_example_of_each_setting_is_accepted() -> None:
@@ -114,8 +114,8 @@ def test_defaults_are_those_that_are_documented() -> None:
     settings = resolved()
     found = settings.model_dump(exclude={"optimizer", "schedule", "reading"})
     assert found == {
-        "data": "digits", "tensors": {}, "workers": 2, "sizes": {"batch": 4}, "validation": None,
-        "sampling_weights": None, "balance": None, "epochs": 1, "steps": None,
+        "data": "digits", "tensors": {}, "source": None, "workers": 2, "sizes": {"batch": 4},
+        "validation": None, "sampling_weights": None, "balance": None, "epochs": 1, "steps": None,
         "steps_per_epoch": None, "optimizers": {}, "intervals": {}, "schedules": {},
         "seed": 0, "shuffle": True,
         "drop_last": True, "clip_norm": None, "clip_value": None, "gradient_norm": False,

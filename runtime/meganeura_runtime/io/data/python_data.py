@@ -19,11 +19,14 @@ class Batches:
     data: Iterable[object]
 
 
-def python_data(data: object, input_spec: InputSpec) -> Mapping[str, StoredTensor] | Batches:
+def python_data(
+    data: object, input_spec: InputSpec, what: str = "the data"
+) -> Mapping[str, StoredTensor] | Batches:
     """The tensors of arrays or of a data set of examples, or an iterable of batches.
 
     A dictionary holds arrays by the names of tensors, as a file does. What has `len()` and `[i]` is
-    a data set if its items have one axis less than the inputs. Raises `ProblemError`.
+    a data set if its items have one axis less than the inputs. Raises `ProblemError`, with `what`
+    the data is.
     """
     if isinstance(data, Mapping):
         arrays = {
@@ -33,21 +36,21 @@ def python_data(data: object, input_spec: InputSpec) -> Mapping[str, StoredTenso
         return {
             name: as_tensor(name, each, f"`{name}`", input_spec) for name, each in arrays.items()
         }
-    if _has_examples(data, input_spec):
+    if _has_examples(data, input_spec, what):
         return row_tensors(cast("Examples", data), input_spec)
     if _is_no_collection(data) or not isinstance(data, Iterable):
         kind = type(data).__name__
-        raise refused("the data", f"it is of type {kind}", input_spec)
+        raise refused(what, f"it is of type {kind}", input_spec)
     return Batches(cast("Iterable[object]", data))
 
 
-def _has_examples(data: object, input_spec: InputSpec) -> bool:
+def _has_examples(data: object, input_spec: InputSpec, what: str) -> bool:
     """Whether items can be picked, and each is one example rather than a batch of them."""
     if not isinstance(data, Sized) or not hasattr(data, "__getitem__") or _is_no_collection(data):
         return False
     try:
         if not len(data):
-            raise refused("the data", "it has no examples", input_spec)
+            raise refused(what, "it has no examples", input_spec)
         item = cast("Examples", data)[0]
     except (NotImplementedError, TypeError, KeyError):
         return False

@@ -9,10 +9,15 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.values import StaticValue
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.plugins.plugin_groups import blamed, plugin_behind
+from meganeura_dsl.settings.data_calls import FILE
+from meganeura_dsl.settings.data_source import DataRequest, DataSource
 from meganeura_dsl.settings.resolve_settings import data_of
 from meganeura_dsl.settings.run_settings import RunSettings
-from meganeura_dsl.settings.setting_values import FILE, OVERRIDE, RawSettings, whole
+from meganeura_dsl.settings.setting_values import OVERRIDE, RawSettings, whole
 from meganeura_dsl.settings.settings_problems import UnknownSetting
+from meganeura_dsl.symbolic.size import evaluate
 from meganeura_runtime.io.data.batches import held_out_of, require_batch
 from meganeura_runtime.io.data.data_files import (
     embedded_data,
@@ -140,7 +145,8 @@ def _with_held_out(dataset: Dataset, settings: RunSettings, sources: "_Sources")
     """Returns the data with the held-out examples of `validation`."""
     wanted = settings.validation
     if wanted is None:
-        return dataset
+        held_out = sources.held_out()
+        return dataset if held_out is None else replace(dataset, test=held_out)
     span, input_spec = span_of("validation", sources.written), sources.input_spec
     if dataset.test is not None:
         reason = "the data has examples that are held out: its tensors named `test.`"
@@ -187,12 +193,50 @@ class _Sources:
         given = self.given.train if setting == "data" else self.given.held_out
         if given is not None:
             return FROM_PYTHON, python_data(given, self.input_spec)
+        if setting == "data" and self.source is not None:
+            with blamed(self.source, "when it was asked for examples"):
+                examples = self.source.examples(self._request)
+            return Path(value), python_data(examples, self.input_spec, self._of_source)
         path = self.path(setting, value)
         return path, self._reader(setting).tensors(path)
 
+    @property
+    def source(self) -> DataSource | None:
+        """The source of another package, unless Python gives the data."""
+        return None if self.given.train is not None else self.settings.source
+
+    def held_out(self) -> Split | None:
+        """Returns the held-out examples of a source of another package, if it has them."""
+        if self.source is None:
+            return None
+        with blamed(self.source, "when it was asked for held-out examples"):
+            examples = self.source.held_out(self._request)
+        if examples is None:
+            return None
+        found = python_data(examples, self.input_spec, self._of_source)
+        if isinstance(found, Batches):
+            return stream(found.data, self.input_spec, drop_last=False, held_out=True)
+        path = Path(self.settings.data)
+        return match_held_out(found, self.input_spec, path, span_of("data", self.written))
+
+    @property
+    def _of_source(self) -> str:
+        plugin = plugin_behind(self.source)
+        assert plugin is not None
+        return f"what `{plugin.name}` of `{plugin.owner}` returned"
+
+    @property
+    def _request(self) -> DataRequest:
+        sizes = self.input_spec.sizes
+        inputs = {
+            name: TensorType(each.dtype, tuple(evaluate(size, sizes) for size in each.shape))
+            for name, each in self.input_spec.inputs.items()
+        }
+        return DataRequest(inputs, self.folder)
+
     def preparation(self, path: Path, tensors: Mapping[str, StoredTensor]) -> Preparation:
-        """Returns the transforms that made tensors of files; none for data from Python."""
-        if self.given.train is not None:
+        """Returns the transforms that made tensors of files; none for data of Python code."""
+        if self.given.train is not None or self.source is not None:
             return Preparation(self.given.classes)
         found = self._reader("data").preparation(path, tensors)
         return replace(found, classes=self.given.classes or found.classes)
@@ -217,7 +261,7 @@ class _Sources:
 
     def classes(self) -> tuple[str, ...]:
         """The names of the classes that are trained on, where the data is folders of them."""
-        if self.given.train is not None or self.given.classes:
+        if self.given.train is not None or self.source is not None or self.given.classes:
             return self.given.classes
         return classes_of(self.path("data", self.settings.data))
 

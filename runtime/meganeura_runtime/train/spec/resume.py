@@ -248,6 +248,7 @@ def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) ->
     if "epochs" in names:
         names.append("steps")  # which `epochs` takes the place of
     if "data" in names:
+        names.append("source")
         said = {"tensors": now.tensors, "reading": now.reading != ReaderOptions()}
         names += [name for name, is_said in said.items() if is_said]
     return stored.model_copy(update={name: getattr(now, name) for name in names})
