@@ -1,12 +1,16 @@
 """What is wrong with the settings that a checked program trains by."""
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report
 from meganeura_dsl.pipeline import Program
+from meganeura_dsl.resources import standard_models
+from meganeura_dsl.syntax import ast
 
 if TYPE_CHECKING:
     from meganeura_dsl.settings.run_settings import RunSettings
@@ -37,7 +41,56 @@ def settings_reports(program: Program) -> tuple[Report, ...]:
             reports.extend(problem.report() for problem in wrong)
         else:
             reports.extend(_path_reports(program, train, settings, raw))
+            reports.extend(_data_reports(program, train, settings, raw))
     return tuple(reports)
+
+
+def _data_reports(
+    program: Program, train: str, settings: "RunSettings", written: "RawSettings"
+) -> Iterator[Report]:
+    """The problem of a data set that ships with the models and does not fit the inputs.
+
+    Other data is looked at by a run alone: it may lie elsewhere, and may be large.
+    """
+    path = Path(str(standard_models())) / "data" / f"{Path(settings.data).name}.safetensors"
+    is_plain = settings.data.isidentifier() and path.is_file()
+    if not is_plain or _seems_to_fit(path, program.module.trains[train], settings):
+        return
+    from meganeura_runtime.io.data.data_files import open_data
+    from meganeura_runtime.io.data.dataset import match_data
+    from meganeura_runtime.train.spec.step_graphs import TrainSignature
+
+    with suppress(ProblemError, ProblemsError):  # of the program, and told of it
+        input_spec = TrainSignature.of(program, train, settings).input_spec
+        try:
+            match_data(open_data(path), input_spec, path, written["data"].span)
+        except ProblemError as error:
+            yield error.problem.report()
+
+
+def _seems_to_fit(path: Path, train: ast.Train, settings: "RunSettings") -> bool:
+    """Whether the shapes in the header of a file are those of the inputs, without NumPy.
+
+    Only what is written as numbers and names is compared, and all else is said not to fit.
+    """
+    with path.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    for item in train.inputs:
+        name = settings.tensors.get(item.name, item.name)
+        stored = header.get(f"train.{name}", header.get(name))
+        if stored is None or len(stored["shape"]) != len(item.type.shape.entries):
+            return False
+        if (stored["dtype"][0] == "F") > (item.type.dtype in (None, "f32", "f16")):
+            return False
+        for axis, entry in enumerate(item.type.shape.entries):
+            size = None
+            if isinstance(entry, ast.Integer):
+                size = entry.value
+            elif isinstance(entry, ast.Name):
+                size = settings.sizes.get(entry.text)
+            if size is None or ((axis or item.whole) and size != stored["shape"][axis]):
+                return False
+    return True
 
 
 def _path_reports(

@@ -236,7 +236,11 @@ EXAMPLES: Mapping[str, Problem] = {
             "label",
             "[1437, 1]",
             "i32[batch]",
-            "drop the axis of 1: the labels are [:, 0]",
+            Help(
+                "declare the input as the data has it, `label: i32[batch, 1]`, and where it is"
+                " used, write",
+                "rearrange(label, [batch, 1] -> [batch])",
+            ),
         ),
         DataType(DATA, FILE, "label", "f32", "i32"),
         UnequalExamples(DATA, FILE, (("image", 1437), ("label", 1436))),

@@ -108,7 +108,8 @@ def _moved(
 
 def _pattern(shape: Shape, order: Sequence[int], known: Collection[str]) -> str:
     """The pattern that brings the axes of a shape into another order."""
-    names = _names(shape, known, order)
+    is_back = len(order) == 4 and tuple(order) == _to_back(4)
+    names = _names(shape, known) if is_back else _names(shape, known, order)
     return f"[{', '.join(names)}] -> [{', '.join(names[at] for at in order)}]"
 
 

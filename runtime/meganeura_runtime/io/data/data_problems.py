@@ -1,5 +1,6 @@
 """Problems of a program and its data."""
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -85,7 +86,10 @@ class MissingTensor(DataProblem, code="E0522"):
         meant = f"did you mean `{near[0]}`? " if near else ""
         split = next((each for each in ("train.", "test.") if self.name.startswith(each)), "")
         tensor = near[0].removeprefix(split) if near else "..."
-        call = f'data = file("{self.file.name}", {self.input}="{tensor}")'
+        quoted = re.search(r'"([^"]+)"', self.span.text) if self.span is not None else None
+        is_file = quoted is not None and Path(quoted[1]).stem == self.file.stem
+        written = quoted[1] if quoted is not None and is_file else self.file.name
+        call = f'data = file("{written}", {self.input}="{tensor}")'
         return Help(f"{meant}name the tensor", call)
 
 
@@ -109,13 +113,13 @@ class DataShape(DataProblem, code="E0523"):
     name: str
     given: str
     wanted: str
-    hint: str
+    cure: Help | None
 
     def report(self) -> Report:
         return self.words(
             f"`{self.name}` has another shape than the input it feeds",
             (Remark("the file has", self.given), Remark("the input is", self.wanted)),
-            Help(self.hint) if self.hint else None,
+            self.cure,
         )
 
 

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.declarations.example_axis import counting_size
+from meganeura_dsl.elaborate.problems.layout_cures import layout_pattern
+from meganeura_dsl.elaborate.values import show_shape
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.size import Dim, evaluate
 from meganeura_runtime.io.data.data_problems import (
@@ -165,7 +167,7 @@ class _Matcher:
         shape = tuple(evaluate(size, self.input_spec.sizes) for size in wanted.shape)
         fits = tensor.shape[1:] == shape[1:] and len(tensor.shape) == len(shape)
         if not fits or (tensor.shape[0] % rows if rows else tensor.shape != shape):
-            raise ProblemError(self.mismatch(tensor, wanted, shape))
+            raise ProblemError(self.mismatch(shown, tensor, wanted, shape))
         return Feed(tensor, wanted.dtype, rows, span=self.span)
 
     def rows_of_an_example(self, name: str, wanted: TensorType) -> int:
@@ -202,10 +204,35 @@ class _Matcher:
         if len(set(counts.values())) > 1:
             raise ProblemError(UnequalExamples(self.span, path, tuple(counts.items())))
 
-    def mismatch(self, tensor: StoredTensor, wanted: TensorType, shape: Sequence[int]) -> DataShape:
-        """The problem of a tensor that does not have the shape of its input."""
+    def mismatch(
+        self, name: str, tensor: StoredTensor, wanted: TensorType, shape: Sequence[int]
+    ) -> DataShape:
+        """The problem of a tensor that does not have the shape of the input of a name."""
+        cure = None
+        if tensor.shape and wanted.rank and name not in self.input_spec.whole:
+            cure = _declared_as_stored(name, tensor.shape, wanted, shape)
         hint = transposed(tensor.shape[1:], shape[1:], offset=1)
-        return DataShape(self.span, self.path, tensor.name, str(tensor), str(wanted), hint)
+        if cure is None and hint:
+            cure = Help(hint)
+        return DataShape(self.span, self.path, tensor.name, str(tensor), str(wanted), cure)
+
+
+def _declared_as_stored(
+    name: str, stored: Sequence[int], wanted: TensorType, shape: Sequence[int]
+) -> Help | None:
+    """An input with the shape of its tensor, and how it comes to the shape that it is to have.
+
+    `shape` is that of the input, in numbers. None if the program would need another layout for
+    which there is more than one reading.
+    """
+    first = wanted.shape[0]
+    found = layout_pattern((first, *stored[1:]), (first, *shape[1:]), (), same=lambda a, b: a == b)
+    dtype = wanted.dtype.value if wanted.dtype.is_integer else ""
+    declared = f"{name}: {dtype}{show_shape((first, *stored[1:]))}"
+    if found is None:
+        return Help("declare the input as the data has it, or give other data", declared)
+    text = f"declare the input as the data has it, `{declared}`, and where it is used, write"
+    return Help(text, f"rearrange({name}, {found[1]})")
 
 
 def _verified(feeds: Mapping[str, Feed]) -> dict[str, Feed]:

@@ -328,7 +328,8 @@ def test_a_transposed_tensor_is_recognised() -> None:
     found = tensors(image=images(4).transpose(0, 2, 3, 1), label=labels(4))
     report = refused(IMAGES, found).report()
     assert report.help is not None
-    assert "[0, 3, 1, 2]" in report.help.text
+    assert "`image: [batch, 2, 3, 1]`" in report.help.text
+    assert report.help.code == "rearrange(image, [batch, h, w, 1] -> [batch, 1, h, w])"
     assert [remark.text for remark in report.remarks] == ["f32[4, 2, 3, 1]", "f32[batch, 1, 2, 3]"]
 
 
