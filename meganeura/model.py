@@ -36,6 +36,7 @@ from meganeura_runtime.infer.generator import (
     streamed,
 )
 from meganeura_runtime.infer.input_files import Given, Reader
+from meganeura_runtime.infer.recomputation import Recomputation, open_generator
 from meganeura_runtime.infer.size_binding import bind_sizes
 from meganeura_runtime.infer.text_task import TextTask
 from meganeura_runtime.infer.transcription import Speech, SpeechTask, Transcriber
@@ -206,8 +207,10 @@ class Model:
         sizes: Mapping[str, int] | None = None,
         device: str = "auto",
         precision: str = "f32",
-    ) -> Generator:
+    ) -> Generator | Recomputation:
         """The model on a device as what draws tokens, with caches for `capacity` of them.
+
+        A model without caches computes all tokens anew for each, with a graph for each length.
 
         `rows` is how many sequences of one length it goes on with at once. Its method `tokens`
         gives what follows a prompt. If the model takes other inputs than tokens, `read` takes them
@@ -217,13 +220,15 @@ class Model:
         step = TokenStep(capacity, 1, rows, sizes=tuple((sizes or {}).items()))
         return self._generator(step, device, precision)
 
-    def _generator(self, step: TokenStep, device: str, precision: str = "f32") -> Generator:
+    def _generator(
+        self, step: TokenStep, device: str, precision: str = "f32"
+    ) -> Generator | Recomputation:
         self._require_values()
         floats = ComputePrecision(precision)
         rules = RewriteOptions(device=model_of(device, floats))
         with explained_failures():
             chosen = choose_device(device, precision=floats)
-            return Generator(self._token_step, self.values, chosen.open, rules, step)
+            return open_generator(self._token_step, self.values, chosen.open, rules, step)
 
     def generate(self, prompt: str, **options: Unpack[WritingOptions]) -> Iterator[str]:
         """The text that follows a prompt, a piece for each token that finishes a character.

@@ -5,7 +5,11 @@ from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import Help, Problem
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.elaborate.problems.cache_problems import NotGenerating, TooFewTokens
+from meganeura_dsl.elaborate.problems.cache_problems import (
+    NotGenerating,
+    TooFewTokens,
+    WritesWithoutCaches,
+)
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.plugins.plugin_problems import PluginFailure
@@ -144,6 +148,7 @@ def within(text: str, fragment: str, name: str = "net.mgn") -> Span:
     return Span(Source(name, text), start, start + len(fragment))
 
 
+DECODER = "\n" * 8 + "model net = Net()\n"
 MLP = "model digits_mlp = DigitsMlp(width=32, classes=10)\n"
 DEEP = f"def deep(n) = {'(' * 300}n{')' * 300}"
 TYPED = """\
@@ -304,11 +309,12 @@ EXAMPLES: Mapping[str, Problem] = {
         NotGenerating(
             Location(within(MLP, "digits_mlp", "digits_mlp.mgn")),
             "digits_mlp",
-            (
-                "takes no `ids: i32[n, s]`",
-                "takes no `position: i32[] = 0`",
-                "has no parameter `capacity`",
-            ),
+            ("takes no `ids: i32[n, s]`",),
+        ),
+        WritesWithoutCaches(
+            Location(within(DECODER, "net", "net.mgn")),
+            "net",
+            ("takes no `position: i32[] = 0`", "has no parameter `capacity`"),
         ),
         TooLong(16, 100, 64),
         WrongSampling("temperature", "-1.0", "a number from 0 to 1,000"),

@@ -119,6 +119,7 @@ FULL = (
     "runtime/importing/onnx/test_imported_weights.py",
     "runtime/importing/onnx/test_onnx_files.py::test_what_ends_onnx_runtime_is_a_message",
     "runtime/infer/test_generator.py",
+    "runtime/infer/test_recomputation.py",
     "runtime/io/data/test_tables_and_texts.py::test_a_process_may_end_as_soon_as_a_table_is_read",
     "runtime/io/tensors/test_verified_pieces.py::test_a_run_is_fed_as_from_memory_and_goes_on",
     "runtime/train/data/test_folder_data.py",

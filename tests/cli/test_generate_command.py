@@ -184,3 +184,23 @@ def test_a_text_is_answered(meganeura: Command) -> None:
     )  # fmt: skip
     assert found.code == 0
     assert "after 4 tokens" in found.err
+
+
+def test_a_model_without_caches_writes_and_is_told_so(meganeura: Command, tmp_path: Path) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text(
+        "block Net(v=256, p=12)(tokens: i32[n, s]) -> [n, s, v]\n    where s <= p:\n"
+        "  x = tokens |> table: embedding(v, 8)\n"
+        "  x = x + (iota(s) |> places: embedding(p, 8))\n"
+        "  return cumsum(x, 1) |> head: linear(v)\nmodel net = Net()\n"
+    )
+    command = ("generate", str(file), "--random-weights", "1", "--prompt", "Once", "--device")
+    found = meganeura(*command, "cpu", "--set", "steps=11", "--set", "temperature=2")
+    assert found.code == 0, found.err
+    assert "note[N0007]" in found.err
+    assert "takes no `ids: i32[n, s]`" in found.err
+    assert "11 tokens, the first" in found.err
+    assert "takes 12 tokens: what comes later follows from the last of them" in found.err
+    assert len(found.out) > 5
+    fewer = meganeura(*command, "cpu", "--set", "steps=3", "--set", "temperature=2")
+    assert "takes 12 tokens" not in fewer.err

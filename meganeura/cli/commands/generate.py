@@ -1,5 +1,6 @@
 """`meganeura generate`: the text that a model writes, or the pictures that it draws."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -27,11 +28,12 @@ from meganeura.cli.options.model_options import (
     rewriting,
 )
 from meganeura.cli.options.output_file import Force, require_writable
-from meganeura.cli.ui.console import count, say, write
+from meganeura.cli.ui.console import count, say, show, write
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 
 if TYPE_CHECKING:
     from meganeura_runtime.infer.generator import Generator, Sampling
+    from meganeura_runtime.infer.recomputation import Recomputation
     from meganeura_runtime.infer.text_task import TextTask
     from meganeura_runtime.infer.transcription import Speech
     from meganeura_runtime.io.preprocess.tokens import Tokenizer
@@ -107,7 +109,7 @@ def generate(
     from meganeura_dsl.elaborate.declarations.generation import TokenGraph, TokenStep
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import choose_device
-    from meganeura_runtime.infer.generator import Generator
+    from meganeura_runtime.infer.recomputation import open_generator
     from meganeura_runtime.infer.text_task import TextTask
     from meganeura_runtime.infer.transcription import SpeechTask, Transcriber
     from meganeura_runtime.io.preprocess.speech_tokens import speech_tokens
@@ -138,7 +140,7 @@ def generate(
     with explained_failures():
         chosen_device = choose_device(device, tuned=not no_tuned, precision=precision)
         announce(chosen_device, err=True)
-        with Generator(elaborate, values, chosen_device.open, rules, task.step) as generator:
+        with open_generator(elaborate, values, chosen_device.open, rules, task.step) as generator:
             require_vocabulary(words, generator.vocabulary)
             if isinstance(task, TextTask):
                 _answer(generator, task, words, sampling)
@@ -178,11 +180,16 @@ def _drawing(target: str, given: Sequence[object]) -> str:
 
 
 def _answer(
-    generator: "Generator", task: "TextTask", words: "Tokenizer", sampling: "Sampling"
+    generator: "Generator | Recomputation",
+    task: "TextTask",
+    words: "Tokenizer",
+    sampling: "Sampling",
 ) -> None:
     """Write what follows a text."""
     from meganeura_runtime.infer.generator import streamed
+    from meganeura_runtime.infer.recomputation import Recomputation
 
+    show(task.notes, sys.stderr)
     times = [perf_counter()]
     if task.context:
         generator.read(task.context)
@@ -192,6 +199,9 @@ def _answer(
         write(piece)
     say("")
     say(_measured(task.length, times), err=True)
+    if isinstance(generator, Recomputation) and generator.window is not None:
+        most = count(generator.window, "token")
+        say(f"the model takes {most}: what comes later follows from the last of them", err=True)
 
 
 def _write_down(pieces: "Iterator[str]") -> None:

@@ -1,8 +1,9 @@
 """Generation: a model of tokens as the graph that draws the token after them.
 
-A model generates if it takes `ids: i32[n, s]` and `position: i32[] = 0`, has a parameter
-`capacity`, and gives the logits `[n, s, vocabulary]` of the token after each. It is elaborated for
-the tokens of a prompt and for one token: both graphs are of one program, and keep the same caches.
+A model generates if it takes tokens, such as `ids: i32[n, s]`, and gives the logits `[n, s,
+vocabulary]` of the token after each. With `ids`, `position: i32[] = 0` and a parameter `capacity`
+it keeps caches: it is elaborated for the tokens of a prompt and for one token, both graphs are of
+one program, and keep the same caches. One that lacks any of these is elaborated for each length.
 
 Whatever other inputs it needs, such as a sound or the text to be answered, are the same for all
 tokens of a sequence.
@@ -22,7 +23,11 @@ from meganeura_dsl.elaborate.body.blocks.applications import (
 )
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR
 from meganeura_dsl.elaborate.declarations.models import Elaboration, Inputs, finish, run_model
-from meganeura_dsl.elaborate.problems.cache_problems import NotGenerating, TooFewTokens
+from meganeura_dsl.elaborate.problems.cache_problems import (
+    NotGenerating,
+    TooFewTokens,
+    WritesWithoutCaches,
+)
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
@@ -61,6 +66,10 @@ class TokenGraph:
     vocabulary: int
     context: tuple[str, ...] = ()
     """The inputs that are the same for all tokens of a sequence."""
+    ids: str = IDS
+    """The input of the tokens."""
+    without_caches: WritesWithoutCaches | None = None
+    """The note on a model that keeps no caches: a step of it has no tokens before its own."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,19 @@ class TokenStep:
     """The sizes that the inputs of the context leave open, by name."""
     draws: bool = True
     """Whether it draws a token; otherwise it gives the logits, and somebody else does."""
+    keeps: bool = True
+    """Whether what is computed of these tokens is kept in caches, by a model that has them."""
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How a model takes its tokens."""
+
+    ids: str
+    rows: str
+    tokens: str
+    context: tuple[str, ...]
+    lacks: tuple[str, ...]
 
 
 def elaborate_tokens(
@@ -86,12 +108,15 @@ def elaborate_tokens(
     It is fed `ids`, `position`, the context, and to draw at random also `temperature: f32[]` and
     the counter of random numbers. One that does not draw outputs `logits: f32[rows, vocabulary]`.
     """
-    root, logits, context = _logits(module, model, config, step)
+    root, logits, reading = _logits(module, model, config, step)
     vocabulary = concrete(logits.type.shape[1])
     if step.top_k is not None and not step.top_k <= vocabulary:
         raise ProblemError(TooFewTokens(step.top_k, vocabulary))
     outputs = {TOKEN: _drawn(model, root, logits, step)} if step.draws else {LOGITS: logits}
-    return TokenGraph(finish(root.state, outputs), vocabulary, context)
+    elaboration = finish(root.state, outputs)
+    note = WritesWithoutCaches(Location(model.name.span), model.name.text, reading.lacks)
+    without = note if reading.lacks else None
+    return TokenGraph(elaboration, vocabulary, reading.context, reading.ids, without)
 
 
 def elaborate_logits(
@@ -100,11 +125,12 @@ def elaborate_logits(
     """The graph of a step that draws nothing: outputs `logits: [rows, vocabulary]`.
 
     It is fed `ids` and `position` alone. Raises `ProblemError` as `elaborate_tokens`, and for a
-    model that needs a context.
+    model that keeps no caches or needs a context.
     """
     elaborated = elaborate_tokens(module, model, config, replace(step, top_k=None, draws=False))
-    if elaborated.context:
-        faults = tuple(f"needs `{name}`" for name in elaborated.context)
+    lacks = elaborated.without_caches.lacks if elaborated.without_caches else ()
+    faults = lacks + tuple(f"needs `{name}`" for name in elaborated.context)
+    if faults:
         raise ProblemError(NotGenerating(Location(model.name.span), model.name.text, faults))
     return elaborated
 
@@ -141,44 +167,60 @@ def elaborate_draw(
 
 def _logits(
     module: LinkedModule, model: ast.Model, config: Mapping[str, StaticValue], step: TokenStep
-) -> tuple[Frame, Tensor, tuple[str, ...]]:
-    """The logits `[rows, vocabulary]` after the last token, their frame, and the context."""
+) -> tuple[Frame, Tensor, _Reading]:
+    """The logits `[rows, vocabulary]` after the last token, their frame, and how it is read."""
     state = ElaborationState(ELABORATOR, Builder())
     root = Frame(state, module, model.name.text, {}, declaration=None)
-    arguments = Arguments((), {**config, CAPACITY: step.capacity})
     span = model.call.span
     plain = Arguments((), dict(config))
     application = model_application(module, model, plain, "", span, root)
-    rows, tokens, *context = _require_generating(model, application.block)
-    application = model_application(module, model, arguments, "", span, root)
-    numbers = {**dict(step.sizes), rows: step.rows, tokens: step.tokens}
-    inputs = Inputs(optional=frozenset({POSITION}))
+    reading = _reading(model, application.block)
+    if step.keeps and not reading.lacks:
+        arguments = Arguments((), {**config, CAPACITY: step.capacity})
+        application = model_application(module, model, arguments, "", span, root)
+    numbers = {**dict(step.sizes), reading.rows: step.rows, reading.tokens: step.tokens}
+    is_placed = step.keeps and not reading.lacks
+    inputs = Inputs(optional=frozenset({POSITION} if is_placed else ()))
     results = run_model(application, root, numbers, inputs)
-    return root, _last_logits(model, root, results, step), tuple(context)
+    return root, _last_logits(model, root, results, step), reading
 
 
-def _require_generating(model: ast.Model, block: ast.Block) -> tuple[str, ...]:
-    """The names of the sizes of `ids`, then those of the context's inputs.
+def _reading(model: ast.Model, block: ast.Block) -> _Reading:
+    """How a model takes its tokens; raises `ProblemError` for a model of something else.
 
-    Raises `ProblemError` for a model of something else.
+    Tokens may have any name where they are all that has to be given, and no caches are kept.
     """
-    inputs = {each.name: each for each in block.inputs}
+    needed = {each.name: each for each in block.inputs if each.default is None}
+    sizes = {name: _sizes_of_tokens(each.type) for name, each in needed.items()}
+    position = next((each for each in block.inputs if each.name == POSITION), None)
+    only = next(iter(needed)) if len(needed) == 1 else IDS
+    ids = IDS if sizes.get(IDS) else only
+    rows_and_tokens = sizes.get(ids)
     faults: list[str] = []
-    ids = inputs.get(IDS)
-    entries = () if ids is None else ids.type.shape.entries
-    sizes = [entry.text for entry in entries if isinstance(entry, ast.Name)]
-    if ids is None or ids.type.dtype != "i32" or len(sizes) != 2 or len(entries) != 2:
+    if rows_and_tokens is None:
         faults.append(f"takes no `{IDS}: i32[n, s]`")
-    position = inputs.get(POSITION)
-    if position is None or position.default is None or not _is_one_whole_number(position.type):
+    if POSITION in needed:
         faults.append(f"takes no `{POSITION}: i32[] = 0`")
-    if CAPACITY not in [each.name for each in block.parameters]:
-        faults.append(f"has no parameter `{CAPACITY}`")
-    if faults:
+    if faults or rows_and_tokens is None:
         raise ProblemError(NotGenerating(Location(model.name.span), model.name.text, tuple(faults)))
-    own = (IDS, POSITION)
-    others = [each for each in block.inputs if each.default is None and each.name not in own]
-    return sizes[0], sizes[1], *(each.name for each in others)
+    lacks: list[str] = []
+    if ids != IDS:
+        lacks.append(f"takes no `{IDS}: i32[n, s]`")
+    if position is None or not _is_one_whole_number(position.type):
+        lacks.append(f"takes no `{POSITION}: i32[] = 0`")
+    if CAPACITY not in [each.name for each in block.parameters]:
+        lacks.append(f"has no parameter `{CAPACITY}`")
+    return _Reading(
+        ids, *rows_and_tokens, tuple(name for name in needed if name != ids), tuple(lacks)
+    )
+
+
+def _sizes_of_tokens(type_: ast.Type) -> tuple[str, str] | None:
+    """The names of the sizes of `i32[n, s]`, or None for another type."""
+    sizes = [each.text for each in type_.shape.entries if isinstance(each, ast.Name)]
+    if type_.dtype != "i32" or len(sizes) != 2 or len(type_.shape.entries) != 2:
+        return None
+    return sizes[0], sizes[1]
 
 
 def _is_one_whole_number(type_: ast.Type) -> bool:
@@ -206,7 +248,7 @@ def _last_logits(
         or logits.type.dtype != DType.F32
     ):
         found = ", ".join(str(each.type) for each in results)
-        fault = f"gives {found} for `{IDS}: i32[{step.rows}, {step.tokens}]`"
+        fault = f"gives {found} for tokens `i32[{step.rows}, {step.tokens}]`"
         raise ProblemError(NotGenerating(Location(model.name.span), model.name.text, (fault,)))
     span, last = model.call.span, step.tokens - 1
     row = ops.Slice((0, last, 0), (step.rows, step.tokens, shape[2]), (1, 1, 1))

@@ -1,6 +1,6 @@
 """Problems of caches, and their words."""
 
-from meganeura_dsl.diagnostics.problem import Help, Problem, Report
+from meganeura_dsl.diagnostics.problem import Help, Problem, Report, Severity
 from meganeura_dsl.elaborate.problems.location import LocatedProblem
 
 
@@ -41,7 +41,26 @@ class NotGenerating(LocatedProblem, code="E0660", topic="generation"):
         return self.words(
             f"`{self.model}` does not generate",
             f"it {', '.join(self.faults)}",
-            cure=Help("see `gpt2.mgn` and `lm.mgn` of the standard models, which do"),
+            cure=Help(
+                "`meganeura docs generation` says which models do; `meganeura docs gpt2` is one"
+            ),
+        )
+
+
+class WritesWithoutCaches(LocatedProblem, code="N0007", topic="generation", severity=Severity.NOTE):
+    """A model that generates computes each token from all before it."""
+
+    model: str
+    lacks: tuple[str, ...]
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.model}` keeps no caches: all tokens are computed anew for each that is drawn",
+            f"it {', '.join(self.lacks)}",
+            cure=Help(
+                "for longer texts keep keys and values, as `SelfAttention` of "
+                "`meganeura docs gpt2` does; `meganeura docs caches` says how"
+            ),
         )
 
 

@@ -148,8 +148,9 @@ class Generator(Closing):
         open_session: OpenSession,
         rewriting: RewriteOptions,
         step: TokenStep,
+        first: TokenGraph,
     ) -> None:
-        """`step` is the smallest: one token of each sequence."""
+        """`step` is the smallest, one token of each sequence, and `first` its graph."""
         self._elaborate = elaborate
         self._open = open_session
         self._rewriting = rewriting
@@ -159,11 +160,10 @@ class Generator(Closing):
         self._sequence = 0
         """How many were begun."""
         self._sessions: dict[TokenStep, Session] = {}
-        first = elaborate(step)
         self.vocabulary = first.vocabulary
         self.context = first.context
         """The inputs that `read` takes."""
-        self._bound = _bounds(first.elaboration).get(IDS)
+        self._bound = bounds_of(first.elaboration).get(IDS)
         # Nobody need look at a token that is drawn where the model takes all that can be.
         self._chained = self._bound is None or self.vocabulary <= self._bound.count
         parts = self._parts(first)
@@ -344,10 +344,10 @@ def _step_inputs(
 
 def _positions(elaboration: Elaboration) -> int:
     """How many positions the tokens of a step of one may have."""
-    bounds = _bounds(elaboration)
+    bounds = bounds_of(elaboration)
     return min(UNBOUNDED, bounds[POSITION].count) if POSITION in bounds else UNBOUNDED
 
 
-def _bounds(elaboration: Elaboration) -> Mapping[str, Bound]:
-    """Those of inputs that pick something, and those that are stated of them."""
+def bounds_of(elaboration: Elaboration) -> Mapping[str, Bound]:
+    """Returns those of inputs that pick something, and those that are stated of them."""
     return all_of(leaf_bounds(elaboration.graph), elaboration.stated_bounds({}))

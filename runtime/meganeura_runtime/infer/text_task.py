@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import ProblemError, Report
 from meganeura_dsl.elaborate.declarations.generation import TokenStep, text_input
 from meganeura_dsl.ir.graph import Array
 from meganeura_runtime.infer.generator import (
@@ -36,6 +36,8 @@ class TextTask:
     ends: tuple[int, ...]
     length: int
     """Of how many tokens the text is."""
+    notes: tuple[Report, ...]
+    """What is to be said of a model that keeps no caches."""
 
     @classmethod
     def of(
@@ -48,8 +50,9 @@ class TextTask:
     ) -> "TextTask":
         """What a prompt asks of a model, for `steps` tokens or as many as fit.
 
-        Raises `ProblemError` for a prompt that is empty or too long, and for a model that does not
-        generate or that takes something else.
+        A model without caches writes on where its positions end. Raises `ProblemError` for a prompt
+        that is empty or too long, and for a model that does not generate or that takes something
+        else.
         """
         found = words.encode(prompt)
         if not found:
@@ -67,8 +70,9 @@ class TextTask:
             context = {name: np.asarray([found], np.int32)}
             sizes = bind_sizes(types, {name: context[name].shape})
             ids, ends = [words.start], words.stops
-        room = room_for(elaborate, sizes)
+        room = UNBOUNDED if open_.without_caches else room_for(elaborate, sizes)
         most = steps_for(len(ids), room) if steps is None else steps
         capacity = capacity_for(len(ids), most, room)
         step = TokenStep(capacity, 1, 1, sampling.drawn_from, tuple(sizes.items()))
-        return cls(ids, context, step, most, ends, len(found))
+        notes = () if open_.without_caches is None else (open_.without_caches.report(),)
+        return cls(ids, context, step, most, ends, len(found), notes)

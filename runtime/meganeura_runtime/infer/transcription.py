@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.declarations.generation import IDS, TokenStep
+from meganeura_dsl.elaborate.declarations.generation import TokenStep
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import TensorType
 from meganeura_runtime.infer.generation_problems import WrongSampling
 from meganeura_runtime.infer.generator import (
     GREEDY,
+    STEPS,
     UNBOUNDED,
     Elaborate,
     Generator,
@@ -27,6 +28,7 @@ from meganeura_runtime.infer.generator import (
     streamed,
 )
 from meganeura_runtime.infer.inference_problems import WrongInputs
+from meganeura_runtime.infer.recomputation import Recomputation
 from meganeura_runtime.infer.timed_text import FRAMES, SECONDS, Parts, Rules, Segment
 from meganeura_runtime.io.preprocess.audio import read_speech
 from meganeura_runtime.io.preprocess.input_transforms import Choices, Sounds
@@ -66,11 +68,11 @@ class SpeechTask:
         found = {name: _window(type_, weights) for name, type_ in types.items()}
         sounds = {name: each for name, each in found.items() if each is not None}
         if len(types) != 1 or len(sounds) != 1:
-            declared = types or {IDS: elaborated.elaboration.inputs[IDS]}
+            declared = types or {elaborated.ids: elaborated.elaboration.inputs[elaborated.ids]}
             shown = tuple((each, str(type_)) for each, type_ in declared.items())
             raise ProblemError(WrongInputs((), ("sound",), shown))
         ((name, window),) = sounds.items()
-        return cls(name, window, room_for(elaborate))
+        return cls(name, window, STEPS if elaborated.without_caches else room_for(elaborate))
 
     @property
     def step(self) -> TokenStep:
@@ -90,7 +92,7 @@ def _window(wanted: TensorType, weights: Sequence[Path]) -> Sounds | None:
 class Transcriber:
     """A generator that writes down sounds."""
 
-    generator: Generator
+    generator: Generator | Recomputation
     task: SpeechTask
     words: Tokenizer
     tokens: SpeechTokens

@@ -44,18 +44,55 @@ def test_a_step_gives_what_follows_the_last_token_of_each_row(rows: int, tokens:
 IDS_FAULT = "takes no `ids: i32[n, s]`"
 POSITION_FAULT = "takes no `position: i32[] = 0`"
 CAPACITY_FAULT = "has no parameter `capacity`"
-WITHOUT = [
+WITHOUT_CACHES = [
     (HEADER.format(inputs="at: i32[] = 0"), [POSITION_FAULT]),
-    (HEADER.format(inputs="position: i32[]"), [POSITION_FAULT]),
     (HEADER.format(inputs="position: [] = 0"), [POSITION_FAULT]),
     (HEADER.format(inputs="position: i32[n] = 0"), [POSITION_FAULT]),
     (GENERATES.replace("capacity", "room"), [CAPACITY_FAULT]),
     (GENERATES.replace("ids", "tokens"), [IDS_FAULT]),
+    ("block Net(words=7)(ids: i32[n, s]) -> [n, s, words]", [POSITION_FAULT, CAPACITY_FAULT]),
+    (
+        "block Net(words=7)(x: i32[n, t]) -> [n, t, words]",
+        [IDS_FAULT, POSITION_FAULT, CAPACITY_FAULT],
+    ),
+]
+
+
+@pytest.mark.parametrize(("header", "lacks"), WITHOUT_CACHES)
+def test_a_model_without_caches_takes_all_tokens_and_is_told_what_it_lacks(
+    header: str, lacks: list[str]
+) -> None:
+    named = next(name for name in ("ids", "tokens", "x") if f"{name}: i32[n, " in header)
+    net = program(header, BODY.replace("ids", named))
+    for step in (TokenStep(8, 3, draws=False), TokenStep(0, 3, draws=False, keeps=False)):
+        found = pipeline.elaborate_tokens(net, "net", {}, step)
+        assert found.without_caches is not None
+        assert (found.ids, [*found.without_caches.lacks]) == (named, lacks)
+        given = {named: IDS[:1], "table.weight": TABLE}
+        outputs = evaluate(found.elaboration.graph, given).outputs
+        np.testing.assert_array_equal(outputs["logits"], TABLE[IDS[:1, -1]])
+    with pytest.raises(ProblemError, match="E0660") as refused:
+        pipeline.elaborate_logits(net, "net", {}, TokenStep(8, 3))
+    label = refused.value.problem.report().label
+    assert label is not None
+    assert label.text == f"it {', '.join(lacks)}"
+
+
+def test_a_step_may_leave_the_caches_of_a_model_out() -> None:
+    step = TokenStep(0, 3, draws=False, keeps=False)
+    found = pipeline.elaborate_tokens(program(GENERATES), "net", {}, step)
+    assert found.without_caches is None
+    assert set(found.elaboration.inputs) == {"ids"}
+
+
+WITHOUT = [
+    (HEADER.format(inputs="position: i32[]"), [POSITION_FAULT]),
     (GENERATES.replace("ids: i32[n, s]", "ids: [n, s]"), [IDS_FAULT]),
     (GENERATES.replace("ids: i32[n, s]", "ids: i32[s]"), [IDS_FAULT]),
     (GENERATES.replace("ids: i32[n, s]", "ids: i32[2, s]"), [IDS_FAULT]),
     (GENERATES.replace("ids: i32[n, s]", "ids: i32[n, s, 1]"), [IDS_FAULT]),
-    ("block Net(words=7)(x: [n, s]) -> [n, s]", [IDS_FAULT, POSITION_FAULT, CAPACITY_FAULT]),
+    ("block Net(words=7)(x: [n, s]) -> [n, s]", [IDS_FAULT]),
+    ("block Net(words=7)(a: i32[n, s], b: i32[n, s]) -> [n, s]", [IDS_FAULT]),
 ]
 
 
@@ -85,7 +122,7 @@ def test_a_model_of_something_else_gives_no_logits(result: str, body: str) -> No
         pipeline.elaborate_tokens(net, "net", {}, TokenStep(8, 2, 3))
     report = refused.value.problem.report()
     assert report.code == "E0660"
-    assert "for `ids: i32[3, 2]`" in (report.label.text if report.label else "")
+    assert "for tokens `i32[3, 2]`" in (report.label.text if report.label else "")
 
 
 @pytest.mark.parametrize(

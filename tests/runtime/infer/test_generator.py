@@ -35,6 +35,7 @@ from meganeura_runtime.infer.generator import (
     chunks,
     steps_for,
 )
+from meganeura_runtime.infer.recomputation import Recomputation, open_generator
 
 DEVICES = ["cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter)]
 PROMPT = [5, 17, 200, 3, 99, 41, 7, 8, 9, 10, 11]
@@ -59,7 +60,7 @@ def model(request: pytest.FixtureRequest) -> Model:
 
 
 def written(
-    generator: Generator, steps: int, length: int = 11, sampling: Sampling = GREEDY
+    generator: Generator | Recomputation, steps: int, length: int = 11, sampling: Sampling = GREEDY
 ) -> list[int]:
     return [int(token[0]) for token in generator.tokens(PROMPT[:length], steps, sampling)]
 
@@ -404,7 +405,9 @@ def test_what_reads_a_context_is_given_back_too() -> None:
         return opened[-1]
 
     step = TokenStep(16, 1, sizes=(("t", 7),))
-    with Generator(model._token_step, model.values, open_session, RewriteOptions(), step) as made:
+    with open_generator(
+        model._token_step, model.values, open_session, RewriteOptions(), step
+    ) as made:
         made.read({"prompt": np.ones((1, 7), np.int32)})
         assert len([*made.tokens([0], 2)]) == 2
     assert len(opened) >= 2

@@ -65,7 +65,9 @@ def _room(monkeypatch: pytest.MonkeyPatch) -> None:
 def model(**context: TensorType) -> Elaborate:
     """One that is given these beside its tokens."""
     made = SimpleNamespace(
-        context=tuple(context), elaboration=SimpleNamespace(inputs={"ids": IDS, **context})
+        context=tuple(context),
+        elaboration=SimpleNamespace(inputs={"ids": IDS, **context}),
+        without_caches=None,
     )
 
     def elaborate(step: TokenStep) -> TokenGraph:

@@ -64,7 +64,8 @@ def test_a_model_that_takes_something_beside_a_sound_writes_nothing_down() -> No
     other = TensorType(DType.I32, (1, dim("n")))
     for context in ({}, {"x": other}, {"mel": sound, "x": other}, {"a": sound, "b": sound}):
         inputs = {"ids": other, **context}
-        made = SimpleNamespace(context=tuple(context), elaboration=SimpleNamespace(inputs=inputs))
+        elaboration = SimpleNamespace(inputs=inputs)
+        made = SimpleNamespace(context=tuple(context), elaboration=elaboration, ids="ids")
         with pytest.raises(ProblemError, match="no input `sound`"):
             SpeechTask.of(cast("Any", lambda _, made=made: made), ())
 
