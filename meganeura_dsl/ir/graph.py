@@ -154,7 +154,8 @@ class Leaf(Op, abstract=True):
     def infer(self, facts: Facts) -> TensorType:
         """The type declared, which has no empty axis."""
         for size in self.shape:
-            facts.require(Compare(">=", size, 1), f"every size of `{self.name}` is at least 1")
+            if not isinstance(size, int) or size < 1:
+                facts.require(Compare(">=", size, 1), f"every size of `{self.name}` is at least 1")
         return TensorType(self.dtype, self.shape)
 
 

@@ -68,6 +68,8 @@ def _verify_type(value: Value, facts: Facts) -> None:
 
 
 def _same_type(facts: Facts, left: TensorType, right: TensorType) -> bool:
+    if left == right:
+        return True
     if left.dtype is not right.dtype or left.rank != right.rank:
         return False
     pairs = zip(left.shape, right.shape, strict=True)
