@@ -122,6 +122,7 @@ OTHERS = {
     ("meganeura/cli/app.py", "Show the version."),
     ("meganeura_dsl/elaborate/problems/shape_problems.py", "index range"),
     ("meganeura_dsl/syntax/formatter/statements.py", "show "),
+    ("meganeura_dsl/syntax/problems/side_effects.py", "show picture = "),
     ("runtime/meganeura_runtime/io/data/index_problems.py", "index range"),
 }
 """The strings that begin in the same way, and are something else."""
