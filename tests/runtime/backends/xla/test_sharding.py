@@ -221,17 +221,17 @@ def test_every_optimizer_is_the_same_on_shares_of_its_states(place: Path) -> Non
         np.testing.assert_allclose(spread[name], each, atol=10 * CLOSE, err_msg=name)
 
 
-def test_two_processes_of_four_devices_give_the_losses_of_one(place: Path, alone: Path) -> None:
+def test_two_processes_of_two_devices_give_the_losses_of_one(place: Path, alone: Path) -> None:
     hosts = hosts_at(free_port())
-    command = train("small.mgn", "two", 8, "sharding=fsdp")
+    command = train("small.mgn", "two", 4, "sharding=fsdp")
     with (
-        process(4, [[*command, *hosts, "0"]], place) as first,
-        process(4, [[*command, *hosts, "1"]], place) as second,
+        process(2, [[*command, *hosts, "0"]], place) as first,
+        process(2, [[*command, *hosts, "1"]], place) as second,
     ):
         told, silent = (each.communicate(timeout=PATIENCE)[0] for each in (first, second))
     assert (first.returncode, second.returncode) == (0, 0), told + silent
     assert f"waiting for 2 hosts at {hosts[1]}" in told
-    assert "8 devices of 2 hosts, fsdp" in told
+    assert "4 devices of 2 hosts, fsdp" in told
     assert "epoch 4: mean loss" in told
     assert "loss" not in silent
     assert "waiting" not in silent
