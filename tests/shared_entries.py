@@ -23,6 +23,9 @@ from meganeura_runtime.backends import cache_keys, compile_cache
 
 VARIABLE = "MEGANEURA_TEST_SHARED"
 """Names the folder to the processes of one run, which begins with nothing in it."""
+IN_MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it have names of their own
+ROOM = 8 << 30
+"""Bytes that are free where files of tests are in memory: a run takes 1 to 2 GiB at most."""
 _FOLDER = re.compile(r"(?<= )/[^\s:]*/(?=[^/\s:]+\.mgn:)")
 """The folder of a program, where a value of a graph says which line it comes from."""
 
@@ -50,7 +53,10 @@ class SharedEntries:
 def share(config: pytest.Config) -> None:
     """Look for proofs here where a test has no cache of its own; the first process removes them."""
     if VARIABLE not in os.environ:
-        folder = os.environ[VARIABLE] = tempfile.mkdtemp(prefix="meganeura-shared-")
+        root = _memory()
+        if root is not None:  # where pytest makes the folders of tests
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(root))
+        folder = os.environ[VARIABLE] = tempfile.mkdtemp(prefix="meganeura-shared-", dir=root)
         config.add_cleanup(lambda: _remove(folder))
     # JAX reads these when it is imported: what XLA compiled for one test is loaded for others.
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(os.environ[VARIABLE]) / "xla")
@@ -88,6 +94,11 @@ def _text_anywhere(graph: Graph) -> str:
 
 def _shared() -> SharedEntries:
     return SharedEntries(Path(os.environ[VARIABLE]))
+
+
+def _memory() -> Path | None:
+    """The folder whose files are in memory, if there is room; a disk waits 1 ms for each file."""
+    return IN_MEMORY if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free >= ROOM else None
 
 
 def _remove(folder: str) -> None:
