@@ -1,6 +1,7 @@
 """Checks certificates of Meganeura with the standard library alone: no compiler, no e-graph.
 
 `runs` checks that an optimized graph equals the graph before it, by the rules of `rules.json`.
+`shapes` checks what was proved and refuted of the sizes of a program.
 """
 
 VERSION = "1"

@@ -1,36 +1,58 @@
 """`meganeura-verify FILE...`: check certificates, and say what each shows."""
 
+import hashlib
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from meganeura_verify import CertificateError, require
 from meganeura_verify.runs import check_runs
+from meganeura_verify.shapes import FORMAT as SHAPES
+from meganeura_verify.shapes import check_shapes
 
+Json = Any
 LARGEST = 1 << 30
 """Bytes of a certificate that is read."""
-USAGE = """usage: meganeura-verify FILE...
-checks certificates that `meganeura explain-opt --certificate FILE` wrote"""
+USAGE = """usage: meganeura-verify FILE... [--text PROGRAM.mgn]...
+checks certificates that `meganeura check --certificate FILE` and
+`meganeura explain-opt --certificate FILE` wrote
+
+--text PROGRAM.mgn  refuse certificates of shapes that are about other texts than this one: it is
+                    the program, or a file that it imports, or one of the standard library"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check the files that are named; 1 if one does not show what it claims."""
-    names = list(sys.argv[1:] if arguments is None else arguments)
-    if not names or names[0] in ("-h", "--help"):
+    names, texts = _split(sys.argv[1:] if arguments is None else arguments)
+    if not names or any(each.startswith("-") for each in (*names, *texts)):
         print(USAGE)
-        return 0 if names else 2
+        return 0 if names and names[0] in ("-h", "--help") else 2
     failed = False
     for name in names:
         try:
-            print(f"{name}: {_checked(name)}")
+            print(f"{name}: {_checked(name, texts)}")
         except (CertificateError, OSError) as error:
             failed = True
             print(f"{name}: REFUSED: {error}", file=sys.stderr)
     return int(failed)
 
 
-def _checked(name: str) -> str:
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The certificates, and the texts that they should be about."""
+    names: list[str] = []
+    texts: list[str] = []
+    rest = iter(arguments)
+    for each in rest:
+        if each == "--text":
+            texts.append(next(rest, "--text"))
+        else:
+            names.append(each)
+    return names, texts
+
+
+def _checked(name: str, texts: Sequence[str]) -> str:
     with Path(name).open("rb") as file:
         content = file.read(LARGEST + 1)
     require(len(content) <= LARGEST, "it has more than a gibibyte")
@@ -38,11 +60,37 @@ def _checked(name: str) -> str:
         certificate = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise CertificateError(f"it is no JSON: {error}") from None
+    if isinstance(certificate, dict) and certificate.get("format") == SHAPES:
+        return _shapes(check_shapes(certificate), texts)
+    require(not texts, "it is no certificate of shapes, and names no texts")
     runs = check_runs(certificate)
     lines = [
         f"{run['mode']}: {len(run['before']['nodes'])} values equal {len(run['after']['nodes'])},"
         f" by {len(run['steps'])} steps"
         for run in runs
+    ]
+    return "right\n  " + "\n  ".join(lines)
+
+
+def _shapes(certificate: Json, texts: Sequence[str]) -> str:
+    (program, digest), *others = certificate["texts"]
+    names = {digest: program, **{each: name for name, each in others}}
+    known: list[str] = []
+    for text in texts:
+        content = Path(text).read_bytes().removeprefix(b"\xef\xbb\xbf")
+        found = hashlib.sha256(content).hexdigest()
+        require(found in names, f"it is about other texts than `{text}`")
+        known.append(f"`{text}` is {names[found]} of the certificate")
+    questions = certificate["questions"]
+    refuted = sum("example" in each for each in questions)
+    left = certificate["uncertified"]
+    lines = [
+        f"{program}, SHA-256 {digest}, by the compiler {certificate['compiler']}",
+        f"{len(questions) - refuted} conditions follow for all sizes",
+        f"{refuted} are refuted by sizes",
+        f"{len(left)} that the compiler answered are not certified",
+        *(f"{each['at']}: {each['text']}: not certified" for each in left),
+        *known,
     ]
     return "right\n  " + "\n  ".join(lines)
 
