@@ -4,7 +4,7 @@ An equality is solved for a variable where possible; other facts become polynomi
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -31,7 +31,11 @@ Step = tuple[SolverState, Iterable[Condition]]
 """The state, and the facts still to be added."""
 
 
-def assume(known: SolverState, condition: Condition) -> SolverState:
+Watch = Callable[[SolverState, Condition, SolverState, Sequence[Condition]], None]
+"""Called with a state, a fact that it absorbs, the state with it, and what is to be added then."""
+
+
+def assume(known: SolverState, condition: Condition, watch: Watch | None = None) -> SolverState:
     """The state with one more fact, and with earlier facts simplified by it.
 
     Consequences that would take too many steps are left out: less is proved, nothing wrongly.
@@ -43,14 +47,17 @@ def assume(known: SolverState, condition: Condition) -> SolverState:
             break
         try:
             with within(budget):
-                known, further = _absorb(known, waiting[0])
-            waiting.popleft()
+                after, further = _absorb(known, waiting[0])
         except ZeroDivisionError:  # a fact that contains a quotient implies that it exists
-            known, further = known.contradicted(), ()
-            waiting.popleft()
+            after, further = known.contradicted(), ()
         except OutOfWorkError:
             spend(0)
             return _with_bounds(known, waiting)
+        further = tuple(further)
+        if watch is not None:
+            watch(known, waiting[0], after, further)
+        known = after
+        waiting.popleft()
         waiting.extend(further)
     return known
 

@@ -15,6 +15,7 @@ bounded, so that False means that no proof was found, not that there is none.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import gcd, prod
@@ -48,27 +49,92 @@ _LONGEST = 100
 """Most terms of a size that is tried, those inside its floors included."""
 
 
+@dataclass(frozen=True)
+class Plain:
+    """A size is >= 0 by its form."""
+
+
+@dataclass(frozen=True)
+class LeastFloors:
+    """A size is >= 0 by its form, once floors are counted from the least they can be."""
+
+    floors: tuple[tuple[Size, Size, int], ...]
+    """Numerator, denominator, which is >= 1, and the least value, 1 or 0."""
+
+
+@dataclass(frozen=True)
+class FloorStep:
+    """A floor was removed from a size by its bounds."""
+
+    above: Size
+    below: Size
+    share: Size
+    """How often the floor was in the size, without the sign."""
+    is_added: bool
+    """Whether it was added, and not subtracted."""
+    whole: Size | None = None
+    """The size is `share * (whole +- floor)` and a sum that is plainly >= 0; None if not so."""
+
+
+@dataclass(frozen=True)
+class FactStep:
+    """`size` was replaced by `scale * size + scale - 1 - share * facts[place]`."""
+
+    place: int
+    scale: int
+    share: Size
+
+
+@dataclass(frozen=True)
+class Through:
+    """A size is >= 0 as what a step makes of it is."""
+
+    step: FloorStep | FactStep
+    then: "Reason"
+
+
+@dataclass(frozen=True)
+class InClasses:
+    """A size is >= 0 in each residue class of its variables."""
+
+    periods: Mapping[str, int]
+    reasons: tuple["Reason", ...]
+
+
+Reason = Plain | LeastFloors | Through | InClasses
+PLAIN = Plain()
+_Enough = tuple[Size, FloorStep | FactStep]
+"""A size that need only be >= 0, and how it was found."""
+
+
 def is_nonnegative(size: Size, facts: Iterable[Size] = ()) -> bool:
     """Whether `size >= 0` follows from all variables and all `facts` being >= 0.
 
     It takes the same steps whether or not it was asked before.
     """
-    found, steps = _measured(size, tuple(facts))
+    return reason_for(size, facts) is not None
+
+
+def reason_for(size: Size, facts: Iterable[Size] = ()) -> Reason | None:
+    """Why `is_nonnegative`; None if that was not shown."""
+    reason, steps = _measured(size, tuple(facts))
     spend(steps)
-    return found
+    return reason
 
 
 @lru_cache(maxsize=8192)
-def _measured(size: Size, facts: tuple[Size, ...]) -> tuple[bool, int]:
-    return measured(lambda: _is_nonnegative(in_order(size), tuple(map(in_order, facts))))
+def _measured(size: Size, facts: tuple[Size, ...]) -> tuple[Reason | None, int]:
+    return measured(lambda: _reason(in_order(size), tuple(map(in_order, facts))))
 
 
-def _is_nonnegative(size: Size, facts: tuple[Size, ...]) -> bool:
-    try:
-        steps = iter(range(_STEPS))
-        return any(_Proof(facts, steps).shows(size, depth) for depth in _DEPTHS)
-    except _OutOfStepsError:
-        return False
+def _reason(size: Size, facts: tuple[Size, ...]) -> Reason | None:
+    steps = iter(range(_STEPS))
+    with suppress(_OutOfStepsError):
+        for depth in _DEPTHS:
+            reason = _Proof(facts, steps).shows(size, depth)
+            if reason is not None:
+                return reason
+    return None
 
 
 class _OutOfStepsError(Exception):
@@ -85,30 +151,37 @@ class _Proof:
         self._facts = facts
         self._steps = steps
         self._tried: set[Size] = set()
-        self._shown: set[Size] = set()
+        self._shown: dict[Size, Reason] = {}
         self._points: list[dict[str, int]] | None = None
 
-    def shows(self, size: Size, depth: int) -> bool:
-        if is_plainly_nonnegative(size) or size in self._shown:
-            return True
-        if isinstance(size, int) or depth <= 0 or size in self._tried:
-            return False
+    def shows(self, size: Size, depth: int) -> Reason | None:
+        known = PLAIN if is_plainly_nonnegative(size) else self._shown.get(size)
+        if known is not None or isinstance(size, int) or depth <= 0 or size in self._tried:
+            return known
         if length_of(size) > _LONGEST:
-            return False
+            return None
         self._tried.add(size)
         if next(self._steps, None) is None:
             raise _OutOfStepsError
         if self._is_negative_somewhere(size):
-            return False
-        is_shown = (
+            return None
+        reason = (
             self._by_least_floors(size, depth - 1)
-            or any(self.shows(enough, depth - 1) for enough in self._by_floors(size, depth - 1))
-            or any(self.shows(enough, depth - 2) for enough in self._by_facts(size))
+            or self._through(self._by_floors(size, depth - 1), depth - 1)
+            or self._through(self._by_facts(size), depth - 2)
             or self._by_residues(size, depth - 1)
         )
-        if is_shown:
-            self._shown.add(size)
-        return is_shown
+        if reason is not None:
+            self._shown[size] = reason
+        return reason
+
+    def _through(self, steps: Iterable["_Enough"], depth: int) -> Reason | None:
+        """The first step to a size that is shown."""
+        for enough, step in steps:
+            then = self.shows(enough, depth)
+            if then is not None:
+                return Through(step, then)
+        return None
 
     def _is_negative_somewhere(self, size: Dim) -> bool:
         if self._points is None:
@@ -147,27 +220,29 @@ class _Proof:
                 if self._allows(moved):
                     yield moved
 
-    def _by_least_floors(self, size: Dim, depth: int) -> bool:
+    def _by_least_floors(self, size: Dim, depth: int) -> Reason | None:
         """Count each floor from 1 or from 0, where it is known to be no less."""
         least = {floor: self._least(floor, depth) for floor in floors_of(size)}
 
         def change(atom: Atom) -> Size:
             bound = least.get(atom) if isinstance(atom, Floor) else None
-            return as_size(atom) if bound is None else dim(f"floor {atom}") + bound
+            return as_size(atom) if bound is None else dim(f"floor {atom}") + bound[2]
 
-        return bool(least) and is_plainly_nonnegative(rebuild(size, change))
+        if not least or not is_plainly_nonnegative(rebuild(size, change)):
+            return None
+        return LeastFloors(tuple(bound for bound in least.values() if bound is not None))
 
-    def _least(self, floor: Floor, depth: int) -> int | None:
-        """1 or 0 if the floor is known to be no less, None otherwise."""
+    def _least(self, floor: Floor, depth: int) -> tuple[Size, Size, int] | None:
+        """The floor upright, and 1 or 0 if it is known to be no less; None otherwise."""
         upright = self._upright(floor, depth)
         if upright is None:
             return None
         above, below = upright
         if self.shows(above - below, depth):
-            return 1
-        return 0 if self.shows(above, depth) else None
+            return above, below, 1
+        return (above, below, 0) if self.shows(above, depth) else None
 
-    def _by_floors(self, size: Dim, depth: int) -> Iterator[Size]:
+    def _by_floors(self, size: Dim, depth: int) -> Iterator["_Enough"]:
         """Sizes without one of the floors that need only be >= 0 as well."""
         for floor in floors_of(size):
             share, rest = size.split(floor)
@@ -191,25 +266,28 @@ class _Proof:
             return None
         return (-above, -below) if self.shows(-below, depth) else None
 
-    def _by_facts(self, size: Dim) -> Iterator[Size]:
+    def _by_facts(self, size: Dim) -> Iterator["_Enough"]:
         """Sizes in which a multiple of a fact has cancelled a term."""
-        for fact in self._facts:
+        for place, fact in enumerate(self._facts):
             related = not variables_of(fact).isdisjoint(size.variables())
             if related and length_of(fact) <= _LONGEST:
-                yield from _without_a_term(size, fact)
+                yield from _without_a_term(size, fact, place)
 
-    def _by_residues(self, size: Dim, depth: int) -> bool:
+    def _by_residues(self, size: Dim, depth: int) -> Reason | None:
         """Prove each residue class for itself; there, floors by constants are polynomials."""
         periods = periods_of(size)
         if not 1 < prod(periods.values()) <= _MOST_CLASSES:
-            return False
+            return None
+        reasons: list[Reason] = []
         try:
-            return all(
-                self._within(residues).shows(substitute(size, residues), depth)
-                for residues in residue_classes(periods)
-            )
+            for residues in residue_classes(periods):
+                reason = self._within(residues).shows(substitute(size, residues), depth)
+                if reason is None:
+                    return None
+                reasons.append(reason)
         except ZeroDivisionError:
-            return False
+            return None
+        return InClasses(periods, tuple(reasons))
 
     def _within(self, residues: Mapping[str, Size]) -> "_Proof":
         """The search in one residue class."""
@@ -233,7 +311,7 @@ def _least_with(fact: Size, name: str, point: Mapping[str, int]) -> int:
     return max(bound, 0)
 
 
-def _without_a_term(size: Dim, fact: Size) -> Iterator[Size]:
+def _without_a_term(size: Dim, fact: Size, place: int) -> Iterator[_Enough]:
     """What makes `size >= 0` where `fact >= 0`; negative terms are cancelled first."""
     terms = sorted(size.terms.items(), key=lambda term: term[1] > 0)
     for (monomial, coefficient), (other, scale) in product(terms, terms_of(fact).items()):
@@ -242,24 +320,28 @@ def _without_a_term(size: Dim, fact: Size) -> Iterator[Size]:
             common = gcd(coefficient, scale)
             times = abs(scale) // common
             share = abs(coefficient) // common * as_size(*left)
-            yield times * size + times - 1 - share * fact
+            yield times * size + times - 1 - share * fact, FactStep(place, times, share)
 
 
-def _floor_from_below(above: Size, below: Size, share: Size, rest: Size) -> Iterator[Size]:
+def _floor_from_below(above: Size, below: Size, share: Size, rest: Size) -> Iterator[_Enough]:
     """What makes `share * floor(above/below) + rest >= 0`, for share >= 0."""
     if isinstance(share, int) or share.terms[leading_monomial(share)] > 0:
         whole, left = divide(rest, share)
         if is_plainly_nonnegative(left):
-            yield above + below * whole
+            yield above + below * whole, FloorStep(above, below, share, is_added=True, whole=whole)
     if share != 1:
-        yield share * (above - below + 1) + below * rest
+        yield (
+            share * (above - below + 1) + below * rest,
+            FloorStep(above, below, share, is_added=True),
+        )
 
 
-def _floor_from_above(above: Size, below: Size, share: Size, rest: Size) -> Iterator[Size]:
+def _floor_from_above(above: Size, below: Size, share: Size, rest: Size) -> Iterator[_Enough]:
     """What makes `rest - share * floor(above/below) >= 0`, for share >= 0."""
     if isinstance(share, int) or share.terms[leading_monomial(share)] > 0:
         whole, left = divide(rest, share)
         if is_plainly_nonnegative(left):
-            yield below * whole + below - 1 - above
+            enough = below * whole + below - 1 - above
+            yield enough, FloorStep(above, below, share, is_added=False, whole=whole)
     if share != 1:
-        yield below * rest - share * above
+        yield below * rest - share * above, FloorStep(above, below, share, is_added=False)
