@@ -50,6 +50,7 @@ from meganeura_dsl.limits.language_limits import CHECK, CHECK_CHARACTER
 from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, within
 from meganeura_dsl.program import Program
 from meganeura_dsl.startup.collector import few_collections
+from meganeura_dsl.symbolic.assumptions import Facts, Recorder
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline
 from meganeura_dsl.target_problems import UnknownTarget
@@ -68,6 +69,8 @@ class CheckResult:
     """Every visible value of the file, the first at its place: names, and stages of pipes."""
     elaborations: Mapping[str, Elaboration] = field(default_factory=dict[str, Elaboration])
     """The models that hold, by name, with the parameters of their checkpoints."""
+    texts: tuple[tuple[str, Source], ...] = ()
+    """All texts that it depends on: the file itself, under no name, imported ones, the library."""
 
     @property
     def reports(self) -> tuple[Report, ...]:
@@ -108,7 +111,9 @@ class Checker:
         chosen: str | None = None,
         prefix: str = "",
         before_each: Callable[[], None] = _go_on,
+        recorder: Recorder | None = None,
     ) -> None:
+        """`recorder` notes what is proved and refuted of sizes."""
         self.sink = Sink()
         self._linker = Linker(loader, self.sink)
         self.module = self._linker.link(source)
@@ -123,7 +128,8 @@ class Checker:
         self.holds = 0
         self._budget = Budget(CHECK + CHECK_CHARACTER * len(source.text))
         self._locations: set[tuple[str, int, int]] = set()
-        self._summaries = Summaries()
+        self._recorder = recorder
+        self._summaries = Summaries(Facts(recorder=recorder))
         self._elaborated: dict[tuple[str, str], Elaboration] = {}
         self._undecided: list[tuple[Problem, ast.Block]] = []
         self._refused: set[ast.Block] = set()
@@ -161,6 +167,7 @@ class Checker:
             self.holds,
             tuple(self._values.values()),
             {name: found for (name, given), found in self._elaborated.items() if given == "[]"},
+            tuple(self.texts),
         )
 
     def _explained(self) -> set[Problem]:
@@ -245,14 +252,14 @@ class Checker:
                 for problem in unused_values(node):
                     self._add(problem)
         for module, block in self._imported_blocks():
-            self._before_each()
+            self._begin(block.name.span)
             problem = prover.prove_imported(module, block)
             if problem is not None and problem.severity is Severity.ERROR:
                 self._add(problem)
         for name, block in self.module.blocks.items():
             if block in cut or self._budget.is_spent:
                 continue
-            self._before_each()
+            self._begin(block.name.span)
             with within(self._budget):
                 problem = prover.prove(self.module, block)
             if problem is None:
@@ -367,8 +374,14 @@ class Checker:
                 self.types.setdefault((binding.span.line, binding.name), binding.type)
                 self._values.setdefault((binding.span.start, binding.span.end), binding)
 
-    def _attempt(self, span: Span, action: Callable[[], None]) -> bool:
+    def _begin(self, span: Span) -> None:
+        """Begin with the declaration at a place."""
         self._before_each()
+        if self._recorder is not None:
+            self._recorder.place = f"{span.source.name}:{span.line}"
+
+    def _attempt(self, span: Span, action: Callable[[], None]) -> bool:
+        self._begin(span)
         if self._budget.is_spent:
             self._failed = True
             return False

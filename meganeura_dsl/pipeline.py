@@ -19,6 +19,7 @@ from meganeura_dsl.program import Program, find, loader_beside
 from meganeura_dsl.proof_cache import known_notes, store_notes
 from meganeura_dsl.startup.collector import few_collections
 from meganeura_dsl.support.phases import phase
+from meganeura_dsl.symbolic.assumptions import Recorder
 
 __all__ = [
     "CheckResult",
@@ -68,13 +69,16 @@ def load(target: str) -> Program:
 
 
 @few_collections()
-def check_file(target: str) -> CheckResult:
+def check_file(target: str, recorder: Recorder | None = None) -> CheckResult:
     """Check all of the file a target names, as `load` does. Raises `ProblemError` if unreadable.
 
     Of a file of this package only what the target chooses is checked: the rest has not changed.
+    `recorder` notes what is proved and refuted of sizes.
     """
     found = find(target)
-    checker = Checker(found.read(), loader_beside(found.path), found.chosen, found.prefix)
+    checker = Checker(
+        found.read(), loader_beside(found.path), found.chosen, found.prefix, recorder=recorder
+    )
     checker.only = found.chosen if found.is_standard else None
     result = checker.run()
     if result.fine and checker.only is None:

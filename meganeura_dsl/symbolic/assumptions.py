@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from meganeura_dsl.limits.language_limits import QUESTION
 from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most, spend
+from meganeura_dsl.symbolic.certificates.recorder import Recorder
 from meganeura_dsl.symbolic.conditions import (
     And,
     Compare,
@@ -27,8 +28,8 @@ from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Dim, Size, dim, evaluate, substitute
 
 __all__ = [
-    "And", "Compare", "Condition", "Facts", "Flag", "Not", "Operator", "Or", "Proved", "Refuted",
-    "Unknown", "Unproved", "Verdict", "negate", "show_condition",
+    "And", "Compare", "Condition", "Facts", "Flag", "Not", "Operator", "Or", "Proved", "Recorder",
+    "Refuted", "Unknown", "Unproved", "Verdict", "negate", "show_condition",
 ]  # fmt: skip
 
 _FEW_TRIALS = 8
@@ -91,6 +92,8 @@ class Facts:
     """The facts as they were stated, in order."""
     least: Mapping[str, int] = field(default_factory=dict[str, int])
     """The lower bounds that are not 1."""
+    recorder: Recorder | None = field(default=None, repr=False)
+    """Notes what was proved and refuted, for a certificate."""
     _known: SolverState = field(default=SolverState(), repr=False)
     _verdicts: dict[Condition, Verdict] = field(
         init=False, repr=False, default_factory=dict[Condition, "Verdict"]
@@ -131,7 +134,7 @@ class Facts:
         known = SolverState(least=bounds)
         for condition in self.stated:
             known = assume(known, condition)
-        return Facts(self.stated, bounds, known)
+        return Facts(self.stated, bounds, self.recorder, known)
 
     def assume(self, condition: Condition) -> "Facts":
         """The facts with one more; the same object for the same one, so that it is learned once."""
@@ -148,7 +151,10 @@ class Facts:
 
         ZeroDivisionError if the facts make a divisor 0.
         """
-        return self._known.restore(self._known.reduce(size))
+        normal = self._known.restore(self._known.reduce(size))
+        if normal != size:
+            self._note(Compare("==", size, normal))
+        return normal
 
     def least_value(self, size: Size) -> int:
         """The size where all its variables are as small as they may be; 1 where it has none."""
@@ -237,22 +243,36 @@ class Facts:
         except ZeroDivisionError:  # the variable divides something
             return None
         is_linear = pattern == factor * dim(name) + offset
-        if not is_linear or not entails(self._known, Compare("!=", factor, 0)):
+        if not is_linear or not self._entails(Compare("!=", factor, 0)):
             return None
         solution = (value - offset) // factor
         solved = Compare("==", factor * solution + offset, value)
-        return solution if entails(self._known, solved) else None
+        return solution if self._entails(solved) else None
+
+    def _entails(self, condition: Condition) -> bool:
+        is_shown = entails(self._known, condition)
+        if is_shown:
+            self._note(condition)
+        return is_shown
+
+    def _note(self, condition: Condition, example: Mapping[str, int] | None = None) -> None:
+        if self.recorder is not None:
+            self.recorder.note(self.least, self.stated, condition, example)
 
     def _judge(self, condition: Condition) -> Verdict:
         if self.proves(condition):
             return Proved()
         example = self.example(negate(condition))
         if example is not None:
+            self._note(condition, example)
             return Refuted(example)
         return Unknown(self.suggest(condition))
 
     def _follows(self, condition: Condition) -> bool:
-        return bool(_ended(lambda: self._is_shown(condition)))
+        is_shown = bool(_ended(lambda: self._is_shown(condition)))
+        if is_shown:
+            self._note(condition)
+        return is_shown
 
     def _is_shown(self, condition: Condition) -> bool:
         """Stated, shown by its form, or if a few small sizes say nothing against it, by a proof."""

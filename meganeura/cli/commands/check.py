@@ -5,16 +5,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, assert_never
 
 import typer
 
 from meganeura.cli.driver.checked_target import Checked, check_target
 from meganeura.cli.driver.fix_file import fix_file
+from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.ui.console import count, exit_code, say, show
 from meganeura_dsl import __version__
 from meganeura_dsl.diagnostics.characters import printable
 from meganeura_dsl.diagnostics.json_report import as_json
+from meganeura_dsl.symbolic.certificates.recorder import Recorder
 
 
 class Format(StrEnum):
@@ -63,22 +66,60 @@ def check(
         str | None,
         typer.Option(metavar="webgpu-default|DEVICE", help="Does a training step fit a GPU?"),
     ] = None,
+    certified: Annotated[
+        Path | None,
+        typer.Option(
+            "--certificate",
+            metavar="FILE",
+            help="Write a proof of each condition on sizes, and the sizes that refute others, as "
+            ".json: `meganeura-verify FILE` checks them.",
+        ),
+    ] = None,
+    force: Force = False,
 ) -> None:
     """Prove shapes, names, expectations and settings of programs."""
     shape = _format(output_format, as_data=as_data, short=short)
     if unsafe and not fix:
         raise typer.BadParameter("it says what --fix applies: give both", param_hint="--unsafe")
+    if certified is not None and len(targets) > 1:
+        text = f"a certificate is of one program, and not of {len(targets)}"
+        raise typer.BadParameter(text, param_hint="--certificate")
+    reads = map(Path, targets)
+    kinds = [Kind.CERTIFICATE]
+    require_writable(certified, kinds, force=force, reads=reads, option="--certificate")
     if fix:
         for_people = shape in (Format.TEXT, Format.SHORT)
         for fixed in (line for target in targets for line in fix_file(target, unsafe=unsafe)):
             say(fixed, err=not for_people)
-    results = [check_target(target) for target in targets]
+    recorder = None if certified is None else Recorder()
+    results = [check_target(target, recorder) for target in targets]
     if limits is not None:
         results = [_within(result, limits) for result in results]
     _write(results, shape)
+    if certified is not None and recorder is not None and results[0].texts:
+        _certify(results[0], recorder, certified, err=shape is not Format.TEXT)
     errors = [report for result in results for report in result.errors]
     if errors:
         raise typer.Exit(exit_code(errors))
+
+
+def _certify(result: Checked, recorder: Recorder, file: Path, *, err: bool) -> None:
+    """Write what was proved and refuted of sizes, and say what is not certified."""
+    from meganeura_dsl.symbolic.certificates.shape_certificate import shape_certificate
+    from meganeura_runtime.io.files.atomic_write import write_text
+
+    made = shape_certificate(recorder.answers, result.texts)
+    write_text(file, json.dumps(made, separators=(",", ":")) + "\n")
+    left = made["uncertified"]
+    refuted = sum("example" in each for each in made["questions"])
+    proved = count(len(made["questions"]) - refuted, "condition")
+    say(
+        f"{file}: {proved} proved, {refuted} refuted, {len(left)} not certified; "
+        f"check it by meganeura-verify {file}",
+        err=err,
+    )
+    for each in left:
+        say(f"  {each['at']}: not certified: {each['text']}: {each['why']}", err=err)
 
 
 def _format(chosen: Format | None, *, as_data: bool, short: bool) -> Format:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 from meganeura_dsl.diagnostics.problem import ProblemError, Report, Severity
 
 if TYPE_CHECKING:
+    from meganeura_dsl.diagnostics.source import Source
     from meganeura_dsl.pipeline import Program
+    from meganeura_dsl.symbolic.assumptions import Recorder
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,8 @@ class Checked:
     holds: int = 0
     facts: tuple[str, ...] = ()
     """What else there is to say, such as what a training step needs of a GPU."""
+    texts: "tuple[tuple[str, Source], ...]" = ()
+    """All texts that it depends on, the program's own first."""
 
     @property
     def errors(self) -> tuple[Report, ...]:
@@ -28,15 +32,18 @@ class Checked:
         return tuple(each for each in self.reports if each.severity is Severity.ERROR)
 
 
-def check_target(target: str) -> Checked:
-    """All that is wrong with a target and with the settings it trains by."""
+def check_target(target: str, recorder: "Recorder | None" = None) -> Checked:
+    """All that is wrong with a target and with the settings it trains by.
+
+    `recorder` notes what is proved and refuted of sizes.
+    """
     from meganeura.settings_reports import settings_reports
     from meganeura_dsl import pipeline
 
     try:
-        found = pipeline.check_file(target)
+        found = pipeline.check_file(target, recorder)
         settings = settings_reports(found.program)
     except ProblemError as error:
         return Checked(target, None, (error.problem.report(),))
     reports = (*found.reports, *settings)
-    return Checked(target, found.program, reports, found.proved, found.holds)
+    return Checked(target, found.program, reports, found.proved, found.holds, texts=found.texts)

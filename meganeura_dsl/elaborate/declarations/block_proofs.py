@@ -117,10 +117,11 @@ class Prover:
     def prove_imported(self, module: LinkedModule, block: ast.Block) -> Problem | None:
         """Prove a block of an imported file, as `prove` does, unless that was done before."""
         key = block, module.sources()
-        if key not in _imported:
+        recorder = self._facts.recorder
+        if key not in _imported or recorder is not None:
             if len(_imported) >= MOST_IMPORTED:
                 _imported.clear()
-            prover = Prover()
+            prover = Prover(Facts(recorder=recorder))
             prover.proved = self.proved
             problem = prover.prove(module, block)
             _imported[key] = problem, self.proved.get(block), frozenset(prover.blocks)

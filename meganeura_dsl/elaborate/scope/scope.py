@@ -542,8 +542,15 @@ class Frame:
         elaborator = self.state.elaborator
         is_recovered = self.state.recovery is not None and self.parent is None
         run = elaborator.run_recovered if is_recovered else elaborator.run
+        recorder = self.facts.recorder
         for place, statement in enumerate(statements):
-            results = run(statement, self, statements[place + 1 :])
+            after = statements[place + 1 :]
+            if recorder is None:
+                results = run(statement, self, after)
+            else:
+                span = statement.span
+                where = f"{span.source.name}:{span.line}"
+                results = recorder.at(where, lambda s=statement, a=after: run(s, self, a))
             if results is not None:
                 return results
         return None

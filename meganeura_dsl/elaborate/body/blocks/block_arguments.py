@@ -54,7 +54,7 @@ from meganeura_dsl.elaborate.typecheck.written_types import declared_types
 from meganeura_dsl.elaborate.values import BlockValue, ElabValue, Results, describe
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.symbolic.assumptions import Flag, Proved
+from meganeura_dsl.symbolic.assumptions import Facts, Flag, Proved
 from meganeura_dsl.syntax import ast
 
 _GIVEN = "given"
@@ -239,8 +239,9 @@ class _Fit:
         by_position = [each.name for each in self._left()][:count]
         around = self.inner.state.proof
         proof = Proof(around.flags_if_proved if modular and around is not None else None)
+        build = Builder(Facts(recorder=self.inner.facts.recorder))
         state = ElaborationState(
-            self.inner.state.elaborator, Builder(), Context(Flag("training")), proof=proof
+            self.inner.state.elaborator, build, Context(Flag("training")), proof=proof
         )
         for name, least in self.least.items():
             state.build.facts = state.build.facts.with_lower_bound(name, least)
