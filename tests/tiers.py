@@ -158,6 +158,7 @@ FULL = (
     "test_security.py::test_nothing_evaluates_text",
     "test_spec.py::test_every_fix_of_a_page_cures_its_problem_and_causes_no_other",
     "trainer",
+    "verify/test_shape_faults.py",
 )
 """Folders, files and tests in tests/ that are in the full tier alone."""
 

@@ -61,6 +61,8 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--limits", each) for each in ("webgpu-default", "nothing")),
         *(("small.mgn", "--limits", "webgpu-default"), ("loose.mgn", "--fix")),
         *(("--unsafe",), ("loose.mgn", "--fix", "--unsafe")),
+        *(("--certificate", "p.json"), ("--certificate", "p.txt"), ("--force",)),
+        ("refuted.mgn", "--certificate", "p.json"),
     ),
     ("shapes",): (("p.mgn:wide",), ("p.mgn:fit",), ("p.mgn:other",), ("refuted.mgn",)),
     ("abi",): (("p.mgn:net",), ("p.mgn:wide",), ("--json",), ("p.mgn",)),

@@ -1,0 +1,272 @@
+"""Certificates of shapes: written for every file of the library, right, and refused once spoilt.
+
+A spoilt certificate that is accepted must still be true: a grid of sizes judges it.
+"""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from random import Random
+from time import process_time
+from typing import Any
+
+import pytest
+from meganeura_verify import CertificateError
+from meganeura_verify.__main__ import main
+from meganeura_verify.shapes import check_shapes
+
+from fuzz.json_mutants import json_mutant
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.program import standard_models
+from meganeura_dsl.symbolic.assumptions import Compare, Condition, Facts, Or, Proved, Recorder
+from meganeura_dsl.symbolic.certificates.shape_certificate import shape_certificate
+from meganeura_dsl.symbolic.size import dim
+from tests.dsl.symbolic.questions import condition_of, question
+from tests.dsl.symbolic.verdicts import FILE as QUICK
+from tests.effort import effort
+from tests.verify.shape_mutants import is_false, single, spoil
+
+Json = Any
+LIBRARY = sorted(path.name for path in Path(str(standard_models())).glob("*.mgn"))
+FILES = effort(["digits_cnn.mgn", "swin.mgn"], LIBRARY)
+QUESTIONS = effort(100, 500)
+MUTANTS = effort(400, 10_000)
+TEXTS = [("", Source("questions.mgn", ""))]
+h, w, s = dim("h"), dim("w"), dim("s")
+
+
+@cache
+def of_file(name: str) -> Json:
+    recorder = Recorder()
+    found = pipeline.check_file(str(Path(str(standard_models())) / name), recorder)
+    assert found.fine
+    return shape_certificate(recorder.answers, found.texts)
+
+
+@cache
+def of_questions() -> Json:
+    """The certificate of random questions, and of those of two files."""
+    recorder = Recorder()
+    for line in QUICK.read_text().splitlines()[:QUESTIONS]:
+        asked = question(int(line.partition(" ")[0]))
+        facts = Facts(recorder=recorder)
+        for name, bound in asked.least.items():
+            facts = facts.with_lower_bound(name, bound)
+        for clause in asked.facts:
+            facts = facts.assume(condition_of(clause))
+        facts.decide(condition_of(asked.claim))
+    return shape_certificate(recorder.answers, TEXTS)
+
+
+def asked(facts: Facts, *claims: Condition) -> Json:
+    """The certificate of what is decided of some claims."""
+    recorder = Recorder()
+    known = Facts(recorder=recorder)
+    for name, least in facts.least.items():
+        known = known.with_lower_bound(name, least)
+    for fact in facts.stated:
+        known = known.assume(fact)
+    for claim in claims:
+        known.decide(claim)
+    made = shape_certificate(recorder.answers, TEXTS)
+    return check_shapes(json.loads(json.dumps(made)))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_all_that_is_answered_about_a_file_of_the_library_is_certified(name: str) -> None:
+    made = of_file(name)
+    assert made["uncertified"] == []
+    check_shapes(json.loads(json.dumps(made)))
+    assert len(made["questions"]) >= 5
+
+
+def test_a_certificate_costs_less_than_a_check() -> None:
+    """It is to cost less than two checks; it takes about half of one."""
+    recorder, target = Recorder(), str(Path(str(standard_models())) / "swin.mgn")
+    start = process_time()
+    found = pipeline.check_file(target, recorder)
+    checked = process_time()
+    made = shape_certificate(recorder.answers, found.texts)
+    written = process_time()
+    check_shapes(made)
+    assert written - checked < 2 * (checked - start)
+    assert process_time() - written < 1
+
+
+def test_random_questions_are_certified() -> None:
+    """Few are not: a proof by more steps than a question may take, or by residues of floors."""
+    made = of_questions()
+    check_shapes(json.loads(json.dumps(made)))
+    assert len(made["questions"]) > QUESTIONS // 2
+    assert len(made["uncertified"]) <= QUESTIONS // 100
+
+
+def test_each_answer_names_where_it_is_asked() -> None:
+    places = {each["at"].rpartition("/")[2] for each in of_file("swin.mgn")["questions"]}
+    files = {place.partition(".mgn:")[0] for place in places}
+    assert files == {"swin", "nn"}
+    assert all(place.partition(":")[2].isdigit() for place in places)
+
+
+def test_a_spoilt_certificate_is_refused_or_true() -> None:
+    wholes = [of_questions(), *map(of_file, FILES)]
+    accepted = proofs = 0
+    for seed in range(MUTANTS):
+        random = Random(seed)
+        whole = random.choice(wholes)
+        number = random.randrange(len(whole["questions"]))
+        spoilt = single(whole, number)
+        spoil(spoilt, random)
+        proofs += "proofs" in spoilt["questions"][0]
+        try:
+            check_shapes(spoilt)
+        except CertificateError:
+            continue
+        if "proofs" in spoilt["questions"][0]:
+            accepted += 1
+            assert not is_false(spoilt), (seed, json.dumps(spoilt["questions"]))
+    assert accepted < proofs // 2
+
+
+def test_the_grid_bites() -> None:
+    made = asked(Facts(), Compare("==", h // 2 + (h + 1) // 2, h))
+    made = single(made, 0)
+    assert not is_false(made)
+    made["questions"][0]["claim"] = ["==", ["*", 2, ["//", "h", 2]], "h"]
+    assert is_false(made)
+    made["contexts"][0]["facts"] = [["==", ["//", "h", 2], ["//", ["+", "h", 1], 2]]]
+    assert not is_false(made)
+
+
+def test_malformed_certificates_are_refused_in_words() -> None:
+    text = json.dumps(of_file("digits_cnn.mgn")).encode()
+    for seed in range(MUTANTS):
+        data = json_mutant(Random(seed), [text])
+        try:
+            check_shapes(json.loads(data))
+        except (CertificateError, ValueError):
+            continue
+
+
+def _certificate() -> Json:
+    """A proof by a fact, by floors and by a bound: h//2 + h//2 == h, and so on."""
+    facts = Facts().assume(Compare("==", h % 2, 0)).assume(Compare(">=", w, 2 * h))
+    return asked(facts, Compare("==", 2 * (h // 2), h), Compare(">=", w // 2, h))
+
+
+def _drop_fact(made: Json) -> None:
+    made["contexts"][-1]["facts"] = []
+
+
+def _swap_sizes(made: Json) -> None:
+    made["questions"][1]["claim"][1:] = reversed(made["questions"][1]["claim"][1:])
+
+
+def _change_coefficient(made: Json) -> None:
+    made["contexts"][-1]["facts"][0] = [">=", "w", "h"]
+
+
+def _drop_proof(made: Json) -> None:
+    made["questions"][1]["proofs"] = []
+
+
+def _prove_by_nothing(made: Json) -> None:
+    made["questions"][1]["proofs"] = [{"tree": 1}]
+
+
+def _other_context(made: Json) -> None:
+    made["questions"][1]["in"] = 0
+
+
+def _stronger_claim(made: Json) -> None:
+    made["questions"][1]["claim"][0] = ">"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [_drop_fact, _swap_sizes, _change_coefficient, _drop_proof, _prove_by_nothing, _other_context,
+     _stronger_claim],
+)  # fmt: skip
+def test_a_certificate_that_is_changed_is_refused(change: Callable[[Json], None]) -> None:
+    made = _certificate()
+    assert len(made["questions"]) == 2
+    change(made)
+    with pytest.raises(CertificateError):
+        check_shapes(made)
+
+
+def _question(claim: Json, proofs: Json, least: Json = None, facts: Json = ()) -> Json:
+    contexts = [{"least": least or {}, "facts": list(facts), "steps": []}]
+    questions = [{"in": 0, "claim": claim, "proofs": proofs}]
+    return {"format": "meganeura-shapes-1", "contexts": contexts, "questions": questions}
+
+
+def test_a_new_name_stands_for_no_size_of_the_program() -> None:
+    """Inside of a proof, a step would let `y` be 5, and so prove that it is."""
+    steps = [{"lemma": [">=", 5, 5], "proofs": []}, {"let": "y", "is": 5, "least": [0, 1]}]
+    claim = ["or", ["==", "y", 5], ["==", "y", 6]]
+    proof = {"other": 0, "steps": steps, "proofs": [{"at": 1}]}
+    with pytest.raises(CertificateError):
+        check_shapes(_question(claim, [proof]))
+    claim[1][1] = claim[2][1] = "quotient y"
+    with pytest.raises(CertificateError, match="a name of the program begins with"):
+        check_shapes(_question(claim, [proof]))
+
+
+def test_a_divisor_that_may_be_zero_proves_nothing() -> None:
+    """That h is >= 1 follows of no floor that only the proof divides by h."""
+    cut = ["cut", "h", 1, 1, ["low", 1, "h", ["divisor", 1]], ["divisor", 1], 1, 1]
+    with pytest.raises(CertificateError, match="a divisor may be 0"):
+        check_shapes(_question([">=", "h", 1], [{"tree": cut}], {"h": 0}))
+
+
+@pytest.mark.parametrize("number", [1.0, True, "1", None, -1, 7])
+def test_a_line_is_a_number(number: Json) -> None:
+    with pytest.raises(CertificateError):
+        check_shapes(_question([">=", "h", 2], [{"at": number}], facts=[[">=", "h", 2]]))
+    check_shapes(_question([">=", "h", 2], [{"at": 0}], facts=[[">=", "h", 2]]))
+
+
+def test_an_example_names_all_sizes_and_satisfies_all_facts() -> None:
+    facts = Facts().assume(Compare("==", w % s, 0)).assume(Compare(">=", s, 3))
+    made = asked(facts, Compare("==", h % 2, 0))
+    (asked_for,) = made["questions"]
+    assert asked_for["example"] == {"h": 1, "s": 3, "w": 3}
+    for changed, reason in [
+        ({"h": 2, "s": 3, "w": 3}, "the claim holds"),
+        ({"h": 1, "s": 3, "w": 4}, "outside the facts"),
+        ({"h": 1}, "leaves a size open"),
+        ({"h": -1, "s": 3, "w": 3}, "below its bound"),
+        ({"h": 1, "s": 3.0, "w": 3}, "no sizes"),
+    ]:
+        asked_for["example"] = changed
+        with pytest.raises(CertificateError, match=reason):
+            check_shapes(made)
+
+
+def test_what_is_not_certified_is_listed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    made = _certificate()
+    made["uncertified"] = [{"at": "a.mgn:3", "text": "h > w", "why": "no reason"}]
+    proof = tmp_path / "proof.json"
+    proof.write_text(json.dumps(made))
+    assert main([str(proof)]) == 0
+    said = capsys.readouterr().out
+    assert "1 that the compiler answered are not certified" in said
+    assert "a.mgn:3: h > w: not certified" in said
+
+
+def test_contradictory_facts_have_a_proof() -> None:
+    facts = Facts().assume(Compare("==", h, w)).assume(Compare("!=", w, h))
+    made = asked(facts, Compare("==", s, 7), Or((Compare("<", s, 1), Compare(">", s, 9))))
+    assert len(made["questions"]) == 2
+    assert made["uncertified"] == []
+
+
+def test_nothing_is_recorded_unless_it_is_asked_for() -> None:
+    facts = Facts().assume(Compare("==", h % 2, 0))
+    assert facts.recorder is None
+    assert facts.decide(Compare("==", 2 * (h // 2), h)) == Proved()
