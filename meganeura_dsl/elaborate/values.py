@@ -105,9 +105,31 @@ class TensorList:
     items: tuple[Tensor, ...]
 
 
+@dataclass(frozen=True)
+class LayerWeights:
+    """Trained parameters of a layer as one value, tensor by tensor; it never leaves its block."""
+
+    layer: str
+    """The layer as it is written."""
+    items: tuple[tuple[str, Tensor], ...]
+    """The tensors by their names inside of the layer, in the order of their declaration."""
+    is_changed: bool = False
+    """False of what the layer has itself."""
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The tensors without their names."""
+        return tuple(tensor for _, tensor in self.items)
+
+    def changed(self, tensors: Sequence[Tensor]) -> "LayerWeights":
+        """Returns weights of the same names with other tensors."""
+        names = (name for name, _ in self.items)
+        return LayerWeights(self.layer, tuple(zip(names, tensors, strict=True)), is_changed=True)
+
+
 Results = tuple[Tensor, ...]
 """What a block returns."""
-ElabValue = StaticValue | Tensor | TensorList | Pattern | tuple[Tensor, ...]
+ElabValue = StaticValue | Tensor | TensorList | LayerWeights | Pattern | tuple[Tensor, ...]
 
 
 def is_size(value: ElabValue) -> TypeGuard[Size]:
@@ -156,7 +178,9 @@ def is_assumed_tensor(value: Tensor) -> bool:
 
 def is_static(value: ElabValue) -> TypeGuard[StaticValue]:
     """Whether the value is known before any data is."""
-    return isinstance(value, Axes) or not isinstance(value, (Value, TensorList, Pattern, tuple))
+    return isinstance(value, Axes) or not isinstance(
+        value, (Value, TensorList, LayerWeights, Pattern, tuple)
+    )
 
 
 def describe(value: ElabValue) -> str:
@@ -180,6 +204,8 @@ def describe(value: ElabValue) -> str:
             return f"a list of {len(value)}"
         case TensorList(items):
             return f"a list of {len(items)} tensor{'' if len(items) == 1 else 's'}"
+        case LayerWeights(layer):
+            return f"the weights of `{layer}`"
         case Axes():
             return f"the axes {show_shape(value)}"
         case Invocation():

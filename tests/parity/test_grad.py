@@ -143,6 +143,70 @@ def chosen(p: Tensors, data: Tensors) -> torch.Tensor:
     return (by**2).mean()
 
 
+def slopes(scalar: torch.Tensor, p: Tensors) -> Tensors:
+    """The gradient by each of some weights, to be differentiated again."""
+    found = torch.autograd.grad(scalar, list(p.values()), create_graph=True)
+    return dict(zip(p, found, strict=True))
+
+
+def stepped(p: Tensors, by: Tensors, rate: float) -> Tensors:
+    return {name: each - rate * by[name] for name, each in p.items()}
+
+
+def normed(p: Tensors, x: torch.Tensor) -> torch.Tensor:
+    h = F.layer_norm(linear(p, "net.fc1", x), (8,), p["net.norm.weight"], p["net.norm.bias"])
+    return linear(p, "net.fc2", torch.tanh(h))
+
+
+def sharpness(p: Tensors, data: Tensors) -> torch.Tensor:
+    """Foret et al. 2021, equation 2, and how steep it is."""
+    target = data["label"] % 3
+    by = slopes(F.cross_entropy(normed(p, data["x"]), target), p)
+    size = sum((each**2).sum() for each in by.values()).sqrt()
+    worse = {name: p[name] + 0.5 * by[name].detach() / size.detach() for name in p}
+    return F.cross_entropy(normed(worse, data["x"]), target) + 0.1 * size
+
+
+def regressed(p: Tensors, x: torch.Tensor) -> torch.Tensor:
+    return linear(p, "net.b", torch.tanh(linear(p, "net.a", x)))
+
+
+def adapted(p: Tensors, data: Tensors) -> torch.Tensor:
+    """Finn et al. 2017, algorithm 1: three steps for each task, differentiated through."""
+    total = torch.zeros((), dtype=torch.float64)
+    for task in range(len(data["x"])):
+        w = p
+        for _ in range(3):
+            w = stepped(
+                w, slopes(F.mse_loss(regressed(w, data["x"][task]), data["y"][task]), w), 0.3
+            )
+        total = total + F.mse_loss(regressed(w, data["q"][task]), data["wanted"][task])
+    return total / len(data["x"])
+
+
+def borrowed(p: Tensors, data: Tensors) -> torch.Tensor:
+    """One layer with the weights of another, and a gradient that reaches some of the weights."""
+
+    def tower(name: str, other: str) -> torch.Tensor:
+        w = {f"{name}.{key}": 0.9 * p[f"{other}.{key}"].abs() for key in ("weight", "bias")}
+        return torch.tanh(linear(w, name, data["x"]))
+
+    y = tower("one", "one") - tower("two", "one") * linear(p, "two", data["x"])
+    found = slope(y.pow(2).sum(), p["two.bias"]).pow(2).sum()
+    own = {name: p[name] for name in ("one.weight", "one.bias")}
+    part = slopes(linear(p, "one", data["x"]).pow(2).sum(), own).values()
+    both = [p[f"one.{key}"] * p[f"two.{key}"] for key in ("weight", "bias")]
+    return found + sum(each.pow(2).sum() for each in part) + sum(each.sum() for each in both)
+
+
+def half_read(p: Tensors, data: Tensors) -> torch.Tensor:
+    """The gradient is 0 by what the scalar does not read."""
+    own = {name: p[name] for name in ("net.one.weight", "net.one.bias")}
+    by = slopes(linear(p, "net.one", data["x"]).pow(3).sum(), own)
+    moved = stepped(own, by, 0.1)
+    return linear(moved, "net.one", data["x"]).sum() + linear(p, "net.two", data["x"]).pow(2).sum()
+
+
 SLOPES = (
     Slope(
         "burgers",
@@ -242,6 +306,71 @@ SLOPES = (
           minimize by_gain + sum(grad(y, net.fc.weight) ** 2) + y
         """,
         by_weights,
+    ),
+    Slope(
+        "sharpness",
+        """\
+        block Net()(x: [n, 6]) -> [n, 3]:
+          return x |> fc1: linear(8) |> norm: layer_norm |> tanh |> fc2: linear(3)
+
+        train fit(x: [batch, 6], label: i32[batch]):
+          layer net: Net()
+          target = label % 3
+          by = grad(cross_entropy(x |> net, target), weights(net))
+          size = sqrt(sum(by ** 2))
+          worse = weights(net) + 0.5 * stop_gradient(by) / stop_gradient(size)
+          minimize cross_entropy(x |> net(weights=worse), target) + 0.1 * size
+        """,
+        sharpness,
+    ),
+    *(
+        Slope(
+            name,
+            f"""\
+            block Net()(x: [n, 2]) -> [n, 1] = x |> a: linear(5) |> tanh |> b: linear(1)
+
+            train fit(x: [batch, 4, 2], y: [batch, 4, 1], q: [batch, 5, 2], wanted: [batch, 5, 1]):
+              layer net: Net()
+              scan task in 0..batch:
+                _unchanged = x[task] |> net
+                w = weights(net)
+                {loop} _i in 0..3:
+                  w = w - 0.3 * grad(mse(x[task] |> net(weights=w), y[task]), w)
+                losses[task] = mse(q[task] |> net(weights=w), wanted[task])
+              minimize mean(losses)
+            """,
+            adapted,
+        )
+        for name, loop in (("adapted", "for"), ("adapted in rounds", "scan"))
+    ),
+    Slope(
+        "borrowed",
+        """\
+        train fit(x: [batch, 6]):
+          a = x |> one: linear(4)
+          b = x |> two: linear(4)
+          w = 0.9 * abs(weights(one))
+          y = tanh(x |> one(weights=w)) - tanh(x |> two(weights=w)) * b
+          slope = sum(grad(sum(y ** 2), two.bias) ** 2)
+          part = sum(grad(sum(a ** 2), weights(one)) ** 2)
+          minimize slope + part + sum(weights(one) * weights(two))
+        """,
+        borrowed,
+    ),
+    Slope(
+        "half read",
+        """\
+        block Heads()(x: [n, 6]) -> [n, 4], [n, 2]:
+          return x |> one: linear(4), x |> two: linear(2)
+
+        train fit(x: [batch, 6]):
+          layer net: Heads()
+          a, _b = x |> net
+          w = weights(net) - 0.1 * grad(sum(a ** 3), weights(net))
+          c, d = x |> net(weights=w)
+          minimize sum(c) + sum(d ** 2)
+        """,
+        half_read,
     ),
     Slope(
         "chosen",

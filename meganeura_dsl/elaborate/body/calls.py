@@ -79,6 +79,7 @@ def _apply_def(
         declaration,
         frame.facts,
         frame.state.context.training,
+        frame.state.context.weights,
         frame.state.rounds_open,
         kinds,
         arguments.positional,

@@ -10,7 +10,15 @@ from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, Wrong
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
-from meganeura_dsl.elaborate.values import Axes, ElabValue, Tensor, describe, is_size, is_tensor
+from meganeura_dsl.elaborate.values import (
+    Axes,
+    ElabValue,
+    LayerWeights,
+    Tensor,
+    describe,
+    is_size,
+    is_tensor,
+)
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.ops import Constant
 from meganeura_dsl.ir.types import DType, Shape
@@ -45,7 +53,11 @@ class BuiltinCall:
 
     def wrong(self, wanted: str, found: ElabValue) -> ProblemError:
         """The error that an argument is of the wrong kind."""
-        return ProblemError(WrongKind(self.frame.location(self.span), wanted, describe(found)))
+        cure = ""
+        if isinstance(found, LayerWeights):
+            cure = "of weights there are + - * / **, functions of one element, and `sum`"
+        location = self.frame.location(self.span)
+        return ProblemError(WrongKind(location, wanted, describe(found), cure))
 
     def add(self, op: Op, *operands: Tensor) -> Tensor:
         """An op at the place of the call."""

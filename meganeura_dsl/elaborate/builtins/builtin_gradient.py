@@ -4,6 +4,8 @@ It is reverse mode on the graph as it stands, made of primitive ops that have gr
 so that a gradient of a gradient is one more walk.
 """
 
+from collections.abc import Collection
+
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
 from meganeura_dsl.elaborate.problems.gradient_problems import (
@@ -14,9 +16,11 @@ from meganeura_dsl.elaborate.problems.gradient_problems import (
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.gradient_names import with_respect_to
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import scalar as scalar_tensor
 from meganeura_dsl.elaborate.values import (
     BlockValue,
     ElabValue,
+    LayerWeights,
     Tensor,
     TensorList,
     assumed_tensor,
@@ -33,29 +37,63 @@ from meganeura_dsl.syntax import ast
 
 
 def grad(call: BuiltinCall) -> ElabValue:
-    """The gradient of a scalar with respect to a name, which has the type of what is named."""
+    """The gradient of a scalar with respect to a name, which has the type of what is named.
+
+    With respect to weights it is one for each tensor: 0 for one that the scalar does not read, if
+    it reads another.
+    """
     if isinstance(call.frame.declaration, ast.Def):
         raise call.frame.refuse(call.span, "`grad`", "stands in a block or a `train`, not in `def`")
     scalar = _scalar(call)
     name, value = _named(call)
+    if not isinstance(value, LayerWeights):
+        return _gradients(call, scalar, name, (value,))[0]
+    return value.changed(_gradients(call, scalar, name, value.tensors))
+
+
+def _gradients(
+    call: BuiltinCall, scalar: Tensor, name: str, values: tuple[Tensor, ...]
+) -> list[Tensor]:
+    """Returns the gradient with respect to each value; raises E0589 if the scalar reads none."""
     for scan in call.frame.state.scans.values():
-        _refuse_rounds(call, scan, scalar, name, value)
+        for value in values:
+            _refuse_rounds(call, scan, scalar, name, value)
     build = call.frame.build
     with build.at(Origin(call.frame.user_span(call.span), call.frame.path)):
         one = build.add(Constant(1.0, scalar.type.dtype))
     try:
-        (found,) = pull_back(build, {scalar: one}, (value,))
+        found = pull_back(build, {scalar: one}, values)
     except Unproved as error:
         raise call.frame.refused(call.span, error) from error
-    if found is not None:
-        return found
+    if all(each is not None for each in found):
+        return [each for each in found if each is not None]
     below = dependencies([scalar])
-    # What a layer that is known by its header gives may read any value that is older.
-    if any(is_assumed_tensor(each) and each.id > value.id for each in below):
-        return assumed_tensor(build, value.type)
-    bound = value.origin.span if not isinstance(value.op, Parameter | Moved) else None
-    location, is_read = call.frame.location(call.span), any(each is value for each in below)
+    results = [
+        _unknown(call, value, below) if each is None else each
+        for value, each in zip(values, found, strict=True)
+    ]
+    if any(each is not None for each in results):
+        return [
+            _zero(call, value) if each is None else each
+            for value, each in zip(values, results, strict=True)
+        ]
+    first = values[0]
+    bound = first.origin.span if not isinstance(first.op, Parameter | Moved) else None
+    location, is_read = call.frame.location(call.span), any(each in values for each in below)
     raise ProblemError(GradientOfUnread(location, name, bound, is_read))
+
+
+def _unknown(call: BuiltinCall, value: Tensor, below: Collection[Tensor]) -> Tensor | None:
+    """Returns a gradient of which only the type is known, if the scalar may read the value.
+
+    What a layer that is known by its header gives may read any value that is older.
+    """
+    may_read = any(is_assumed_tensor(each) and each.id > value.id for each in below)
+    return assumed_tensor(call.frame.build, value.type) if may_read else None
+
+
+def _zero(call: BuiltinCall, value: Tensor) -> Tensor:
+    return scalar_tensor(call.frame, call.span, 0, value.type.dtype, value.type.shape)
 
 
 def _scalar(call: BuiltinCall) -> Tensor:
@@ -77,18 +115,28 @@ def _scalar(call: BuiltinCall) -> Tensor:
     return scalar
 
 
-def _named(call: BuiltinCall) -> tuple[str, Tensor]:
-    """Returns the name to differentiate with respect to, and the float tensor it is bound to."""
+def _named(call: BuiltinCall) -> tuple[str, Tensor | LayerWeights]:
+    """Returns the name to differentiate with respect to, and the float tensor it is bound to.
+
+    In place of a tensor there may be weights.
+    """
     value, node = call.option(1, "x"), with_respect_to(call.node)
     assert node is not None
     text = " ".join(node.span.text.split())
-    is_parameter = is_tensor(value) and isinstance(value.op, Parameter | Moved)
     wanted, found, cure = "a name bound to a float tensor", describe(value), ""
-    if isinstance(value, BlockValue):
-        cure = "a gradient is one of a tensor: a weight of it is a path, such as `fc.weight`"
+    if isinstance(value, LayerWeights):
+        if isinstance(node, ast.Name) or not value.is_changed:
+            return text, value
+        found = f"`{text}`"
+        cure = Help("name them before they are read, and read the name", f"w = {text}")
+    elif isinstance(value, BlockValue):
+        cure = Help(
+            f"that of one weight is by its path, `{text}.weight`; that of all of them by",
+            f"grad(scalar, weights({text}))",
+        )
     elif isinstance(value, list | TensorList):
         cure = Help("one call for each", "grad(scalar, x)")
-    elif not isinstance(node, ast.Name) and not (isinstance(node, ast.Attribute) and is_parameter):
+    elif not isinstance(node, ast.Name | ast.Attribute):
         found = f"`{text}`" if is_tensor(value) else found
         cure = Help("name it before it is read, and read the name", f"y = {text}")
     elif not is_tensor(value):

@@ -39,6 +39,7 @@ from meganeura_dsl.elaborate.builtins.builtin_math import (
     unary,
     where,
 )
+from meganeura_dsl.elaborate.builtins.builtin_weights import on_weights, sum_of_weights, weights
 from meganeura_dsl.elaborate.builtins.initial_values import initial_call
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
@@ -310,9 +311,12 @@ def _first_line(op: Op) -> str:
 
 
 BUILTINS: dict[str, Builtin] = {
-    **{name: Builtin(f"{name}(x)", _first_line(op), unary) for name, op in UNARY.items()},
     **{
-        name: Builtin(f"{name}(a, b)", _first_line(op), pair(op), leading=2)
+        name: Builtin(f"{name}(x)", _first_line(op), on_weights(unary))
+        for name, op in UNARY.items()
+    },
+    **{
+        name: Builtin(f"{name}(a, b)", _first_line(op), on_weights(pair(op)), leading=2)
         for name, op in BINARY.items()
     },
     "where": Builtin(
@@ -321,9 +325,14 @@ BUILTINS: dict[str, Builtin] = {
         where,
         leading=3,
     ),
-    "sign": Builtin("sign(x)", "-1, 0 or 1, without a slope.", sign),
+    "sign": Builtin("sign(x)", "-1, 0 or 1, without a slope.", on_weights(sign)),
     "stop_gradient": Builtin(
-        "stop_gradient(x)", "x, as a constant for differentiation.", stop_gradient
+        "stop_gradient(x)", "x, as a constant for differentiation.", on_weights(stop_gradient)
+    ),
+    "weights": Builtin(
+        "weights(layer)",
+        "All trained parameters of a layer as one value, which `grad` may be taken by.",
+        weights,
     ),
     "grad": Builtin(
         "grad(scalar, x)",
@@ -336,7 +345,10 @@ BUILTINS: dict[str, Builtin] = {
         for dtype in DType
     },
     "sum": Builtin(
-        "sum(x, axes...)", "The sum over some axes, or all.", reduction(fold_sum), leading=None
+        "sum(x, axes...)",
+        "The sum over some axes, or all.",
+        sum_of_weights(reduction(fold_sum)),
+        leading=None,
     ),
     "mean": Builtin(
         "mean(x, axes...)",

@@ -1,4 +1,4 @@
-"""Problems of `grad`: what has no gradient, and what it cannot be taken with respect to."""
+"""Problems of `grad` and `weights`: what has none, and what it is not taken with respect to."""
 
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
@@ -78,4 +78,24 @@ class GradientAcrossRounds(LocatedProblem, code="E0591", topic="gradient"):
                 "\nthat name",
                 f"y = {self.name}" if self.carried else f"y = {self.name}[...]",
             ),
+        )
+
+
+class NoWeights(LocatedProblem, code="E0593", topic="gradient"):
+    """The weights of a layer are asked for, and it has none: nothing applied it, or none trains."""
+
+    layer: str
+    is_applied: bool
+
+    def report(self) -> Report:
+        if self.is_applied:
+            return self.words(
+                f"`{self.layer}` has no weights that are trained",
+                "`frozen param` and states are none of them",
+                cure=Help("compute without it, or declare `param` in its block"),
+            )
+        return self.words(
+            f"`{self.layer}` has no weights yet",
+            "they are made where it is applied first",
+            cure=Help("apply it above", f"y = x |> {self.layer}"),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from meganeura_dsl.elaborate.values import is_tensor
+from meganeura_dsl.elaborate.values import LayerWeights, is_tensor
 from meganeura_dsl.ir.graph import Origin
 from meganeura_dsl.ir.ops import Reshape
 from meganeura_dsl.syntax import ast
@@ -18,7 +18,7 @@ from meganeura_dsl.syntax.walk import walk
 if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.source import Span
     from meganeura_dsl.elaborate.scope.scope import Frame
-    from meganeura_dsl.elaborate.values import ElabValue
+    from meganeura_dsl.elaborate.values import ElabValue, Tensor
 
 GRAD = "grad"
 """The function that gives a gradient."""
@@ -42,11 +42,20 @@ def with_respect_to(node: ast.Node) -> ast.Node | None:
 
 
 def bound_value(frame: Frame, span: Span, name: str, value: ElabValue) -> ElabValue:
-    """Returns what a name is bound to: a separate value where a `grad` is taken by the name."""
+    """Returns what a name is bound to: a separate value where a `grad` is taken by the name.
+
+    A name of weights as a layer has them is the layer's: what the layer computes reads them.
+    """
     if name not in gradient_names(frame.declaration):
         return value
+    if isinstance(value, LayerWeights) and value.is_changed:
+        return value.changed([_separate(frame, span, each) for each in value.tensors])
     if not is_tensor(value) or not value.type.dtype.is_float:
         return value
+    return _separate(frame, span, value)
+
+
+def _separate(frame: Frame, span: Span, value: Tensor) -> Tensor:
     build, filled = frame.build, frame.state.values.fill_values
     with build.at(Origin(frame.user_span(span), frame.path)):
         own = build.add_new(Reshape(value.type.shape), value.type, value)

@@ -14,6 +14,7 @@ from meganeura_dsl.elaborate.values import (
     Axes,
     BlockValue,
     ElabValue,
+    LayerWeights,
     OpenText,
     StaticValue,
     TensorList,
@@ -64,6 +65,8 @@ def symbols_in(value: ElabValue) -> frozenset[str]:
             return _union(value)
         case TensorList(items=items):
             return _union(items)
+        case LayerWeights():
+            return _union(value.tensors)
         case BlockValue(config=config):
             return _union(each for _, each in config)
         case _:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from meganeura_dsl.elaborate.values import Tensor
+    from meganeura_dsl.elaborate.values import LayerWeights, Tensor
     from meganeura_dsl.ir.ops.primitive.loop_region import Region
     from meganeura_dsl.symbolic.size import Dim, Size
     from meganeura_dsl.syntax import ast
@@ -45,6 +45,8 @@ class OpenScan:
     read: set[str] = field(default_factory=set[str])
     """The names of which a round reads what it finds, or leaves another value to the next."""
     written: dict[str, Written] = field(default_factory=dict[str, "Written"])
+    weights: dict[str, LayerWeights] = field(default_factory=dict[str, "LayerWeights"])
+    """The names of weights that the rounds carry in parts, and what they are bound to outside."""
     states: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     """What stands for a state that the rounds update, at the start of a round."""
     going: Tensor | None = None

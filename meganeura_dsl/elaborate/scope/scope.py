@@ -426,11 +426,15 @@ class ElaborationState:
     def current(self, name: str) -> Tensor:
         """The value a parameter or state has now: as it was updated or moved last, or its leaf.
 
-        In a frozen part, a parameter is a constant.
+        In a layer that is applied with changed weights it is what was given. In a frozen part, a
+        parameter is a constant.
         """
         value = self.body.updates.get(name, self.body.leaves[name])
+        given = self.context.weights and self.context.weights.tensors.get(name)
         mover = self.mover(name)
-        if mover is not None and isinstance(value.op, Parameter):
+        if given:
+            value = given
+        elif mover is not None and isinstance(value.op, Parameter):
             value = self.build.add(Moved.by(mover.number, value.op))
         if self.context.frozen and self.body.parameters[name].kind == "param":
             return self.build.add(StopGradient(), value)

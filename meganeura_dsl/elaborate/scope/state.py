@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
@@ -66,6 +66,13 @@ class SymbolicLoops:
     """What is wrong with a second iteration of these."""
 
 
+@dataclass(frozen=True, eq=False)
+class GivenWeights:
+    """What a layer is applied with in place of its parameters, by their full names."""
+
+    tensors: Mapping[str, Tensor]
+
+
 @dataclass(frozen=True)
 class Context:
     """The mode that a part is elaborated in; what is applied inside of it inherits the mode."""
@@ -82,6 +89,8 @@ class Context:
     """In a check, the summaries of applications that are not elaborated again."""
     is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
     """Returns whether a block holds for all sizes; None where that is not asked."""
+    weights: GivenWeights | None = None
+    """What stands for the parameters of a layer that is applied with changed weights."""
 
 
 class ContextChanges(TypedDict, total=False):
@@ -91,6 +100,7 @@ class ContextChanges(TypedDict, total=False):
     frozen: bool
     shared: bool
     open_models: int
+    weights: GivenWeights | None
 
 
 @dataclass

@@ -20,6 +20,7 @@ from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.values import (
     ElabValue,
+    LayerWeights,
     Opaque,
     OpenText,
     StaticValue,
@@ -76,6 +77,9 @@ def fitted(
     kind = parameter.kind
     if isinstance(value, TensorList) and isinstance(inner.declaration, ast.Block):
         cure = "a list of tensors stays in its block: give it the tensors one by one"
+        raise ProblemError(WrongKind(location, "configuration", describe(value), cure))
+    if isinstance(value, LayerWeights) and isinstance(inner.declaration, ast.Block):
+        cure = f"weights stay in their block: apply the layer here, `x |> {value.layer}(weights=w)`"
         raise ProblemError(WrongKind(location, "configuration", describe(value), cure))
     is_switch = (
         isinstance(parameter.default, ast.Boolean) if kind is None else is_named(kind, "bool")

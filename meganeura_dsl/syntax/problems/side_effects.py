@@ -42,7 +42,7 @@ _WORDS = {
     "weights are loaded by `--weights FILE`, and a trained model by its name in `from` or"
     " `model`": "load_state_dict load_weights load_model restore from_pretrained",
     "training and evaluation are told apart by the commands; in a block, by `training`": (
-        "eval train requires_grad_ set_grad_enabled"
+        "eval train set_grad_enabled"
     ),
     "no list grows: in a `scan`, write `y[:, t] = value`; of a few values, name each and write\n"
     "`concat(a, b, axis=1)`": "append extend insert appendleft push",

@@ -40,8 +40,9 @@ ELSEWHERE = {
     "sort",
     "top_k",
     "uniform",
+    "weights",
 }
-"""Functions of random numbers and initial values, tested with those, and of two results."""
+"""Functions of random numbers, initial values and layers, tested with those, and of two results."""
 
 
 def convolved(x: Array, weight: Array, stride: int, pad: int, dilation: int, groups: int) -> Array:

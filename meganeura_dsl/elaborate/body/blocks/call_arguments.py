@@ -3,6 +3,8 @@
 from meganeura_dsl.diagnostics.other_names import Answer, other_names
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.blocks.modes import TRAINING
+from meganeura_dsl.elaborate.body.expressions.names import layer_named
+from meganeura_dsl.elaborate.builtins.builtin_weights import WEIGHTS
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.elaborate.problems.layer_problems import AlwaysTraining
 from meganeura_dsl.elaborate.problems.name_problems import UnknownName, UnreadName, WrongKind
@@ -19,11 +21,12 @@ def call_arguments(call: ast.Call, piped: ElabValue | None, frame: Frame) -> Arg
     positional: list[ElabValue] = [] if piped is None else [piped]
     named: dict[str, ElabValue] = {}
     for argument in call.arguments:
-        value = (
-            Pattern(argument.value)
-            if isinstance(argument.value, ast.Rearrangement)
-            else frame.evaluate(argument.value)
-        )
+        if isinstance(argument.value, ast.Rearrangement):
+            value = Pattern(argument.value)
+        elif call.callee == WEIGHTS:
+            value = layer_named(argument.value, frame)
+        else:
+            value = frame.evaluate(argument.value)
         if argument.name is None:
             positional.append(value)
         elif argument.name == TRAINING and _is_true(argument.value):

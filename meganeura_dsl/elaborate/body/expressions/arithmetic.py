@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from meganeura_dsl.elaborate.body.expressions.deferred_numbers import defer
 from meganeura_dsl.elaborate.body.expressions.scan_reads import lifted_operand
+from meganeura_dsl.elaborate.builtins.builtin_weights import combine_weights
 from meganeura_dsl.elaborate.problems.proof_failures import require_divisor
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import layer_text
@@ -15,6 +16,7 @@ from meganeura_dsl.elaborate.values import (
     Axes,
     BlockValue,
     ElabValue,
+    LayerWeights,
     Opaque,
     is_number,
     is_size,
@@ -39,6 +41,8 @@ def evaluate_binary(node: ast.Binary, frame: Frame) -> ElabValue:
     for side, value in ((node.left, left), (node.right, right)):
         if isinstance(value, BlockValue):
             raise wrong_kind(frame, side.span, "a tensor or a number", value)
+    if isinstance(left, LayerWeights) or isinstance(right, LayerWeights):
+        return combine_weights(frame, node.operator_span, node.operator, left, right)
     if frame.state.abstract.symbols:
         _defer_scale(node, left, right, frame)
     if frame.state.scans:
@@ -71,6 +75,8 @@ def evaluate_unary(node: ast.Unary, frame: Frame) -> ElabValue:
             return static_arithmetic.invert(value)
         if is_tensor(value):
             return frame.add(node.span, ops.Neg(), value)
+        if isinstance(value, LayerWeights):
+            return combine_weights(frame, node.span, "*", -1, value)
         return static_arithmetic.negate(value)
     except KindError as error:
         raise wrong_kind(frame, node.span, error.wanted, error.value) from error

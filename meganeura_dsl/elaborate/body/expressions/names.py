@@ -4,12 +4,13 @@ from dataclasses import replace
 
 from meganeura_dsl.diagnostics.other_name_words import GRADIENT
 from meganeura_dsl.diagnostics.other_names import Answer, Form, other_names
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.body.expressions.labels import OWN_PATH, path_item_text, splice_text
 from meganeura_dsl.elaborate.body.expressions.scan_reads import note_read
 from meganeura_dsl.elaborate.builtins.builtin_math import UNARY
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
+from meganeura_dsl.elaborate.problems.layer_problems import NoSuchLabel
 from meganeura_dsl.elaborate.problems.name_problems import (
     EndedWithScan,
     NotBegun,
@@ -69,6 +70,38 @@ def evaluate_name(node: ast.Name, frame: Frame) -> ElabValue:
     known = [*frame.names, "training"]
     kind = UnreadName if node.text in frame.module.unread else UnknownName
     raise ProblemError(kind(location, node.text, "value", nearest(node.text, known)))
+
+
+def layer_named(node: ast.Expression, frame: Frame) -> ElabValue:
+    """The layer of a label such as `net` or `layers[i]`; the value of any other expression."""
+    label = _dotted(node, frame)
+    if label is None or (isinstance(node, ast.Name) and label in frame.names):
+        return frame.evaluate(node)
+    layer = frame.layers.get(label)
+    if layer is not None:
+        return replace(layer, span=node.span)
+    labels = [*frame.layers, *frame.loop_labels]
+    numbered = next((each for each in labels if each.startswith(f"{label}.")), None)
+    location = frame.location(node.span)
+    if numbered is not None:
+        number = numbered.removeprefix(f"{label}.").partition(".")[0]
+        cure = Help("name one of them", f"{label}[{number if number.isdigit() else 0}]")
+        raise ProblemError(WrongKind(location, "the label of one layer", "that of several", cure))
+    beside = [each for each in labels if _is_beside(each, label)]
+    if beside and not isinstance(node, ast.Name):
+        if not all(each.rpartition(".")[2].isdigit() for each in beside):
+            raise UndecidableError(f"which layer `{node.span.text}` is depends on numbers")
+        raise ProblemError(NoSuchLabel(location, label))
+    if isinstance(node, ast.Name) and frame.module.find(label) is None:
+        close = nearest(label, frame.layers)
+        if close:
+            raise ProblemError(UnknownName(location, label, "layer", close))
+    return frame.evaluate(node)
+
+
+def _is_beside(one: str, other: str) -> bool:
+    """Returns True if two labels differ in their last component alone."""
+    return one.rpartition(".")[0] == other.rpartition(".")[0] != ""
 
 
 def block_named(node: ast.Name, frame: Frame) -> BoundBlock | None:

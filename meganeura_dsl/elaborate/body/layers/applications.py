@@ -15,6 +15,10 @@ from meganeura_dsl.elaborate.body.blocks.child_frames import child_frame
 from meganeura_dsl.elaborate.body.blocks.modes import in_mode, mode_below, split_mode
 from meganeura_dsl.elaborate.body.blocks.results import opaque_results
 from meganeura_dsl.elaborate.body.expressions.labels import OWN_PATH, path_text
+from meganeura_dsl.elaborate.body.layers.changed_weights import (
+    apply_with_weights,
+    has_changed_weights,
+)
 from meganeura_dsl.elaborate.body.layers.configuration import (
     configured,
     filled_in,
@@ -53,6 +57,8 @@ def apply_value(
 
 def apply_block(call: ast.Call, value: BoundBlock, arguments: Arguments, frame: Frame) -> Results:
     """The results of a block value, applied as `call` says."""
+    if has_changed_weights(call, value, arguments, frame):
+        return apply_with_weights(call, value, arguments, frame, apply_block)
     if not any(name in MODES for name in (*arguments.named, *dict(value.config))):
         return _apply_bare(call, value, arguments, frame)
     config, own = split_mode(dict(value.config))

@@ -13,6 +13,7 @@ from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
 from meganeura_dsl.elaborate.values import (
     BlockValue,
     ElabValue,
+    LayerWeights,
     Tensor,
     TensorList,
     describe,
@@ -42,7 +43,8 @@ def run_bind(statement: ast.Bind, frame: Frame) -> None:
 
 
 def _assign(target: ast.Name, value: ElabValue, frame: Frame, text: str = "...") -> None:
-    if not is_tensor(value) and not is_static(value) and not isinstance(value, TensorList):
+    is_several = isinstance(value, TensorList | LayerWeights)
+    if not is_tensor(value) and not is_static(value) and not is_several:
         location, found = frame.location(target.span), describe(value)
         raise ProblemError(
             WrongKind(location, "one value for one name", found, _one_of(target.text, value, text))

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.statements.induction import (
     UnstableError,
-    any_tensor,
+    any_like,
     require_same,
 )
 from meganeura_dsl.elaborate.scope.body import Body
 from meganeura_dsl.elaborate.scope.savepoint import Savepoint
 from meganeura_dsl.elaborate.scope.scope import ByRoundError, Frame
-from meganeura_dsl.elaborate.values import ElabValue, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, LayerWeights, is_tensor
 from meganeura_dsl.symbolic.assumptions import negate
 from meganeura_dsl.syntax import ast
 
@@ -71,9 +71,9 @@ def on_both_sides(
 def _joined(frame: Frame, name: str, first: ElabValue, other: ElabValue) -> ElabValue:
     """What is known of a name that is one of two values."""
     require_same(frame, name, first, other)
-    if first is other or not is_tensor(first):
+    if first is other or not (is_tensor(first) or isinstance(first, LayerWeights)):
         return first
-    return any_tensor(frame, first, first.type.shape)
+    return any_like(frame, first)
 
 
 def _declares_nothing(saved: Savepoint, frame: Frame) -> bool:

@@ -24,6 +24,7 @@ from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.values import (
     ElabValue,
+    LayerWeights,
     Results,
     Tensor,
     assumed_tensor,
@@ -277,9 +278,15 @@ def _at_last(loop: Loop, index: Dim, value: ElabValue) -> ElabValue:
         return value
     last = {str(index): loop.stop - 1}
     if is_tensor(value):
-        shape = tuple(substitute(size, last) for size in value.type.shape)
-        return any_tensor(loop.frame, value, shape)
+        return _tensor_at(loop, last, value)
+    if isinstance(value, LayerWeights):
+        return value.changed([_tensor_at(loop, last, each) for each in value.tensors])
     return with_values(value, last) if is_static(value) else value
+
+
+def _tensor_at(loop: Loop, last: Mapping[str, Size], value: Tensor) -> Tensor:
+    shape = tuple(substitute(size, last) for size in value.type.shape)
+    return any_tensor(loop.frame, value, shape)
 
 
 def _require_once(loop: Loop, inside: _Round) -> None:
@@ -303,18 +310,27 @@ def require_same(frame: Frame, name: str, before: ElabValue, after: ElabValue) -
     if is_size(before) and is_size(after):
         same = isinstance(equal(frame, before, after), Proved)
     elif is_tensor(before) and is_tensor(after):
-        same = (
-            after.type.dtype is before.type.dtype
-            and after.type.rank == before.type.rank
-            and all(
-                isinstance(equal(frame, a, b), Proved)
-                for a, b in zip(before.type.shape, after.type.shape, strict=True)
-            )
+        same = _is_of_type(frame, before, after)
+    elif isinstance(before, LayerWeights) and isinstance(after, LayerWeights):
+        pairs = zip(before.items, after.items, strict=False)
+        same = len(before.items) == len(after.items) and all(
+            name == other and _is_of_type(frame, a, b) for (name, a), (other, b) in pairs
         )
     else:
         same = False
     if not same:
         raise UnstableError(name, before, after)
+
+
+def _is_of_type(frame: Frame, before: Tensor, after: Tensor) -> bool:
+    return (
+        after.type.dtype is before.type.dtype
+        and after.type.rank == before.type.rank
+        and all(
+            isinstance(equal(frame, a, b), Proved)
+            for a, b in zip(before.type.shape, after.type.shape, strict=True)
+        )
+    )
 
 
 # --- sizes that grow -----------------------------------------------------------------------------
@@ -329,6 +345,8 @@ def _step(name: str, before: ElabValue, after: ElabValue) -> tuple[Size, ...]:
         return ()
     if is_size(before) and is_size(after):
         return (after - before,)
+    if isinstance(before, LayerWeights) and isinstance(after, LayerWeights):
+        return ()
     if not is_tensor(before) or not is_tensor(after):
         raise UnstableError(name, before, after)
     if before.type.dtype is not after.type.dtype or before.type.rank != after.type.rank:
@@ -364,7 +382,7 @@ def any_tensor(frame: Frame, like: Tensor, shape: tuple[Size, ...]) -> Tensor:
         ) from error
 
 
-def _any_numbers(loop: Loop) -> dict[str, Tensor]:
+def _any_numbers(loop: Loop) -> dict[str, ElabValue]:
     """Whole numbers that a round binds anew: at its start, nothing is known of what they are.
 
     Nor is it of what gradients are taken with respect to: no round reads what another one bound.
@@ -378,11 +396,21 @@ def _any_numbers(loop: Loop) -> dict[str, Tensor]:
     }
     found = ((name, frame.names[name]) for name in sorted(bound & frame.names.keys()))
     return {
-        name: any_tensor(frame, value, value.type.shape)
+        name: any_like(frame, value)
         for name, value in found
-        if is_tensor(value)
-        and (value.type.dtype is DType.I32 or name in gradient_names(frame.declaration))
+        if isinstance(value, LayerWeights)
+        or (
+            is_tensor(value)
+            and (value.type.dtype is DType.I32 or name in gradient_names(frame.declaration))
+        )
     }
+
+
+def any_like(frame: Frame, value: Tensor | LayerWeights) -> Tensor | LayerWeights:
+    """A tensor, or weights, of which nothing is known but the type."""
+    if isinstance(value, LayerWeights):
+        return value.changed([any_tensor(frame, each, each.type.shape) for each in value.tensors])
+    return any_tensor(frame, value, value.type.shape)
 
 
 # --- attempts ------------------------------------------------------------------------------------

@@ -13,6 +13,11 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.expressions.scan_reads import note_read, speaks_of_round
 from meganeura_dsl.elaborate.body.expressions.subscripts import value_of_part
 from meganeura_dsl.elaborate.body.expressions.tensor_parts import entries_of_axes
+from meganeura_dsl.elaborate.body.statements.carried_weights import (
+    in_parts,
+    join_parts,
+    tensors_in,
+)
 from meganeura_dsl.elaborate.problems import origin_cures
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of
@@ -37,7 +42,14 @@ from meganeura_dsl.elaborate.typecheck.positions import (
 )
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import broadcast, equal, scalar
-from meganeura_dsl.elaborate.values import ElabValue, Tensor, describe, is_tensor, show_shape
+from meganeura_dsl.elaborate.values import (
+    ElabValue,
+    LayerWeights,
+    Tensor,
+    describe,
+    is_tensor,
+    show_shape,
+)
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Collected, Region
 from meganeura_dsl.ir.types import DType, TensorType
@@ -84,6 +96,7 @@ def _run_rounds(statement: ast.Scan, frame: Frame, index: Dim) -> None:
     rounds, states = dict(frame.names), dict(frame.state.body.updates)
     frame.names, frame.state.body.updates = dict(saved.names), dict(saved.body.updates)
     _close(statement, frame, scan, rounds, states)
+    join_parts(frame, scan)
     for name, bounds in known.items():
         after = frame.names.get(name, 0)
         if bounds and name in scan.read and name not in scan.written and is_tensor(after):
@@ -123,10 +136,11 @@ class _Round:
         The carried whole numbers are taken to be between what is `known`.
         """
         frame, state, (index, _, _) = self.frame, self.frame.state, self.symbols
-        names = dict(frame.names)
+        names = in_parts(frame.names)
         scan = _opened(self.statement, frame, self.symbols)
         scan.states.update((name, scan.region.leaf(of)) for name, of in updated.items())
         frame.names.update(scan.carried)
+        join_parts(frame, scan, keep=True)
         frame.names.update(_named(frame, scan.states))
         frame.names[self.statement.variable.text] = index
         state.body.updates.update(scan.states)
@@ -137,7 +151,9 @@ class _Round:
         state.scans[str(index)] = scan
         try:
             self._begin(scan)
+            join_parts(frame, scan)
             frame.execute(self.statement.body)
+            frame.names = in_parts(frame.names)
             _carry_rebound(frame, scan)
             _refuse_changed(self.statement, frame, names, scan)
         finally:
@@ -231,17 +247,17 @@ def _require_rounds(statement: ast.Scan, frame: Frame, start: Size, stop: Size) 
 def _opened(statement: ast.Scan, frame: Frame, symbols: tuple[Dim, Size, Size]) -> OpenScan:
     index, start, stop = symbols
     region = Region(frame.build, stop - start)
-    before = {
-        name: value
-        for name in _bound(statement)
-        if name != statement.variable.text and is_tensor(value := frame.names.get(name, 0))
-    }
+    bound = {name: frame.names[name] for name in _bound(statement) if name in frame.names}
+    bound.pop(statement.variable.text, None)
+    before = tensors_in(bound)
+    weights = {name: each for name, each in bound.items() if isinstance(each, LayerWeights)}
     carried = {name: region.leaf(value.type) for name, value in before.items()}
     once = frozenset(name for name, count in _mentions(statement).items() if count == 1)
     parts = frozenset(each.target.text for each in walk(statement) if isinstance(each, ast.Part))
     return OpenScan(
-        frame, region, index, start, stop, frame.build.count, carried, before, parts, once
-    )
+        frame, region, index, start, stop, frame.build.count, carried, before, parts, once,
+        read=set(in_parts(weights)), weights=weights,
+    )  # fmt: skip
 
 
 def _bound(statement: ast.Scan) -> list[str]:

@@ -1,0 +1,48 @@
+"""Which parameters and states a layer or a model has, by their names inside of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meganeura_dsl.syntax import ast
+
+if TYPE_CHECKING:
+    from meganeura_dsl.elaborate.scope.linker import LinkedModule
+    from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame
+
+
+def names_below(value: BoundBlock, frame: Frame) -> dict[str, str]:
+    """Returns the full names of what a layer or a model has so far, by their names inside of it.
+
+    It has none before it is applied.
+    """
+    body = frame.state.body
+    if value.path is not None:
+        return _behind(f"{value.path}." if value.path else "", list(body.parameters))
+    if not isinstance(value.declaration, ast.Model):
+        return {}
+    around = f"{frame.path}." if frame.path else ""
+    label = _label(value.module, value.declaration)
+    own = body.weights.get(value.declaration, [])
+    return _behind(f"{around}{label}." if label else around, own)
+
+
+def is_known(value: BoundBlock, frame: Frame) -> bool:
+    """Returns True for a layer or a model that was applied, whether or not it has weights."""
+    if value.path is not None:
+        return value.path not in frame.state.body.unapplied_layers
+    return value.declaration in frame.state.body.weights
+
+
+def _behind(start: str, names: list[str]) -> dict[str, str]:
+    return {name.removeprefix(start): name for name in names if name.startswith(start)}
+
+
+def _label(module: LinkedModule, model: ast.Model) -> str:
+    """Returns the path that a model labels its block with, models of models included."""
+    labels = [] if model.call.label is None else [model.call.label.span.text]
+    found = module.find(model.call.callee)
+    if found is not None and isinstance(found[1], ast.Model):
+        inner = _label(found[0], found[1])
+        labels += [inner] if inner else []
+    return ".".join(labels)
