@@ -11,8 +11,9 @@ from meganeura_dsl.plugins import plugin_groups
 from meganeura_dsl.plugins.plugin_groups import PluginGroup
 from meganeura_dsl.settings.choices import PLUGINS
 from meganeura_runtime.backends import registry
+from meganeura_runtime.importing import importers
 
-GROUPS: tuple[PluginGroup[Any], ...] = (*PLUGINS.values(), registry.PLUGINS)
+GROUPS: tuple[PluginGroup[Any], ...] = (*PLUGINS.values(), registry.PLUGINS, importers.PLUGINS)
 
 
 def forget() -> None:

@@ -1,4 +1,4 @@
-"""`meganeura import`: an ONNX file as a program."""
+"""`meganeura import`: an ONNX file, or one that a plugin reads, as a program."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,9 @@ SHOWN = 5
 
 
 def import_(
-    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="An ONNX file.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL.onnx", help="An ONNX file, or one of a plugin.")
+    ],
     *,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write: model.mgn.")
@@ -34,19 +36,22 @@ def import_(
     """
     beside = [output.with_suffix(".safetensors")]
     require_writable(output, (Kind.PROGRAM,), force=force, reads=[model], beside=beside)
-    from meganeura_runtime.importing.onnx.importing import import_onnx
+    from meganeura_runtime.importing.importers import import_model
 
-    imported = import_onnx(model, output, dict(map(_size, sizes or [])))
+    imported = import_model(model, output, dict(map(_size, sizes or [])))
     shown = ", ".join(f"{name}={size}" for name, size in imported.sizes.items())
     at = f" at {shown}" if shown else ""
     if len(imported.untold) < imported.outputs:
         say(f"largest difference of an output: {imported.difference:.2g}{at}")
+    if not imported.outputs:
+        say("not compared: the importer gives no examples")
     for name, text in imported.untold.items():
         say(f"not compared: `{name}` is {text} everywhere on the inputs that were tried{at}")
     if imported.renamed:
         say(f"called otherwise: {count(len(imported.renamed), 'parameter')}, listed in the weights")
     say(_trained(imported))
-    say(f"written: {imported.program} ({count(imported.nodes, 'node')}) and {imported.weights}")
+    nodes = f" ({count(imported.nodes, 'node')})" if imported.nodes else ""
+    say(f"written: {imported.program}{nodes} and {imported.weights}")
 
 
 def _trained(imported: "Imported") -> str:

@@ -14,7 +14,7 @@ from meganeura_runtime.support.optional_imports import load
 
 @dataclass(frozen=True)
 class Imported:
-    """What an ONNX file became."""
+    """What a file of another program became."""
 
     program: Path
     """The program, with one model."""
@@ -27,8 +27,8 @@ class Imported:
     """
     sizes: Mapping[str, int]
     """The open sizes at which it was compared."""
-    nodes: int
-    """The nodes of the ONNX graph, those of branches and loops included."""
+    nodes: int = 0
+    """The nodes of the ONNX graph, those of branches and loops included; 0 of another file."""
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     """The initializer of each parameter that is called otherwise."""
     trained: Sequence[str] = ()

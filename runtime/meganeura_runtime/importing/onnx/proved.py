@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.diagnostics.problem import ProblemError, Severity
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_runtime.importing.onnx.import_problems import NotProved
@@ -14,6 +14,7 @@ from meganeura_runtime.importing.onnx.program_text import ProgramText, names_of
 from meganeura_runtime.importing.onnx.size_text import UnnamedSizeError
 from meganeura_runtime.importing.onnx.structure import folded_loops, straight
 from meganeura_runtime.importing.onnx.translation import Translation
+from meganeura_runtime.importing.refused_program import refused
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,7 @@ def prove(file: OnnxFile, translation: Translation, path: Path) -> Proved:
             _require_values(file, translation, parameters)
             return Proved(source, found.program, parameters)
     assert found is not None
-    error = next(each for each in found.reports if each.severity is Severity.ERROR)
-    details = " / ".join(remark.text for remark in error.remarks)
-    line = ""
-    if error.label is not None:
-        number = error.label.span.line
-        line = found.program.source.text.splitlines()[number - 1].strip()
-    said = f"[{error.code}] {error.headline}" + (f" ({details[:200]})" if details else "")
-    raise ProblemError(NotProved(file.path, said, line[:200]))
+    raise ProblemError(NotProved(file.path, *refused(found)))
 
 
 def _require_values(
