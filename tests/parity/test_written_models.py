@@ -17,16 +17,11 @@ from tests.parity.written import assert_agrees, double_precision, linked, writte
 
 pytestmark = pytest.mark.parity
 
-WIDTH = "no size of this block is the width"
 REFUSED = {
-    **dict.fromkeys(("repvgg", "densenet", "mobilenet", "swin"), WIDTH),
-    **dict.fromkeys(("efficientnet", "efficientnet_lite"), WIDTH),
     "efficientnet_lite-same": "two blocks whose weights have the path of this one",
-    "mobilenet_v3": "applied in several ways by one call",
     "sage-max": "no form there yet",
     "t5": "written in several ways",
     "mixtral": "the constructor needs the size n",
-    "lora": "the constructor needs the size d",
     **dict.fromkeys(("lstm_lm", "gru_lm", "tagger"), "of a scan from 0 is collected"),
 }
 """Of each model that is not written, what its refusal says."""
@@ -45,6 +40,53 @@ def test_outputs_gradients_and_states(case: Case) -> None:
 
 
 PROGRAMS = {
+    "a width that loops and choices change": (
+        """\
+        block Grow(by)(x: [n, c]) -> [n, c + by]:
+          return concat(x, x |> more: linear(by), axis=1)
+
+        block Net(parts, d)(x: [n, 3]) -> [n, 2]:
+          x = x |> first: linear(d)
+          for i in 0..len(parts):
+            for j in 0..2:
+              x = x |> grow[i][j]: Grow(parts[i]) |> relu
+            if i < 1:
+              x = x |> halves[i]: linear(d) |> norms[i]: layer_norm
+          y = x |> norm: layer_norm
+          return y |> last: linear(2)
+
+        model net = Net([2, 3], 4)
+        """,
+        {"n": 4},
+    ),
+    "a layer below another one that is made behind it": (
+        """\
+        block Twice()(x: [n, c]) -> [n, 2 * c]:
+          return x |> fc: linear(2 * c)
+
+        block Net(layers)(x: [n, 3]) -> [n, 2]:
+          for i in 0..layers:
+            if i > 0:
+              x = x |> parts[i].before: Twice
+            x = x |> parts[i]: Twice |> tanh
+          return x |> last: linear(2)
+
+        model net = Net(3)
+        """,
+        {"n": 4},
+    ),
+    "axes that both sides of an operator repeat": (
+        """\
+        block Net()(x: [n, c], y: [n, d]) -> [n, c, d], [n, c, d]:
+          a = insert_axis(x, 2, d)
+          b = insert_axis(y, 1, c)
+          param scale: [] = 2.0
+          return a * b * scale, insert_axis(x, 2, d) - insert_axis(y, 1, c)
+
+        model net = Net()
+        """,
+        {"n": 2, "c": 3, "d": 4},
+    ),
     "a loop of layers and a choice": (
         """\
         block Net(layers, width, skip=true)(x: [n, 6]) -> [n, 3]:

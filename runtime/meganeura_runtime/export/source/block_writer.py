@@ -6,7 +6,7 @@ that a constructor needs is written as an expression that has its value in every
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,6 +45,23 @@ class SourceFile(Protocol):
 
 
 @dataclass(frozen=True)
+class CarriedWidth:
+    """An axis of a tensor that a loop rebinds, and the variable that has its size."""
+
+    axis: int
+    variable: str
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a name was bound to: a value or, of several, one; and what others were before."""
+
+    value: ast.Expression
+    result: int
+    before: "Mapping[str, Bound]"
+
+
+@dataclass(frozen=True)
 class Forms:
     """The functions that write each form of syntax.
 
@@ -66,7 +83,14 @@ class Forms:
 class BlockWriter:
     """Writes one class or function."""
 
-    def __init__(self, unit: Unit, source: SourceFile, forms: Forms) -> None:
+    def __init__(
+        self,
+        unit: Unit,
+        source: SourceFile,
+        forms: Forms,
+        carried: Mapping[str, CarriedWidth],
+        unfollowed: frozenset[str],
+    ) -> None:
         self.unit = unit
         self._forms = forms
         self.source = source
@@ -80,6 +104,18 @@ class BlockWriter:
         """What each name is: `config`, `size`, `rest`, `local`, `static` or `own`."""
         self.widths: list[ast.Expression] = []
         """The first arguments of the layers so far: the widths of what they gave."""
+        self.carried = carried
+        """Tensors that loops rebind, and the variables that have their widths."""
+        self.unfollowed = unfollowed
+        """Those whose widths no variable follows."""
+        self.moved: set[str] = set()
+        """Those of them that a loop has rebound by now."""
+        self.lost: set[str] = set()
+        """Those of them whose width is not known any more."""
+        self.bound: Mapping[str, Bound] = {}
+        """What other tensors were bound to last."""
+        self.loops: list[ast.For] = []
+        """The loops around what is written, outermost first."""
         self.base: Unit | None = None
         self.base_text = ""
         self.collected: dict[str, str] = {}

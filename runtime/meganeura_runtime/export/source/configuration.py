@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from meganeura_dsl.elaborate.values import BlockValue
 from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source.block_writer import BlockWriter
+from meganeura_runtime.export.source.call_arguments import argument, is_direct
 from meganeura_runtime.export.source.literals import is_plain, literal, plain, plain_default
 from meganeura_runtime.export.source.observed import refuse
 from meganeura_runtime.export.source.sizes import size_text
@@ -36,8 +36,8 @@ def config(
     """What a call gives for an argument of a block; None where that is the plain default."""
     block = events[0].child.block
     parameter = next(each for each in block.parameters if each.name == name)
-    if _is_direct(writer, node, block):
-        written = _argument(writer, node, block, name)
+    if is_direct(writer, node, block):
+        written = argument(writer, node, block, name)
         if written is not None:
             return writer.static(written, where)
         if plain_default(parameter) is not None:
@@ -52,34 +52,3 @@ def config(
     if where == "init":
         return size_text(writer, node, list(zip(events, values, strict=True)))
     raise refuse(node, f"`{name}` is another number each time")
-
-
-def _is_direct(writer: BlockWriter, node: ast.Call, block: ast.Block) -> bool:
-    """Whether a call gives all configuration of a block that is not its default."""
-    if writer.env.get(node.callee) == "config":
-        given = [each.signature[node.callee] for each in writer.instances]
-        return all(
-            isinstance(each, BlockValue) and not each.config and each.declaration is block
-            for each in given
-        )
-    found = writer.instances[0].frame.module.find(node.callee)
-    return found is not None and found[1] is block
-
-
-def _argument(
-    writer: BlockWriter, node: ast.Call, block: ast.Block, name: str
-) -> ast.Expression | None:
-    names = [each.name for each in block.parameters]
-    place = names.index(name)
-    positions = [
-        each.value
-        for each in node.arguments
-        if each.name is None and not isinstance(each.value, ast.Rearrangement)
-    ]
-    plain = [each for each in positions if not writer.seen.is_data(each)]
-    if place < len(plain):
-        return plain[place]
-    for each in node.arguments:
-        if each.name == name and not isinstance(each.value, ast.Rearrangement):
-            return each.value
-    return None

@@ -1,6 +1,7 @@
 """Where a constructor makes the lists, dictionaries and modules that layers are put in."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from meganeura_runtime.export.source.form_problems import refusal
 from meganeura_runtime.export.source.text import (
@@ -23,7 +24,48 @@ def with_containers(statements: list[Statement], kinds: Mapping[Key, str]) -> li
     It is made where all that is put into it is below, and outside of loops that it does not
     depend on.
     """
-    return _placed(statements, kinds, frozenset(), frozenset())
+    made = frozenset(each.path for each in _creates(statements) if each.kind == "module")
+    return _placed(behind_their_modules(statements), kinds, made, frozenset())
+
+
+def behind_their_modules(statements: list[Statement]) -> list[Statement]:
+    """The statements, each layer below another one put there when that one is made."""
+    found: list[Statement] = []
+    late: dict[Key, list[Statement]] = {}
+    made = [each.path for each in statements if isinstance(each, Create)]
+    for at, each in enumerate(statements):
+        if isinstance(each, Compound):
+            each.body = behind_their_modules(each.body)
+            each.otherwise = behind_their_modules(each.otherwise)
+        for path in made[sum(isinstance(s, Create) for s in statements[: at + 1]) :]:
+            put = _without(each, path)
+            if put is not None:
+                late.setdefault(path, []).append(put)
+        found.append(each)
+        if isinstance(each, Create):
+            found += late.pop(each.path, [])
+    return found
+
+
+def _without(statement: Statement, path: Key) -> Statement | None:
+    """Has a statement keep the layers below a path as names; returns what puts them there."""
+    match statement:
+        case Create(path=own) if _is_below(own, path):
+            raise refusal(f"`{'.'.join(own)}`", "it comes before the layer that it is in", None)
+        case Compound(head=head, body=body) if head.startswith("if "):
+            later: list[Statement] = []
+            for at, each in enumerate(body):
+                if isinstance(each, Create) and _is_below(each.path, path):
+                    name = each.parts[-1].text
+                    body[at] = Line(f"{name} = {each.value}", (name,))
+                    later.append(replace(each, value=name))
+            return Compound(head, later) if later else None
+        case _:
+            return None
+
+
+def _is_below(path: Key, above: Key) -> bool:
+    return len(path) > len(above) and path[: len(above)] == above
 
 
 def _placed(

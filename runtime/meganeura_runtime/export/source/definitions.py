@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source.block_writer import BlockWriter
 from meganeura_runtime.export.source.containers import with_containers
+from meganeura_runtime.export.source.followed_widths import augmented, without_dead_stores
 from meganeura_runtime.export.source.form_problems import refusal
 from meganeura_runtime.export.source.layout import laid_out
 from meganeura_runtime.export.source.literals import literal, plain_default
@@ -17,6 +18,7 @@ from meganeura_runtime.export.source.text import (
     Line,
     Statement,
     texts,
+    with_last_returned,
     without_unread,
     words_of,
 )
@@ -25,14 +27,16 @@ from meganeura_runtime.export.source.unit import Unit
 
 def write_class(unit: Unit, writer: BlockWriter, base: str | None) -> None:
     """Writes a block with weights as a class."""
-    forward = without_unread(writer.forward[0])
+    forward = with_last_returned(without_unread(writer.forward[0]))
     used = {word for _, text in texts(forward) for word in re.findall(r"self\.(\w+)", text)}
     attributes = {
         each.name: writer.attribute(each.name)
         for each in unit.block.parameters
         if writer.attribute(each.name) in used
     }
-    init = without_unread(with_containers(writer.init[0], writer.paths.kinds), writer.base_text)
+    variables = [each.variable for each in writer.carried.values()]
+    stored = without_dead_stores(writer.init[0], variables)
+    init = without_unread(with_containers(stored, writer.paths.kinds), writer.base_text)
     read = words_of(writer.base_text).union(*(words_of(text) for _, text in texts(init)))
     unit.sizes = [
         name for name, kind in writer.env.items() if kind == "size" and writer.local(name) in read
@@ -63,7 +67,7 @@ def write_class(unit: Unit, writer: BlockWriter, base: str | None) -> None:
 
 def write_function(unit: Unit, writer: BlockWriter) -> None:
     """Writes a block without weights as a function."""
-    forward = without_unread(writer.forward[0])
+    forward = with_last_returned(without_unread(writer.forward[0]))
     sizes = _sizes_of_inputs(unit, writer, forward, 4)
     read = set[str]().union(*(words_of(text) for _, text in texts(forward)))
     unit.configuration = [
@@ -209,8 +213,9 @@ def _body(statements: Sequence[Statement], indent: int, writer: BlockWriter) -> 
     lines: list[str] = []
     for each in statements:
         match each:
-            case Line(text=text):
-                lines += laid_out(text, indent)
+            case Line(text=text, binds=binds):
+                is_number = all(writer.env.get(name) == "static" for name in binds)
+                lines += laid_out(augmented(text) if is_number else text, indent)
             case Create():
                 lines += [
                     line for text in _created(each, writer) for line in laid_out(text, indent)

@@ -1,10 +1,11 @@
 """Layers and blocks: made in a constructor, applied in `forward`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source import torch_layers
 from meganeura_runtime.export.source.block_writer import BlockWriter
+from meganeura_runtime.export.source.call_arguments import given_tensors
 from meganeura_runtime.export.source.configuration import configuration
 from meganeura_runtime.export.source.functions.table import builtin
 from meganeura_runtime.export.source.observed import refuse
@@ -14,6 +15,10 @@ from meganeura_runtime.export.source.text import Code, call
 from meganeura_runtime.export.source.torch_layers import Given
 from meganeura_runtime.export.source.trace import Event
 from meganeura_runtime.export.source.unit import Unit
+from meganeura_runtime.export.source.widths import source_of
+
+Nodes = Mapping[str, ast.Expression]
+"""The tensors that a call gives a block, by the names of its inputs."""
 
 
 def declare_layer(writer: BlockWriter, statement: ast.Layer) -> None:
@@ -40,32 +45,35 @@ def declare_layer(writer: BlockWriter, statement: ast.Layer) -> None:
 
 
 def _make(writer: BlockWriter, node: ast.Call, path: ast.Path, events: Sequence[Event]) -> None:
-    made = _constructor(writer, node, events)
+    made = _constructor(writer, node, events, {})
     if made is not None:
         writer.create(path, made.text, then=_initials(events))
 
 
-def _constructor(writer: BlockWriter, node: ast.Call, events: Sequence[Event]) -> Code | None:
+def _constructor(
+    writer: BlockWriter, node: ast.Call, events: Sequence[Event], nodes: Nodes
+) -> Code | None:
     """The text that makes a layer; None of one without weights."""
-    layer = torch_layers.layer_for(writer, node, events)
+    layer = torch_layers.layer_for(writer, node, events, nodes)
     if layer is not None:
         return layer
     unit = writer.source.unit(node, [each.child for each in events])
     if not unit.owns:
         return None
-    return _constructed(writer, node, unit, events)
+    return _constructed(writer, node, unit, events, nodes)
 
 
 def _constructed(
-    writer: BlockWriter, node: ast.Call, unit: Unit, events: Sequence[Event], name: str = ""
+    writer: BlockWriter, node: ast.Call, unit: Unit, events: Sequence[Event], nodes: Nodes
 ) -> Code:
     """A class of the source, given its sizes and its configuration."""
     arguments: list[str] = []
     for size in unit.sizes:
         wanted = [(each, each.child.signature[size]) for each in events]
-        arguments.append(str(size_text(writer, node, wanted)))
+        source = source_of(writer, unit.block, nodes, size)
+        arguments.append(str(size_text(writer, node, wanted, source)))
     arguments += configuration(writer, node, unit, events, "init")
-    return Code(f"{name or unit.name}({', '.join(arguments)})")
+    return Code(f"{unit.name}({', '.join(arguments)})")
 
 
 def _initials(events: Sequence[Event]) -> list[str]:
@@ -86,38 +94,6 @@ def _initials(events: Sequence[Event]) -> list[str]:
     return found
 
 
-def _inputs(
-    writer: BlockWriter, node: ast.Call, piped: ast.Expression | None
-) -> tuple[list[ast.Expression], dict[str, ast.Expression]]:
-    """The tensors that a call gives: by position, and by name."""
-    places = [] if piped is None else [piped]
-    named: dict[str, ast.Expression] = {}
-    for each in node.arguments:
-        if isinstance(each.value, ast.Rearrangement):
-            continue
-        if each.name is None and writer.seen.is_data(each.value):
-            places.append(each.value)
-        elif each.name is not None:
-            named[each.name] = each.value
-    for each in node.inputs:
-        assert not isinstance(each.value, ast.Rearrangement)
-        if each.name is None:
-            places.append(each.value)
-        else:
-            named[each.name] = each.value
-    return places, named
-
-
-def _given(
-    writer: BlockWriter, node: ast.Call, piped: ast.Expression | None, block: ast.Block
-) -> dict[str, ast.Expression]:
-    """The tensors that a call gives a block, by the names of its inputs."""
-    places, named = _inputs(writer, node, piped)
-    names = [each.name for each in block.inputs]
-    found = dict(zip(names, places, strict=False))
-    return {**found, **{name: each for name, each in named.items() if name in names}}
-
-
 def apply(writer: BlockWriter, node: ast.Call, piped: ast.Expression | None) -> Code:
     """A layer, a block, a function or a model, applied."""
     modes = [each for each in node.arguments if each.name in ("training", "frozen")]
@@ -126,7 +102,7 @@ def apply(writer: BlockWriter, node: ast.Call, piped: ast.Expression | None) -> 
     events = writer.seen.events(node)
     if not events:
         return builtin(writer, node, piped)
-    found = _given(writer, node, piped, events[0].child.block)
+    found = given_tensors(writer, node, piped, events[0].child.block)
     if torch_layers.is_torch(events):
         given = {name: writer.whole(each) for name, each in found.items()}
     else:
@@ -136,7 +112,7 @@ def apply(writer: BlockWriter, node: ast.Call, piped: ast.Expression | None) -> 
         return _called(writer, node, reference, events, given)
     if node.label is not None and node.label.parts:
         key = path_key(node.label)
-        made = _constructor(writer, node, events)
+        made = _constructor(writer, node, events, found)
         if made is not None:
             writer.made.add(key)
             writer.create(node.label, made.text, then=_initials(events))
@@ -150,7 +126,7 @@ def apply(writer: BlockWriter, node: ast.Call, piped: ast.Expression | None) -> 
         return function
     unit = writer.source.unit(node, [each.child for each in events])
     if unit.owns:
-        return _inherited(writer, node, unit, events, given)
+        return _inherited(writer, node, unit, events, found, given)
     arguments = [str(each) for each in _tensors(node, unit, given)]
     arguments += configuration(writer, node, unit, events, "forward")
     if unit.training:
@@ -204,10 +180,15 @@ def _tensors(node: ast.Call, unit: Unit, given: Given) -> list[Code]:
 
 
 def _inherited(
-    writer: BlockWriter, node: ast.Call, unit: Unit, events: Sequence[Event], given: Given
+    writer: BlockWriter,
+    node: ast.Call,
+    unit: Unit,
+    events: Sequence[Event],
+    nodes: Nodes,
+    given: Given,
 ) -> Code:
     """A block whose weights are on the path of this one: its class is the base of this one."""
-    made = _constructor(writer, node, events)
+    made = _constructor(writer, node, events, nodes)
     assert made is not None
     text = made.text.partition("(")[2]
     if writer.base_text not in ("", text) or not writer.is_class:

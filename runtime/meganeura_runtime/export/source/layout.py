@@ -4,6 +4,13 @@ from collections.abc import Iterator, Sequence
 
 WIDTH = 100
 """Columns of a line, at most."""
+SHORT = 20
+"""Columns of arguments for which a long chain of methods is not broken."""
+_LOOSEST_FIRST = (
+    (" or ",), (" and ",), (" == ", " != ", " < ", " <= ", " > ", " >= "), (" | ",), (" & ",),
+    (" + ", " - "), (" * ", " / ", " // ", " @ "),
+)  # fmt: skip
+"""The operators at which a long line is broken."""
 
 
 def laid_out(text: str, indent: int) -> list[str]:
@@ -16,7 +23,8 @@ def laid_out(text: str, indent: int) -> list[str]:
         return _in_brackets(text, indent)
     start, stop = found
     head, inside, tail = text[: start + 1], text[start + 1 : stop], text[stop:]
-    if len(head) + indent > WIDTH:
+    is_chain = len(inside) < SHORT and sum(text[at] == "." for at in _outside(text)) > 2
+    if len(head) + indent > WIDTH or is_chain:
         return _in_brackets(text, indent)
     items = split_commas(inside)
     whole = " " * (indent + 4) + inside
@@ -24,7 +32,10 @@ def laid_out(text: str, indent: int) -> list[str]:
     is_tuple = head[-1] == "(" and (len(head) == 1 or not (head[-2].isalnum() or head[-2] in "_])"))
     if not inside.strip() or (" for " in inside and _is_comprehension(inside)):
         items = [inside]
-    if fits and not inside.endswith(","):
+    if is_tuple and len(items) == 1 and not inside.endswith(","):
+        parts = [inside] if fits else _outermost(inside)
+        middle = [line for part in parts for line in laid_out(part, indent + 4)]
+    elif fits and not inside.endswith(","):
         middle = [whole]
     elif len(items) == 1 and not is_tuple and _last_brackets(inside) is not None:
         comma = "" if _is_comprehension(inside) or inside.startswith("*") else ","
@@ -52,7 +63,7 @@ def _in_brackets(text: str, indent: int) -> list[str]:
 
 def _outermost(text: str) -> list[str]:
     """The operands of the loosest operators of a text, or what its methods are called of."""
-    for signs in (" or ",), (" and ",), (" + ", " - "), (" * ", " / ", " // ", " @ "):
+    for signs in _LOOSEST_FIRST:
         places = [at for at in _outside(text) if text.startswith(signs, at)]
         if places:
             return _cut(text, [at + 1 for at in places])

@@ -115,6 +115,8 @@ def _is_filled(picks: set[str], writer: BlockWriter, count: str) -> bool:
 
 
 def _singular(name: str) -> str:
+    if name == "self":
+        return "layer"
     if name.endswith("s") and len(name) > 2:
         return name[:-1]
     return "layer" if len(name) <= 2 else f"one_{name}" if name != "layer" else name

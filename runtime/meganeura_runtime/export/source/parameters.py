@@ -55,7 +55,7 @@ def declare(writer: BlockWriter, statement: ast.Declare) -> None:
                 (Event(label.names, instance), info.type.shape[axis])
                 for (label, instance), info in zip(found, infos, strict=True)
             ]
-            sizes.append(size_text(writer, statement, wanted))
+            sizes.append(size_text(writer, statement, wanted, _sized_by(writer, entry)))
     initial = _initial(
         writer, statement, infos[0].initializer, sizes, {i.initializer for i in infos}
     )
@@ -82,6 +82,20 @@ def declare(writer: BlockWriter, statement: ast.Declare) -> None:
         if is_state and _is_read_after_an_update(writer.block, name):
             writer.emit(f"{writer.local(name)} = self.{name}", (writer.local(name),), effect=False)
             writer.env[name] = "local"
+
+
+def _sized_by(writer: BlockWriter, entry: ast.Expression) -> tuple[ast.Expression, int] | None:
+    """The tensor and the axis of `size(x, 2)`."""
+    match entry:
+        case ast.Call(
+            callee="size", arguments=(ast.Argument(value=tensor), ast.Argument(value=at))
+        ):
+            axes = writer.seen.values(at) if not isinstance(at, ast.Rearrangement) else []
+            if isinstance(tensor, ast.Name) and axes and isinstance(axes[0], int):
+                return tensor, axes[0] % writer.seen.type_of(tensor).rank
+        case _:
+            pass
+    return None
 
 
 def _is_read_after_an_update(block: ast.Block, name: str) -> bool:

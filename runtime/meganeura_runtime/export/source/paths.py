@@ -53,10 +53,13 @@ class Paths:
                 kinds = {self._kind(*each) for each in prefixes}
                 kind = kinds.pop() if len(kinds) == 1 else "dict"
                 known = self.kinds.get(key[:count], kind)
+                if known == "leaf":  # a layer, below which there are others of this block
+                    known = kind = "module"
                 self.kinds[key[:count]] = kind if known == kind else "dict"
                 for each in prefixes if count else ():
                     written.setdefault(each, set()).add(key[:count])
-            self.kinds.setdefault(key, "leaf")
+            if self.kinds.setdefault(key, "leaf") != "leaf":
+                self.kinds[key] = "module"
         for (_, words), keys in written.items():
             if len(keys) > 1:
                 where = ".".join(words)

@@ -7,6 +7,11 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source.block_writer import BlockWriter
+from meganeura_runtime.export.source.followed_widths import (
+    enter_loop,
+    follow_widths,
+    without_rebound,
+)
 from meganeura_runtime.export.source.layers import declare_layer
 from meganeura_runtime.export.source.observed import refuse
 from meganeura_runtime.export.source.parameters import declare
@@ -48,21 +53,21 @@ def _branch(writer: BlockWriter, statement: ast.If, rest: Sequence[ast.Statement
         init = Compound(f"if {writer.static(statement.condition, 'init')}")
     except ProblemError:
         init = None
-    before = dict(writer.env)
+    before, bound = dict(writer.env), writer.bound
     ends: list[bool] = []
     inner: list[list[Statement]] = []
     for part, body in (
         (statement.then, forward.body),
         (statement.otherwise, forward.otherwise),
     ):
-        writer.env = dict(before)
+        writer.env, writer.bound = dict(before), bound
         writer.forward.append(body)
         writer.init.append([])
         ends.append(writer.run(part))
         inner.append(writer.init.pop())
         writer.forward.pop()
         before = {**before, **writer.env}
-    writer.env = before
+    writer.env, writer.bound = before, without_rebound(bound, statement)
     writer.forward[-1].append(forward)
     if any(ends) and rest and not all(ends):
         # Behind a `return`, the constructor goes on with what the other branch leads to.
@@ -126,6 +131,8 @@ def _bind(writer: BlockWriter, statement: ast.Bind) -> None:
         if text != target:
             writer.emit(f"{target} = {text}", names, effect="self." in text)
         kind = "local"
+        if writer.is_class:
+            follow_widths(writer, statement)
     else:
         writer.emit(f"{target} = {writer.static(statement.value, 'forward')}", names, effect=False)
         if writer.is_class:
@@ -177,7 +184,11 @@ def _for(writer: BlockWriter, statement: ast.For) -> None:
     writer.forward[-1].append(forward)
     writer.forward.append(forward.body)
     writer.init.append([])
+    writer.loops.append(statement)
+    enter_loop(writer, statement)
     writer.run(statement.body)
+    enter_loop(writer, statement)
+    writer.loops.pop()
     writer.forward.pop()
     inner = writer.init.pop()
     if inner:

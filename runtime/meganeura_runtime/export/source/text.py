@@ -160,6 +160,17 @@ def without_unread(statements: list[Statement], returned: str = "") -> list[Stat
             return statements
 
 
+def with_last_returned(statements: list[Statement]) -> list[Statement]:
+    """The statements, where `x = y` and `return x` at their end are `return y`."""
+    match statements:
+        case [*before, Line(text=text, binds=(name,)), Line(text=last)] if (
+            last == f"return {name}" and text.startswith(f"{name} = ")
+        ):
+            return [*before, Line(f"return {text.removeprefix(f'{name} = ')}")]
+        case _:
+            return statements
+
+
 def _kept(statements: list[Statement], read: set[str]) -> tuple[list[Statement], bool]:
     kept: list[Statement] = []
     changed = False
@@ -171,6 +182,10 @@ def _kept(statements: list[Statement], read: set[str]) -> tuple[list[Statement],
                 each.body, inner = _kept(each.body, read)
                 each.otherwise, other = _kept(each.otherwise, read)
                 changed = changed or inner or other
+                if each.head.startswith("if ") and _texts(each.body) == _texts(each.otherwise):
+                    kept += each.body
+                    changed = True
+                    continue
                 if not each.body and each.otherwise and each.head.startswith("if "):
                     each.head = negated(each.head)
                     each.body, each.otherwise = each.otherwise, []
@@ -181,6 +196,10 @@ def _kept(statements: list[Statement], read: set[str]) -> tuple[list[Statement],
             case _:
                 kept.append(each)
     return kept, changed
+
+
+def _texts(statements: Sequence[Statement]) -> list[str]:
+    return [text for _, text in texts(statements)]
 
 
 _TURNED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}

@@ -67,7 +67,12 @@ def is_torch(events: Sequence[Event]) -> bool:
     return first.frame.module.is_library and first.block.name.text in TORCH and first.owns
 
 
-def layer_for(writer: BlockWriter, node: ast.Call, events: Sequence[Event]) -> Code | None:
+def layer_for(
+    writer: BlockWriter,
+    node: ast.Call,
+    events: Sequence[Event],
+    nodes: Mapping[str, ast.Expression],
+) -> Code | None:
     """The text that makes a module of PyTorch; None if the layer is none."""
     if not is_torch(events):
         return None
@@ -86,7 +91,10 @@ def layer_for(writer: BlockWriter, node: ast.Call, events: Sequence[Event]) -> C
             value = signature[item]
             assert is_tensor(value)
             wanted.append((event, value.type.shape[axis]))
-        widths.append(str(size_text(writer, node, wanted)))
+        first = values[0][item]
+        assert is_tensor(first)
+        source = (nodes[item], axis % first.type.rank) if item in nodes else None
+        widths.append(str(size_text(writer, node, wanted, source)))
     by_place: list[str] = []
     by_name: list[str] = []
     for ours, theirs, is_place in layer.arguments:

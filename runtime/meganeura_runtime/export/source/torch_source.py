@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.syntax import ast
-from meganeura_runtime.export.source.block_writer import BlockWriter, Forms
+from meganeura_runtime.export.source.block_writer import BlockWriter, CarriedWidth, Forms
 from meganeura_runtime.export.source.definitions import write_class, write_function
+from meganeura_runtime.export.source.followed_widths import begin_widths
 from meganeura_runtime.export.source.form_problems import refusal
 from meganeura_runtime.export.source.size_functions import SizeFunctionWriter
 from meganeura_runtime.export.source.statements import run
@@ -14,6 +15,7 @@ from meganeura_runtime.export.source.tensor_code import expression, tensor, whol
 from meganeura_runtime.export.source.text import python_name
 from meganeura_runtime.export.source.trace import Instance, Trace
 from meganeura_runtime.export.source.unit import Unit, units_of
+from meganeura_runtime.export.source.widths import LostWidth, NeedsWidth, variable_for
 
 _BUILT_IN = frozenset(
     [
@@ -119,14 +121,32 @@ class TorchSource:
 
     def _write(self, unit: Unit) -> None:
         unit.name = self._new_name(unit.block.name.text)
-        writer = BlockWriter(unit, self, FORMS)
-        writer.run(unit.block.body)
+        writer = self._run(unit)
         if unit.owns:
             write_class(unit, writer, self.bases.get(unit))
         else:
             write_function(unit, writer)
         unit.is_written = True
         self.order.append(unit)
+
+    def _run(self, unit: Unit) -> BlockWriter:
+        """Writes the statements of a block, with a variable for each width that a loop changes."""
+        carried: dict[str, CarriedWidth] = {}
+        unfollowed = frozenset[str]()
+        while True:
+            writer = BlockWriter(unit, self, FORMS, carried, unfollowed)
+            begin_widths(writer)
+            try:
+                writer.run(unit.block.body)
+            except NeedsWidth as needed:
+                taken = [each.variable for each in carried.values()]
+                followed = variable_for(unit.block, needed.axis, needed.rank, taken)
+                carried = {**carried, needed.tensor: followed}
+            except LostWidth as lost:
+                carried = {name: each for name, each in carried.items() if name != lost.tensor}
+                unfollowed |= {lost.tensor}
+            else:
+                return writer
 
     def text(self) -> str:
         """The whole file, without what runs it."""

@@ -21,7 +21,7 @@ from meganeura_dsl.elaborate.declarations.models import (
 )
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import Elaborator, Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Elaborator, Frame
 from meganeura_dsl.elaborate.values import ElabValue, Results, StaticValue, is_static
 from meganeura_dsl.syntax import ast
 
@@ -58,6 +58,8 @@ class Instance:
     )
     choices: dict[ast.Node, list[bool]] = field(default_factory=dict[ast.Node, "list[bool]"])
     events: dict[ast.Call, list[Event]] = field(default_factory=dict[ast.Call, "list[Event]"])
+    binds: dict[ast.Bind, list[Names]] = field(default_factory=dict["ast.Bind", "list[Names]"])
+    """The names that were known before each run of a statement that binds."""
     labels: dict[ast.Node, list[Labelled]] = field(default_factory=dict[ast.Node, "list[Labelled]"])
     """The paths of its layers, parameters and states, by call or statement, in order."""
     order: list[tuple[str, ...]] = field(default_factory=list["tuple[str, ...]"])
@@ -87,6 +89,8 @@ class Tracer:
 
     def __init__(self) -> None:
         self.root: Instance | None = None
+        self.state: ElaborationState | None = None
+        """Where the model is elaborated; whether blocks fit is tried in others."""
         self.all: list[Instance] = []
         self._by_frame: dict[int, Instance] = {}
         self._calls: list[tuple[ast.Call, Frame]] = []
@@ -127,12 +131,15 @@ class Tracer:
         self, statement: ast.Statement, frame: Frame, rest: tuple[ast.Statement, ...]
     ) -> Results | None:
         instance = self._instance(frame)
-        if instance is None and isinstance(frame.declaration, ast.Block):
+        is_new = instance is None and frame.state is self.state
+        if is_new and isinstance(frame.declaration, ast.Block):
             instance = self._begin(frame.declaration, frame)
         match statement:
             case ast.If() if instance is not None:
                 chosen = choose(statement, frame, rest)
                 instance.choices.setdefault(statement, []).append(chosen)
+            case ast.Bind() if instance is not None:
+                instance.binds.setdefault(statement, []).append(_static(frame))
             case ast.Declare(path=path) if instance is not None:
                 words = tuple(path_text(path, frame).split("."))
                 instance.label(statement, words, _static(frame))
@@ -209,6 +216,7 @@ def _elaborated(
     """Elaborates a model, each application of a block by itself, so that all of it is seen."""
     state = opened(tracer.elaborator(), training=training)
     state.memo.templates = None
+    tracer.state = state
     root = Frame(state, module, model.name.text, {}, declaration=None)
     overrides = Arguments((), dict(config))
     application = model_application(module, model, overrides, "", model.call.span, root)

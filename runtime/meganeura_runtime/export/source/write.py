@@ -125,15 +125,20 @@ def _main(name: str, root: Unit, trace: Trace) -> str:
         "    arrays = np.load(sys.argv[2])",
         *laid_out(f"inputs = [torch.from_numpy(arrays[name]) for name in {_names(inputs)}]", 4),
         "    with torch.no_grad():",
-        "        outputs = model(*inputs)",
+        f"        {'output' if len(outputs) == 1 else 'outputs'} = model(*inputs)",
     ]
     if len(outputs) == 1:
-        lines.append("    outputs = [outputs]")
-    lines += [
-        *laid_out(f"for name, output in zip({_names(outputs)}, outputs, strict=True):", 4),
-        "        difference = abs(output.numpy() - arrays[name]).max()",
-        '        print(f"{name}: largest difference {difference:.3g}")',
-    ]
+        name = outputs[0]
+        lines += [
+            f'    difference = abs(output.numpy() - arrays["{name}"]).max()',
+            f'    print(f"{name}: largest difference {{difference:.3g}}")',
+        ]
+    else:
+        lines += [
+            *laid_out(f"for name, output in zip({_names(outputs)}, outputs, strict=True):", 4),
+            "        difference = abs(output.numpy() - arrays[name]).max()",
+            '        print(f"{name}: largest difference {difference:.3g}")',
+        ]
     return "\n".join(lines)
 
 

@@ -155,14 +155,7 @@ def permuted(value: Code, order: Sequence[int]) -> Code:
 def expanded(arguments: Arguments, *, is_whole: bool = True) -> Code:
     """Writes `expand`; unless the whole is wanted, with sizes of 1 where it repeats."""
     source, target = sides_of(arguments)
-    keys = [each.key for group in source for each in group]
-    flat = [each for group in target for each in group]
-    places: list[int] = []
-    at = 0
-    for place, each in enumerate(flat):
-        if at < len(keys) and each.key == keys[at]:
-            places.append(place)
-            at += 1
+    flat, places = _kept_axes(source, target)
     value = split_axes(arguments, arguments.tensor(0), source)
     ends = len(flat) - len(places)
     if not is_whole and all(len(group) == 1 for group in target):
@@ -171,7 +164,7 @@ def expanded(arguments: Arguments, *, is_whole: bool = True) -> Code:
         entries = [":" if at in places else "None" for at in range(len(flat))]
         while entries and entries[0] == "None":
             entries.pop(0)
-        return Code(f"{value.within(ATOM)}[{', '.join(_as_dots(entries))}]")
+        return Code(f"{value.within(ATOM)}[{', '.join(entries)}]")
     entries = [":" if at in places else "None" for at in range(len(flat))]
     leading = 0
     while leading < len(entries) and entries[leading] == "None":
@@ -186,13 +179,7 @@ def expanded(arguments: Arguments, *, is_whole: bool = True) -> Code:
             sizes.append(each.size)
         else:
             sizes.append(_size_of_rest(arguments, each))
-    if leading == len(entries) and not places:
-        return merged(method(value, "expand", *sizes), target)
     return merged(method(value, "expand", *sizes), target)
-
-
-def _as_dots(entries: list[str]) -> list[str]:
-    return entries
 
 
 def _size_of_rest(arguments: Arguments, axis: Axis) -> Code:
@@ -220,6 +207,35 @@ def only_repeats(node: ast.Expression) -> bool:
     if isinstance(node, ast.Pipe):
         return node.layer.callee in SPREADS and node.layer.label is None
     return isinstance(node, ast.Call) and node.callee in SPREADS
+
+
+def repeated_axes(writer: BlockWriter, node: ast.Expression) -> frozenset[int]:
+    """The axes of `expand` and `insert_axis` that repeat; none of anything else."""
+    if not only_repeats(node) or writer.fill(node) is not None:
+        return frozenset()
+    layer, source = (node.layer, node.source) if isinstance(node, ast.Pipe) else (node, None)
+    assert isinstance(layer, ast.Call)
+    arguments = Arguments(writer, layer, source)
+    if layer.callee == "insert_axis":
+        return frozenset([arguments.number(1, "axis") % (arguments.rank() + 1)])
+    left, right = sides_of(arguments)
+    _, places = _kept_axes(left, right)
+    if any(len(group) != 1 for group in right):
+        return frozenset(range(len(right)))
+    return frozenset(range(len(right))) - frozenset(places)
+
+
+def _kept_axes(source: list[list[Axis]], target: list[list[Axis]]) -> tuple[list[Axis], list[int]]:
+    """The axes of the right side, and which of them the left side has."""
+    keys = [each.key for group in source for each in group]
+    flat = [each for group in target for each in group]
+    places: list[int] = []
+    at = 0
+    for place, each in enumerate(flat):
+        if at < len(keys) and each.key == keys[at]:
+            places.append(place)
+            at += 1
+    return flat, places
 
 
 def spread(writer: BlockWriter, node: ast.Expression, *, is_whole: bool) -> Code:

@@ -6,7 +6,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source.block_writer import BlockWriter
 from meganeura_runtime.export.source.functions.arguments import FLOAT, Arguments
-from meganeura_runtime.export.source.functions.axes import only_repeats, spread
+from meganeura_runtime.export.source.functions.axes import only_repeats, repeated_axes, spread
 from meganeura_runtime.export.source.observed import refuse
 from meganeura_runtime.export.source.text import Code, binary, call, method
 
@@ -41,19 +41,19 @@ def together(
 ) -> list[Code]:
     """Tensors of one elementwise function; PyTorch repeats the smaller ones.
 
-    What only repeats a tensor is left out where another of them has the whole shape already.
+    What only repeats a tensor is left out where each axis of the result is an axis of one of them.
     """
+    rank = writer.seen.type_of(around).rank
     data = [each for each in nodes if writer.seen.is_data(each)]
-    whole = [
-        each for each in data if not only_repeats(each) and writer.seen.same_shapes(each, around)
+    full = [each for each in data if writer.seen.type_of(each).rank == rank]
+    repeats = [repeated_axes(writer, each) for each in full]
+    is_whole = not full or any(all(axis in each for each in repeats) for axis in range(rank))
+    return [
+        spread(writer, each, is_whole=is_whole)
+        if each in data and only_repeats(each)
+        else writer.expression(each)
+        for each in nodes
     ]
-    found: list[Code] = []
-    for each in nodes:
-        if each in data and whole and only_repeats(each):
-            found.append(spread(writer, each, is_whole=False))
-        else:
-            found.append(writer.expression(each))
-    return found
 
 
 def of_elements(arguments: Arguments) -> Code:

@@ -1,0 +1,188 @@
+"""Variables of a constructor that follow the widths of tensors, statement by statement."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.values import ElabValue, is_tensor
+from meganeura_dsl.syntax import ast
+from meganeura_runtime.export.source.block_writer import BlockWriter, Bound
+from meganeura_runtime.export.source.sizes import candidates
+from meganeura_runtime.export.source.static_code import written_static
+from meganeura_runtime.export.source.text import Code, Compound, Line, Statement, texts, words_of
+from meganeura_runtime.export.source.trace import Names
+from meganeura_runtime.export.source.whole_numbers import gives
+from meganeura_runtime.export.source.widths import (
+    Known,
+    LostWidth,
+    bound_in,
+    entry_at,
+    is_width,
+    width_of,
+)
+
+
+def begin_widths(writer: BlockWriter) -> None:
+    """Gives each variable the width of the input of its tensor, if the tensor is an input."""
+    for item in writer.block.inputs:
+        followed = writer.carried.get(item.name)
+        if followed is None:
+            continue
+        writer.env[followed.variable] = "static"
+        entries = item.type.shape.entries
+        value = writer.instances[0].signature[item.name]
+        entry = entry_at(entries, followed.axis, value.type.rank) if is_tensor(value) else None
+        if entry is None or isinstance(entry, ast.Rest):
+            writer.lost.add(item.name)
+            continue
+        try:
+            _emit(writer, followed.variable, written_static(writer, entry, "init"))
+        except ProblemError:
+            writer.lost.add(item.name)
+
+
+def follow_widths(writer: BlockWriter, statement: ast.Bind) -> None:
+    """Notes what a statement binds, and gives variables the widths that it changes."""
+    for at, target in enumerate(statement.targets):
+        followed = writer.carried.get(target.text)
+        if followed is None:
+            bound = Bound(statement.value, at, writer.bound)
+            writer.bound = {**writer.bound, target.text: bound}
+            continue
+        writer.env[followed.variable] = "static"
+        text = _width_after(writer, statement, at, followed.axis)
+        if text is None and writer.loops:
+            raise LostWidth(target.text)
+        if text is None:
+            writer.lost.add(target.text)
+        else:
+            writer.lost.discard(target.text)
+            if text.text != followed.variable:
+                _emit(writer, followed.variable, text)
+                if not writer.loops:
+                    writer.moved.discard(target.text)
+
+
+def enter_loop(writer: BlockWriter, loop: ast.For) -> None:
+    """Forgets what a loop binds: it has other widths in each round."""
+    writer.moved |= bound_in(loop) & writer.carried.keys()
+    writer.bound = without_rebound(writer.bound, loop)
+
+
+def without_rebound(bound: Mapping[str, Bound], statement: ast.Statement) -> Mapping[str, Bound]:
+    """What names were bound to, but for those that a loop or a choice binds."""
+    names = bound_in(statement)
+    return {name: each for name, each in bound.items() if name not in names}
+
+
+def _emit(writer: BlockWriter, variable: str, value: Code) -> None:
+    writer.init[-1].append(Line(f"{variable} = {value}", (variable,), effect=False))
+
+
+def _width_after(writer: BlockWriter, statement: ast.Bind, at: int, axis: int) -> Code | None:
+    """The size of an axis of what a statement binds, as text; None if it has none."""
+    names = [each for i in writer.instances for each in i.binds.get(statement, ())]
+    sizes: list[ElabValue] = []
+    for value in writer.seen.values(statement.value):
+        tensor = value[at] if isinstance(value, tuple) else value
+        if not is_tensor(tensor) or tensor.type.rank <= axis:
+            return None
+        sizes.append(tensor.type.shape[axis])
+    if len(names) != len(sizes) or not all(isinstance(each, int) for each in sizes):
+        return None
+    numbers = list(zip(names, sizes, strict=True))
+    known: Known = {}
+    found = width_of(writer, statement.value, axis, known, at)
+    if found is not None and is_width(found, numbers, known):
+        try:
+            return written_static(writer, found, "init")
+        except ProblemError:
+            pass
+    return _by_number(writer, numbers)
+
+
+def _by_number(writer: BlockWriter, numbers: Sequence[tuple[Names, ElabValue]]) -> Code | None:
+    for candidate in candidates(writer):
+        if all(gives(candidate, names, size) for names, size in numbers):
+            try:
+                return written_static(writer, candidate, "init")
+            except ProblemError:
+                continue
+    first = numbers[0][1] if numbers else None
+    is_one = isinstance(first, int) and all(size == first for _, size in numbers)
+    return Code(str(first)) if is_one and not writer.loops else None
+
+
+# --- what nothing reads --------------------------------------------------------------------------
+
+
+def without_dead_stores(statements: list[Statement], variables: Sequence[str]) -> list[Statement]:
+    """The statements without values of these variables that nothing reads."""
+    for variable in variables:
+        statements, _ = _pruned(statements, variable, is_read_behind=False)
+    return statements
+
+
+def _pruned(
+    statements: list[Statement], variable: str, *, is_read_behind: bool
+) -> tuple[list[Statement], bool]:
+    """The statements that are left, and whether they read what the variable was before them."""
+    kept: list[Statement] = []
+    is_read = is_read_behind
+    for each in reversed(statements):
+        match each:
+            case Line(binds=(name,), text=text) if name == variable:
+                if not is_read:
+                    continue
+                is_read = variable in words_of(text.partition(" = ")[2])
+            case Compound(head=head) if head.startswith("if "):
+                each.body, then = _pruned(each.body, variable, is_read_behind=is_read)
+                each.otherwise, other = _pruned(each.otherwise, variable, is_read_behind=is_read)
+                is_read = then or other or variable in words_of(head)
+                if not each.body and not each.otherwise:
+                    continue
+            case Compound(head=head):
+                again = is_read or _reads_first(each.body, variable)
+                each.body, first = _pruned(each.body, variable, is_read_behind=again)
+                is_read = is_read or first or variable in words_of(head)
+                if not each.body:
+                    continue
+            case _:
+                is_read = is_read or any(variable in words_of(text) for _, text in texts([each]))
+        kept.insert(0, each)
+    return kept, is_read
+
+
+def _reads_first(statements: Sequence[Statement], variable: str) -> bool:
+    """Whether a body may read what the variable was before it."""
+    for each in statements:
+        match each:
+            case Line(binds=(name,), text=text) if name == variable:
+                return variable in words_of(text.partition(" = ")[2])
+            case Compound(head=head, body=body, otherwise=otherwise):
+                if variable in words_of(head):
+                    return True
+                if _reads_first(body, variable) or _reads_first(otherwise, variable):
+                    return True
+            case _:
+                if any(variable in words_of(text) for _, text in texts([each])):
+                    return True
+    return False
+
+
+_AUGMENTED = re.compile(r"(\w+) = \1 (\+|-|\*|//) (.+)")
+_TIMES = re.compile(r"(\w+) = (\d+) \* \1")
+
+
+def augmented(text: str) -> str:
+    """`x += y` for `x = x + y`."""
+    times = _TIMES.fullmatch(text)
+    if times is not None:
+        return f"{times[1]} *= {times[2]}"
+    found = _AUGMENTED.fullmatch(text)
+    if found is None:
+        return text
+    name, operator, rest = found.groups()
+    is_simple = re.fullmatch(r"[\w.]+(\[[\w.]+\])*", rest) is not None
+    is_sum = operator == "+" and re.fullmatch(r"[\w.\[\] *]+", rest) is not None
+    return f"{name} {operator}= {rest}" if is_simple or is_sum else text
