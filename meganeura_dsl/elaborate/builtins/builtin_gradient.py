@@ -43,7 +43,14 @@ def grad(call: BuiltinCall) -> ElabValue:
     it reads another.
     """
     if isinstance(call.frame.declaration, ast.Def):
-        raise call.frame.refuse(call.span, "`grad`", "stands in a block or a `train`, not in `def`")
+        name = call.frame.declaration.name.text
+        cure = Help(
+            f"`{name}` is a formula, and has no values to differentiate: leave the call of `grad` "
+            "out,\nand write it where the formula is used",
+            f"y = {name}(...)\ng = grad(y, x)",
+        )
+        where = "stands in a block or a `train`, not in `def`"
+        raise call.frame.refuse(call.span, "`grad`", where, cure)
     scalar = _scalar(call)
     name, value = _named(call)
     if not isinstance(value, LayerWeights):

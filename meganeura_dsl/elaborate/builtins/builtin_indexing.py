@@ -2,10 +2,21 @@
 
 from collections.abc import Callable
 
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
+from meganeura_dsl.elaborate.problems.argument_cures import conversion
+from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
 from meganeura_dsl.elaborate.typecheck.index_ranges import check_index
-from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_number, is_size, is_tensor
+from meganeura_dsl.elaborate.values import (
+    ElabValue,
+    Tensor,
+    describe,
+    is_number,
+    is_size,
+    is_tensor,
+    show_shape,
+)
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.ops.primitive.cumulative import Accumulation
 from meganeura_dsl.ir.ops.primitive.gather_scatter import Extreme
@@ -25,7 +36,10 @@ def one_hot(call: BuiltinCall) -> ElabValue:
     """1 at the position each id gives along a new last axis, and 0 elsewhere."""
     ids, classes = call.tensor(0), call.size(1, "classes")
     if not ids.type.dtype.is_integer:
-        raise call.wrong("a tensor of whole numbers", ids)
+        location = call.frame.location(call.span)
+        cure = conversion(call.span, "ids", 0, DType.I32.value, show_shape(ids.type.shape))
+        wanted = "a tensor of whole numbers"
+        raise ProblemError(WrongKind(location, wanted, describe(ids), cure))
     check_index(call.frame, call.span, ids, classes, is_compared=True)
     shape, rank = (*ids.type.shape, classes), ids.type.rank
     numbers = tensor_arithmetic.cast(

@@ -9,7 +9,7 @@ from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.shape_cures import Side
 from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.ir import ops
-from meganeura_dsl.symbolic.size import Size
+from meganeura_dsl.symbolic.size import Size, show
 
 
 def argument_order(call: str, inputs: Sequence[str]) -> Help | None:
@@ -119,6 +119,19 @@ def prediction_first(call: str) -> Help | None:
     if found is None or len(given) != 2 or any("=" in each for each in given):
         return None
     return Help("the prediction comes first", f"{found[1]}({given[1]}, {given[0]})")
+
+
+def one_hot_cure(written: str, classes: Tensor, other: Tensor) -> Help | None:
+    """Class indices as rows of 0 and 1, where what they meet has one axis more, for the classes.
+
+    `written` is how they are written. None unless their axes are the first of the other's.
+    """
+    shape, rows = classes.type.shape, other.type.shape
+    if not classes.type.dtype.is_integer or not shape or shape != rows[:-1]:
+        return None
+    sign, value = ("-", written[1:]) if written.startswith("-") else ("", written)
+    text = f"if these are class indices, each is a row of {show(rows[-1])} numbers"
+    return Help(text, f"{sign}one_hot({value}, {show(rows[-1])})")
 
 
 def classes_cure(value: Tensor, call: str) -> Help | None:

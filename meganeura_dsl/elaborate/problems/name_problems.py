@@ -332,9 +332,10 @@ class NotAllowedHere(LocatedProblem, code="E0216", topic="structure"):
 
     what: str
     where: str
+    cure: Help | None = None
 
     def report(self) -> Report:
-        return self.words(f"{self.what} {self.where}")
+        return self.words(f"{self.what} {self.where}", cure=self.cure)
 
 
 class UnknownDType(LocatedProblem, code="E0217", topic="element type"):

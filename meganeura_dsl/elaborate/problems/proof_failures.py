@@ -11,6 +11,7 @@ from types import MappingProxyType
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError
 from meganeura_dsl.elaborate.problems.limit_problems import TooManyAxes, TooManyElements
 from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.part_cures import wider_cure
 from meganeura_dsl.elaborate.problems.resolution_cures import skip_cure
 from meganeura_dsl.elaborate.problems.shape_problems import (
     Example,
@@ -188,8 +189,12 @@ def refusal(
             )
             shown = [f"{show(side)} = {show(found)}" for side, found in sides if side != found]
             example = replace(example, consequence="   ".join(shown))
-        needed = show_condition(condition)
-        return TooSmall(location, reason, needed, found, example, deciding_fact(facts, condition))
+        needed, fact_text = show_condition(condition), deciding_fact(facts, condition)
+        cure = None
+        if not fact_text and operands and condition.operator == "<":
+            ends = condition.left, condition.right
+            cure = wider_cure(operands[0], *ends, partial(_are_equal, facts))
+        return TooSmall(location, reason, needed, found, example, fact_text, cure)
     fact = helpful_fact(facts, condition)
     sides = (("found", show(condition.left)), ("against", show(condition.right)))
     example = example_of(error.verdict, [("", (condition.left,)), ("against", (condition.right,))])

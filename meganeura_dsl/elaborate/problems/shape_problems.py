@@ -135,13 +135,15 @@ class TooSmall(LocatedProblem, code="E0305", topic="empty result"):
     found: str
     example: Example | None
     fact: str
+    cure: Help | None = None
+    """What to write where no fact helps."""
 
     def report(self) -> Report:
         return self.words(
             f"cannot show for every size that {self.what}",
             f"needs {self.condition}\n{self.found}".rstrip(),
             remarks=example_remarks(self.example),
-            cure=self.stated(self.fact),
+            cure=self.stated(self.fact) or self.cure,
         )
 
 
@@ -325,15 +327,15 @@ class PartOutside(LocatedProblem, code="E0315", topic="index range"):
     found: str
     example: Example | None
     fact: str
-    other_axis: Help | None = None
-    """The axis that the part lies within for every size, if there is one: then no fact is meant."""
+    rather: Help | None = None
+    """What is meant in place of a fact: another axis, or other rounds of a scan."""
 
     def report(self) -> Report:
         return self.words(
             "a part may lie outside of its axis",
             self.found,
             remarks=example_remarks(self.example),
-            cure=self.other_axis or self.stated(self.fact),
+            cure=self.rather or self.stated(self.fact),
         )
 
 

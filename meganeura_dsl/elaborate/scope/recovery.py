@@ -105,7 +105,7 @@ class Recovery:
 
 
 def _says_more(report: Report, known: Report) -> bool:
-    """Whether one report is another with more remarks.
+    """Whether one report is another with more remarks, or with code for its cure.
 
     The first run takes proved layers for their results, and this one knows what they computed.
     """
@@ -115,6 +115,8 @@ def _says_more(report: Report, known: Report) -> bool:
         known.label,
     )
     is_cured = report.help is not None and known.help is None
+    if report.help is not None and known.help is not None and not known.help.edits:
+        is_cured = report.help.code is not None and known.help.code is None
     return is_same and (is_cured or len(report.remarks) > len(known.remarks))
 
 

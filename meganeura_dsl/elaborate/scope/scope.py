@@ -40,7 +40,7 @@ from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, show
 
 if TYPE_CHECKING:
-    from meganeura_dsl.diagnostics.problem import Problem
+    from meganeura_dsl.diagnostics.problem import Help, Problem
     from meganeura_dsl.diagnostics.source import Span
     from meganeura_dsl.elaborate.scope.arguments import Arguments
     from meganeura_dsl.elaborate.scope.deferred import DeferredNumber
@@ -597,6 +597,6 @@ class Frame:
         """The error that something about sizes cannot be shown here."""
         return ProblemError(refusal(self.location(span), error, self.facts, ()))
 
-    def refuse(self, span: Span, what: str, where: str) -> ProblemError:
+    def refuse(self, span: Span, what: str, where: str, cure: Help | None = None) -> ProblemError:
         """The error that a statement is not allowed here."""
-        return ProblemError(NotAllowedHere(self.location(span), what, where))
+        return ProblemError(NotAllowedHere(self.location(span), what, where, cure))

@@ -8,6 +8,7 @@ from meganeura_dsl.elaborate.problems.argument_cures import (
     classes_cure,
     conversion,
     mask_cure,
+    one_hot_cure,
     prediction_first,
 )
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
@@ -135,6 +136,11 @@ def _check_dtype(
         if written == DType.BOOL.value and value.type.dtype.is_float:
             has_bias = any(each.name == "bias" for each in block.inputs)
             cure = mask_cure(item.name, has_bias=has_bias)
+        first = inner.names.get(block.inputs[0].name, "")
+        if inner.module.is_library and place == 1 and is_tensor(first):
+            given = cure.code or ""
+            written = given.removeprefix("f32(").removesuffix(")")
+            cure = one_hot_cure(written, value, first) or cure
         if inner.module.is_library and place == 0 and item.name in PREDICTIONS:
             others = [inner.names.get(each.name, "") for each in block.inputs[1:2]]
             is_float = any(is_tensor(each) and each.type.dtype.is_float for each in others)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from meganeura_dsl.diagnostics.problem import Help, ProblemError, Remark
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems import habits, origin_cures, resolution_cures
+from meganeura_dsl.elaborate.problems.argument_cures import one_hot_cure
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
@@ -210,7 +211,9 @@ def apply_pair(
             if side.type.dtype in (DType.I32, DType.U32, DType.BOOL)
         ]
         if len(whole) == 1 and "\n" not in whole[0]:
-            problem = replace(problem, cure=Help("convert it", f"f32({whole[0]})"))
+            of_classes = one_hot_cure(whole[0], *((a, b) if whole[0] == names[0] else (b, a)))
+            cure = of_classes or Help("convert it", f"f32({whole[0]})")
+            problem = replace(problem, cure=cure)
         raise ProblemError(problem)
     kept = _without_zero(frame, op, a, b)
     a, b = align(frame, span, operator, (a, b), names)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.problems.part_cures import rounds_cure
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
 from meganeura_dsl.elaborate.problems.shape_cures import other_axis_cure
 from meganeura_dsl.elaborate.problems.shape_problems import PartOfNoSize, PartOutside
@@ -187,8 +188,10 @@ def require_within(
         words = f"{place}, and axis {axis} has {show(size)}"
         shown = [("the part is", (start, stop)), ("of an axis of", (size,))]
         example = example_of(verdict, shown)
-        other = other_axis_of(frame, span, axis, shape, ends)
-        raise ProblemError(PartOutside(frame.location(span), words, example, fact_text, other))
+        rather = other_axis_of(frame, span, axis, shape, ends)
+        for scan in () if rather or fact_text else frame.state.scans.values():
+            rather = rather or rounds_cure(scan.index, (scan.start, scan.stop), ends, size)
+        raise ProblemError(PartOutside(frame.location(span), words, example, fact_text, rather))
 
 
 def other_axis_of(

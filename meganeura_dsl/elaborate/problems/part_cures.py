@@ -1,0 +1,76 @@
+"""Cures of parts of tensors that are not there: other rounds of a scan, or a wider layer."""
+
+import re
+from collections.abc import Callable
+
+from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.elaborate.problems.origin_cures import main_operand
+from meganeura_dsl.elaborate.values import Tensor
+from meganeura_dsl.symbolic.size import Dim, Size, show
+
+_WIDE = re.compile(
+    r"(?P<before>(?:[\w.\[\]{}]+:\s*)?(?:linear|conv[123]d|conv_transpose[123]d|embedding)\()"
+    r"(?P<width>[^(),]+)(?P<rest>.*)",
+    re.DOTALL,
+)
+
+
+def rounds_cure(
+    index: Dim, rounds: tuple[Size, Size], ends: tuple[Size, Size], size: Size
+) -> Help | None:
+    """The rounds in which a part is within its axis, where it is at a fixed distance of the index.
+
+    `rounds` are the first index of a scan and the one behind its last, `ends` those of the part,
+    and `size` that of its axis.
+    """
+    before, after = ends[0] - index, ends[1] - index
+    if not isinstance(before, int) or not isinstance(after, int):
+        return None
+    name, (first, stop) = show(index), rounds
+    if isinstance(first, int) and first + before < 0:
+        text = (
+            f"the first round reads entry {first + before}, which is not there: begin later, or "
+            "bind a name to\nwhat a round reads, which the next finds"
+        )
+        return Help(text, f"scan {name} in {-before}..{show(stop)}")
+    last = size - after + 1
+    more = stop - last
+    if isinstance(more, int) and more > 0:
+        text = f"the last rounds read behind the axis, which has {show(size)}: end before them"
+        return Help(text, f"scan {name} in {show(first)}..{show(last)}")
+    return None
+
+
+def wider_cure(
+    value: Tensor, start: Size, stop: Size, same: Callable[[Size, Size], bool]
+) -> Help | None:
+    """The layer that makes an axis of which a part begins behind the end, with one part more.
+
+    None if the part is not at the end of an axis that a layer makes, whose width is written.
+    """
+    axes = [at for at, size in enumerate(value.type.shape) if same(size, start)]
+    if not same(start, stop) or len(axes) != 1:
+        return None
+    made, wide = value, None
+    while wide is None and made.origin.span is not None:
+        wide = _WIDE.fullmatch(" ".join(made.origin.span.text.split()))
+        before = main_operand(made)
+        if wide is None and before is None:
+            return None
+        made = made if before is None else before
+    more = _one_more(start)
+    if wide is None or more is None or wide["width"].strip() != show(start).replace("*", " * "):
+        return None
+    text = (
+        f"axis {axes[0]} has {show(start)}, and nothing is behind it: for one more part of this "
+        "size,\nlet the layer make as many"
+    )
+    return Help(text, f"{wide['before']}{more}{wide['rest']}")
+
+
+def _one_more(size: Size) -> str | None:
+    """What a size is with one more of its parts: `2 * d` for `d`, and `3 * d` for `2 * d`."""
+    if isinstance(size, int):
+        return str(2 * size)
+    found = re.fullmatch(r"(?:(\d+)\*)?([A-Za-z_]\w*)", show(size))
+    return None if found is None else f"{int(found[1] or 1) + 1} * {found[2]}"
