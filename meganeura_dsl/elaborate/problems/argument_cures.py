@@ -127,7 +127,7 @@ def one_hot_cure(written: str, classes: Tensor, other: Tensor) -> Help | None:
     `written` is how they are written. None unless their axes are the first of the other's.
     """
     shape, rows = classes.type.shape, other.type.shape
-    if not classes.type.dtype.is_integer or not shape or shape != rows[:-1]:
+    if not classes.type.dtype.is_integer or not shape or shape != rows[:-1] or rows[-1] == 1:
         return None
     sign, value = ("-", written[1:]) if written.startswith("-") else ("", written)
     text = f"if these are class indices, each is a row of {show(rows[-1])} numbers"

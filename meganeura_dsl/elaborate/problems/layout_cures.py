@@ -128,6 +128,8 @@ def _names(shape: Shape, known: Collection[str], order: Sequence[int] | None = N
             names[at] = size
             continue
         usual = _USUAL.get(len(shape), ())[place : place + 1]
+        if len(shape) == 3 and place and isinstance(shape[1], int) and shape[1] == shape[2]:
+            usual = _USUAL[4][place + 1 : place + 2]
         names[at] = next(
             each
             for each in (*usual, *_FREE, *(f"axis{k}" for k in range(2 * len(shape))))

@@ -35,17 +35,20 @@ def other_reduction(value: Tensor, wanted: Shape, same: Same) -> Help | None:
     if made is None:
         return None
     source, axes, span = made
-    found = re.search(r"(\w+)\(([^()]*)\)\s*$", " ".join(span.text.split()))
+    code = " ".join(span.text.split())
+    found = re.search(r"(\w+)\(([^()]*)\)\s*$", code) or re.fullmatch(r"(\w+)\((.*)\)", code)
     rank = source.type.rank
     fitting = [
         axis for axis in range(rank) if _is_same(_without(source.type.shape, axis), wanted, same)
     ]
-    if found is None or len(axes) != 1 or len(fitting) != 1:
+    if found is None or len(fitting) != 1 or (len(axes) != 1 and len(axes) != rank):
         return None
     given = [re.sub(r"^axis\s*=\s*", "", each) for each in top_level(found[2])]
     values = [each for each in given if not re.fullmatch(r"-?\d+", each) and each]
     gone, kept = show(source.type.shape[fitting[0]]), show(source.type.shape[axes[0]])
     text = f"the axis of {kept} is gone, and that of {gone} is left: compute it over the other"
+    if len(axes) == rank:
+        text = f"all axes are gone: compute it over that of {gone} alone"
     return Help(text, f"{found[1]}({', '.join([*values, str(fitting[0])])})")
 
 
@@ -71,9 +74,10 @@ def channels_kept(value: Tensor) -> Help | None:
     values = [each for each in given if each and not re.fullmatch(r"-?\d+", each)]
     (chosen,) = fitting
     gone, kept = show(_without(shape, *chosen)[-1]), show(value.type.shape[-1])
+    which = f"{' and '.join(map(str, axes))} {'was' if len(axes) == 1 else 'were'}"
     text = (
-        f"the channels are gone here, as axes {' and '.join(map(str, axes))} were reduced and "
-        f"{kept} is left:\nreduce the other axes, which leaves the {gone} channels"
+        f"the channels are gone here, as {'axis' if len(axes) == 1 else 'axes'} {which} reduced "
+        f"and {kept} is left:\nreduce the other axes, which leaves the {gone} channels"
     )
     return Help(text, f"{found[1]}({', '.join([*values, *map(str, chosen)])})")
 
@@ -360,6 +364,32 @@ def other_join(value: Tensor, written: str, wanted: Shape, same: Same) -> Help |
         return None
     code = re.sub(r"axis=\d+", f"axis={fitting[0]}", written)
     return Help("joined along this axis it is what is declared", code)
+
+
+def channels_behind(value: Tensor, written: str, wanted: Shape, same: Same) -> Help | None:
+    """The result of a convolution over an axis of steps, whose channels are wanted behind it.
+
+    What comes in is rearranged before the convolution, and what comes out behind it. None unless
+    the result is what a pipe from a name gives, of [n, steps, channels].
+    """
+    piped, made = re.match(r"(\w+)\s*\|>\s*", written), value
+    while not isinstance(made.op, ops.Conv):
+        before = main_operand(made)
+        if before is None or before.type.shape != made.type.shape:
+            return None
+        made = before
+    given, found = made.operands[0].type.shape, value.type.shape
+    is_turned = len(given) == len(wanted) == 3 and same(given[1], wanted[1])
+    if piped is None or not is_turned or not same(found[1], wanted[2]):
+        return None
+    axes = [show(size) for size in (*given, wanted[2])]
+    if not _all_written(axes) or not same(given[2], found[2]):
+        return None
+    n, steps, width, channels = axes
+    first = f"rearrange([{n}, {steps}, {width}] -> [{n}, {width}, {steps}])"
+    last = f"rearrange([{n}, {channels}, {steps}] -> [{n}, {steps}, {channels}])"
+    text = "a convolution has its channels on axis 1: move them there, and back behind it"
+    return Help(text, f"{piped[1]} |> {first} |> {written[piped.end() :]} |> {last}")
 
 
 def differing(found: Shape, wanted: Shape, same: Same) -> list[int]:

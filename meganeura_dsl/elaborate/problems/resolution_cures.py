@@ -10,7 +10,7 @@ from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.origin_cures import made_of, main_operand
 from meganeura_dsl.elaborate.problems.shape_cures import is_written
-from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_assumed_tensor, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.size import Size, show
@@ -46,6 +46,11 @@ def skip_cure(
             and _are_joined([*rest, value], axis, same)
         ]
         if fitting:
+            made = [each for each in fitting if not _is_input(named[each])]
+            scaled = rescaled_cure((given[0], operands[0]), (given[place], operands[place]), same)
+            if scaled is not None and not made and len(operands) == 2:
+                return scaled
+            fitting = [*(each for each in fitting if each not in made), *made]
             other = fitting[-1]
             joined = ", ".join([*given[:place], other, *given[place + 1 :]])
             also = (
@@ -59,6 +64,11 @@ def skip_cure(
         operands[1], operands[0].type.shape, same
     )
     return padded or rescaled_cure((given[0], operands[0]), (given[1], operands[1]), same)
+
+
+def _is_input(value: ElabValue) -> bool:
+    """Whether a value is what the block is given, and nothing that its layers made."""
+    return is_tensor(value) and isinstance(value.op, ops.Input) and not is_assumed_tensor(value)
 
 
 def _are_joined(values: Sequence[Tensor], axis: int, same: Same) -> bool:

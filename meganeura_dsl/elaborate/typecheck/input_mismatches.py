@@ -218,4 +218,9 @@ def _of_rows(labels: Tensor, logits: Tensor, call: str) -> tuple[str, Help]:
             "each row has one label: leave out the rows that have none, which depends on\n"
             "the position that each label belongs to"
         )
+    given_labels = re.fullmatch(r"\w+(?:\([^()]*\))?\(.*, (?P<labels>\w+)\)", call)
+    if more == -1 and given_labels is not None and label_start(labels, logits, axis) == 0:
+        part = ", ".join([*(":" for _ in range(axis)), "1:"])
+        text = "the first of the sequence is the label of none: where the next is predicted, it is"
+        return words, Help(text, f"{given_labels['labels']}[{part}]")
     return words, Help(f"each row has one label: i32{show_shape(logits.type.shape[:-1])}")

@@ -75,6 +75,10 @@ CASES = [
         "|> net", "|> rearrange([batch, 1, h, w] -> [batch, h * w]) |> net",
     ),
     (
+        net("[n, 784]", "x", "[batch, 28, 28]"), "E0302",
+        "|> net", "|> rearrange([batch, h, w] -> [batch, h * w]) |> net",
+    ),
+    (
         net("[n, 3072]", "x", "[batch, 3, 32, 32]"), "E0302",
         "|> net", "|> rearrange([batch, c, h, w] -> [batch, c * h * w]) |> net",
     ),
@@ -174,3 +178,16 @@ def test_labels_without_i32_are_said_to_be_taken_for_one_hot_targets() -> None:
     assert report.help is not None
     assert "class indices are  i32[batch]" in report.help.text
     assert "without `i32`" in str(report.label)
+
+
+def test_one_logit_has_no_rows_of_classes() -> None:
+    text = """\
+block Net()(x: [n, 4]) -> [n, 1] = x |> fc: linear(1)
+model net = Net()
+train fit(x: [batch, 4], y: i32[batch]):
+  minimize bce(net(x), y)
+"""
+    report = refused(text)
+    assert report.code == "E0307"
+    assert report.help is not None
+    assert report.help.code == "f32(y)"

@@ -44,6 +44,27 @@ block Net()(x: [n, 3, 32, 32]) -> [n, 10]:
   y = x |> c1: conv2d(8, 5) |> max_pool(2) |> rearrange([n, c, h, w] -> [n, c, h * w])
   return {}
 """
+APART = """\
+block Siamese(d)(a: [n, k], b: [n, k]) -> [n]:
+  u = a |> e: linear(d)
+  v = b |> e
+  return {}
+"""
+STEPS = """\
+block Tcn(c)(x: [n, t, d]) -> [n, t, c]:
+  return {}
+"""
+TURNED = (
+    "x |> rearrange([n, t, d] -> [n, d, t]) |> a: conv1d(c, 3, pad=1) |> relu"
+    " |> rearrange([n, c, t] -> [n, t, c])"
+)
+NEXT = """\
+block Lm(v)(ids: i32[n, s]) -> [n, s, v] = ids |> t: embedding(v, 16) |> fc: linear(v)
+model net = Lm(v=50)
+train fit(ids: i32[batch, 33]):
+  logits = ids |> net
+  minimize cross_entropy(logits[:, :32], {})
+"""
 TRAIN = """\
 block Net()(x: [n, 784]) -> [n, 10] = x |> fc: linear(10)
 model net = Net()
@@ -62,6 +83,9 @@ train fit(image: [batch, 784], label: i32[batch]):
             FLAT, "E0303", "y |> fc: linear(10)",
             "y |> rearrange([n, 8, 196] -> [n, 8 * 196]) |> fc: linear(10)",
         ),
+        (APART, "E0303", "sum((u - v) ** 2)", "sum((u - v) ** 2, 1)"),
+        (STEPS, "E0303", "x |> a: conv1d(c, 3, pad=1) |> relu", TURNED),
+        (NEXT, "E0503", "ids", "ids[:, 1:]"),
         (TRAIN.format("mse(logits, {})"), "E0307", "label", "one_hot(label, 10)"),
         (
             TRAIN.format("-mean(sum({} * log_softmax(logits), 1))"), "E0307",

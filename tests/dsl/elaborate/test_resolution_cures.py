@@ -60,6 +60,13 @@ JOIN = """\
 block Join(c)(x: [n, c, h, w], skip: [n, c, 2 * h, 2 * w]) -> [n, 2 * c, 2 * h, 2 * w]:
   return concat({}, skip, axis=1)
 """
+SKIPPED = """\
+block Unet(c)(x: [n, 3, h, w]) -> [n, c, h, w]
+    where h % 2 == 0, w % 2 == 0:
+  a = x |> a: conv2d(c, 3, pad=1) |> relu
+  b = a |> max_pool(2) |> b: conv2d(c, 3, pad=1) |> relu
+  return concat(a, {}, axis=1) |> o: conv2d(c, 1)
+"""
 WINDOW = """\
 block Layer(c)(x: [n, k, h, w]) -> [n, c, h, w]:
   return x |> a: conv2d(c, 3{}) |> relu
@@ -80,6 +87,7 @@ block Layer(c)(x: [n, k, h, w]) -> [n, c, h, w]:
         ),
         (PYRAMID, "E0301", "q |> upsample(2)", "q", "(q |> upsample(2))"),
         (JOIN, "E0320", "x |> upsample(2)", "x", "x |> upsample(2)"),
+        (SKIPPED, "E0320", "b |> upsample(2)", "b", "b |> upsample(2)"),
         (WINDOW, "E0311", "`a: conv2d(c, 3, pad=1)`", "", ", pad=1"),
     ],
 )  # fmt: skip

@@ -6,7 +6,11 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.location import counted
 from meganeura_dsl.elaborate.problems.name_problems import NoResult
-from meganeura_dsl.elaborate.problems.origin_cures import other_join, result_cure
+from meganeura_dsl.elaborate.problems.origin_cures import (
+    channels_behind,
+    other_join,
+    result_cure,
+)
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, require_countable
 from meganeura_dsl.elaborate.problems.resolution_cures import output_pad_cure
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
@@ -74,6 +78,7 @@ def _result_mismatch(
         cure = (
             other_join(value, written, wanted.shape, same)
             or output_pad_cure(value, wanted.shape, same)
+            or channels_behind(value, written, wanted.shape, same)
             or result_cure(value, written, wanted.shape, inner.names, config, same, axes)
         )
     sizes = str(wanted), str(found)
