@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - so it is known
 from torch import nn
+from torch.func import functional_call
 
 from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.diagnostics.source import Source
@@ -33,6 +34,7 @@ from tests.parity.references.small import (
     Critic,
     Generator,
     Perceptron,
+    Regressor,
     Solution,
     WassersteinCritic,
 )
@@ -156,6 +158,8 @@ class Training:
     """What is minimized, one after another: the weights move before the next is asked for."""
     draws: str = ""
     """A program whose model `net` draws what the block does."""
+    train: str = ""
+    """The `train` block, if it is not called as the file."""
 
     def __str__(self) -> str:
         return self.file
@@ -231,6 +235,31 @@ def penalised(module: nn.Module, data: Tensors, drawn: Draws) -> Losses:
     yield "generator_loss", -d(fake).mean(), "g."
 
 
+def flattened(module: nn.Module, data: Tensors, _: Draws) -> Losses:
+    """Algorithm 1 of Foret et al. 2021; the running statistics follow the first pass alone."""
+    own = dict(module.named_parameters())
+    near = F.cross_entropy(module(data["image"]), data["label"])
+    by = torch.autograd.grad(near, list(own.values()))
+    size = (sum(each.pow(2).sum() for each in by) + 1e-12).sqrt()
+    worse = {name: own[name] + 0.05 * each / size for name, each in zip(own, by, strict=True)}
+    kept = {name: each.clone() for name, each in module.named_buffers()}
+    found = functional_call(module, {**worse, **kept}, data["image"])
+    yield "loss", F.cross_entropy(found, data["label"]), ""
+
+
+def adapted(module: nn.Module, data: Tensors, drawn: Draws) -> Losses:
+    """Algorithm 2 of Finn et al. 2017."""
+    assert isinstance(module, Regressor)
+    x, query = (10 * each - 5 for each in drawn)
+    height, shift = (data[name][:, None, None] for name in ("height", "shift"))
+    y, wanted = (height * torch.sin(each - shift) for each in (x, query))
+    errors = [
+        F.mse_loss(functional_call(module, module.adapted(x[at], y[at], 1), query[at]), wanted[at])
+        for at in range(len(x))
+    ]
+    yield "loss", torch.stack(errors).mean(), ""
+
+
 def solved(module: nn.Module, _: Tensors, drawn: Draws) -> Losses:
     """Section 3.1 of Raissi et al. 2019."""
     x, t = (2 * drawn[0] - 1).requires_grad_(), drawn[1].requires_grad_()
@@ -296,6 +325,18 @@ TRAININGS = [
         model net = Draws()
         """,
     ),
+    Training("sam", 4, DigitsNet, flattened, train="flat"),
+    Training(
+        "maml",
+        3,
+        lambda: Regressor(40),
+        adapted,
+        """\
+        block Draws()() -> [3, 10, 1], [3, 10, 1]:
+          return random_uniform([3, 10, 1]), random_uniform([3, 10, 1])
+        model net = Draws()
+        """,
+    ),
     Training(
         "pinn",
         5,
@@ -314,7 +355,10 @@ TRAININGS = [
 def test_a_training_of_the_library_takes_the_steps_of_pytorch(training: Training) -> None:
     """Losses and gradients in double precision, and all weights after five steps in single."""
     elaboration = elaborate_train(
-        load(training.file), training.file, sizes={"batch": training.batch}, training=True
+        load(training.file),
+        training.train or training.file,
+        sizes={"batch": training.batch},
+        training=True,
     )
     module = models.randomized(training.module()).double().train()
     values = stored(module, elaboration)

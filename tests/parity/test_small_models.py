@@ -13,6 +13,7 @@ from tests.parity.references.small import (
     LoraGpt2,
     Perceptron,
     RecurrentLm,
+    Regressor,
     SentenceBert,
     Solution,
     Tagger,
@@ -181,6 +182,17 @@ CASES = [
           minimize mse(image |> net, target)
         """,
         lambda: WassersteinCritic(3),
+        {"n": 4},
+    ),
+    Case(
+        "maml",
+        """\
+        from maml import Regressor
+        model net = Regressor(hidden=5)
+        train fit(x: [n, 1], target: [n, 1]):
+          minimize mse(x |> net, target)
+        """,
+        lambda: Regressor(5),
         {"n": 4},
     ),
     Case(

@@ -20,7 +20,7 @@ def digits() -> Tensors:
     return load_file(DIGITS)
 
 
-@pytest.mark.parametrize("name", ["digits", "karate", "burgers"])
+@pytest.mark.parametrize("name", ["digits", "karate", "burgers", "waves"])
 def test_the_file_has_the_checksum_its_readme_states(name: str) -> None:
     content = (DATA / f"{name}.safetensors").read_bytes()
     assert hashlib.sha256(content).hexdigest() in (DATA / "README.md").read_text()

@@ -65,6 +65,7 @@ EMBEDDED = [
     ("mobilenet_v3", "digits"),
     ("repvgg", "digits"),
     ("resnet", "digits"),
+    ("sam", "flat"),
     ("swin", "digits"),
     ("unet", "denoise"),
     ("vae", "vae"),

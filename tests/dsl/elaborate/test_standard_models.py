@@ -73,6 +73,7 @@ def test_standard_files_are_fine(name: str) -> None:
         ("gan", {"Generator", "Critic", "Drawn"}),
         ("wgan", {"Critic", "Drawn"}),
         ("pinn", {"Solution"}),
+        ("maml", {"Regressor", "Adapted"}),
         ("vae", {"Encoder", "Decoder", "Drawn"}),
         ("ddpm", {"image_share", "Drawn"}),
         ("distil", {"soft_targets"}),

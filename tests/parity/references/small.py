@@ -5,6 +5,7 @@ from typing import Literal
 import torch
 import torch.nn.functional as F  # noqa: N812 - so it is known
 from torch import nn
+from torch.func import functional_call
 
 from tests.parity.references.encoders import Bert
 from tests.parity.references.sequences import Conv1D, Gpt2, Whisper
@@ -203,6 +204,28 @@ class WassersteinCritic(nn.Module):
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         h = F.leaky_relu(self.conv2(F.leaky_relu(self.conv1(image), 0.2)), 0.2)
         return self.fc(h)[:, 0, 0, 0]
+
+
+class Regressor(nn.Module):
+    """`Regressor` of maml.mgn, of its own weights or of others."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(1, hidden)
+        self.fc2 = nn.Linear(hidden, hidden)
+        self.fc3 = nn.Linear(hidden, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc3(torch.relu(self.fc2(torch.relu(self.fc1(x)))))
+
+    def adapted(self, x: torch.Tensor, y: torch.Tensor, steps: int) -> dict[str, torch.Tensor]:
+        """The weights after steps on known values, to be differentiated."""
+        w = dict(self.named_parameters())
+        for _ in range(steps):
+            cost = F.mse_loss(functional_call(self, w, x), y)
+            by = torch.autograd.grad(cost, list(w.values()), create_graph=True)
+            w = {name: w[name] - 0.01 * each for name, each in zip(w, by, strict=True)}
+        return w
 
 
 class Solution(nn.Module):
