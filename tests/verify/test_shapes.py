@@ -20,7 +20,16 @@ from fuzz.json_mutants import json_mutant
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.program import standard_models
-from meganeura_dsl.symbolic.assumptions import Compare, Condition, Facts, Or, Proved, Recorder
+from meganeura_dsl.symbolic.assumptions import (
+    And,
+    Compare,
+    Condition,
+    Facts,
+    Flag,
+    Or,
+    Proved,
+    Recorder,
+)
 from meganeura_dsl.symbolic.certificates.shape_certificate import shape_certificate
 from meganeura_dsl.symbolic.size import dim
 from tests.dsl.symbolic.questions import condition_of, question
@@ -264,6 +273,15 @@ def test_contradictory_facts_have_a_proof() -> None:
     made = asked(facts, Compare("==", s, 7), Or((Compare("<", s, 1), Compare(">", s, 9))))
     assert len(made["questions"]) == 2
     assert made["uncertified"] == []
+
+
+def test_a_part_of_an_or_is_excluded_by_an_or_in_it() -> None:
+    small = Or((Compare("<", w, 2), Compare("<", w, 3)))
+    either = Or((And((small, Flag("deep"))), Compare("==", h, 2)))
+    facts = Facts().assume(Compare(">=", w, 5)).assume(either)
+    made = asked(facts, Compare("==", h, 2))
+    assert made["uncertified"] == []
+    assert made["questions"][0]["proofs"]
 
 
 def test_nothing_is_recorded_unless_it_is_asked_for() -> None:

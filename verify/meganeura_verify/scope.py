@@ -128,9 +128,11 @@ class Scope:
                 known = divisors(self.line(number, *COMPARISONS)[1])
                 require(frozen(size) in known, "it divides nothing there")
                 self.lines += compared("!=", size)
-            case {"clash": [first, second]}:
-                (other,) = opposite((self.line(first),))
-                require(is_same(self.line(second), other), "there is no clash")
+            case {"clash": [first, *others]}:
+                wanted = opposite((self.line(first),))
+                require(len(wanted) == len(others), "there is no clash")
+                same = map(is_same, map(self.line, others), wanted)
+                require(all(same), "there is no clash")
                 self.lines.append(FALSE)
             case _:
                 raise CertificateError("there is no such step")

@@ -98,8 +98,7 @@ class Derivation(Lines):
         if isinstance(size, int):
             return
         if after.is_contradictory:
-            opposite = negate(fact)
-            self.step({"clash": [number, self.lemma(opposite, followed(self, opposite))]})
+            self.exclude(fact)
             return
         smaller = without_factors(size, sign, known)
         self._without_factors(size, smaller, sign)
@@ -220,11 +219,13 @@ class Derivation(Lines):
                 self.exclude(negate(part))
             case bool():
                 return
-            case _:
+            case _ if lines_of(condition_data(condition)) != [FALSE]:
                 opposite = negate(condition)
-                if lines_of(condition_data(condition)) != [FALSE]:
-                    known = self.lemma(opposite, followed(self, opposite))
-                    self.step({"clash": [self.line(condition), known]})
+                self.lemma(opposite, followed(self, opposite))
+                others = map(self.number, lines_of(condition_data(opposite)))
+                self.step({"clash": [self.line(condition), *others]})
+            case _:
+                return
 
 
 def _divisors(size: Size) -> Iterator[Dim]:

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
-from meganeura_verify import CertificateError
 from meganeura_verify.conditions import Line, lines_of
 from meganeura_verify.scope import Scope
 from meganeura_verify.sizes import frozen
 
 from meganeura_dsl.symbolic.certificates.size_data import condition_data, size_data
-from meganeura_dsl.symbolic.certificates.trees import Unexplained
+from meganeura_dsl.symbolic.certificates.trees import UNEXPLAINED, Unexplained
 from meganeura_dsl.symbolic.conditions import Compare, Condition, Or, negate
 from meganeura_dsl.symbolic.polynomial import divide, variables_of
 from meganeura_dsl.symbolic.prover.assume import assume
@@ -60,7 +59,7 @@ class Lines(ABC):
         self, known: SolverState, fact: Condition, after: SolverState, further: Sequence[Condition]
     ) -> None:
         self.known = known
-        with suppress(Unexplained):  # whoever needs a line that is missing says so
+        with suppress(*UNEXPLAINED):  # whoever needs a line that is missing says so
             self.explain(fact, after, further)
 
     @abstractmethod
@@ -78,7 +77,7 @@ class Lines(ABC):
         """Add a step; the number of the line that it adds last."""
         try:
             self.scope.step(step)
-        except CertificateError as error:
+        except UNEXPLAINED as error:
             raise Unexplained(str(error)) from error
         self.steps.append(step)
         self.add_lines(())

@@ -5,7 +5,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from meganeura_verify import CertificateError
 from meganeura_verify.shapes import FORMAT, check_example
 
 from meganeura_dsl import __version__
@@ -14,7 +13,7 @@ from meganeura_dsl.symbolic.certificates.derivation import Derivation
 from meganeura_dsl.symbolic.certificates.proofs import entailed
 from meganeura_dsl.symbolic.certificates.recorder import Answer
 from meganeura_dsl.symbolic.certificates.size_data import condition_data
-from meganeura_dsl.symbolic.certificates.trees import Unexplained
+from meganeura_dsl.symbolic.certificates.trees import UNEXPLAINED, Unexplained
 from meganeura_dsl.symbolic.conditions import Condition, show_condition
 from meganeura_dsl.symbolic.prover.counterexample import Search, gathered, group_of, grouped
 from meganeura_dsl.symbolic.prover.solver_state import SolverState
@@ -56,23 +55,20 @@ class _Certificate:
         told = {"text": show_condition(answer.condition), "at": answer.place}
         try:
             self.questions.append({**told, **self._question(answer)})
-        except Unexplained as error:
+        except UNEXPLAINED as error:
             self.uncertified.append({**told, "why": str(error)})
 
     def _question(self, answer: Answer) -> Json:
         number, at = self._context(tuple(sorted(answer.least.items())), answer.stated)
         condition, least = answer.condition, answer.least
         question = {"in": number, "claim": condition_data(condition)}
-        try:
-            if answer.example is not None:
-                question["example"] = _completed(answer, at.known)
-                facts = [condition_data(fact) for fact in answer.stated]
-                check_example(question, facts, least)
-            else:
-                question["proofs"] = entailed(at, condition)
-                at.scope.show_all(at.scope.state(question["claim"]), question["proofs"])
-        except CertificateError as error:
-            raise Unexplained(str(error)) from error
+        if answer.example is not None:
+            question["example"] = _completed(answer, at.known)
+            facts = [condition_data(fact) for fact in answer.stated]
+            check_example(question, facts, least)
+        else:
+            question["proofs"] = entailed(at, condition)
+            at.scope.show_all(at.scope.state(question["claim"]), question["proofs"])
         return question
 
     def _context(self, least: Least, stated: tuple[Condition, ...]) -> tuple[int, Derivation]:

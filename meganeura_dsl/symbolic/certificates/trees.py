@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from meganeura_verify import CertificateError
+
 from meganeura_dsl.symbolic.certificates.size_data import size_data
 from meganeura_dsl.symbolic.prover.nonnegativity import (
     FactStep,
@@ -22,6 +24,10 @@ Json = Any
 
 class Unexplained(Exception):
     """Something was decided in a way that a certificate cannot say."""
+
+
+UNEXPLAINED = (Unexplained, CertificateError, ArithmeticError, LookupError, ValueError)
+"""What is raised where an answer has no proof, or one that the checker does not take."""
 
 
 class Trees:
