@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.plugins.plugin_problems import PluginError, PluginFailure
+from meganeura_dsl.plugins.plugin_problems import PluginError, PluginFailure, UnfitPluginError
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class PluginGroup(Generic[T]):
     built_in: Collection[str]
     """The names that plugins cannot have."""
     checked: Callable[[str, object], T]
-    """Returns what an entry point of a name loads; raises `TypeError` if it is no such plugin."""
+    """Returns what an entry point of a name loads; or raises `UnfitPluginError`."""
     spelling: re.Pattern[str] = WORD
     """Pattern of the names."""
     _loaded: dict[Plugin, T] = field(default_factory=dict[Plugin, T], repr=False)
@@ -128,8 +128,11 @@ class PluginGroup(Generic[T]):
             loaded = _imported(plugin)
             try:
                 self._loaded[plugin] = self.checked(plugin.name, loaded)
-            except TypeError as error:
+            except UnfitPluginError as error:
                 raise plugin.failure(f"`{plugin.value}` {error}") from None
+            except Exception as error:
+                reason = f"`{plugin.value}` is not loaded: {told(error)}"
+                raise plugin.failure(reason) from error
             _origins[id(loaded)] = (plugin, loaded)
         return self._loaded[plugin]
 

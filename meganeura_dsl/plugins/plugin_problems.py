@@ -33,3 +33,7 @@ class PluginError(ProblemError):
     def __init__(self, problem: PluginFailure) -> None:
         super().__init__(problem)
         self.failure = problem
+
+
+class UnfitPluginError(Exception):
+    """What an entry point names is no plugin of its group; the text follows its name."""

@@ -4,6 +4,7 @@ Words, arguments, defaults and bounds are those of the classes of the optimizers
 this package and of others (plugins).
 """
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cache, partial
@@ -16,16 +17,18 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from meganeura_dsl.plugins.plugin_groups import (
+    WORD,
     PluginGroup,
     blamed,
     package_of,
     plugin_behind,
     told,
 )
-from meganeura_dsl.plugins.plugin_problems import PluginError, PluginFailure
+from meganeura_dsl.plugins.plugin_problems import PluginError, PluginFailure, UnfitPluginError
 from meganeura_dsl.settings.data_calls import DATA_CALLS
 from meganeura_dsl.settings.data_source import DataSource
 from meganeura_dsl.settings.value_text import shown_value
+from meganeura_dsl.syntax.parser.compiled_grammar import RESERVED
 from meganeura_dsl.transforms.optimizers.hyperparameters import Choice
 from meganeura_dsl.transforms.optimizers.optimizers import OPTIMIZERS, Optimizer
 from meganeura_dsl.transforms.optimizers.schedules import SCHEDULES, Schedule
@@ -67,31 +70,31 @@ _PLAIN = (bool, int, float, str)
 
 
 def _checked(base: type[Choice], name: str, loaded: object) -> type[Choice]:
-    """Returns a class of another package, which documents and validation can read; `TypeError`."""
+    """Returns a class that documents and validation can read, or raises `UnfitPluginError`."""
     if not isinstance(loaded, type) or not issubclass(loaded, base):
-        raise TypeError(f"is no class that derives from `{base.__name__}`")
+        raise UnfitPluginError(f"is no class that derives from `{base.__name__}`")
     if isabstract(loaded):
         names: Collection[str] = vars(loaded)["__abstractmethods__"]
         missing = ", ".join(f"`{each}`" for each in sorted(names))
-        raise TypeError(f"has no {missing}")
+        raise UnfitPluginError(f"has no {missing}")
     if "__dataclass_fields__" not in vars(loaded):
-        raise TypeError("is no dataclass: `@dataclass(frozen=True)` is missing above it")
+        raise UnfitPluginError("is no dataclass: `@dataclass(frozen=True)` is missing above it")
     if getattr(loaded, "word", None) != name:
-        raise TypeError(f"has another `word` than its entry point, which is `{name}`")
+        raise UnfitPluginError(f"has another `word` than its entry point, which is `{name}`")
     try:
         types = get_type_hints(loaded, include_extras=True)
         for each in fields(loaded):
             _require_plain(each.name, types[each.name])
             if each.default is MISSING:
-                raise TypeError(f"has no default for `{each.name}`")
+                raise UnfitPluginError(f"has no default for `{each.name}`")
         _arguments_of(loaded)
     except (NameError, PydanticUserError) as error:
-        raise TypeError(f"has arguments of types that are unknown: {told(error)}") from None
+        raise UnfitPluginError(f"has arguments of types that are unknown: {told(error)}") from None
     return loaded
 
 
 def _require_plain(name: str, annotation: object) -> None:
-    """Raise `TypeError` for an argument that cannot be written in a program, or has no page."""
+    """Raise `UnfitPluginError` for an argument that no program can write, or of a taken name."""
     kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
     if get_origin(kind) is tuple:
         kind = get_args(kind)[0]
@@ -99,13 +102,21 @@ def _require_plain(name: str, annotation: object) -> None:
     if name == KIND or (get_origin(kind) is not Literal and kind not in _PLAIN):
         reason = "another type than bool, int, float, str, Literal or tuple[float, ...]"
         taken = "a name that is taken"
-        raise TypeError(f"has an argument `{name}` of {taken if name == KIND else reason}")
+        raise UnfitPluginError(f"has an argument `{name}` of {taken if name == KIND else reason}")
 
+
+WORDS = re.compile(
+    rf"(?!(?:{'|'.join(map(re.escape, (*RESERVED, 'none', 'frozen')))})\Z){WORD.pattern}"
+)
+"""Pattern of the words that a setting can choose by: names that mean nothing else there."""
 
 PLUGINS: Mapping[str, PluginGroup[type[Choice]]] = {
-    "optimizer": PluginGroup("optimizer", "optimizers", OPTIMIZERS, partial(_checked, Optimizer)),
-    "schedule": PluginGroup("schedule", "schedules", SCHEDULES, partial(_checked, Schedule)),
-    "data": PluginGroup("source of data", "data", DATA_CALLS, partial(_checked, DataSource)),
+    setting: PluginGroup(kind, group, built_in, partial(_checked, base), WORDS)
+    for setting, kind, group, built_in, base in (
+        ("optimizer", "optimizer", "optimizers", OPTIMIZERS, Optimizer),
+        ("schedule", "schedule", "schedules", SCHEDULES, Schedule),
+        ("data", "source of data", "data", DATA_CALLS, DataSource),
+    )
 }
 """The settings that choose by a word, and the classes of other packages."""
 

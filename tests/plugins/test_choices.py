@@ -15,6 +15,7 @@ import meganeura as api
 from meganeura.language_server.completion import _values
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.plugins.plugin_groups import PluginGroup
+from meganeura_dsl.settings.choices import PLUGINS
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from tests.cli.command import Command
 from tests.distributions import forget, install
@@ -364,3 +365,14 @@ def test_a_run_with_what_is_built_in_reads_no_metadata(
     shown = meganeura("train", write(BUILT_IN, "cosine()"), "--device", "cpu", "--out", "run")
     assert (shown.code, shown.err) == (0, "")
     assert meganeura("train", "fit.mgn", "--resume", "run", "--set", "epochs=3").code == 0
+
+
+def test_a_word_that_means_something_else_there_is_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("frozen", "none", "if", "for", "sgd", "a-b", "1a", "\u00e9t\u00e9", "nonesuch", "iff")
+    points = {str(name): "json:dumps" for name in names}
+    install(monkeypatch, tmp_path, "meganeura-named", {"meganeura.optimizers": points})
+    assert PLUGINS["optimizer"].names() == ("iff", "nonesuch")
+    _, errors = PLUGINS["optimizer"].usable()
+    assert len(errors) == len(names)

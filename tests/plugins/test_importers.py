@@ -187,3 +187,33 @@ def test_without_examples_nothing_is_compared(
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.startswith("not compared: the importer gives no examples\n")
     assert load_file("net.safetensors")["fc.weight"].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Mine = 3\n", "is no class that derives from `Importer`"),
+        ("class Mine(Importer):\n    suffix = 'mine'\n", "has no `read`"),
+        ("class Mine(Importer):\n    suffix = 'other'\n", "has another `suffix`"),
+        (
+            (
+                "class Mine(Importer):\n    suffix = 'mine'\n    read = None\n"
+                "    def __init__(self):\n        raise OSError('no library')\n"
+            ),
+            "is not loaded: OSError: no library (meganeura_example_wrong.py:6)",
+        ),
+    ],
+)
+def test_one_of_another_form_is_refused(
+    text: str, reason: str, meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    head = "from meganeura_runtime.importing.importers import Importer\n"
+    (site / "meganeura_example_wrong.py").write_text(head + text)
+    points = {"meganeura.importers": {"mine": "meganeura_example_wrong:Mine"}}
+    install(monkeypatch, site, "meganeura-wrong", points)
+    Path("a.mine").write_text("")
+    shown = meganeura("import", "a.mine", "-o", "net.mgn")
+    assert shown.code == 1
+    assert f"because `meganeura_example_wrong:Mine` {reason}" in says(shown.err)

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.plugins.plugin_groups import PluginGroup
-from meganeura_dsl.plugins.plugin_problems import PluginError
+from meganeura_dsl.plugins.plugin_problems import PluginError, UnfitPluginError
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_names import SYNTAX, DeviceNames, gpu_words
 from meganeura_dsl.support.phases import Phase, report_phase
@@ -234,9 +234,9 @@ def _meant(
 
 def _checked(name: str, loaded: object) -> Backend:
     if not isinstance(loaded, Backend):
-        raise TypeError("is no instance of a class that derives from `Backend`")
+        raise UnfitPluginError("is no instance of a class that derives from `Backend`")
     if loaded.name != name:
-        raise TypeError(f"is the backend `{loaded.name}`, and its entry point is `{name}`")
+        raise UnfitPluginError(f"is the backend `{loaded.name}`, and its entry point is `{name}`")
     return loaded
 
 

@@ -7,6 +7,7 @@ the weights have to fit it, and the examples of the importer are computed and co
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from inspect import isabstract
 from pathlib import Path
 from re import compile as pattern
 from typing import ClassVar
@@ -19,7 +20,7 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.plugins.plugin_groups import PluginGroup, blamed, plugin_behind
-from meganeura_dsl.plugins.plugin_problems import PluginError
+from meganeura_dsl.plugins.plugin_problems import PluginError, UnfitPluginError
 from meganeura_runtime.export.onnx.differences import ALLOWED, distance
 from meganeura_runtime.export.reference_run import reference_run
 from meganeura_runtime.importing.onnx.import_problems import UnreadableOnnx
@@ -71,9 +72,11 @@ class Importer(ABC):
 
 def _checked(name: str, loaded: object) -> Importer:
     if not isinstance(loaded, type) or not issubclass(loaded, Importer):
-        raise TypeError("is no class that derives from `Importer`")
+        raise UnfitPluginError("is no class that derives from `Importer`")
     if getattr(loaded, "suffix", None) != name:
-        raise TypeError(f"has another `suffix` than its entry point, which is `{name}`")
+        raise UnfitPluginError(f"has another `suffix` than its entry point, which is `{name}`")
+    if isabstract(loaded):
+        raise UnfitPluginError("has no `read`")
     return loaded()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from meganeura_dsl.plugins.plugin_groups import PluginGroup, blamed, entry_points, plugin_behind
-from meganeura_dsl.plugins.plugin_problems import PluginError
+from meganeura_dsl.plugins.plugin_problems import PluginError, UnfitPluginError
 from tests.distributions import install
 
 NO_ATTRIBUTE = "AttributeError: module 'rules_of_others' has no attribute 'Lost'"
@@ -25,9 +25,10 @@ number = 3
 
 
 def checked(name: str, loaded: object) -> type:
-    del name
     if not isinstance(loaded, type):
-        raise TypeError("is no class")
+        raise UnfitPluginError("is no class")
+    if name == "raises":
+        raise KeyError("inside")
     return loaded
 
 
@@ -41,6 +42,7 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PluginGro
         "plain": "rules_of_others:Rule",
         "number": "rules_of_others:number",
         "not-a-word": "rules_of_others:Rule",
+        "raises": "rules_of_others:Rule",
     }
     two = {"both": "rules_of_others:Rule", "lost": "rules_of_others:Lost", "form": "no form"}
     install(monkeypatch, tmp_path, "first", {"meganeura.rules": one, "other.rules": {"x": "y:z"}})
@@ -51,7 +53,7 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PluginGro
 
 
 def test_names_are_known_without_an_import(rules: PluginGroup[type]) -> None:
-    assert rules.names() == ("form", "lost", "number", "rule")
+    assert rules.names() == ("form", "lost", "number", "raises", "rule")
     assert "rules_of_others" not in sys.modules
     assert rules.owner("both") == "first 1.0 and second 2"
     assert rules.find("nothing") is None
@@ -68,6 +70,11 @@ def test_names_are_known_without_an_import(rules: PluginGroup[type]) -> None:
         ("plain", ("first 1.0",), "this name is built in, and means what is built in"),
         ("not-a-word", ("first 1.0",), "nothing can be asked for by such a name"),
         ("number", ("first 1.0",), "`rules_of_others:number` is no class"),
+        (
+            "raises",
+            ("first 1.0",),
+            "`rules_of_others:Rule` is not loaded: KeyError: 'inside' (test_plugin_groups.py:31)",
+        ),
         ("form", ("second 2",), "`no form` is not of the form `module:attribute`"),
         (
             "lost",
@@ -88,7 +95,7 @@ def test_the_rest_can_be_used(rules: PluginGroup[type]) -> None:
     usable, errors = rules.usable()
     assert list(usable) == ["rule"]
     names = [each.failure.name for each in errors]
-    assert names == ["both", "form", "lost", "not-a-word", "number", "plain"]
+    assert names == ["both", "form", "lost", "not-a-word", "number", "plain", "raises"]
 
 
 @pytest.mark.parametrize(
