@@ -92,7 +92,6 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     "z @ w": {
         "matmul": "z.matmul(w)",
         "bmm": "z.bmm(w)",
-        "einsum": "torch.einsum('ncd,ndk->nck', z, w)",
         "Dot": "keras.layers.Dot((2, 1))([z, w])",
     },
     "x @ m": {"mm": "x.mm(m)", "dot": "np.dot(x, m)"},

@@ -190,7 +190,7 @@ WARNINGS: Mapping[str, str] = {
     "its first argument is log probabilities": "kl_div KLDivLoss",
     "where two rows are equal, its slope is not finite": "cdist",
     "tensors begin as inputs; of listed numbers": "tensor array as_tensor asarray",
-    "an equation of letters is a product, a sum over axes, or `rearrange`; this one": "einsum",
+    "an equation of letters is a product, a sum over axes, or `rearrange`": "einsum",
     "the largest window is taken over a whole axis by `mean`; to other sizes it is `avg_pool`": (
         "adaptive_avg_pool2d AdaptiveAvgPool2d"
     ),

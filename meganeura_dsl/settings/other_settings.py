@@ -77,10 +77,11 @@ OTHER_SETTINGS: Mapping[str, Help] = {
 _NUMBER = re.compile(r"(?P<name>[\w.]+ = )[\d.]+(e-?\d+)?", re.IGNORECASE)
 
 
-def in_a_run(name: str, advice: Help, given: str = "") -> Help:
+def in_a_run(name: str, advice: Help, given: str = "", optimizer: str = "") -> Help:
     """The same, for a `run:` block, where a part of a setting is an argument of it.
 
-    A number that was given stays, where the advice has a number.
+    A number that was given stays, where the advice has a number. `optimizer` is the call of the
+    optimizer that the block has; the usual one if it has none.
     """
     found = _NUMBER.fullmatch(advice.code or "")
     if given and found:
@@ -88,10 +89,34 @@ def in_a_run(name: str, advice: Help, given: str = "") -> Help:
     outer, dot, inner = (advice.code or "").partition(".")
     if not dot or outer != "optimizer":
         return advice
-    rule = "sgd" if name == "momentum" else "adamw"
-    return Help(
-        "it is an argument of the optimizer", f"optimizer = {rule}({inner.replace(' = ', '=')})"
-    )
+    rule = _USUAL.get(name, "adam")
+    called = re.fullmatch(r"(\w+)(?:\((.*)\))?", optimizer)
+    inside = inner.replace(" = ", "=")
+    if called is not None:
+        argument = inside.partition("=")[0]
+        kept = [each for each in re.split(r",\s*", called[2] or "") if each.strip()]
+        others = [each for each in kept if not re.match(rf"{argument}\s*=", each)]
+        rule, inside = called[1], ", ".join([*others, inside])
+    return Help("it is an argument of the optimizer", f"optimizer = {rule}({inside})")
+
+
+_USUAL = {"momentum": "sgd", "weight_decay": "adamw", "wd": "adamw", "l2": "adamw"}
+"""The optimizer that has an argument, where the usual one does not."""
+_ARGUMENTS: Mapping[str, str] = {
+    "steps": "T_max total_steps num_training_steps decay_steps total_iters max_steps t_total",
+    "warmup": "warmup_steps num_warmup_steps n_warmup warmup_iters",
+    "final": "end_factor alpha min_lr_ratio",
+    "every": "step_size",
+    "period": "T_0 first_decay_steps",
+    "patience": "num_bad_epochs",
+}
+"""Names of arguments of schedules in PyTorch, Keras and Hugging Face, by those that they have here.
+"""
+OTHER_ARGUMENTS: Mapping[str, str] = {
+    name: argument for argument, names in _ARGUMENTS.items() for name in names.split()
+}
+LEAST_RATES = ("eta_min", "min_lr", "lr_end", "end_learning_rate", "lr_min")
+"""Arguments elsewhere that are the last learning rate; here it is a factor of the first."""
 
 
 def with_the_command(advice: Help, given: str = "") -> Help:

@@ -11,6 +11,8 @@ from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.settings.device_names import gpu_words
 from meganeura_dsl.settings.other_settings import (
     BATCH,
+    LEAST_RATES,
+    OTHER_ARGUMENTS,
     OTHER_SETTINGS,
     in_a_run,
     with_the_command,
@@ -80,12 +82,47 @@ class UnknownSetting(SettingProblem, code="E0510"):
             advice = self._of_others(OTHER_SETTINGS[self.name])
         if self.name in OTHER_SETTINGS and self.within and self._is_called():
             advice = Help(f"it is called `{self._is_called()}` here")
+        if advice is None and self.within:
+            advice = self._argument()
         if self.name == "betas" and {"beta1", "beta2"} <= set(self.known):
             found = re.search(r"\bbetas\s*=\s*[\[(]\s*([^,\s]+)\s*,\s*([^,\s\])]+)", self.span.text)
             first, second = (found[1], found[2]) if found else ("0.9", "0.999")
             advice = Help("they are two arguments", f"beta1={first}, beta2={second}")
         choices = Remark("there are" if self.known else "it takes none", ", ".join(self.known))
         return self.words(f"{what} `{self.name}`", remarks=(choices,), advice=advice)
+
+    def _argument(self) -> Help | None:
+        """Returns the argument of this choice for one that other systems have, with its value."""
+        found = re.search(rf"\b{self.name}\s*=\s*([^,()]+)", self.span.text)
+        given = found[1].strip() if found else "..."
+        argument = OTHER_ARGUMENTS.get(self.name, "")
+        if argument in self.known:
+            return Help("it is called", f"{argument}={given}")
+        if self.name not in LEAST_RATES or "final" not in self.known:
+            return None
+        rate = re.search(r"\blr\s*=\s*([\d.]+(?:e-?\d+)?)", self._block())
+        text = "`final` is a factor of the learning rate"
+        try:
+            return Help(text, f"final={float(given) / float(rate[1] if rate else ''):.4g}")
+        except (ValueError, ZeroDivisionError):
+            return Help(text, f"final={given} / lr")
+
+    def _block(self) -> str:
+        """Returns the lines that stand beside this setting."""
+        if self.span.source.name == OVERRIDE:
+            return ""
+        lines = self.span.source.text.split("\n")
+        depth = self._depth(lines[self.span.line - 1])
+        first = last = self.span.line - 1
+        while first and self._depth(lines[first - 1]) >= depth:
+            first -= 1
+        while last + 1 < len(lines) and self._depth(lines[last + 1]) >= depth:
+            last += 1
+        return "\n".join(lines[first : last + 1])
+
+    @staticmethod
+    def _depth(line: str) -> int:
+        return len(line) - len(line.lstrip()) if line.strip() else 0
 
     def _is_called(self) -> str:
         """Returns the argument of this choice that other systems name so; empty if it has none."""
@@ -104,7 +141,8 @@ class UnknownSetting(SettingProblem, code="E0510"):
         is_number = re.fullmatch(r"\s*[\d.]+(e-?\d+)?\s*", given, re.IGNORECASE)
         number = given.strip() if is_number else ""
         if self.span.source.name != OVERRIDE:
-            return in_a_run(self.name, advice, number)
+            beside = re.search(r"^\s*optimizer\s*=\s*(\w+(?:\(.*\))?)", self._block(), re.MULTILINE)
+            return in_a_run(self.name, advice, number, beside[1] if beside else "")
         return with_the_command(advice, number)
 
 

@@ -124,10 +124,31 @@ def _moves(
             location = frame.location(statement.span)
             raise ProblemError(MovedTwice(location, name, state.body.averaged[name]))
         if name in moves and mover is not None:
-            raise ProblemError(MovedTwice(frame.location(statement.span), name, mover.location))
+            problem = MovedTwice(frame.location(statement.span), name, mover.location)
+            if paths and not mover.is_limited:
+                over = _only(reached(mover.loss), moves, frame)
+                problem = replace(problem, open=mover.location, over=over)
+            elif not paths:
+                problem = replace(problem, over=_only(below, mover.moves, frame))
+            raise ProblemError(problem)
     if (paths or state.train.objectives) and moves.isdisjoint(below):
         raise ProblemError(NothingReached(frame.location(statement.value.span), paths))
     return moves
+
+
+def _only(reached_by: frozenset[str], moved: frozenset[str], frame: Frame) -> tuple[str, ...]:
+    """The layers that one objective reaches and that the other does not move, by their names here.
+
+    A model is called by its name, under which `over` finds it as well.
+    """
+    models = {
+        "".join(each.call.label.span.text.split()): each.name.text
+        for each in frame.module.own.values()
+        if isinstance(each, ast.Model) and each.call.label is not None
+    }
+    paths = dict.fromkeys(sorted(name.split(".")[0] for name in reached_by))
+    taken = {name.split(".")[0] for name in moved}
+    return tuple(models.get(path, path) for path in paths if path not in taken)
 
 
 def _below(path: str, node: ast.Path, frame: Frame) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
@@ -12,6 +13,16 @@ from meganeura_dsl.syntax import ast
 _NAMED_AXES = ("dim", "dims", "axis", "axes")
 _TWICE = ("create_graph", "retain_graph", "persistent", "allow_unused", "has_aux")
 """Arguments of functions of PyTorch, TensorFlow and JAX that give gradients."""
+_ELSEWHERE = {
+    "padding": "pad", "kernel_size": "k", "kernel": "k", "ksize": "k", "size": "k",
+    "strides": "stride", "dilation_rate": "dilation", "output_padding": "output_pad",
+    "out_channels": "c", "filters": "c", "use_bias": "bias", "num_groups": "groups",
+    "num_heads": "heads", "n_heads": "heads", "n_head": "heads", "nhead": "heads",
+    "out_features": "out", "units": "out", "num_layers": "layers", "n_layers": "layers",
+    "is_causal": "causal", "attn_mask": "mask", "scale_factor": "scale", "p": "rate",
+    "negative_slope": "slope", "num_embeddings": "rows", "embedding_dim": "d",
+}  # fmt: skip
+"""Arguments of layers in PyTorch and Keras, by the names that they have here."""
 _KEEPS = ("keepdim", "keepdims")
 _LISTED = re.compile(r"\b(?:dim|dims|axis|axes)\s*=\s*(?:\[([^\]]*)\]|([^,)]*))")
 _KEPT = re.compile(r"\s*,?\s*\bkeepdims?\s*=\s*\w+")
@@ -42,6 +53,26 @@ def of_arguments(callee: str, unknown: str, span: Span) -> Help | None:
         text = "a pattern reads names in scope: name the size before"
         return Help(text, f"{unknown} = {given[1] if given else 8}")
     return None
+
+
+def of_other_name(unknown: str, known: Sequence[str], call: str) -> Help | None:
+    """The call with an argument that other systems call otherwise, or that is almost called so.
+
+    `known` are the arguments that the call does not give. None if none of them is meant.
+    """
+    names = {other: name for other, name in _ELSEWHERE.items() if name in known}
+    near = get_close_matches(unknown, [*names, *known], n=1, cutoff=0.8)
+    shown = " ".join(call.split())
+    given = re.search(rf"\b{unknown}\s*=\s*([^,]+)", shown)
+    if not near or given is None or given[1].strip()[:1] in "\"'":
+        return None
+    right = names.get(near[0], near[0])
+    flag = {"True": "true", "False": "false"}
+    value = flag.get(given[1].rstrip(") "), "")
+    code = re.sub(rf"\b{unknown}\s*=\s*", f"{right}=", shown)
+    if value:
+        code = code.replace(f"{right}={given[1].rstrip(') ')}", f"{right}={value}")
+    return Help(f"`{unknown}` is called `{right}`", code)
 
 
 def of_incoming(callee: str, call: str) -> Help | None:

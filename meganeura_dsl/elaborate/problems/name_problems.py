@@ -6,6 +6,7 @@ from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location, did_you_mean
+from meganeura_dsl.elaborate.problems.parameter_problems import scanned
 from meganeura_dsl.syntax.problems.foreign_calls import function_cure
 
 
@@ -86,6 +87,25 @@ class NotBegun(UnknownName):
         )
 
 
+class NoFirstValue(UnknownName):
+    """A round reads a name that it binds later, and no value is there before the first round."""
+
+    kind: str = ""
+    nearest: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
+    """The axes of the value, if they are known."""
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.name}` has no value before the first round",
+            "a round reads what the one before it left",
+            cure=Help(
+                "begin it before the scan",
+                f"{self.name} = zeros([{', '.join(self.first) or '...'}])",
+            ),
+        )
+
+
 class WrongArguments(LocatedProblem, code="E0202", topic="arguments"):
     """A call does not fit what it calls: an argument is missing, unknown or one too many."""
 
@@ -106,6 +126,8 @@ class WrongArguments(LocatedProblem, code="E0202", topic="arguments"):
         habit = habits.of_arguments(self.callee, self.unknown, span)
         if habit is None and self.is_repeated:
             habit = habits.of_incoming(self.callee, span.text)
+        if habit is None and self.unknown:
+            habit = habits.of_other_name(self.unknown, self.known, span.text)
         cure = fix if fix.edits else habit or Help("its form is", self.signature)
         return self.words(f"`{self.callee}` {self.fault}", cure=cure)
 
@@ -166,6 +188,10 @@ class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
     """Of a layer that is applied again: the weight of the first application, and of this one."""
     model: str = ""
     """The model, without a label, that was applied before with other arguments than here."""
+    loop: str = ""
+    """The header of the loop that reaches it more than once, if it is known."""
+    is_over_data: bool = False
+    """Whether a size of the data is how many rounds the loop has."""
 
     def report(self) -> Report:
         written = self.location.span.text
@@ -197,10 +223,7 @@ class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
             return self.words(
                 f"`{self.name}` is defined twice",
                 "this is reached more than once",
-                cure=Help(
-                    "label the block around it where that is applied, `|> name: ...`;\n"
-                    "in a loop, give the label an index, `layers[i]: ...`"
-                ),
+                cure=self._apart(),
             )
         cure = Help(
             f"give one of them another label, or share the weights by writing `|> {self.label}`"
@@ -212,6 +235,22 @@ class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
             "the second definition",
             remarks=(Remark("the first", self.first.span.text.split("\n")[0], self.first.span),),
             cure=cure,
+        )
+
+    def _apart(self) -> Help:
+        """How what is reached more than once has one name, or a name each time."""
+        if self.is_over_data:
+            return Help("the rounds of a `scan` share one set of weights", scanned(self.loop))
+        written, index = self.location.span.text, habits.loop_around(self.location.span)
+        label, _, rest = written.partition(":")
+        if index and rest and label.isidentifier():
+            named = index.lstrip("_") or "i"
+            called = "" if named == index else f", `for {named} in ...`"
+            text = f"give the label the index of the loop{called}"
+            return Help(text, f"{label}[{named}]:{rest}")
+        return Help(
+            "label the block around it where that is applied, `|> name: ...`;\n"
+            "in a loop, give the label an index, `layers[i]: ...`"
         )
 
 

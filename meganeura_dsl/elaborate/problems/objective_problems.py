@@ -22,13 +22,20 @@ class MovedTwice(LocatedProblem, code="E0508", topic="training"):
 
     parameter: str
     first: Location
+    open: Location | None = None
+    """The objective that does not say what it moves; this one, if none is given."""
+    over: tuple[str, ...] = ()
+    """What that objective reaches and the other does not move."""
 
     def report(self) -> Report:
+        which = "this" if self.open is None else "the first"
+        shown = (self.open or self.location).span.text.split("\n")[0]
+        code = f"{shown} over {', '.join(self.over)}" if self.over else "minimize ... over PATH"
         return self.words(
             f"`{self.parameter}` is moved twice",
             f"moves `{self.parameter}`",
             remarks=(Remark("the first", self.first.span.text, self.first.span),),
-            cure=Help("say which this moves", "minimize ... over PATH"),
+            cure=Help(f"say which {which} moves", code),
         )
 
 

@@ -19,10 +19,6 @@ from meganeura_dsl.symbolic.size import Size, show
 
 _REDUCTIONS = (ops.ReduceMax, ops.Sum)
 _FILLED = re.compile(r"\b(zeros|ones|full|random_normal|random_uniform)\(\[([^\]]*)\]")
-_WINDOW = re.compile(
-    r"(?P<label>(?:[\w.\[\]{}]+:\s*)?)(?P<name>conv[123]d|depthwise\w*|max_pool|avg_pool)"
-    r"\((?P<given>[^()]*)\)"
-)
 _UNSTRIDED = re.compile(r"(?P<begin>(?:[\w.\[\]{}]+:\s*)?conv[123]d\([^(),=]+, (?P<window>\w+))\)")
 _LINEAR = re.compile(r"(?:[\w.\[\]{}]+:\s*)?linear\(")
 _HEADS = ("head", "heads", "n_head", "n_heads", "nhead", "num_heads")
@@ -195,27 +191,6 @@ def parameter_cure(
     return Help(text, f"param {name}: [{', '.join(entries)}]{found[2]}")
 
 
-def padding_cure(written: str) -> Help | None:
-    """A window of stride 1 that keeps the size by a padding, from the call that lost the edges."""
-    found = _WINDOW.search(" ".join(written.split()))
-    if found is None:
-        return None
-    given = top_level(found["given"])
-    places = [each for each in given if "=" not in each]
-    named = dict(each.split("=", 1) for each in given if "=" in each)
-    is_pool = found["name"].endswith("pool")
-    at = 0 if is_pool or found["name"].startswith("depthwise") else 1
-    window = named.get("k", places[at] if len(places) > at else "").strip()
-    stride = named.get("stride", places[at + 1] if len(places) > at + 1 else "").strip()
-    is_one = stride == "1" or (not stride and not is_pool)
-    is_odd = window.isdecimal() and int(window) % 2 == 1 and int(window) > 1
-    if "pad" in named or "dilation" in named or len(places) > at + 2 or not (is_one and is_odd):
-        return None
-    inside = ", ".join([*given, f"pad={int(window) // 2}"])
-    text = f"a window of {window} loses the edges: with this padding the size is kept"
-    return Help(text, f"{found['label']}{found['name']}({inside})")
-
-
 def patches_cure(block: str, wanted: str) -> Help | None:
     """The stride of the one convolution of a block whose window is what `wanted` is divided by.
 
@@ -326,11 +301,6 @@ def result_cure(
             f"{step}mean({places})" if step else f"mean({written}, {places})",
         )
     other = differing(found, wanted, same) if len(axes) == len(declared) else []
-    changed = changed_at(value, other[0], wanted[other[0]], same) if other else None
-    if changed is not None and changed.origin.span is not None:
-        cure = padding_cure(changed.origin.span.text)
-        if cure is not None:
-            return cure
     if len(other) == 1:
         (at,) = other
         names = set(re.findall(r"[A-Za-z_]\w*", axes[at]))
@@ -432,10 +402,10 @@ def _joined_cure(source: Tensor, call: str, written: str, config: Collection[str
 
 def _is_assumed(value: Tensor) -> bool:
     """Whether a value depends on a layer of which a proof knows the signature alone."""
-    return any(map(is_assumed_tensor, made_of(value)))
+    return any(map(is_assumed_tensor, _made_of(value)))
 
 
-def made_of(value: Tensor) -> Iterator[Tensor]:
+def _made_of(value: Tensor) -> Iterator[Tensor]:
     """A value, and all that it was computed from."""
     rest, seen = [value], set[int]()
     while rest:
@@ -450,7 +420,7 @@ def _was_split(value: Tensor, axis: str) -> bool:
     """Whether an axis counts heads, or was split off from another by a rearrangement."""
     if axis in _HEADS:
         return True
-    for each in made_of(value):
+    for each in _made_of(value):
         if isinstance(each.op, ops.Reshape) and each.type.rank > each.operands[0].type.rank:
             before, after = each.operands[0].type.shape, each.type.shape
             if axis in map(show, after) and axis not in map(show, before) and axis != "1":

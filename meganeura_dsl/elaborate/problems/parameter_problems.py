@@ -43,6 +43,33 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
         )
 
 
+class RoundsOfInput(LocatedProblem, code="E0206", topic="parameters"):
+    """Each round of a `for` over a size of the data has weights of its own."""
+
+    name: str
+    loop: str
+    """The header of the loop."""
+    dims: tuple[str, ...]
+    """The sizes of the data that say how many rounds there are."""
+
+    def report(self) -> Report:
+        return self.words(
+            "the number of weights depends on the data",
+            f"`{self.name}` is there once for each round of `{self.loop}`:\n"
+            f"{quoted(self.dims, 'and')} would have to be known before any input is",
+            cure=Help(
+                "the rounds of a `scan` share one set of weights, under a label without an index;\n"
+                f"for weights of each round, give {quoted(self.dims, 'and')} a number in the input",
+                scanned(self.loop),
+            ),
+        )
+
+
+def scanned(loop: str) -> str:
+    """The header of a scan over the rounds of a `for`."""
+    return f"scan{loop.removeprefix('for')}:"
+
+
 class MissingInitial(LocatedProblem, code="E0209", topic="parameters"):
     """A trainable parameter does not say what it starts as."""
 

@@ -20,6 +20,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     TypeRuleBroken,
     ZeroDivisor,
 )
+from meganeura_dsl.elaborate.problems.window_cures import SourceOf
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, show_shape
 from meganeura_dsl.ir.graph import TypeRuleError
 from meganeura_dsl.ir.types import Shape, TensorType
@@ -76,6 +77,22 @@ def deciding_fact(facts: Facts, condition: Condition) -> str:
     """The `where` clause that would make the condition hold, or nothing."""
     fact = helpful_fact(facts, condition)
     return "" if fact is None else show_condition(fact)
+
+
+def reversed_fact(facts: Facts, condition: Condition) -> Help | None:
+    """The stated `a % b == 0` that would make the condition hold as `b % a == 0`, if one would."""
+    for fact in facts.stated:
+        names = sorted(sizes_in(fact))
+        if not isinstance(fact, Compare) or fact.operator != "==" or len(names) != 2:
+            continue
+        for divisor, name in (names, names[::-1]):
+            stated = Compare("==", dim(name) % dim(divisor), 0)
+            turned = Compare("==", dim(divisor) % dim(name), 0)
+            if fact == stated and Facts().assume(turned).proves(condition):
+                wrong = f"`{show_condition(stated)}` is the wrong way round"
+                text = f"{wrong}: what is divided stands before `%`"
+                return Help(text, f"where {show_condition(turned)}")
+    return None
 
 
 def require_countable(type_: TensorType, location: Location, facts: Facts) -> None:
@@ -170,8 +187,13 @@ def refusal(
     facts: Facts,
     operands: Sequence[Tensor],
     named: Mapping[str, ElabValue] = MappingProxyType({}),
+    source_of: SourceOf = lambda _: None,
 ) -> Problem:
-    """The problem of an op whose type rule refuses its operands; `named` is what is in scope."""
+    """The problem of an op whose type rule refuses its operands.
+
+    `named` is what is in scope, and `source_of` tells where operands come from whose type alone
+    is known.
+    """
     found = "\n".join(str(operand.type) for operand in operands)
     if isinstance(error, TypeRuleError):
         return TypeRuleBroken(location, in_notation(str(error), location.span.text), found)
@@ -203,6 +225,6 @@ def refusal(
         cure = _other_join(location, facts, operands)
         if cure is None and condition.operator == "==":
             code = " ".join(location.span.text.split())
-            cure = skip_cure(code, operands, named, partial(_are_equal, facts))
+            cure = skip_cure(code, operands, named, partial(_are_equal, facts), source_of)
         return TypeRuleBroken(location, advice, found, cure)
     return MissingFact(location, reason, *sides, example, show_condition(fact))

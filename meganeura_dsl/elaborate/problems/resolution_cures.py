@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.elaborate.problems.habits import top_level
-from meganeura_dsl.elaborate.problems.origin_cures import made_of, main_operand
+from meganeura_dsl.elaborate.problems.sequence_cures import made_from
 from meganeura_dsl.elaborate.problems.shape_cures import is_written
+from meganeura_dsl.elaborate.problems.window_cures import SourceOf, meeting_cure
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_assumed_tensor, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
@@ -21,18 +22,26 @@ _SCALES = (2, 3, 4, 8, 16, 32)
 
 
 def skip_cure(
-    code: str, operands: Sequence[Tensor], named: Mapping[str, ElabValue], same: Same
+    code: str,
+    operands: Sequence[Tensor],
+    named: Mapping[str, ElabValue],
+    same: Same,
+    source_of: SourceOf,
 ) -> Help | None:
     """The `concat` with another value in scope in place of one whose size does not fit.
 
-    `code` is the call as it is written, and `named` what is in scope. Where no value fits, it is
-    what brings the smaller side to the size of the larger one.
+    `code` is the call as it is written, and `named` what is in scope. An argument of a window that
+    gives the size comes first; where no value fits, it is what brings the smaller side to the size
+    of the larger one.
     """
     found = _JOINED.fullmatch(code)
     given = top_level(found["given"]) if found else []
     if found is None or len(given) != len(operands):
         return None
     axis = int(found["axis"])
+    padded = meeting_cure(operands, same, source_of) if axis == 1 else None
+    if padded is not None:
+        return padded
     for place in reversed(range(len(operands))):
         rest = [each for at, each in enumerate(operands) if at != place]
         if not given[place].isidentifier() or not _are_joined([*rest], axis, same):
@@ -60,10 +69,7 @@ def skip_cure(
             return Help(text, f"concat({joined}, axis={axis})")
     if len(operands) != 2:
         return None
-    padded = output_pad_cure(operands[0], operands[1].type.shape, same) or output_pad_cure(
-        operands[1], operands[0].type.shape, same
-    )
-    return padded or rescaled_cure((given[0], operands[0]), (given[1], operands[1]), same)
+    return rescaled_cure((given[0], operands[0]), (given[1], operands[1]), same)
 
 
 def _is_input(value: ElabValue) -> bool:
@@ -97,7 +103,9 @@ def rescaled_cure(left: tuple[str, Tensor], right: tuple[str, Tensor], same: Sam
     return None
 
 
-def shortcut_cure(kept: tuple[str, Tensor], changed: tuple[str, Tensor], same: Same) -> Help | None:
+def shortcut_cure(
+    kept: tuple[str, Tensor], changed: tuple[str, Tensor], same: Same, source_of: SourceOf
+) -> Help | None:
     """The projection of a value to what a convolution with a stride made of it.
 
     None unless the value is what the other was computed from.
@@ -106,7 +114,9 @@ def shortcut_cure(kept: tuple[str, Tensor], changed: tuple[str, Tensor], same: S
     shape, wanted = value.type.shape, other.type.shape
     if len(shape) != len(wanted) or len(shape) not in (3, 4) or not name.isidentifier():
         return None
-    if all(each is not value for each in made_of(other)) or not is_written(show(wanted[1])):
+    if all(each is not value for each, _ in made_from(other, source_of)) or not is_written(
+        show(wanted[1])
+    ):
         return None
     for stride in _SCALES[:3]:
         pairs = zip(shape[2:], wanted[2:], strict=True)
@@ -114,50 +124,6 @@ def shortcut_cure(kept: tuple[str, Tensor], changed: tuple[str, Tensor], same: S
             layer = f"conv{len(shape) - 2}d({show(wanted[1])}, 1, stride={stride})"
             return Help(f"bring `{name}` to this size as well", f"{name} |> shortcut: {layer}")
     return None
-
-
-def output_pad_cure(value: Tensor, wanted: Shape, same: Same) -> Help | None:
-    """The transposed convolutions of a value with an `output_pad`, if it then has a wanted shape.
-
-    Without one, a stride of 2 may make one row fewer than twice as many.
-    """
-    calls, sizes, total = list[str](), value.type.shape[2:], list[Size]()
-    below = value
-    while (before := main_operand(below)) is not None:
-        made, below = below, before
-        if made.type.shape[2:] != sizes or not isinstance(made.op, ops.ConvInputGradient):
-            continue
-        extra, span = _missing_pad(made.op, made.operands[0].type.shape[2:]), made.origin.span
-        if extra is None or span is None:
-            return None
-        sizes, strides = before.type.shape[2:], made.op.stride
-        total = [one * by for one, by in zip(total or [1] * len(strides), strides, strict=True)]
-        calls.append(_with_pad(" ".join(span.text.split()), extra))
-    pairs = zip(sizes, total, wanted[2:], strict=False)
-    if not calls or len(wanted) != value.type.rank:
-        return None
-    if not all(same(size * by, to) for size, by, to in pairs):
-        return None
-    text = "a stride makes less than that many times the size: `output_pad` adds what is missing"
-    return Help(text, "\n".join(reversed(calls)))
-
-
-def _missing_pad(op: ops.ConvInputGradient, window: Shape) -> int | None:
-    """The `output_pad` by which each size becomes the stride times its own, if there is one."""
-    missing = {
-        stride + 2 * pad - dilation * (k - 1) - 1
-        for stride, pad, dilation, k in zip(op.stride, op.padding, op.dilation, window, strict=True)
-    }
-    (extra,) = missing if len(missing) == 1 else (-1,)
-    strides = [each for each in op.stride if isinstance(each, int)]
-    is_fitting = isinstance(extra, int) and len(strides) == len(op.stride)
-    return extra if is_fitting and isinstance(extra, int) and 0 <= extra < min(strides) else None
-
-
-def _with_pad(call: str, extra: int) -> str:
-    """A call with another `output_pad`; as it is, if that is 0."""
-    call = re.sub(r", *output_pad=\w+", "", call)
-    return f"{call.removesuffix(')')}, output_pad={extra})" if extra else call
 
 
 def _scale(small: Shape, large: Shape, same: Same) -> int | None:

@@ -57,7 +57,8 @@ def elementwise_cure(left: Side, right: Side, known: Collection[str]) -> Help | 
     if added is None or not _can_add(added, smaller.axes, known):
         return None
     code = smaller.moved("expand", larger.axes)
-    along = " and ".join(f"`{axis}`" for axis in added)
+    named = [axis for axis in added if not axis.isdecimal()]
+    along = " and ".join(f"`{axis}`" for axis in named) if named == added else "the other axes"
     return None if code is None else Help(f"repeat `{smaller.written}` along {along}", code)
 
 
@@ -170,7 +171,8 @@ def _added(large: Sequence[str], small: Sequence[str]) -> list[str] | None:
 def _can_add(added: Sequence[str], kept: Sequence[str], known: Collection[str]) -> bool:
     """Whether a pattern can add axes: their names are in scope, and none is kept as well."""
     names = {name for axis in added for name in re.findall(r"[A-Za-z_]\w*", axis)}
-    return not set(added) & set(kept) and len(set(added)) == len(added) and names <= set(known)
+    named = [axis for axis in added if not axis.isdecimal()]
+    return not set(added) & set(kept) and len(set(named)) == len(named) and names <= set(known)
 
 
 def _pattern(axes: Sequence[str]) -> str:

@@ -42,6 +42,8 @@ class OpenScan:
     """The names of which a round writes parts."""
     named_once: frozenset[str]
     """The names that stand once in the statements of a round, and in none of its loops."""
+    bound: dict[str, ast.Bind]
+    """The statements of a round that bind names, by these."""
     read: set[str] = field(default_factory=set[str])
     """The names of which a round reads what it finds, or leaves another value to the next."""
     written: dict[str, Written] = field(default_factory=dict[str, "Written"])

@@ -568,7 +568,10 @@ class Frame:
         try:
             value = build.add(op, *operands)
         except (Unproved, TypeRuleError) as error:
-            problem = refusal(self.location(span), error, self.facts, operands, self.names)
+            source_of = self.state.values.source_of
+            problem = refusal(
+                self.location(span), error, self.facts, operands, self.names, source_of
+            )
             raise ProblemError(problem) from error
         finally:
             build.origin = before

@@ -6,8 +6,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from meganeura_dsl.diagnostics.source import Span
+    from meganeura_dsl.elaborate.values import Tensor
     from meganeura_dsl.symbolic.assumptions import Condition
     from meganeura_dsl.symbolic.size import Dim, Size
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a layer was applied to of whose result only the type is known."""
+
+    value: Tensor
+    operands: tuple[Tensor, ...]
+    span: Span
+    """The application, in the text of the user."""
 
 
 @dataclass
@@ -28,5 +40,13 @@ class ValueFacts:
     """The conditions on symbols that stand for computed whole numbers, which are 0 or more."""
     unconstrained_indices: set[int] = field(default_factory=set[int])
     """Inputs that are used as they are fed: the feeder has checked them against their bound."""
+    applied: dict[int, Applied] = field(default_factory=dict[int, Applied])
+    """Where the values come from whose type alone is known; ids of undone attempts are used again.
+    """
     lasting_symbols: set[str] = field(default_factory=set[str])
     """Symbols that were made up and that messages and facts name until the end."""
+
+    def source_of(self, value: Tensor) -> Applied | None:
+        """Where a value comes from whose type alone is known, if a layer made it."""
+        found = self.applied.get(value.id)
+        return found if found is not None and found.value is value else None

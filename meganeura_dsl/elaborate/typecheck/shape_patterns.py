@@ -11,12 +11,13 @@ from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import UnknownAxis, UnknownName
 from meganeura_dsl.elaborate.problems.pattern_cures import numbers_cure, rank_cure
-from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
+from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of, reversed_fact
 from meganeura_dsl.elaborate.problems.shape_cures import order_cure
 from meganeura_dsl.elaborate.problems.shape_problems import (
     AmbiguousRearrangement,
     RearrangeMismatch,
 )
+from meganeura_dsl.elaborate.problems.window_cures import window_cure
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol
 from meganeura_dsl.elaborate.scope.scope import MODES, Frame
 from meganeura_dsl.elaborate.typecheck.pattern_readings import (
@@ -440,12 +441,20 @@ class Rearranger:
         fact = deciding_fact(self.frame.facts, condition)
         wanted = ["".join(each.span.text.split()) for each in self.node.source.entries]
         axes = [show(size) for size in value.type.shape]
-        cure = None
-        if len(axes) == len(wanted):
-            cure = order_cure(axes, wanted, mismatch.axis)
+        cure = reversed_fact(self.frame.facts, condition)
+        if cure is None and len(axes) == len(wanted):
+            cure = order_cure(axes, wanted, mismatch.axis) or self._by_windows(value)
             cure = cure or numbers_cure(self.node, value.type.shape, self.frame.names)
             cure = cure or self._named(wanted[mismatch.axis], axes[mismatch.axis])
         return ProblemError(RearrangeMismatch(location, fault, found, example, fact, cure))
+
+    def _by_windows(self, value: Tensor) -> Help | None:
+        """The padding of the layers before it that gives the numbers of a pattern."""
+        said = [
+            entry.value if isinstance(entry, ast.Integer) else size
+            for entry, size in zip(self.node.source.entries, value.type.shape, strict=True)
+        ]
+        return window_cure(value, tuple(said), _same, self.frame.state.values.source_of)
 
     def _named(self, wanted: str, found: str) -> Help | None:
         """Advice to write the axis that is there in place of a name with another meaning."""

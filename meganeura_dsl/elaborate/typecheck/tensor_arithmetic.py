@@ -20,6 +20,8 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     ShapeMismatch,
     TypeRuleBroken,
 )
+from meganeura_dsl.elaborate.problems.window_cures import meeting_cure
+from meganeura_dsl.elaborate.problems.written_numbers import numbers_cure
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.index_ranges import check_chosen
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
@@ -330,8 +332,9 @@ def _mismatch(
         for axis, name, size in zip((left_axis, right_axis), names, sizes, strict=True)
     )
     shown = [(name, show_shape(shape)) for name, shape in shapes]
-    cure = elementwise_cure(*written, frame.names)
+    cure = elementwise_cure(*written, frame.names) or _window_cure(frame, left, right)
     cure = cure or _cure_by_origin(frame, span, pair, names, (left_axis, right_axis), changed)
+    cure = cure or numbers_cure(pair, (left_axis, right_axis), frame.state.values.source_of)
     cure = cure or _general_cure(shown, changed, sizes, on_a_path=bool(frame.choices.words))
     return ShapeMismatch(
         location, operator, shown[0], shown[1], example, changed, ", ".join(axes), cure
@@ -343,6 +346,15 @@ def _arguments_of(span: Span) -> dict[str, str]:
     inside = " ".join(span.text.split()).partition("(")[2].removesuffix(")")
     names = ("the condition", "then", "otherwise")
     return dict(zip(names, habits.top_level(inside), strict=False))
+
+
+def _window_cure(frame: Frame, left: Tensor, right: Tensor) -> Help | None:
+    """The padding of the windows of one side by which both have one size."""
+
+    def same(one: Size, other: Size) -> bool:
+        return isinstance(equal(frame, one, other), Proved)
+
+    return meeting_cure((left, right), same, frame.state.values.source_of)
 
 
 def _cure_by_origin(
@@ -376,12 +388,11 @@ def _cure_by_origin(
             names[place], at, size, span, frame.names, config
         )
     if cure is None and not frame.choices.words:
-        cure = _other_resolution(pair, names, same)
+        cure = _other_resolution(frame, pair, names, same)
     if changed and cure is None and not frame.choices.words:
-        (name, location), *_ = changed
-        cure = origin_cures.padding_cure(location.span.text)
+        (name, _), *_ = changed
         sides = [(names[at], pair[at].type.shape) for at in (0, 1)]
-        if cure is None and axes[0] == axes[1]:
+        if axes[0] == axes[1]:
             sides.sort(key=lambda side: side[0] == name)
             cure = origin_cures.projection_cure(
                 sides[0], sides[1], axes[0], config | _given_to_layers(frame)
@@ -390,14 +401,17 @@ def _cure_by_origin(
 
 
 def _other_resolution(
-    pair: tuple[Tensor, Tensor], names: tuple[str, str], same: Callable[[Size, Size], bool]
+    frame: Frame,
+    pair: tuple[Tensor, Tensor],
+    names: tuple[str, str],
+    same: Callable[[Size, Size], bool],
 ) -> Help | None:
     """Advice for two sides of which one has other rows and columns."""
     left, right = ((names[at], pair[at]) for at in (0, 1))
-    cure = resolution_cures.output_pad_cure(pair[0], pair[1].type.shape, same)
-    cure = cure or resolution_cures.output_pad_cure(pair[1], pair[0].type.shape, same)
+    source_of = frame.state.values.source_of
+    cure = None
     for kept, changed in ((left, right), (right, left)):
-        cure = cure or resolution_cures.shortcut_cure(kept, changed, same)
+        cure = cure or resolution_cures.shortcut_cure(kept, changed, same, source_of)
     return cure or resolution_cures.rescaled_cure(left, right, same)
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.origin_cures import padding_cure
-from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
+from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of, reversed_fact
 from meganeura_dsl.elaborate.problems.shape_problems import WhereUnproved
+from meganeura_dsl.elaborate.problems.window_cures import keeping_cure
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.conditions import clause_condition
 from meganeura_dsl.elaborate.typecheck.config_kinds import with_open_numbers
@@ -204,6 +204,7 @@ def _where_problem(
         or _of_groups(inner, block, clause)
         or _of_incoming(inner, caller, clause)
         or _of_axes(inner, part)
+        or _of_reversed(inner, part)
     )
     return WhereUnproved(
         caller,
@@ -221,6 +222,12 @@ def _where_problem(
         or _of_causal(inner, clause, part),
         "" if advice else _of_padding(inner, caller, clause),
     )
+
+
+def _of_reversed(inner: Frame, part: Condition) -> str:
+    """Advice for a division that is stated the other way round."""
+    cure = reversed_fact(inner.facts, part)
+    return "" if cure is None else f"{cure.text}:\n`{cure.code}`"
 
 
 def _of_output_pad(inner: Frame, clause: ast.Expression) -> str:
@@ -261,7 +268,7 @@ def _of_padding(inner: Frame, caller: Location, clause: ast.Expression) -> str:
         for entry in each.shape.entries
         if isinstance(entry, ast.Name)
     }
-    cure = padding_cure(caller.span.text) if show(size) in declared else None
+    cure = keeping_cure(caller.span.text) if show(size) in declared else None
     return "" if cure is None else f"{cure.text}: `{cure.code}`"
 
 

@@ -359,6 +359,9 @@ def _tuple(failure: Failure) -> Problem | None:
     inside, *_ = re.split(r"[()\[\]\n]", failure.source.text[failure.line[at].end :], maxsplit=1)
     items = ", ".join(each.strip() for each in inside.split(",") if each.strip())
     advice = f"there are no tuples: a list is `[{items}]`"
+    if before.kind == "EQUAL" and at >= 2 and failure.line[at - 2].text == "betas":
+        first, _, second = items.partition(", ")
+        advice = f"they are two arguments: `beta1={first}, beta2={second}`"
     if before.kind == "LPAR" and at >= 2 and failure.line[at - 2].kind == "NAME":
         advice = f"there are no tuples: write `{failure.line[at - 2].text}({items})`"
     return token_problems.UnexpectedToken(

@@ -328,3 +328,19 @@ def _update(span: Span) -> tuple[Edit, ...]:
     end = start + len(operand)
     source = span.source
     return edit, Edit(Span(source, start, start), "("), Edit(Span(source, end, end), ")")
+
+
+def ends_block(span: Span) -> bool:
+    """Whether the line of a span is the last of a block, which returns nothing."""
+    lines = span.source.text.split("\n")
+    depth = len(lines[span.line - 1]) - len(lines[span.line - 1].lstrip())
+    above = list(reversed(lines[: span.line - 1]))
+    header = next((each for each in above if each.strip() and not each[0].isspace()), "")
+    at = next((at for at, each in enumerate(above) if each == header), 0)
+    body = [each for each in above[:at] if each.strip()]
+    below = next((each for each in lines[span.line :] if each.strip()), "")
+    is_continued = below.lstrip().startswith("|>")
+    if is_continued or (below and below[0].isspace()) or not header.startswith("block "):
+        return False
+    first = len(body[-1]) - len(body[-1].lstrip()) if body else depth
+    return depth == min(first, depth) and not any(re.match(r"\s*return\b", each) for each in body)

@@ -13,6 +13,7 @@ from meganeura_dsl.diagnostics.other_name_words import GRADIENT
 from meganeura_dsl.diagnostics.other_names import other_names
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.syntax.problems.foreign_layers import layer_cure
 
 _AXIS_NAMES = re.compile(r"^(?:dim|dims|axis|axes|dim0|dim1|start_dim|shape|size|repeats)\s*=\s*")
 _KEPT = re.compile(r"^keepdims?\s*=\s*(\w+)")
@@ -86,7 +87,7 @@ class ForeignCall:
         elif not self.value and name in ("zeros", "ones") and all(map(_is_size, self.arguments)):
             found = Help("write", f"{name}([{', '.join(self.arguments)}])")
         elif name == "einsum" and len(self.arguments) == 3:
-            found = _product(*self.arguments)
+            found = _product(*self.arguments, self.before)
         elif name in _CONVOLUTIONS and len(self.arguments) >= 3:
             found = self._convolution()
         if found is None and subject and axes is None:
@@ -99,6 +100,9 @@ class ForeignCall:
         found = self.of_axes()
         if found is not None:
             return found
+        layer = layer_cure(name, self.arguments, self.applied, self.before)
+        if layer is not None:
+            return layer
         if name == "grad" and (self.applied or len(self.arguments) < 2):
             return Help(GRADIENT)
         answer = other_names().get(name)
@@ -272,20 +276,36 @@ def _behind_window(axes: Sequence[str], layer: str, before: str) -> list[str]:
     return [axes[0], kept, *free[1:]]
 
 
-def _product(equation: str, left: str, right: str) -> Help | None:
-    """The product of matrices that an equation of two operands and one summed letter is."""
-    found = re.fullmatch(r"\W?(\w+),(\w+)->(\w+)\W?", equation.replace(" ", ""))
+def _product(equation: str, left: str, right: str, before: str) -> Help | None:
+    """The product of matrices, or the sum of products, that an equation of two operands is.
+
+    An axis is called as in the text before, where that says it, and else by its letter.
+    """
+    found = re.fullmatch(r"\W?(\w+),(\w+)->(\w*)\W?", equation.replace(" ", ""))
     if found is None:
         return None
     first, second, wanted = found.groups()
+    if any(len(set(each)) != len(each) for each in found.groups()):
+        return None
+    text = "each letter is an axis, and a name here"
+    if first == second:
+        kept = [each for each in first if each in wanted]
+        gone = [str(at) for at, each in enumerate(first) if each not in wanted]
+        if kept != list(wanted):
+            return None
+        return Help(
+            text, f"sum({left} * {right}, {', '.join(gone)})" if gone else f"{left} * {right}"
+        )
     summed = [each for each in first if each in second and each not in wanted]
     leading = [each for each in first if each in second and each in wanted]
     rows = [each for each in first if each not in second]
     columns = [each for each in second if each not in first]
-    if not len(summed) == len(rows) == len(columns) == 1 or len(first) != len(leading) + 2:
+    if not len(summed) == len(columns) == 1 or not rows or (leading and len(rows) > 1):
         return None
-    if [*leading, *rows, *columns] != list(wanted) or len(second) != len(leading) + 2:
+    result = [*leading, *rows, *columns]
+    if sorted(result) != sorted(wanted):
         return None
+    names = _letters(((left, first), (right, second)), before)
     sides = (
         (left, first, [*leading, *rows, *summed]),
         (right, second, [*leading, *summed, *columns]),
@@ -293,10 +313,30 @@ def _product(equation: str, left: str, right: str) -> Help | None:
     code = " @ ".join(
         value
         if list(letters) == order
-        else f"rearrange({value}, {_list(list(letters))} -> {_list(order)})"
+        else f"rearrange({value}, {_list([names[each] for each in letters])} -> "
+        f"{_list([names[each] for each in order])})"
         for value, letters, order in sides
     )
-    return Help("each letter is an axis, and a name here", code)
+    if result != list(wanted):
+        left_, right_ = ([names[each] for each in order] for order in (result, wanted))
+        code = f"rearrange({code}, {_list(left_)} -> {_list(right_)})"
+    return Help(text, code)
+
+
+def _letters(operands: Sequence[tuple[str, str]], before: str) -> dict[str, str]:
+    """The name of each axis that is a letter of an equation."""
+    names = dict[str, str]()
+    for value, letters in operands:
+        axes = axes_of(value, before) or []
+        if len(axes) == len(letters):
+            for letter, axis in zip(letters, axes, strict=True):
+                if re.fullmatch(r"\w+", axis) and axis not in names.values():
+                    names.setdefault(letter, axis)
+    block = re.split(r"^(?=\S)", before, flags=re.MULTILINE)[-1]
+    for letter in {each for _, letters in operands for each in letters} - names.keys():
+        is_taken = re.search(rf"\b{letter}\s*(?:=|:)", block) or letter in names.values()
+        names[letter] = f"{letter}_axis" if is_taken else letter
+    return names
 
 
 def _joined(name: str, value: str, arguments: Sequence[str]) -> Help | None:
@@ -532,9 +572,19 @@ def function_cure(span: Span) -> Help | None:
     """What a function of another system is, called with a value or piped into; None if unknown."""
     text = span.source.text
     called = bracketed(text, span.end) if text[span.end : span.end + 1] == "(" else None
-    if called is None or span.text not in (*_MOVES, *_SPLITS):
+    if called is None:
         return None
     before = text[: span.start]
+    applied = bracketed(text, called[1]) if text[called[1] : called[1] + 1] == "(" else None
+    layer = layer_cure(span.text, called[0], applied[0] if applied else (), before)
+    if layer is not None and layer.code is not None:
+        piped = re.search(r"\|>\s*(?P<label>[\w.\[\]{}]+:\s*)?$", before)
+        code = layer.code if piped is None else layer.code.partition("|> ")[2]
+        if piped is not None and piped["label"]:
+            code = f"{piped['label'].strip()} {code.partition(': ')[2]}"
+        return Help(layer.text, code)
+    if span.text not in (*_MOVES, *_SPLITS, "einsum"):
+        return None
     piped = re.search(r"(?:^|[=(]|return)\s*([A-Za-z_]\w*)\s*\|>\s*$", before)
     arguments = called[0]
     if before.rstrip().endswith("|>"):

@@ -119,11 +119,11 @@ class ValueWithoutUse(SyntaxProblem, code="E0132"):
     name: str
 
     def report(self) -> Report:
-        code = rewritten(
-            Span(self.span.source, self.span.start, self.span.start), f"{self.name} = "
-        )
-        return self.say("this value goes nowhere", "the line only computes it",
-                        Help("give it a name, or return it", code))  # fmt: skip
+        start = Span(self.span.source, self.span.start, self.span.start)
+        cure = Help("give it a name, or return it", rewritten(start, f"{self.name} = "))
+        if certainty.ends_block(self.span):
+            cure = Help("the last line returns what it computes", rewritten(start, "return "))
+        return self.say("this value goes nowhere", "the line only computes it", cure)
 
 
 class LabelWithoutPipe(SyntaxProblem, code="E0133"):

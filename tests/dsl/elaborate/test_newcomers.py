@@ -251,7 +251,7 @@ block Join()(x: [n, c, h, w], y: [n, c, h, w]) -> [n, 2 * c, h, w]:
     ),
     "layer_of_keras": (
         "E0201",
-        "linear(10)",
+        "fc1: linear(128) |> relu",
         """\
 block Net()(x: [n, 784]) -> [n, 10]:
   return x |> fc1: Dense(128, activation="relu") |> fc2: Dense(10)
@@ -461,7 +461,7 @@ block Head(capacity)(k: [n, h, s, d], position: i32[]) -> [n, h, capacity, d]
     ),
     "one_label_in_a_loop": (
         "E0205",
-        "layers[i]: ...",
+        "fc[i]: linear(d)",
         """\
 block Net(layers)(x: [n, d]) -> [n, d]:
   for i in 0..layers:

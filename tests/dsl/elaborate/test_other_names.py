@@ -60,7 +60,7 @@ def test_no_name_is_one_of_the_language(tmp_path: Path) -> None:
     ("call", "advice"),
     [
         ("x |> nn.LayerNorm", "x |> ln: layer_norm    # nn.LayerNorm(d)(x)"),
-        ("x |> fc: Dense(10)", "x |> fc: linear(10)    # keras.layers.Dense(10)(x)"),
+        ("x |> fc: Dense(10)", "fc: linear(10)"),
     ],
 )
 def test_a_name_with_a_module_or_a_label(call: str, advice: str, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_every_answer_is_proved() -> None:
         ('x.to("cuda")', "devices are chosen outside"),
         ("unknown.transpose(1, 2)", "rearrange(z, [n, c, d] -> [n, d, c])    # z.transpose(1, 2)"),
         ("x.nonzero()", "keep all"),
-        ('torch.einsum("nsd,nsd->nd", t, u)', "an equation of letters"),
+        ('torch.einsum("nsd,nsd,n->nd", t, u, v)', "an equation of letters"),
         ("nn.Conv2d(3, 3)(z)", "nn.Conv2d(3, 64, 3, padding=1)(image)"),
     ],
 )

@@ -111,4 +111,4 @@ def _join(
         raise UndecidableError(
             f"`{block.name.text}` has results of several shapes and declares none"
         )
-    return opaque_tensors(inner, block, types[0])
+    return opaque_tensors(inner, block, types[0], signature)

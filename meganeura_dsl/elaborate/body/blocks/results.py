@@ -12,13 +12,15 @@ from meganeura_dsl.elaborate.problems.origin_cures import (
     result_cure,
 )
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, require_countable
-from meganeura_dsl.elaborate.problems.resolution_cures import output_pad_cure
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
+from meganeura_dsl.elaborate.problems.sequence_cures import channels_last_cure, last_step_cure
 from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
+from meganeura_dsl.elaborate.problems.window_cures import window_cure
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.value_facts import Applied
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.typecheck.written_types import declared_types
-from meganeura_dsl.elaborate.values import ElabValue, Results, Tensor, assumed_tensor
+from meganeura_dsl.elaborate.values import ElabValue, Results, Tensor, assumed_tensor, is_tensor
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Proved, Unknown, Unproved, Verdict, show_condition
 from meganeura_dsl.symbolic.size import Size, show
@@ -75,9 +77,12 @@ def _result_mismatch(
         config = {each.name for each in block.parameters}
         entries = [entry for item in block.inputs for entry in item.type.shape.entries]
         axes = {each.text for each in entries if isinstance(each, ast.Name)}
+        source_of = inner.state.values.source_of
         cure = (
             other_join(value, written, wanted.shape, same)
-            or output_pad_cure(value, wanted.shape, same)
+            or window_cure(value, wanted.shape, same, source_of)
+            or last_step_cure(value, written, wanted.shape, inner.names, source_of)
+            or channels_last_cure(value, wanted.shape, same, source_of)
             or channels_behind(value, written, wanted.shape, same)
             or result_cure(value, written, wanted.shape, inner.names, config, same, axes)
         )
@@ -98,11 +103,16 @@ def opaque_results(inner: Frame, block: ast.Block, signature: Mapping[str, ElabV
     """Results of which nothing is known but the types a signature declares."""
     types = declared_types(inner, block, signature)
     assert types is not None
-    return opaque_tensors(inner, block, types)
+    return opaque_tensors(inner, block, types, signature)
 
 
-def opaque_tensors(inner: Frame, block: ast.Block, types: tuple[TensorType, ...]) -> Results:
-    """Tensors of which nothing is known but these types."""
+def opaque_tensors(
+    inner: Frame,
+    block: ast.Block,
+    types: tuple[TensorType, ...],
+    signature: Mapping[str, ElabValue],
+) -> Results:
+    """Tensors of which nothing is known but these types, and what they were computed from."""
     for type_ in types:
         for size in type_.shape:
             if inner.state.differs_by_round(size):
@@ -110,7 +120,14 @@ def opaque_tensors(inner: Frame, block: ast.Block, types: tuple[TensorType, ...]
                 raise ProblemError(DiffersByRound(location, f"the size `{show(size)}`"))
         require_countable(type_, inner.location(block.name.span), inner.facts)
     try:
-        return tuple(assumed_tensor(inner.build, type_) for type_ in types)
+        results = tuple(assumed_tensor(inner.build, type_) for type_ in types)
     except Unproved as error:
         reason = f"whether {show_condition(error.condition)} depends on its configuration"
         raise UndecidableError(reason) from error
+    given = (signature[item.name] for item in block.inputs if item.name in signature)
+    operands = tuple(value for value in given if is_tensor(value))
+    span = inner.call_span or block.name.span
+    span = span if inner.parent is None else inner.parent.user_span(span)
+    for value in results:
+        inner.state.values.applied[value.id] = Applied(value, operands, span)
+    return results

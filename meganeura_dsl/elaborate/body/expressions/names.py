@@ -13,6 +13,7 @@ from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
 from meganeura_dsl.elaborate.problems.layer_problems import NoSuchLabel
 from meganeura_dsl.elaborate.problems.name_problems import (
     EndedWithScan,
+    NoFirstValue,
     NotBegun,
     UnknownName,
     UnreadName,
@@ -25,8 +26,10 @@ from meganeura_dsl.elaborate.scope.scope import (
     NeedsInliningError,
     UndecidableError,
 )
+from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.contracts import function_block
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor
+from meganeura_dsl.symbolic.size import show
 from meganeura_dsl.syntax import ast
 
 _TURNED = ("T", "mT")
@@ -67,7 +70,11 @@ def evaluate_name(node: ast.Name, frame: Frame) -> ElabValue:
     scan = next(reversed(frame.state.scans.values()), None)
     if scan is not None and scan.frame is frame and node.text in scan.parts:
         raise ProblemError(NotBegun(location, node.text))
-    known = [*frame.names, "training"]
+    if scan is not None and scan.frame is frame:
+        bound = scan.bound.get(node.text)
+        if bound is not None:
+            raise ProblemError(NoFirstValue(location, node.text, first=_first_axes(bound, frame)))
+    known = [*frame.names, "training", *_bound_above(node, frame)]
     kind = UnreadName if node.text in frame.module.unread else UnknownName
     raise ProblemError(kind(location, node.text, "value", nearest(node.text, known)))
 
@@ -102,6 +109,43 @@ def layer_named(node: ast.Expression, frame: Frame) -> ElabValue:
 def _is_beside(one: str, other: str) -> bool:
     """Returns True if two labels differ in their last component alone."""
     return one.rpartition(".")[0] == other.rpartition(".")[0] != ""
+
+
+def _bound_above(node: ast.Name, frame: Frame) -> list[str]:
+    """The names that lines above bind, of which some may have been refused."""
+    block = frame.declaration
+    if not isinstance(block, ast.Block):
+        return []
+    return [
+        target.text
+        for statement in block.body
+        for each in walk(statement)
+        if isinstance(each, ast.Bind)
+        for target in each.targets
+        if target.span.start < node.span.start and target.span.source is node.span.source
+    ]
+
+
+def _first_axes(bound: ast.Bind, frame: Frame) -> tuple[str, ...]:
+    """The axes of what a round binds, by the layers that compute it; empty if they do not say it.
+
+    They are those of a step of what it reads, with the number of channels that the layers make.
+    """
+    calls = [each for each in walk(bound.value) if isinstance(each, ast.Call)]
+    made = {
+        each.arguments[0].value.span.text
+        for each in calls
+        if each.callee == "linear" and each.arguments
+    }
+    steps = [
+        value
+        for each in walk(bound.value)
+        if isinstance(each, ast.Subscript) and isinstance(each.base, ast.Name)
+        if is_tensor(value := frame.names.get(each.base.text, ""))
+    ]
+    if len(made) != 1 or not steps or steps[0].type.rank != 3:
+        return ()
+    return (show(steps[0].type.shape[0]), *made)
 
 
 def block_named(node: ast.Name, frame: Frame) -> BoundBlock | None:

@@ -8,15 +8,18 @@ first round may differ from all others, as that of a recurrent network whose inp
 width: then it is elaborated by itself, if it is known that there is one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.problems.name_problems import DuplicatePath
+from meganeura_dsl.elaborate.problems.parameter_problems import RoundsOfInput
 from meganeura_dsl.elaborate.problems.shape_problems import UnstableLoop
 from meganeura_dsl.elaborate.scope.gradient_names import gradient_names
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol, symbols_in, with_values
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.savepoint import Savepoint
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.state import Repeated
@@ -91,6 +94,33 @@ class Loop:
     def has_round(self) -> bool:
         """Whether it is known that there is a round."""
         return self.frame.facts.proves(Compare("<", self.start, self.stop))
+
+    @property
+    def header(self) -> str:
+        """The header of the loop, as it is written and without its colon."""
+        written = self.statement
+        end = written.stop.span.end
+        text = written.span.source.text[written.span.start : end]
+        return " ".join(text.split())
+
+    @property
+    def data_sizes(self) -> tuple[str, ...]:
+        """The sizes of the data that its number of rounds depends on.
+
+        In a model all sizes are; in a proof those of the inputs of the block that is proved.
+        """
+        used = sizes_in(Compare("<=", self.start, self.stop))
+        frame = self.frame
+        while frame.parent is not None:
+            frame = frame.parent
+        if frame.state.proof is None:
+            return tuple(sorted(used))
+        block = frame.declaration
+        if not isinstance(block, ast.Block):
+            return ()
+        entries = (entry for each in block.inputs for entry in each.type.shape.entries)
+        axes = {each.text for each in entries if isinstance(each, ast.Name)}
+        return tuple(sorted(used & axes - {each.name for each in block.parameters}))
 
     def behind_first(self) -> "Loop":
         """The rounds but the first."""
@@ -241,7 +271,7 @@ def _run_round(loop: Loop, index: Dim, facts: Facts, steps: Steps | None = None)
     frame.names.update(_any_numbers(loop))
     frame.names[loop.variable] = index
     state, loops = frame.state, frame.state.loops.open
-    count = len(state.loops.repeated)
+    count, declared = len(state.loops.repeated), len(state.body.parameters)
     state.loops.indices.add(str(index))
     state.loops.open = (*loops, str(index))
     try:
@@ -251,7 +281,16 @@ def _run_round(loop: Loop, index: Dim, facts: Facts, steps: Steps | None = None)
         state.loops.open = loops
     repeated = (each for each in state.loops.repeated[count:] if each.index == str(index))
     refused = () if results is not None else tuple(repeated)
+    if state.proof is None and not refused:
+        _require_no_new(loop, list(state.body.parameters.values())[declared:])
     return _Round(results, frame.facts.stated[len(inside.stated) :], refused)
+
+
+def _require_no_new(loop: Loop, declared: Sequence[ParameterInfo]) -> None:
+    """Raise `ProblemError` for what each round of a loop over data declares anew in a model."""
+    for each in declared:
+        name = each.name.replace(str(loop.frame.names[loop.variable]), loop.variable)
+        raise ProblemError(RoundsOfInput(each.location, name, loop.header, loop.data_sizes))
 
 
 def _left(frame: Frame, name: str) -> ElabValue:
@@ -298,7 +337,10 @@ def _require_once(loop: Loop, inside: _Round) -> None:
     verdicts = [each.facts.decide(has_one) for each in inside.repeated]
     for each, verdict in zip(inside.repeated, verdicts, strict=True):
         if isinstance(verdict, Refuted):
-            raise RepeatedError(each.problem)
+            problem = each.problem
+            if isinstance(problem, DuplicatePath):
+                problem = replace(problem, loop=loop.header, is_over_data=bool(loop.data_sizes))
+            raise RepeatedError(problem)
     if any(isinstance(verdict, Unknown) for verdict in verdicts):
         raise UndecidableError("whether a loop has more than one round is not known")
 

@@ -254,8 +254,14 @@ def _opened(statement: ast.Scan, frame: Frame, symbols: tuple[Dim, Size, Size]) 
     carried = {name: region.leaf(value.type) for name, value in before.items()}
     once = frozenset(name for name, count in _mentions(statement).items() if count == 1)
     parts = frozenset(each.target.text for each in walk(statement) if isinstance(each, ast.Part))
+    bound = {
+        target.text: each
+        for each in walk(statement)
+        if isinstance(each, ast.Bind)
+        for target in each.targets
+    }
     return OpenScan(
-        frame, region, index, start, stop, frame.build.count, carried, before, parts, once,
+        frame, region, index, start, stop, frame.build.count, carried, before, parts, once, bound,
         read=set(in_parts(weights)), weights=weights,
     )  # fmt: skip
 

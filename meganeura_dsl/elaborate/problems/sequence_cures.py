@@ -1,0 +1,90 @@
+"""Cures of results that come from sequences `[n, s, d]`: a step to take, channels to move."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.elaborate.problems.shape_cures import is_written
+from meganeura_dsl.elaborate.problems.window_cures import Same, SourceOf
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.types import Shape
+from meganeura_dsl.symbolic.size import show
+
+_RECURRENT = re.compile(r"\b(?:rnn|lstm|gru|recurrent|mamba)\w*\(", re.IGNORECASE)
+_CONVOLUTION = re.compile(r"(?:[\w.\[\]{}]+:\s*)?(conv1d|depthwise_conv1d)\(.*\)")
+
+
+def made_from(value: Tensor, source_of: SourceOf) -> Iterator[tuple[Tensor, str]]:
+    """A value and all it was computed from, each with the text that computes it.
+
+    Layers are followed of whose results only the type is known.
+    """
+    rest, seen = [value], set[int]()
+    while rest:
+        value = rest.pop()
+        if value.id in seen:
+            continue
+        seen.add(value.id)
+        applied = source_of(value)
+        span = value.origin.span if applied is None else applied.span
+        rest.extend(value.operands if applied is None else applied.operands)
+        yield value, "" if span is None else " ".join(span.text.split())
+
+
+def last_step_cure(
+    value: Tensor,
+    written: str,
+    wanted: Shape,
+    named: Mapping[str, ElabValue],
+    source_of: SourceOf,
+) -> Help | None:
+    """The last step of a recurrent network in place of all, where a result has an axis too many.
+
+    None unless a scan or a recurrent layer made the value.
+    """
+    found = tuple(map(show, value.type.shape))
+    if len(found) < 3 or (found[0], *found[2:]) != tuple(map(show, wanted)):
+        return None
+    made = made_from(value, source_of)
+    if not any(isinstance(each.op, ops.Scan) or _RECURRENT.search(text) for each, text in made):
+        return None
+    begin = re.match(r"\w+", written)
+    first = named.get(begin[0], "") if begin is not None else ""
+    if begin is None or not is_tensor(first) or first.type.rank < 2:
+        return None
+    if first.type.shape[1] != value.type.shape[1] or written[begin.end() :].startswith(("(", "[")):
+        return None
+    mean = "|> mean(1)" if "|>" in written else f"mean({written}, 1)"
+    text = f"there are all steps here: take the last one; their mean is `{mean}`"
+    return Help(text, f"{begin[0]}[:, -1]{written[begin.end() :]}")
+
+
+def channels_last_cure(
+    value: Tensor, wanted: Shape, same: Same, source_of: SourceOf
+) -> Help | None:
+    """A `conv1d` between two rearrangements, where a sequence with channels last was given to it.
+
+    `wanted` is what is declared: the axes of the result, the last two of them exchanged.
+    """
+    if value.type.rank != 3 or len(wanted) != 3 or same(value.type.shape[1], wanted[1]):
+        return None
+    if not same(value.type.shape[1], wanted[2]):
+        return None
+    for each, text in made_from(value, source_of):
+        if not _CONVOLUTION.fullmatch(text) or each.type.rank != 3:
+            continue
+        applied = source_of(each)
+        given = each.operands if applied is None else applied.operands
+        source = next((one for one in given if one.type.rank == 3), None)
+        if source is None or not same(source.type.shape[1], wanted[1]):
+            continue
+        (n, s, d), c = map(show, source.type.shape), show(each.type.shape[1])
+        if not all(map(is_written, (n, s, d, c))):
+            return None
+        return Help(
+            f"the channels are taken from axis 1, which is {s} here: move them there, and back",
+            f"rearrange([{n}, {s}, {d}] -> [{n}, {d}, {s}]) |> {text} "
+            f"|> rearrange([{n}, {c}, {s}] -> [{n}, {s}, {c}])",
+        )
+    return None

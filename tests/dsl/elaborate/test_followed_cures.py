@@ -1,0 +1,381 @@
+"""Whoever follows the first cure of a usual mistake has what was meant, and no other error.
+
+Each program is refused with the code and the cure, and is fine where the cure is written.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from meganeura_dsl.diagnostics.problem import Report
+from meganeura_dsl.diagnostics.report import Severity
+from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.pipeline import check, loader_beside
+from meganeura_dsl.resources import standard_models
+from meganeura_dsl.settings.settings_problems import UnknownSetting
+
+LOAD = loader_beside(Path(str(standard_models())) / "x.mgn")
+
+
+def errors(text: str) -> list[Report]:
+    found = check(Source("net.mgn", text), LOAD).reports
+    return [each for each in found if each.severity is Severity.ERROR]
+
+
+OVER_TIME = """\
+block LastState(hidden)(x: [n, s, d]) -> [n, hidden]:
+  h = zeros([n, hidden])
+  for t in 0..s:
+    h = tanh((x[:, t] |> ih: linear(hidden)) + (h |> hh: linear(hidden)))
+  return h
+"""
+BY_POSITION = """\
+block Positionwise(d)(x: [n, s, d]) -> [n, d]:
+  h = zeros([n, d])
+  for t in 0..s:
+    h = tanh(h + (x[:, t] |> fc[t]: linear(d)))
+  return h
+model m = Positionwise(4)
+"""
+DEEP = """\
+block Deep(depth, d)(x: [n, d]) -> [n, d]:
+  for _i in 0..depth:
+    x = x + (x |> fc: linear(d))
+  return x
+"""
+IN_TRAIN = """\
+train fit(x: [batch, s, 4], y: [batch, 4]):
+  h = zeros([batch, 4])
+  for t in 0..s:
+    h = h + (x[:, t] |> fc[t]: linear(4))
+  minimize mse(h, y)
+"""
+
+DILATED = """\
+block Wave(c)(x: [n, c, t]) -> [n, c, t]
+    where t >= 3:
+  y = x |> filter: conv1d(c, 3, pad=1, dilation=2) |> tanh
+  g = x |> gate: conv1d(c, 3, pad=1, dilation=2) |> sigmoid
+  return x + (y * g |> mix: conv1d(c, 1))
+"""
+UP = """\
+block Up(c)(x: [n, c_in, h, w]) -> [n, c, 2 * h, 2 * w]:
+  return x |> up: conv_transpose2d({}) |> bn: batch_norm |> relu
+"""
+DIGITS = """\
+block Cnn()(x: [n, 1, 28, 28]) -> [n, 10]:
+  y = x |> a: conv2d(8, 3) |> relu |> max_pool(2) |> b: conv2d(8, 3) |> relu |> max_pool(2)
+  return y |> rearrange([n, 8, 7, 7] -> [n, 8 * 7 * 7]) |> fc: linear(10)
+"""
+BOTTLENECK = """\
+block Bottleneck(c)(x: [n, 4 * c, h, w]) -> [n, 4 * c, h, w]
+    where h >= 3, w >= 3:
+  y = x |> c1: conv2d(c, 1) |> b1: batch_norm |> relu |> c2: conv2d(c, 3) |> b2: batch_norm |> relu
+  return relu(x + (y |> c3: conv2d(4 * c, 1) |> b3: batch_norm))
+"""
+INCEPTION = """\
+block Inception(c)(x: [n, d, h, w]) -> [n, 3 * c, h, w]
+    where h >= 5, w >= 5:
+  a = x |> a: conv2d(c, 1) |> relu
+  b = x |> b: conv2d(c, 3, pad=1) |> relu
+  e = x |> e: conv2d(c, 5, pad=1) |> relu
+  return concat(a, b, e, axis=1)
+"""
+STEM = """\
+block Stem()(x: [n, 3, 224, 224]) -> [n, 8, 56, 56]:
+  return x |> c1: conv2d(8, 7, 2) |> relu |> max_pool(3, 2)
+"""
+SKIP = """\
+block UNet(c)(x: [n, 1, 64, 64]) -> [n, c, 60, 60]:
+  a = x |> e0: conv2d(c, 3) |> relu |> e1: conv2d(c, 3) |> relu
+  up = a |> max_pool(2) |> m: conv2d(2 * c, 3, pad=1) |> relu |> u: conv_transpose2d(c, 3, 2)
+  return concat(up, a, axis=1) |> d0: conv2d(c, 3, pad=1) |> relu
+"""
+
+SHORTCUT = """\
+block Down()(x: [n, 64, 56, 56]) -> [n, 128, 28, 28]:
+  y = x |> c1: conv2d(128, 3, 2, pad=1) |> b1: batch_norm |> relu |> c2: conv2d(128, 3, pad=1)
+  return relu(x + y)
+"""
+NEXT = """\
+block Lm(vocab, d)(ids: i32[n, s]) -> [n, s, vocab]:
+  return ids |> embed: embedding(vocab, d) |> out: linear(vocab)
+model lm = Lm(vocab=96, d=8)
+train fit(ids: i32[batch, 129]):
+  logits = ids[:, :128] |> lm
+  minimize cross_entropy(logits, ids)
+"""
+LAST = """\
+from recurrent import lstm
+block Sentiment(vocab, d, classes)(ids: i32[n, s]) -> [n, classes]:
+  y = ids |> embed: embedding(vocab, d) |> rnn: lstm(d)
+  return y |> fc: linear(classes)
+"""
+SCANNED = """\
+block Rnn(hidden)(x: [n, s, d]) -> [n, hidden]:
+  h = zeros([n, hidden])
+  scan t in 0..s:
+    h = tanh((x[:, t] |> ih: linear(hidden)) + (h |> hh: linear(hidden)))
+    y[:, t] = h
+  return y
+"""
+CHANNELS_LAST = """\
+block Tcn(c)(x: [n, t, d]) -> [n, t, c]:
+  y = x |> conv: conv1d(c, 3, pad=1) |> relu
+  return y
+"""
+MOVED = (
+    "rearrange([n, t, d] -> [n, d, t]) |> conv: conv1d(c, 3, pad=1) "
+    "|> rearrange([n, c, t] -> [n, t, c])"
+)
+LATENT = """\
+block Vae()(mu: [n, 8], logvar: [n, 8]) -> [n, 8]:
+  return mu + exp(0.5 * logvar) * random_normal([n, 16])
+"""
+LEVEL = """\
+block Noisy()(x: [n, 1, 8, 8], level: [n]) -> [n, 1, 8, 8]:
+  return sqrt(level) * x
+"""
+HEADS = """\
+block Heads(heads)(x: [n, s, d]) -> [n, s, d]
+    where heads % d == 0:
+  q = x |> rearrange([n, s, heads * hd] -> [n, heads, s, hd])
+  return q |> rearrange([n, heads, s, hd] -> [n, s, heads * hd])
+"""
+
+CARRIED = """\
+block Rnn(hidden)(x: [n, s, d]) -> [n, s, hidden]:
+  scan t in 0..s:
+    h = tanh((x[:, t] |> ih: linear(hidden)) + (h |> hh: linear(hidden, bias=false)))
+    y[:, t] = h
+  return y
+"""
+BARE = """\
+block Autoencoder(z)(x: [n, d]) -> [n, d]:
+  code = x |> enc: linear(z) |> tanh
+  code |> dec: linear(d)
+"""
+GAN = """\
+block Net(d)(x: [n, 64]) -> [n, d] = x |> fc: linear(d)
+model generator = g: Net(64)
+model critic    = d: Net(1)
+train gan(x: [batch, 64]):
+  fake = x |> generator
+  d_loss = mean(x |> critic) - mean(fake |> critic)
+  minimize d_loss
+  minimize mean(fake |> critic) over generator
+"""
+DENSE = """\
+block Mlp(classes)(x: [n, 30]) -> [n, classes]:
+  h = Dense(64, activation="relu")(x)
+  return h |> fc: linear(classes)
+"""
+EINSUM = """\
+block Similarity(d)(a: [n, q, e], b: [n, k, f]) -> [n, q, k]:
+  a = a |> pa: linear(d)
+  b = b |> pb: linear(d)
+  return einsum("bqd,bkd->bqk", a, b)
+"""
+PADDED = """\
+block Embedder(out)(x: [n, 3, h, w]) -> [n, out]:
+  features = x |> conv1: conv2d(24, 3, {}) |> silu
+  return features |> mean(2, 3) |> proj: linear(out)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "cure", "edits"),
+    [
+        (OVER_TIME, "E0205", "scan t in 0..s:", {"for t in 0..s:": "scan t in 0..s:"}),
+        (
+            BY_POSITION, "E0206", "scan t in 0..s:",
+            {"for t in 0..s:": "scan t in 0..s:", "fc[t]": "fc"},
+        ),
+        (
+            BY_POSITION, "E0206", "scan t in 0..s:",
+            {"x: [n, s, d]": "x: [n, 16, d]", "0..s": "0..16"},
+        ),
+        (IN_TRAIN, "E0206", "scan t in 0..s:", {"for t": "scan t", "fc[t]": "fc"}),
+        (
+            SHORTCUT, "E0301", "x |> shortcut: conv2d(128, 1, stride=2)",
+            {"x + y": "(x |> shortcut: conv2d(128, 1, stride=2)) + y"},
+        ),
+        (NEXT, "E0503", "ids[:, 1:]", {"logits, ids": "logits, ids[:, 1:]"}),
+        (LAST, "E0303", "y[:, -1] |> fc: linear(classes)", {"return y": "return y[:, -1]"}),
+        (SCANNED, "E0303", "y[:, -1]", {"return y": "return y[:, -1]"}),
+        (
+            CHANNELS_LAST, "E0303",
+            MOVED, {"x |> conv: conv1d(c, 3, pad=1)": f"x |> {MOVED}"},
+        ),
+        (LATENT, "E0301", "random_normal([n, 8])", {"16": "8"}),
+        (
+            LEVEL, "E0301", "expand(sqrt(level), [n] -> [n, 1, 8, 8])",
+            {"sqrt(level)": "expand(sqrt(level), [n] -> [n, 1, 8, 8])"},
+        ),
+        (HEADS, "E0304", "where d % heads == 0", {"heads % d": "d % heads"}),
+        (
+            CARRIED, "E0201", "h = zeros([n, hidden])",
+            {"  scan": "  h = zeros([n, hidden])\n  scan"},
+        ),
+        (BARE, "E0132", "return code |> dec: linear(d)", {"  code |>": "  return code |>"}),
+        (
+            GAN, "E0508", "minimize d_loss over critic",
+            {"minimize d_loss": "minimize d_loss over critic"},
+        ),
+        (
+            DENSE, "E0201", "x |> fc: linear(64) |> relu",
+            {
+                'Dense(64, activation="relu")(x)':
+                "x |> fc2: linear(64) |> relu"
+            },
+        ),
+        (
+            EINSUM, "E0201", "a @ rearrange(b, [n, k, d] -> [n, d, k])",
+            {'einsum("bqd,bkd->bqk", a, b)': "a @ rearrange(b, [n, k, d] -> [n, d, k])"},
+        ),
+        (
+            PADDED.format("pading=1"), "E0202", "conv1: conv2d(24, 3, pad=1)",
+            {"pading=1": "pad=1"},
+        ),
+        (
+            PADDED.format("padding=1"), "E0202", "conv1: conv2d(24, 3, pad=1)",
+            {"padding=1": "pad=1"},
+        ),
+        (DEEP, "E0205", "fc[i]: linear(d)", {"_i": "i", "fc": "fc[i]"}),
+        (
+            DILATED, "E0301",
+            "filter: conv1d(c, 3, pad=2, dilation=2)\ngate: conv1d(c, 3, pad=2, dilation=2)",
+            {"pad=1": "pad=2"},
+        ),
+        (
+            UP.format("c, 3, 2, pad=1, bias=false"), "E0303",
+            "up: conv_transpose2d(c, 3, 2, pad=1, output_pad=1, bias=false)",
+            {"pad=1": "pad=1, output_pad=1"},
+        ),
+        (
+            UP.format("c, 3, stride=2"), "E0303",
+            "up: conv_transpose2d(c, 3, stride=2, pad=1, output_pad=1)",
+            {"stride=2": "stride=2, pad=1, output_pad=1"},
+        ),
+        (
+            UP.format("c, 4, 2"), "E0303", "up: conv_transpose2d(c, 4, 2, pad=1)",
+            {"c, 4, 2": "c, 4, 2, pad=1"},
+        ),
+        (
+            DIGITS, "E0304", "a: conv2d(8, 3, pad=1)\nb: conv2d(8, 3, pad=1)",
+            {"conv2d(8, 3)": "conv2d(8, 3, pad=1)"},
+        ),
+        (BOTTLENECK, "E0301", "c2: conv2d(c, 3, pad=1)", {"(c, 3)": "(c, 3, pad=1)"}),
+        (INCEPTION, "E0320", "e: conv2d(c, 5, pad=2)", {"5, pad=1": "5, pad=2"}),
+        (
+            STEM, "E0303", "c1: conv2d(8, 7, 2, pad=3)\nmax_pool(3, 2, pad=1)",
+            {"7, 2": "7, 2, pad=3", "(3, 2)": "(3, 2, pad=1)"},
+        ),
+        (
+            SKIP, "E0320", "u: conv_transpose2d(c, 3, 2, pad=1, output_pad=1)",
+            {"(c, 3, 2)": "(c, 3, 2, pad=1, output_pad=1)"},
+        ),
+    ],
+)  # fmt: skip
+def test_the_cure_is_what_was_meant(
+    text: str, code: str, cure: str | None, edits: dict[str, str]
+) -> None:
+    first = errors(text)[0]
+    assert first.help is not None
+    assert (first.code, first.help.code) == (code, cure)
+    for old, new in edits.items():
+        assert old in text
+        text = text.replace(old, new)
+    assert errors(text) == []
+
+
+def test_a_round_that_returns_is_the_first_one() -> None:
+    text = BY_POSITION.replace("h = tanh(h + (x[:, t] |> fc[t]: linear(d)))", "return x[:, t]")
+    assert errors(text.replace("return x[:, t]", "return x[:, t] |> fc[t]: linear(d)")) == []
+
+
+# Two windows could lose less, and nothing says which of them is meant.
+EITHER = """\
+block A(c)(x: [n, c, 32, 32]) -> [n, c, 30, 30]:
+  return x |> a: conv2d(c, 3) |> b: conv2d(c, 3, pad=0, dilation=3) |> d: conv2d(c, 3)
+"""
+# An even window has no padding on both sides that keeps the size.
+EVEN = """\
+block A(c)(x: [n, c, t]) -> [n, c, t]
+    where t >= 4:
+  return x + (x |> a: conv1d(c, 4))
+"""
+
+
+@pytest.mark.parametrize("text", [EITHER, EVEN])
+def test_no_argument_is_offered_where_none_is_the_one(text: str) -> None:
+    (first, *_) = errors(text)
+    assert first.help is None or "pad=" not in (first.help.code or "")
+
+
+def test_a_name_that_a_refused_line_binds_is_known() -> None:
+    text = PADDED.format("padding=1").replace("return features", "return feature")
+    cures = [each.help for each in errors(text)]
+    said = [cure.text for cure in cures if cure]
+    assert said == ["`padding` is called `pad`", "did you mean `features`?"]
+
+
+RUN = """\
+block Net()(x: [n, 64]) -> [n, 10] = x |> fc: linear(10)
+model net = Net()
+train fit(x: [batch, 64], label: i32[batch]):
+  minimize cross_entropy(x |> net, label)
+  run:
+    data = "digits.safetensors"
+    batch = 32
+    optimizer = sgd(lr=1e-3, momentum=0.9)
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "cure"),
+    [
+        ("schedule = cosine(T_max=200, eta_min=1e-5)", "T_max", "steps=200"),
+        ("schedule = cosine(T_max=200, eta_min=1e-5)", "eta_min", "final=0.01"),
+        ("schedule = cosine(num_warmup_steps=20)", "num_warmup_steps", "warmup=20"),
+        ("learning_rate = 3e-3", "learning_rate", "optimizer = sgd(momentum=0.9, lr=3e-3)"),
+    ],
+)
+def test_a_setting_of_other_systems_keeps_its_value(line: str, name: str, cure: str) -> None:
+    source = Source("net.mgn", RUN.format(line))
+    start = source.text.index(line.partition(" = ")[2] if "(" in line else line)
+    within, known = ("cosine", ("warmup", "steps", "final")) if "(" in line else ("", ("data",))
+    span = Span(source, start, len(source.text) - 1)
+    report = UnknownSetting(span, name, within, known).report()
+    assert report.help is not None
+    assert report.help.code == cure
+
+
+@pytest.mark.parametrize(
+    ("equation", "code"),
+    [
+        ("nsd,nkd->nsk", "a @ rearrange(c, [n, k, d] -> [n, d, k])"),
+        ("nsd,nsd->ns", "sum(a * c, 2)"),
+        ("nsd,nsd->nsd", "a * c"),
+        ("nsd,kd->nsk", "a @ rearrange(c, [k, d] -> [d, k])"),
+        ("nsd,ndk->nks", "rearrange(a @ c, [n, s, k] -> [n, k, s])"),
+    ],
+)
+def test_an_equation_of_letters_is_that_product(equation: str, code: str) -> None:
+    head = "block Product()(a: [n, s, d], c: [n, k, d]) -> [n]:\n"
+    text = f'{head}  return einsum("{equation}", a, c)\n'
+    if ",kd" in equation:
+        text = text.replace("c: [n, k, d]", "c: [k, d]")
+    if ",ndk" in equation:
+        text = text.replace("c: [n, k, d]", "c: [n, d, k]")
+    (first, *_) = errors(text)
+    assert first.help is not None
+    assert first.help.code == code
+
+
+def test_an_equation_that_is_no_product_is_told_no_code() -> None:
+    text = 'block P()(a: [n, s], c: [n, k]) -> [n]:\n  return einsum("ns,nk,n->n", a, c, a)\n'
+    (first, *_) = errors(text)
+    assert first.help is not None
+    assert first.help.code is None
