@@ -131,6 +131,8 @@ class Checker:
         self._recorder = recorder
         self._summaries = Summaries(Facts(recorder=recorder))
         self._elaborated: dict[tuple[str, str], Elaboration] = {}
+        self._refusals: dict[tuple[str, str], ProblemError] = {}
+        """By the same keys, why models have no graph; each of their expectations is refused too."""
         self._undecided: list[tuple[Problem, ast.Block]] = []
         self._refused: set[ast.Block] = set()
         """The blocks that do not hold, of which all that is wrong is told."""
@@ -233,14 +235,22 @@ class Checker:
     def _elaborate(
         self, module: LinkedModule, model: ast.Model, config: Mapping[str, StaticValue]
     ) -> Elaboration:
+        """The graph of a model for all sizes, made once; raises what it raised before."""
         key = (model.name.text, repr(sorted(config.items())))
+        if key in self._refusals:
+            raise self._refusals[key].with_traceback(None)
         if key not in self._elaborated:
-            self._elaborated[key] = with_summaries(
-                self._summaries,
-                lambda summaries: models.elaborate_model(
-                    module, model, config=config, sizes=None, training=False, summaries=summaries
-                ),
-            )
+            try:
+                self._elaborated[key] = with_summaries(
+                    self._summaries,
+                    lambda summaries: models.elaborate_model(
+                        module, model, config=config, sizes=None, training=False,
+                        summaries=summaries,
+                    ),
+                )  # fmt: skip
+            except ProblemError as error:
+                self._refusals[key] = error
+                raise
         return self._elaborated[key]
 
     def _blocks(self) -> None:

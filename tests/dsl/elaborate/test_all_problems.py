@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,6 +12,7 @@ from meganeura.cli.driver.checked_target import check_target
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import Report, Severity
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.declarations import models
 from meganeura_dsl.resources import standard_models
 
 SLIPS = """\
@@ -195,6 +197,23 @@ def test_errors_stand_before_notes() -> None:
     severities = [each.severity for each in reports]
     assert severities == sorted(severities, key=lambda each: each is not Severity.ERROR)
     assert Severity.NOTE in severities
+
+
+def test_a_model_that_is_refused_is_not_elaborated_again_for_what_is_expected_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    elaborated = Mock(wraps=models.elaborate_model)
+    monkeypatch.setattr(models, "elaborate_model", elaborated)
+    text = "block A()(x: [n, d]) -> [n, d]:\n  return x |> fc: linear(d + 1)\n\nmodel a = A()\n\n"
+    expected = (
+        "expect a has 2 params\nexpect a holds fc.weight: [d, d]\nexpect a maps [n, d] -> [n, d]\n"
+    )
+    counts: list[int] = []
+    for each in (text, text + expected):
+        elaborated.reset_mock()
+        assert places(each) == [("E0303", 2)]
+        counts.append(elaborated.call_count)
+    assert counts[0] == counts[1] > 0
 
 
 # --- mutants of the library ----------------------------------------------------------------------
