@@ -6,7 +6,7 @@ is not used here. An e-graph belongs to the thread that made it.
 
 import os
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from egglog import bindings
 
     Cell = bindings.Value
+    Command = bindings._Command  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 _NATIVE = "egglog.bindings"
 VERSION = "13.2.0"
@@ -64,15 +65,26 @@ class Engine:
 
     def __init__(self, program: Iterable[str]) -> None:
         self._graph = _egraph()
-        self.execute(program)
+        self._run(program, self._parsed_before)
 
     def execute(self, commands: Iterable[str]) -> None:
         """Run commands, each parsed alone: a parse copies its whole text for every node in it."""
+        self._run(commands, self._graph.parse_program)
+
+    def _run(self, commands: Iterable[str], parse: "Callable[[str], Sequence[Command]]") -> None:
         try:
-            parsed = [part for text in commands for part in self._graph.parse_program(text)]
-            self._graph.run_program(*parsed)
+            self._graph.run_program(*[part for text in commands for part in parse(text)])
         except BaseException as error:
             raise _as_engine_error(error) from error
+
+    def _parsed_before(self, text: str) -> "Sequence[Command]":
+        """A command that other e-graphs of this thread are likely to run too."""
+        known = _KNOWN.parsed
+        if text not in known:
+            if len(known) >= MOST_PARSED:
+                known.clear()
+            known[text] = self._graph.parse_program(text)
+        return known[text]
 
     def load(self, tables: Mapping[str, Sequence[Sequence[int]]]) -> None:
         """Add rows of integers to relations, all at once: a command takes longer than a table.
@@ -133,13 +145,16 @@ IN_MEMORY = Path("/proc/self/fd")
 
 
 class _Known(local):
-    """The e-graphs of a thread, by the program of rules that each has run."""
+    """The e-graphs of a thread, by the program of rules that each has run, and parsed commands."""
 
     def __init__(self) -> None:
         self.engines: dict[tuple[str, ...], Engine] = {}
+        self.parsed: dict[str, Sequence[Command]] = {}
 
 
 _KNOWN = _Known()
+MOST_PARSED = 2048
+"""Commands that are kept parsed: all rules, and the tables of many graphs."""
 MOST_KNOWN = 8
 """How many e-graphs are cached; a training step is built with two."""
 
