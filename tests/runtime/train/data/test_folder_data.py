@@ -34,6 +34,14 @@ train fit(image: [batch, 3, 8, 8], label: i32[batch]):
     log_every  = 1
 """
 UNKNOWN = "[unk]"
+NEXT = """\
+train text(ids: i32[batch, 65]):
+  minimize cross_entropy(ids[:, :64] |> table: embedding(256, 256), ids[:, 1:])
+  run:
+    batch     = 2
+    optimizer = sgd(lr=0.1)
+"""
+"""The next byte of a text, by the one before it."""
 
 
 @pytest.fixture
@@ -211,7 +219,8 @@ def test_texts_shorter_than_a_sequence_are_told(tmp_path: Path) -> None:
     """Those to train on and those held out, each once."""
     for name, length in (("a-1", 700), ("a-2", 3), ("b-1", 90), ("b-2", 0), ("b-3", 64)):
         (tmp_path / f"{name}.txt").write_text("x" * length)
-    program = meganeura.load("lm")
+    (tmp_path / "net.mgn").write_text(NEXT)
+    program = meganeura.load(str(tmp_path / "net.mgn"))
     events: list[Event] = []
     settings = {"data": str(tmp_path / "a-*.txt"), "batch": 2, "epochs": 1, "steps_per_epoch": 1}
     for validation, files in ((str(tmp_path / "b-*.txt"), 3), (0.2, 1)):
