@@ -34,6 +34,7 @@ from meganeura_runtime.train.events import (
     Evaluated,
     Event,
     Logged,
+    Sampled,
     StopTraining,
     Watch,
 )
@@ -55,7 +56,7 @@ Files = Path | str | Sequence[Path | str]
 """A file of weights, an index of shards, a folder of either, or all shards one by one."""
 
 
-UNUSED = ("sampling_weights", "balance", "stop_after", "eval_every_steps")
+UNUSED = ("sampling_weights", "balance", "stop_after", "eval_every_steps", "sample_prompt")
 """Settings that an evaluation alone has no use for."""
 
 
@@ -88,6 +89,8 @@ class Run:
     """The loss and metrics on the held-out examples after each epoch that was evaluated."""
     epochs: tuple[float, ...] = ()
     """The mean training loss of each epoch, over all of its examples."""
+    samples: tuple[tuple[int, str], ...] = ()
+    """What a language model wrote after which step, as `sample_prompt` asks for."""
     usage: DeviceUsage | None = None
     """How busy the devices were; `None` where no step was made."""
 
@@ -268,6 +271,7 @@ class Program:
             tuple(record.losses),
             tuple(record.held_out),
             tuple(record.epochs),
+            tuple(record.samples),
             finished.usage,
         )
 
@@ -394,6 +398,7 @@ class _Record:
     losses: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     held_out: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
     epochs: list[float] = field(default_factory=list[float])
+    samples: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -403,6 +408,8 @@ class _Record:
                 self.epochs.append(event.loss)
             case Evaluated():
                 self.held_out.append({"loss": event.loss, **event.metrics})
+            case Sampled():
+                self.samples.append((event.step, event.text))
             case _:
                 pass
         for watch in self.watches:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from meganeura_dsl.checker import Checker, CheckResult, check
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
@@ -37,6 +38,7 @@ __all__ = [
     "free_sizes",
     "load",
     "loader_beside",
+    "token_models",
     "train_settings",
     "whole_inputs",
 ]
@@ -119,6 +121,17 @@ def elaborate_tokens(
     """The graph that draws the token after some others. Raises `ProblemError`."""
     node = program.module.models[program.model(model)]
     return generation.elaborate_tokens(program.module, node, config, step)
+
+
+def token_models(
+    program: Program, train: str
+) -> tuple[tuple[str, Callable[[generation.TokenStep], generation.TokenGraph]], ...]:
+    """The models that a `train` block applies, by name, each with what elaborates its steps."""
+    node = program.module.trains[program.train(train)]
+    return tuple(
+        (model.name.text, partial(generation.elaborate_tokens, module, model, {}))
+        for module, model in generation.models_applied(program.module, node)
+    )
 
 
 def elaborate_logits(

@@ -124,6 +124,7 @@ from meganeura_runtime.train.training_problems import (
     LossNotFinite,
     NoLength,
     NoSuchMetric,
+    NothingToSample,
     NothingToStopBy,
     NoUpdate,
     UnnamedFolder,
@@ -394,6 +395,10 @@ EXAMPLES: Mapping[str, Problem] = {
         NoSuchMetric("acuracy", ("loss", "accuracy")),
         NothingToStopBy("stop_after"),
         NoUpdate(1000, 22),
+        NothingToSample(
+            within('sample_prompt="Once"', '"Once"', "--set"),
+            "`fit` applies no model of tokens that gives their logits",
+        ),
         UnnamedFolder(2),
         DataChanged(
             FILE,

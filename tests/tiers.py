@@ -132,6 +132,7 @@ FULL = (
     "runtime/train/loop/test_optimizers.py",
     "runtime/train/loop/test_readback.py",
     "runtime/train/loop/test_states.py",
+    "runtime/train/loop/test_text_samples.py",
     "runtime/train/loop/test_training_loop.py::test_hosts_train_together_on_so_many_devices_as_is_said",
     "runtime/train/loop/test_training_loop.py::test_settings_that_do_not_fit_the_program_are_refused_before_a_run",
     "runtime/train/loop/test_training_loop.py::test_several_processes_end_after_the_same_step",

@@ -338,6 +338,23 @@ class RunSettings(Strict):
             is_resumable=True,
         ),
     ] = None
+    sample_prompt: Annotated[
+        Annotated[str, Field(min_length=1)] | None,
+        Setting(
+            meaning="the text that a sample of the model goes on from, after each evaluation",
+            example='"Once upon a time"',
+            is_resumable=True,
+            is_bare=True,
+        ),
+    ] = None
+    sample_tokens: Annotated[
+        PositiveInt,
+        Setting(
+            meaning="tokens of such a sample",
+            example="100",
+            is_resumable=True,
+        ),
+    ] = 64
     save_every: Annotated[
         PositiveInt,
         Setting(meaning="epochs between two checkpoints", example="1", is_resumable=True),

@@ -18,6 +18,7 @@ from meganeura_runtime.train.events import (
     Finished,
     Group,
     Logged,
+    Sampled,
     Saved,
     Started,
     Stepped,
@@ -75,6 +76,17 @@ def test_the_bar_shows_where_the_run_is_and_keeps_evaluations_above_it() -> None
     last = text[text.rindex("epoch ") :]
     for part in ("2/2", "step 100/100", "loss 0.1", "2.5 steps/s, 80 examples/s"):
         assert part in last
+
+
+def test_a_sample_is_shown_below_its_step_and_controls_nothing() -> None:
+    stream = StringIO()
+    Lines(stream).watch(Sampled(1200, 3, "[b]to", " be\n\x1b[31mred\r"))
+    text = "sample after step 1,200:\n  [b]to be\n  \\x1b[31mred\\r\n"
+    assert stream.getvalue() == text
+    drawn = StringIO()
+    bar = ProgressBar(Console(file=drawn, width=80))
+    bar.watch(Sampled(1200, 3, "[b]to", " be\n\x1b[31mred\r"))
+    assert drawn.getvalue() == text
 
 
 def test_the_bar_is_cleared_up_when_the_run_breaks_off() -> None:

@@ -27,6 +27,7 @@ WITHOUT = {
     "best": "a page saves the last weights",
     "stop_after": "a page goes through all its epochs",
     "eval_every_steps": "a page evaluates after epochs",
+    "sample_prompt": "a page writes no samples",
     "not_finite": "a page goes back to what it saved last",
 }
 """Settings that have to be what they are by default, and why."""

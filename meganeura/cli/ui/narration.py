@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from meganeura.cli.ui.console import count
+from meganeura_dsl.diagnostics.characters import safe
 from meganeura_runtime.train.events import (
     DeviceUsage,
     EpochEnded,
     Evaluated,
     Logged,
     NotFinite,
+    Sampled,
     Started,
     StoppedEarly,
     Warmup,
@@ -108,6 +110,13 @@ def held_out(event: Evaluated) -> str:
     )
     place = f"step {event.step:,}" if event.is_within_epoch else f"epoch {event.epoch + 1}"
     return f"held out after {place}: {measured(event)}{best}{rate}{none}"
+
+
+def sampled(event: Sampled) -> str:
+    """The lines of a sample: the prompt and what follows it, below where it was written."""
+    lines = (event.prompt + event.text).split("\n")
+    text = "\n".join(f"  {safe(line)}" for line in lines)
+    return f"sample after step {event.step:,}:\n{text}"
 
 
 def not_finite(event: NotFinite) -> str:

@@ -11,6 +11,7 @@ from meganeura.cli.ui.narration import (
     held_out,
     measured,
     not_finite,
+    sampled,
     speed,
     stopped_early,
 )
@@ -23,6 +24,7 @@ from meganeura_runtime.train.events import (
     Finished,
     Logged,
     NotFinite,
+    Sampled,
     Saved,
     Started,
     Stepped,
@@ -78,6 +80,8 @@ class Lines:
                 self._line(epoch_ended(event))
             case Evaluated():
                 self._line(held_out(event))
+            case Sampled():
+                self._line(sampled(event))
             case NotFinite():
                 self._line(not_finite(event))
             case StoppedEarly():

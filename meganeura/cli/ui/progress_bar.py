@@ -10,6 +10,7 @@ from meganeura.cli.ui.narration import (
     held_out,
     measured,
     not_finite,
+    sampled,
     speed,
     stopped_early,
 )
@@ -22,6 +23,7 @@ from meganeura_runtime.train.events import (
     Finished,
     Logged,
     NotFinite,
+    Sampled,
     Saved,
     Started,
     Stepped,
@@ -68,6 +70,8 @@ class ProgressBar:
                 self.progress.console.print(epoch_ended(event), highlight=False)
             case Evaluated():
                 self.progress.console.print(held_out(event), highlight=False)
+            case Sampled():
+                self.progress.console.print(sampled(event), highlight=False, markup=False)
             case NotFinite():
                 self.progress.console.print(not_finite(event), highlight=False)
             case StoppedEarly():

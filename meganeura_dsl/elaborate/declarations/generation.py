@@ -38,6 +38,7 @@ from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.walk import walk
 
 IDS, POSITION, CAPACITY = "ids", "position", "capacity"
 """What a model that generates calls its tokens, where the first is, and how many it remembers."""
@@ -117,6 +118,20 @@ def elaborate_tokens(
     note = WritesWithoutCaches(Location(model.name.span), model.name.text, reading.lacks)
     without = note if reading.lacks else None
     return TokenGraph(elaboration, vocabulary, reading.context, reading.ids, without)
+
+
+def models_applied(
+    module: LinkedModule, train: ast.Train
+) -> tuple[tuple[LinkedModule, ast.Model], ...]:
+    """The models that a `train` block applies, each with its module, in the order of the text."""
+    calls = [each for each in walk(train) if isinstance(each, ast.Call)]
+    calls.sort(key=lambda each: each.callee_span.start)
+    found = {each.callee: module.find(each.callee) for each in calls}
+    return tuple(
+        (each[0], each[1])
+        for each in found.values()
+        if each is not None and isinstance(each[1], ast.Model)
+    )
 
 
 def elaborate_logits(

@@ -175,6 +175,14 @@ class Generator(Closing):
         self._first = self._session(step, parts)
         self._first.load(_those_of(self._first, values))
 
+    def load(self, values: Mapping[str, Array]) -> None:
+        """Take other weights; sequences that were begun end."""
+        with self._begun():
+            if self._reader is not None:
+                self._reader.load(_those_of(self._reader, values))
+                self._has_read = False
+            self._first.load(_those_of(self._first, values))
+
     def close(self) -> None:
         """Give the memory back."""
         if self._reader is not None:

@@ -3,7 +3,8 @@
 A run tells, in this order: `Started`; `Compiling` and `Compiled`, where there are kernels to
 compile; for each step `Stepped`, and behind it `Logged` if the step is logged and `Evaluated` if
 `eval_every_steps` asks for it; after each epoch `EpochEnded`, `Evaluated` if it is evaluated, and
-`Saved` for each file; and `Finished`. Steps are counted from 1, epochs from 0.
+`Saved` for each file; and `Finished`. `Sampled` comes where an evaluation is due. Steps are counted
+from 1, epochs from 0.
 """
 
 from collections.abc import Callable, Mapping
@@ -140,6 +141,17 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
+class Sampled:
+    """A language model wrote a text, as `sample_prompt` asks for."""
+
+    step: int
+    epoch: int
+    prompt: str
+    text: str
+    """What follows the prompt."""
+
+
+@dataclass(frozen=True)
 class NotFinite:
     """A loss or gradient of a step was not finite, and the run goes on, as `not_finite` says.
 
@@ -207,6 +219,7 @@ Event = (
     | NotFinite
     | EpochEnded
     | Evaluated
+    | Sampled
     | StoppedEarly
     | Saved
     | Finished

@@ -176,6 +176,24 @@ class NothingToStopBy(Problem, code="E0573", topic="training"):
         )
 
 
+class NothingToSample(Problem, code="E0668", topic="training"):
+    """`sample_prompt` asks for a text, and nothing in the training writes one."""
+
+    span: Span | None
+    reason: str
+
+    def report(self) -> Report:
+        return self.message(
+            f"`sample_prompt` asks for a sample, and {self.reason}",
+            span=self.span,
+            cure=Help(
+                "a sample is written on one device, by a `model` that `meganeura docs generation` "
+                "describes; leave it away otherwise",
+                "--set sample_prompt=none",
+            ),
+        )
+
+
 class NoUpdate(Problem, code="E0574", topic="training"):
     """A run ends before `accumulate` batches are added up: nothing would be trained."""
 

@@ -55,6 +55,8 @@ BOUNDS: dict[str, tuple[Sequence[object], Sequence[object]]] = {
     "log": (("[]", '["tensorboard", "wandb"]'), ('["comet"]', '"wandb"')),
     "eval_every": ((1, 10**6), (0,)),
     "eval_every_steps": ((1, 10**9), (0,)),
+    "sample_prompt": (('"Once"', "Once", 3), ('""',)),
+    "sample_tokens": ((1, 10**6), (0,)),
     "save_every": ((1, 10**6), (0,)),
     "device": (("auto", "cpu", "wgpu", "xla"), ("gpu",)),
     "devices": ((1, 4096), (0,)),
@@ -121,7 +123,7 @@ def test_defaults_are_those_that_are_documented() -> None:
         "drop_last": True, "clip_norm": None, "clip_value": None, "gradient_norm": False,
         "accumulate": 1, "ema": None, "not_finite": "stop", "best": "lowest loss",
         "stop_after": None, "log_every": 50, "log": [], "eval_every": 1,
-        "eval_every_steps": None, "save_every": 1,
+        "eval_every_steps": None, "sample_prompt": None, "sample_tokens": 64, "save_every": 1,
         "device": "auto", "devices": 1, "sharding": "data", "precision": ComputePrecision.F32,
         "memory": None, "optimize": True, "disabled_rules": [],
     }  # fmt: skip

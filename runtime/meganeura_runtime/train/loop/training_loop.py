@@ -35,6 +35,7 @@ from meganeura_runtime.train.events import (
     Finished,
     Logged,
     NotFinite,
+    Sampled,
     Saved,
     Stepped,
     StoppedEarly,
@@ -114,6 +115,7 @@ class TrainingLoop:
         self.watch = watch
         self.stop = stop
         self.options = options
+        self.sampler = trained.sampler(job.sample)
         self.span = options.span
         self.last: StepRecord | None = None
         self.losses = Losses()
@@ -371,7 +373,9 @@ class TrainingLoop:
         if held_out is None or not self._is_due():
             return False
         with self._between_steps():
-            self._evaluate(held_out, self.session.persistent(), epoch)
+            persistent = self.session.persistent()
+            self._evaluate(held_out, persistent, epoch)
+            self._write_sample(persistent, epoch)
         return self._is_exhausted()
 
     @contextmanager
@@ -395,13 +399,16 @@ class TrainingLoop:
         last = self.step == self.job.steps
         due = last or self._is_due() or (epoch + 1) % settings.eval_every == 0
         evaluate = held_out is not None and due
+        sample = self.sampler is not None and due
         save = last or (epoch + 1) % settings.save_every == 0
-        if not (evaluate or save):
+        if not (evaluate or sample or save):
             return
         with self._between_steps():
             persistent = self.session.persistent()
             if held_out is not None and evaluate:
                 self._evaluate(held_out, persistent, epoch)
+            if sample:
+                self._write_sample(persistent, epoch)
             if self._is_exhausted():
                 last = save = True
                 self._tell_early_end(epoch)
@@ -435,6 +442,17 @@ class TrainingLoop:
         if best:
             self.best = value
             self._write_weights(self.folder.best, persistent)
+
+    def _write_sample(self, persistent: Mapping[str, Array], epoch: int) -> None:
+        """Let a language model write a text, where the settings ask for one."""
+        sample = self.job.sample
+        if self.sampler is None or sample is None:
+            return
+        with self.span("sample"):
+            text = self.sampler(self.trained.averaged(persistent))
+        record = {"kind": "sample", "step": self.step, "epoch": epoch}
+        self.folder.add_metrics({**record, "prompt": sample.prompt, "text": text})
+        self.watch(Sampled(self.step, epoch, sample.prompt, text))
 
     def _follow(self, measured: Mapping[str, float]) -> float | None:
         """Let schedules follow an evaluation; returns the rate from here on if that changed."""

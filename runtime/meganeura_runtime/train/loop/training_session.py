@@ -25,9 +25,11 @@ from meganeura_runtime.io.checkpoint import Origin
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.io.weights import write_weights
 from meganeura_runtime.train.loop.evaluation import Evaluator, HeldBatch
+from meganeura_runtime.train.loop.text_sampler import TextSampler
 from meganeura_runtime.train.records.visual_log import VisualLog
 from meganeura_runtime.train.spec.resume import Resumption, origins_of
-from meganeura_runtime.train.spec.step_graphs import SizedStep
+from meganeura_runtime.train.spec.step_graphs import SizedStep, rewriting_of
+from meganeura_runtime.train.spec.text_sample import TextSample
 from meganeura_runtime.train.spec.train_spec import TrainSpec, require_shares
 
 
@@ -55,6 +57,7 @@ class TrainingSession(Closing):
         self.learning_rate = None if resumption is None else resumption.progress.learning_rate
         """The rate that a manual loop has set; `None` follows the schedule."""
         self._open = open_session
+        self._sampler: TextSampler | None = None
         with ExitStack() as opened:
             others = tuple(others)
             is_one = not (any_size or others)
@@ -107,10 +110,19 @@ class TrainingSession(Closing):
         metadata = {"format": "pt", "train": self.spec.name, "step": str(self.steps), **which}
         write_weights(path, self.spec.parameters, self.averaged(persistent), metadata)
 
+    def sampler(self, sample: TextSample | None) -> TextSampler | None:
+        """Returns what writes samples on the device until this is closed; None where none are."""
+        if sample is not None:
+            rewriting = rewriting_of(self.spec.settings, self.spec.device)
+            self._sampler = TextSampler(sample, self._open, rewriting)
+        return self._sampler
+
     def close(self) -> None:
         """Give the memory of all sessions back."""
         self.session.close()
         self.evaluator.close()
+        if self._sampler is not None:
+            self._sampler.close()
 
     def _checked(self, graph: Graph, bounds: Mapping[str, Bound]) -> Session:
         return with_indices_checked(graph, self._open(graph), bounds)

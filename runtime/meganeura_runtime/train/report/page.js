@@ -603,11 +603,21 @@ function shownValue({ name, frames }, classes) {
     html("label", { class: "choice" }, last ? slider : null, step)), box);
 }
 
+// What a language model wrote: the last text, and those before it.
+function samples({ samples: [last, ...earlier] }) {
+  const one = ({ step, prompt, text }) => html("figure", { class: "card text" },
+    html("figcaption", {}, html("h3", {}, `after step ${whole(step)}`)),
+    html("p", { class: "written" }, html("b", {}, prompt), text));
+  return section("Samples of text", true, one(last),
+    earlier.length ? section("Earlier samples", false, earlier.map(one)) : null);
+}
+
 function oneRun(run) {
   const about = run.about;
   return [
     run.shown.length ? section("What the program shows", true,
       html("div", { class: "charts values" }, run.shown.map((each) => shownValue(each, about?.classes ?? [])))) : null,
+    run.samples.length ? samples(run) : null,
     section("Metrics", true, metrics(run)),
     about?.memory ? section("Memory of a step", true, memory(run)) : null,
     about ? section("Inputs", true, table(["input", "type", "declared"], about.inputs.map((each) =>

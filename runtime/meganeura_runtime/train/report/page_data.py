@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_dsl.settings.best_metric import LOWEST_LOSS, best_metric
-from meganeura_runtime.train.report.run_records import Curve
+from meganeura_runtime.train.report.run_records import Curve, TextWritten
 from meganeura_runtime.train.report.run_summary import BEST, RunSummary, labels
 from meganeura_runtime.train.report.shown_data import shown_data
 
@@ -19,6 +19,10 @@ MOST = 1_500
 FEWEST = 100
 LISTED = 2_000
 """Parameters that are listed."""
+SAMPLES = 50
+"""Texts that a model wrote, of which a page has the last."""
+LONGEST = 4_000
+"""Characters of such a text; the rest is left out."""
 DIGITS = 6
 """Significant digits of a number on the page."""
 
@@ -55,8 +59,17 @@ def run_data(summary: RunSummary, label: str = "", points: int = POINTS) -> dict
         "best_step": summary.best_step,
         "best_by": best_metric(summary.settings.get(BEST, LOWEST_LOSS)).name,
         "curves": [thinned(each, most) for each in curves],
+        "samples": [] if label else samples_data(summary.records.samples),
         "shown": [] if label else shown_data(summary.folder, summary.records.shown),
     }
+
+
+def samples_data(samples: Sequence[TextWritten]) -> list[dict[str, object]]:
+    """The last texts that a model wrote, the newest first."""
+    return [
+        {"step": each.step, "prompt": each.prompt[:LONGEST], "text": each.text[:LONGEST]}
+        for each in samples[: -SAMPLES - 1 : -1]
+    ]
 
 
 def runs_data(summaries: Sequence[RunSummary]) -> list[dict[str, object]]:

@@ -53,6 +53,16 @@ class ShownFile:
     step: int
 
 
+@dataclass(frozen=True)
+class TextWritten:
+    """A sample of a language model after a step."""
+
+    step: int
+    prompt: str
+    text: str
+    """What follows the prompt."""
+
+
 class RunRecords:
     """The records of a file that may still grow."""
 
@@ -66,6 +76,7 @@ class RunRecords:
         self.compared_from: dict[tuple[str, str], int] = {}
         """Of curves, from which value on the best is looked for: another metric chose before."""
         self.shown: list[ShownFile] = []
+        self.samples: list[TextWritten] = []
 
     @property
     def curves(self) -> tuple[Curve, ...]:
@@ -102,6 +113,7 @@ class RunRecords:
         self._curves.clear()
         self.compared_from.clear()
         self.shown.clear()
+        self.samples.clear()
 
     def _record(self, line: bytes) -> dict[str, object]:
         try:
@@ -124,6 +136,8 @@ class RunRecords:
         match record:
             case {"kind": "shown", "name": str(name), "file": str(file)}:
                 self.shown.append(ShownFile(name, file, step))
+            case {"kind": "sample", "prompt": str(prompt), "text": str(text)}:
+                self.samples.append(TextWritten(step, prompt, text))
             case {"kind": "best"}:
                 self.compared_from = {key: len(each.steps) for key, each in self._curves.items()}
             case _:

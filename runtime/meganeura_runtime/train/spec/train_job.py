@@ -29,6 +29,7 @@ from meganeura_runtime.train.spec.step_graphs import (
     StepOptions,
     TrainSignature,
 )
+from meganeura_runtime.train.spec.text_sample import TextSample
 from meganeura_runtime.train.spec.train_spec import (
     Start,
     TrainSpec,
@@ -47,6 +48,8 @@ class TrainJob:
     dataset: Dataset
     last: SizedStep | None = None
     """The step on a last batch that is not full; `None` where there is no such batch."""
+    sample: TextSample | None = None
+    """What is written after each evaluation, if anything is."""
     sums: tuple[SizedStep, ...] = ()
     """Steps that only add up gradients, one for each size of a batch; empty for most runs."""
 
@@ -193,7 +196,11 @@ def prepare_with(
     spec = train_spec_of(graphs, start)
     if request.data.is_trained_on:
         _require_measured(written, spec, dataset)
-    return TrainJob.of(spec, dataset)
+    place, tokenizer = span_of("sample_prompt", written), dataset.tokenizer
+    sample = TextSample.of(
+        request.program, request.train, settings, spec.parameters, tokenizer, place
+    )
+    return replace(TrainJob.of(spec, dataset), sample=sample)
 
 
 def _require_measured(written: RawSettings, spec: TrainSpec, dataset: Dataset) -> None:

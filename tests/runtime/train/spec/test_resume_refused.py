@@ -305,7 +305,8 @@ def test_a_checkpoint_of_other_tensors_is_refused(workspace: Workspace, change: 
 
 ANEW = {
     "epochs": 5, "steps": 9, "best": "lowest loss", "stop_after": 3, "log_every": 1,
-    "eval_every": 2, "eval_every_steps": 7, "save_every": 2, "device": "cpu", "devices": 1,
+    "eval_every": 2, "eval_every_steps": 7, "sample_prompt": None, "sample_tokens": 3,
+    "save_every": 2, "device": "cpu", "devices": 1,
     "sharding": "fsdp", "precision": "f32", "workers": 1, "log": [], "validation": None,
 }  # fmt: skip
 """What a run that goes on may be told, as it changes no formula of a step."""
