@@ -40,8 +40,8 @@ from tests.verify.shape_mutants import is_false, single, spoil
 Json = Any
 LIBRARY = sorted(path.name for path in Path(str(standard_models())).glob("*.mgn"))
 FILES = effort(["digits_cnn.mgn", "swin.mgn"], LIBRARY)
-QUESTIONS = effort(100, 500)
-MUTANTS = effort(400, 10_000)
+QUESTIONS = effort(60, 500)
+MUTANTS = effort(200, 10_000)
 TEXTS = [("", Source("questions.mgn", ""))]
 h, w, s = dim("h"), dim("w"), dim("s")
 
@@ -149,14 +149,43 @@ def test_the_grid_bites() -> None:
     assert not is_false(made)
 
 
-def test_malformed_certificates_are_refused_in_words() -> None:
+def test_malformed_certificates_are_refused_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = json.dumps(of_file("digits_cnn.mgn")).encode()
+    path = tmp_path / "proof.json"
     for seed in range(MUTANTS):
-        data = json_mutant(Random(seed), [text])
-        try:
-            check_shapes(json.loads(data))
-        except (CertificateError, ValueError):
-            continue
+        path.write_bytes(json_mutant(Random(seed), [text]))
+        code = main([str(path)])
+        said = capsys.readouterr()
+        assert ("REFUSED" in said.err) == bool(code)
+
+
+def test_what_a_stranger_writes_is_shown_without_control_characters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = _certificate()
+    made["uncertified"] = [{"at": "\x1b[2J\ud800", "text": "h" * 10_000, "why": ""}]
+    (tmp_path / "proof.json").write_text(json.dumps(made))
+    assert main([str(tmp_path / "proof.json")]) == 0
+    said = capsys.readouterr().out
+    assert r"\x1b[2J\ud800: hhh" in said
+    assert len(said) < 2_000
+
+
+@pytest.mark.parametrize("grown", [lambda x: x, lambda x: ["*", 7, x]])
+def test_a_certificate_that_grows_without_end_is_refused(grown: Callable[[Json], Json]) -> None:
+    """Each value is twice as long as the one before: after 40 of them, larger than all memory."""
+    values = [["==", f"x{n}", ["*", f"x{n + 1}", grown(f"x{n + 1}")]] for n in range(40)]
+    made = _question([">=", "x0", 1], [{"tree": 1}], facts=[*values, [">=", "x0", 7]])
+    check_shapes(made)
+    steps = [{"rewrite": 40 + n, "values": [[f"x{n}", n]]} for n in range(40)]
+    made["contexts"][0]["steps"] = steps
+    with pytest.raises(CertificateError, match=r"is too large|too many"):
+        check_shapes(made)
+    many = ["+", *(f"x{n}" for n in range(150))]
+    with pytest.raises(CertificateError, match="too many terms"):
+        check_shapes(_question([">=", ["*", many, many], 0], [{"tree": 1}]))
 
 
 def _certificate() -> Json:

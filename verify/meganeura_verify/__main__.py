@@ -15,6 +15,8 @@ from meganeura_verify.shapes import check_shapes
 Json = Any
 LARGEST = 1 << 30
 """Bytes of a certificate that is read."""
+LONGEST = 400
+"""Characters of a text of a certificate that are shown."""
 USAGE = """usage: meganeura-verify FILE... [--text PROGRAM.mgn]...
 checks certificates that `meganeura check --certificate FILE` and
 `meganeura explain-opt --certificate FILE` wrote
@@ -35,8 +37,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{name}: {_checked(name, texts)}")
         except (CertificateError, OSError) as error:
             failed = True
-            print(f"{name}: REFUSED: {error}", file=sys.stderr)
+            print(f"{name}: REFUSED: {printable(str(error))}", file=sys.stderr)
     return int(failed)
+
+
+def printable(text: str) -> str:
+    """A text of a certificate as it may be shown: short, without control characters."""
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in shown)
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -60,19 +68,25 @@ def _checked(name: str, texts: Sequence[str]) -> str:
         certificate = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise CertificateError(f"it is no JSON: {error}") from None
-    if isinstance(certificate, dict) and certificate.get("format") == SHAPES:
-        return _shapes(check_shapes(certificate), texts)
+    is_of_shapes = isinstance(certificate, dict) and certificate.get("format") == SHAPES
+    try:
+        lines = _shapes(certificate, texts) if is_of_shapes else _runs(certificate, texts)
+    except (LookupError, TypeError, ValueError) as error:
+        raise CertificateError(f"malformed: {error!r}") from None
+    return "\n  ".join(["right", *map(printable, lines)])
+
+
+def _runs(certificate: Json, texts: Sequence[str]) -> list[str]:
     require(not texts, "it is no certificate of shapes, and names no texts")
-    runs = check_runs(certificate)
-    lines = [
+    return [
         f"{run['mode']}: {len(run['before']['nodes'])} values equal {len(run['after']['nodes'])},"
         f" by {len(run['steps'])} steps"
-        for run in runs
+        for run in check_runs(certificate)
     ]
-    return "right\n  " + "\n  ".join(lines)
 
 
-def _shapes(certificate: Json, texts: Sequence[str]) -> str:
+def _shapes(certificate: Json, texts: Sequence[str]) -> list[str]:
+    check_shapes(certificate)
     (program, digest), *others = certificate["texts"]
     names = {digest: program, **{each: name for name, each in others}}
     known: list[str] = []
@@ -84,7 +98,7 @@ def _shapes(certificate: Json, texts: Sequence[str]) -> str:
     questions = certificate["questions"]
     refuted = sum("example" in each for each in questions)
     left = certificate["uncertified"]
-    lines = [
+    return [
         f"{program}, SHA-256 {digest}, by the compiler {certificate['compiler']}",
         f"{len(questions) - refuted} conditions follow for all sizes",
         f"{refuted} are refuted by sizes",
@@ -92,7 +106,6 @@ def _shapes(certificate: Json, texts: Sequence[str]) -> str:
         *(f"{each['at']}: {each['text']}: not certified" for each in left),
         *known,
     ]
-    return "right\n  " + "\n  ".join(lines)
 
 
 if __name__ == "__main__":

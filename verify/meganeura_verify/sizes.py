@@ -27,6 +27,10 @@ Json = Any
 Factor = tuple[Any, ...]
 Monomial = tuple[Factor, ...]
 Poly = dict[Monomial, int]
+MOST_PRODUCTS = 20_000
+"""Products of terms in one product; like the other limits, it is for certificates of strangers."""
+MOST_FACTORS = 64
+LARGEST = 1 << 1024
 
 
 def constant(number: int) -> Poly:
@@ -53,11 +57,14 @@ def negative(size: Poly) -> Poly:
 
 
 def multiply(left: Poly, right: Poly) -> Poly:
-    """The product of two polynomials."""
+    """The product of two polynomials; raises `CertificateError` for one that is too large."""
+    require(len(left) * len(right) <= MOST_PRODUCTS, "a size has too many terms")
     total: Poly = {}
     for (first, a), (second, b) in product(left.items(), right.items()):
         monomial = tuple(sorted(first + second))
         total[monomial] = total.get(monomial, 0) + a * b
+        require(len(monomial) <= MOST_FACTORS, "a term has too many factors")
+    require(all(-LARGEST < value < LARGEST for value in total.values()), "a number is too large")
     return {monomial: value for monomial, value in total.items() if value}
 
 
