@@ -114,7 +114,7 @@ class LayerWeights:
     items: tuple[tuple[str, Tensor], ...]
     """The tensors by their names inside of the layer, in the order of their declaration."""
     is_changed: bool = False
-    """False of what the layer has itself."""
+    """False of what the layer has itself, as long as it has no name of its own."""
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:

@@ -1,6 +1,6 @@
 """A training step moves what its objectives say, each along the slope of its loss."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import isfinite
 from random import Random
 
@@ -99,29 +99,36 @@ def follows_slopes(module: LinkedModule, name: str, random: Random) -> int:
 def _along(
     whole: Interpreter, loss: str, known: Values, name: str, slope: Array, random: Random
 ) -> None:
-    """Compare a step's slope with differences of the loss, in a random direction.
-
-    They speak against it where those of two ways agree with each other, and not with it.
-    """
+    """Compare a step's slope with differences of the loss, in a random direction."""
     direction = np.random.default_rng(random.randrange(1000)).normal(size=slope.shape)
-    taken = float(np.sum(slope * direction))
     values = whole.every_value(known)
+
+    def measure(way: float) -> float:
+        return float(whole.perturbed(values, {name: known[name] + way * direction})[loss])
+
+    settles(measure, float(np.sum(slope * direction)), f"{loss} along {name}")
+
+
+def settles(measure: Callable[[float], float], taken: float, what: str) -> int:
+    """Hold a slope to differences of a number; returns 1 if they bear it out, and 0 if they cannot.
+
+    They speak against it where those of two ways agree with each other, and not with it. Raises
+    `AssertionError` then.
+    """
     measured: list[float] = []
     has_settled = False
     for way in WAYS:
-        high, low = (
-            float(whole.perturbed(values, {name: known[name] + sign * way * direction})[loss])
-            for sign in (1, -1)
-        )
+        high, low = measure(way), measure(-way)
         found = (high - low) / (2 * way)
         if not isfinite(found) or abs(high) > LARGEST:
-            return
+            return 0
         limit = CLOSE * (1 + abs(found)) + ROUNDING * abs(high) / way
         if abs(found - taken) <= limit:
-            return
+            return 1
         has_settled |= any(abs(found - before) <= 2 * limit for before in measured[-1:])
         measured.append(found)
-    assert not has_settled, f"{loss} along {name}: {measured}, and the step goes along {taken}"
+    assert not has_settled, f"{what}: {measured}, and the slope is {taken}"
+    return 0
 
 
 def _with_leaves_once(graph: Graph) -> Graph:

@@ -9,6 +9,7 @@ import re
 from random import Random
 
 from tests.properties.cached_programs import cached_model
+from tests.properties.gradient_programs import gradient_program
 from tests.properties.random_scans import scan_lines
 from tests.properties.training_programs import training_program
 
@@ -33,11 +34,12 @@ WRITES = (
     "x[:, argmax(sum(x, 0, 2), 0)] = 0.5",
     "x = x * mean(x[:, argmax(sum(x, 0, 2), 0)])",
 )
+GRADIENTS = ("sum(sin(x) * x)", "mean(softplus(x))", "mean(tanh(x) ** 2)", "sum(gelu(x))")
 MODES = ("training=false", "frozen=true", "training=false, frozen=true")
 BLOCKS = ("tanh", "sin", "gelu", "softmax", "relu")
 """What a parameter that takes a block may be given."""
-CACHED, TRAINED = 0.1, 0.07
-"""How many of the programs end in a model with caches, and in a `train` block."""
+CACHED, TRAINED, GRADED = 0.1, 0.07, 0.1
+"""How many of the programs have a model with caches, a `train` block, and a block of gradients."""
 DEFS = (
     "def down(h, s) = (h - 1) // s + 1",
     "def half(x) = x // 2",
@@ -72,6 +74,8 @@ class Writer:
             parts.append(cached_model(self.random, len(parts)))
         if self.chance(TRAINED):
             parts.append(training_program(self.random))
+        if self.chance(GRADED):
+            parts.append(gradient_program(self.random))
         return "\n\n".join(parts) + "\n"
 
     def chance(self, of: float) -> bool:
@@ -172,6 +176,7 @@ class Block:
             self.given,
             self.guarded,
             self.order,
+            self.gradient,
         )
         special = {
             "image": (
@@ -304,6 +309,24 @@ class Block:
         """What goes along an axis and keeps the shape."""
         form = self.random.choice(ORDERS).format(axis=self.random.choice(("-1", "0")))
         self.write(form if form.startswith("x, ") else f"x = {form}")
+
+    def gradient(self) -> None:
+        """A step along a gradient: by the value itself, or by the weights of a layer."""
+        if self.random.random() < 0.5:
+            form = self.random.choice(GRADIENTS)
+            loop = self.random.choice(("", "", f"for _j in 0..{self.option('depth', '2')}:"))
+            if loop:
+                self.write(loop)
+            self.write(("  " if loop else "") + f"x = x - 0.1 * grad({form}, x)")
+            return
+        label, size = self.label(), self.shape[1 if self.kind == "image" else -1]
+        layer = f"conv2d({size}, 1)" if self.kind == "image" else f"linear({size})"
+        if "{" in label or "[" in label:
+            return
+        y, w = f"y{len(self.lines)}", f"w{len(self.lines)}"
+        self.write(f"{y} = x |> {label}: {layer}")
+        self.write(f"{w} = weights({label}) - 0.1 * grad(mean({y} ** 2), weights({label}))")
+        self.write(f"x = x |> {label}(weights={w})")
 
     # --- images ----------------------------------------------------------------------------------
 

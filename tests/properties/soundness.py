@@ -44,6 +44,7 @@ from meganeura_dsl.syntax.formatter.formatter import find_comments, format_modul
 from meganeura_dsl.syntax.parser.parser import parse
 from tests.dsl.syntax.trees import plain
 from tests.properties.decoding import reads_in_parts
+from tests.properties.gradient_slopes import SLOPE, slopes_hold
 from tests.properties.graph_sizes import is_small
 from tests.properties.objective_slopes import follows_slopes
 
@@ -116,6 +117,8 @@ def _hold(
     for name in module.models:
         _model(module, name, random, tally)
         tally.readings += 0 if is_mutant else reads_in_parts(module, name, random)
+    if SLOPE in module.blocks and not is_mutant:
+        tally.slopes += slopes_hold(module, random)
     for name in module.trains:
         tally.slopes += follows_slopes(module, name, random)
 

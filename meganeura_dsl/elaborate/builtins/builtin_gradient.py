@@ -55,13 +55,17 @@ def grad(call: BuiltinCall) -> ElabValue:
     name, value = _named(call)
     if not isinstance(value, LayerWeights):
         return _gradients(call, scalar, name, (value,))[0]
-    return value.changed(_gradients(call, scalar, name, value.tensors))
+    layer = value.layer if value.is_changed else ""
+    return value.changed(_gradients(call, scalar, name, value.tensors, layer))
 
 
 def _gradients(
-    call: BuiltinCall, scalar: Tensor, name: str, values: tuple[Tensor, ...]
+    call: BuiltinCall, scalar: Tensor, name: str, values: tuple[Tensor, ...], layer: str = ""
 ) -> list[Tensor]:
-    """Returns the gradient with respect to each value; raises E0589 if the scalar reads none."""
+    """Returns the gradient with respect to each value; raises E0589 if the scalar reads none.
+
+    `layer` is that whose weights the name is bound to, if it is.
+    """
     for scan in call.frame.state.scans.values():
         for value in values:
             _refuse_rounds(call, scan, scalar, name, value)
@@ -87,7 +91,7 @@ def _gradients(
     first = values[0]
     bound = first.origin.span if not isinstance(first.op, Parameter | Moved) else None
     location, is_read = call.frame.location(call.span), any(each in values for each in below)
-    raise ProblemError(GradientOfUnread(location, name, bound, is_read))
+    raise ProblemError(GradientOfUnread(location, name, bound, is_read, layer))
 
 
 def _unknown(call: BuiltinCall, value: Tensor, below: Collection[Tensor]) -> Tensor | None:

@@ -29,6 +29,8 @@ class GradientOfUnread(LocatedProblem, code="E0589", topic="gradient"):
     bound: Span | None
     is_read: bool
     """True if the scalar reads the name, but only where no gradient flows."""
+    layer: str = ""
+    """The layer whose weights the name is bound to, if it is bound to weights."""
 
     def report(self) -> Report:
         if self.is_read:
@@ -48,6 +50,12 @@ class GradientOfUnread(LocatedProblem, code="E0589", topic="gradient"):
             cure = Help(
                 f"compute the scalar from this `{self.name}`: what was computed before it was bound"
                 "\nreads what the name was until then"
+            )
+        if self.layer:
+            cure = Help(
+                f"give it to the layer, `x |> {self.layer}(weights={self.name})`, or take those"
+                "\nthat it has",
+                f"grad(..., weights({self.layer}))",
             )
         return self.words(
             f"the scalar does not read `{self.name}`",

@@ -42,13 +42,10 @@ def with_respect_to(node: ast.Node) -> ast.Node | None:
 
 
 def bound_value(frame: Frame, span: Span, name: str, value: ElabValue) -> ElabValue:
-    """Returns what a name is bound to: a separate value where a `grad` is taken by the name.
-
-    A name of weights as a layer has them is the layer's: what the layer computes reads them.
-    """
+    """Returns what a name is bound to: a separate value where a `grad` is taken by the name."""
     if name not in gradient_names(frame.declaration):
         return value
-    if isinstance(value, LayerWeights) and value.is_changed:
+    if isinstance(value, LayerWeights):
         return value.changed([_separate(frame, span, each) for each in value.tensors])
     if not is_tensor(value) or not value.type.dtype.is_float:
         return value

@@ -29,6 +29,13 @@ block Kept()(x: [3]) -> [3]:
   update count = count + 1
   return gain * x + bias + count
 
+block Trained()(x: [3]) -> [3]:
+  state count: [] = zeros
+  param gain: [3] = ones
+  if training:
+    update count = count + 1
+  return gain * x + count
+
 block Bare()(x: [3]) -> [3]:
   frozen param bias: [3] = ones
   return x + bias
@@ -36,6 +43,11 @@ block Bare()(x: [3]) -> [3]:
 block Wide()(x: [3]) -> [3]:
   param gain: [4] = ones
   return x * sum(gain)
+
+block Line()(x: [3]) -> [3], [3]:
+  param gain: [3] = ones
+  param bias: [3] = ones
+  return gain * x, x + bias
 
 block Outer()(x: [3]) -> [3]:
   y = x |> inner: Gain()
@@ -80,9 +92,12 @@ VALUES = {
         "y = x |> g: Gain()\nby = grad(sum(y ** 2), weights(g))\nreturn x |> g(weights=by)",
         2 * GAIN * X**3,
     ),
-    "a name of them is the layer": (
-        "y = x |> g: Gain()\nw = weights(g)\nreturn x |> g(weights=grad(sum(y ** 2), w))",
-        2 * GAIN * X**3,
+    "in a loop, as in a scan, what was computed before is constant": (
+        (
+            "y = x |> g: Gain()\nw = weights(g)\nfor _i in 0..1:\n"
+            "  w = grad(sum(y * (x |> g(weights=w))), w)\nreturn x |> g(weights=w)"
+        ),
+        GAIN * X * X * X,
     ),
     "what is computed of them is a value of its own": (
         (
@@ -107,6 +122,21 @@ VALUES = {
     "a product and a norm": (
         "y = x |> g: Gain()\nw = weights(g)\nreturn y * sum(w * w) * norm(w)",
         GAIN * X * (GAIN**2).sum() ** 1.5,
+    ),
+    "a sum over tensors": (
+        "y, z = x |> g: Line()\nreturn (y - z) * sum(2 * weights(g))",
+        (GAIN * X - X - 1) * 2 * (GAIN.sum() + 3),
+    ),
+    "the gradient by what is not read": (
+        (
+            "y, _z = x |> g: Line()\nw = weights(g) - grad(sum(y ** 2), weights(g))\n"
+            "a, b = x |> g(weights=w)\nreturn a + b"
+        ),
+        (GAIN - 2 * GAIN * X**2) * X + X + 1,
+    ),
+    "a frozen application": (
+        "y = x |> g: Gain()\nreturn y |> g(weights=2 * weights(g), frozen=true)",
+        2 * GAIN**2 * X,
     ),
     "a constant": (
         (
@@ -173,6 +203,8 @@ def test_states_follow_the_weights_that_the_layer_has() -> None:
     assert run(graph_of(body))["k.count"] == 2
     alone = "y = x |> k: Kept()\nz = x |> k(weights=2 * weights(k))\nreturn z + y"
     assert run(graph_of(alone))["k.count"] == 1
+    kept = "y = x |> k: Trained(training=false)\nreturn y |> k(weights=2 * weights(k))"
+    assert "k.count" not in run(graph_of(kept))
 
 
 REFUSED = {
@@ -224,6 +256,11 @@ REFUSED = {
         "E0589",
         "`w` has no part in it",
     ),
+    "by a name of them": (
+        "y = x |> g: Gain()\nw = weights(g)\nreturn y * sum(grad(sum(y), w))",
+        "E0589",
+        "grad(..., weights(g))",
+    ),
     "read as constants": (
         "y = x |> g: Gain()\nz = x |> g(frozen=true)\nreturn y * sum(grad(sum(z), weights(g)))",
         "E0589",
@@ -270,6 +307,18 @@ block P(depth)(x: [3]) -> [3]
   w = weights(tower) - 0.1 * grad(sum(y ** 2), weights(tower))
   z, _t = x |> tower(weights=w)
   return z
+""",
+    "of a layer with a layer of its own": """\
+block Twice()(x: [3]) -> [3]:
+  layer step: Gain()
+  return x |> step |> step
+
+block P(steps)(x: [3]) -> [3]:
+  layer g: Twice()
+  y = x |> g
+  for _i in 0..steps:
+    x = x |> g(weights=0.9 * weights(g)) |> g
+  return x + y
 """,
     "for every number of steps": """\
 block P(steps)(x: [n, 3]) -> [n, 3]:

@@ -35,7 +35,7 @@ def declare_layer(statement: ast.Layer, frame: Frame) -> None:
     frame.state.body.declared_layers.setdefault(path, len(frame.state.body.parameters))
     frame.state.body.unapplied_layers.add(path)
     frame.layers[name] = replace(value, path=path, declared=location)
-    if frame.state.loops.open:
+    if frame.state.loops.open and not frame.state.context.shared:
         frame.state.note_repeated(path, HasWeights(location, name, location))
     if statement.source is not None:
         other = path_text(statement.source, frame)
