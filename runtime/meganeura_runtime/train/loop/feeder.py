@@ -1,7 +1,7 @@
 """Inputs of a step, a function of its number: a run can begin, or be repeated, at any step."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,8 @@ class Feeder:
         """Reductions of the rates by evaluations, each from a step on."""
         self._fed = -1
         """The step that was fed last."""
-        self._order = lru_cache(maxsize=2)(self._order_of)  # of this pass, and of the next one
+        self._order = lru_cache(maxsize=2)(partial(_order_of, job))
+        """All examples in the order of a pass; kept of this one and of the next."""
 
     @property
     def is_slow(self) -> bool:
@@ -67,10 +68,11 @@ class Feeder:
         fed = feeds(graph, taken, job.settings.seed, step, *self.rates(step))
         return fed if job.spec.part_at(step).moves else without_rate(fed)
 
-    def _order_of(self, number: int) -> NDArray[np.int64]:
-        """All examples in the order of a pass."""
-        settings, split = self._job.settings, self._job.dataset.train
-        if isinstance(split, StoredSplit) and split.weights is not None:
-            return drawn_in_epoch(settings.seed, number, split.weights)
-        shuffle = settings.shuffle and not split.is_ordered
-        return order_of_epoch(settings.seed, number, split.examples, shuffle=shuffle)
+
+def _order_of(job: TrainJob, number: int) -> NDArray[np.int64]:
+    """All examples in the order of a pass."""
+    settings, split = job.settings, job.dataset.train
+    if isinstance(split, StoredSplit) and split.weights is not None:
+        return drawn_in_epoch(settings.seed, number, split.weights)
+    shuffle = settings.shuffle and not split.is_ordered
+    return order_of_epoch(settings.seed, number, split.examples, shuffle=shuffle)

@@ -133,7 +133,8 @@ class TrainingLoop:
         self.feeder = Feeder(job, self.session.own)
         self.reductions = (Reduction(),) * len(job.settings.all_schedules)
         self.clock = Clock()
-        self.meter = UsageMeter(lambda: self.session.is_busy, is_ahead=self.session.ahead > 0)
+        session = self.session
+        self.meter = UsageMeter(lambda: session.is_busy, is_ahead=session.ahead > 0)
         self.opened = perf_counter()
         self.ahead: Prefetcher | None = None
         self.saving: Future[None] | None = None

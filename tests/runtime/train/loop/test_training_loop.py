@@ -1,5 +1,6 @@
 """The training loop on a reference session: order, log points, files, interruption."""
 
+import gc
 import json
 import math
 from collections.abc import Callable
@@ -33,7 +34,8 @@ from meganeura_runtime.train.events import (
     Stepped,
     StoppedEarly,
 )
-from meganeura_runtime.train.loop.training_loop import train
+from meganeura_runtime.train.loop.feeder import Feeder
+from meganeura_runtime.train.loop.training_loop import TrainingLoop, train
 from meganeura_runtime.train.records import run_folder
 from meganeura_runtime.train.records.run_folder import RunFolder, named_folder, new_folder
 from meganeura_runtime.train.spec.resume import RunOptions
@@ -325,3 +327,15 @@ def test_hosts_train_together_on_so_many_devices_as_is_said(count: int, tmp_path
     else:
         with pytest.raises(DeviceError, match=f"{count} hosts train together"):
             job.spec.spread_over(device)
+
+
+def test_what_a_run_held_is_freed_at_its_end(tmp_path: Path) -> None:
+    """Its session too, and all that is on the device, without a search for garbage."""
+    gc.collect()
+    gc.disable()
+    try:
+        run(tmp_path, job())
+        held = [each for each in gc.get_objects() if isinstance(each, TrainingLoop | Feeder)]
+    finally:
+        gc.enable()
+    assert not held

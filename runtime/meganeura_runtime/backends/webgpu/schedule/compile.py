@@ -214,7 +214,7 @@ class _Assembly:
             value.op.name: value for value in graph.values if isinstance(value.op, Leaf)
         }
         self._texts: dict[str, int] = {}
-        self._kernels = KernelCache(self._written)
+        self._kernels = KernelCache(partial(_written, target))
         self._dispatches: list[Dispatch] = []
         self._loops: list[Loop] = []
 
@@ -460,22 +460,6 @@ class _Assembly:
         access = partial(self._access, written=written)
         return Memory(tensors, access, lambda tensor: self._slots[tensor].bytes)
 
-    def _written(self, work: Work, memory: Memory) -> Kernel:
-        if writes_parts(work, memory):
-            return part_kernel(work, memory, self._target)
-        if not work.anchors:
-            return elementwise_kernel(work, memory, self._target)
-        if is_contraction(work.anchors[0]):
-            return contraction_kernel(work, memory, self._target)
-        if is_attention(work.anchors[0]):
-            return attention_kernel(work, memory, self._target)
-        if is_transform(work.anchors[0]):
-            return winograd_kernel(work, memory, self._target)
-        rows = row_reduction_of(work.anchors[0], self._target)
-        if rows is not None:
-            return row_reduction_kernel(work, memory, self._target, rows)
-        return reduction_kernel(work, memory, self._target)
-
     def _copies(self) -> Iterable[Copy]:
         for name, value in self.graph.updates.items():
             if value.id not in self._order.in_place:
@@ -494,3 +478,20 @@ class _Assembly:
             )
             for name, v in values.items()
         )
+
+
+def _written(target: Target, work: Work, memory: Memory) -> Kernel:
+    if writes_parts(work, memory):
+        return part_kernel(work, memory, target)
+    if not work.anchors:
+        return elementwise_kernel(work, memory, target)
+    if is_contraction(work.anchors[0]):
+        return contraction_kernel(work, memory, target)
+    if is_attention(work.anchors[0]):
+        return attention_kernel(work, memory, target)
+    if is_transform(work.anchors[0]):
+        return winograd_kernel(work, memory, target)
+    rows = row_reduction_of(work.anchors[0], target)
+    if rows is not None:
+        return row_reduction_kernel(work, memory, target, rows)
+    return reduction_kernel(work, memory, target)

@@ -1,5 +1,6 @@
 """A kernel that equal layers share is the one that would be generated for each of them."""
 
+import gc
 from collections.abc import Sequence
 
 import pytest
@@ -142,3 +143,16 @@ def test_where_tensors_lie_beside_each_other_is_part_of_a_kernel(
     plan = plan_graph(graph, DeviceLimits(), style)
     monkeypatch.setattr(schedule, "KernelCache", Anew)
     assert plan_graph(graph, DeviceLimits(), style) == plan
+
+
+def test_a_plan_leaves_nothing_that_only_the_garbage_collector_finds() -> None:
+    """The graph of a large network would stay in memory until it is looked for."""
+    graph = chain()
+    plan_graph(graph, DeviceLimits())
+    gc.collect()
+    gc.disable()
+    try:
+        plan_graph(graph, DeviceLimits())
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
