@@ -10,6 +10,7 @@ import pytest
 import meganeura as api
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.export.source.write import torch_text
 from tests.parity.cases import SMALL
 from tests.parity.models import Case
 from tests.parity.test_small_models import CASES
@@ -17,29 +18,94 @@ from tests.parity.written import assert_agrees, double_precision, linked, writte
 
 pytestmark = pytest.mark.parity
 
-REFUSED = {
-    "efficientnet_lite-same": "two blocks whose weights have the path of this one",
-    "sage-max": "no form there yet",
-    "t5": "written in several ways",
-    "mixtral": "the constructor needs the size n",
-    **dict.fromkeys(("lstm_lm", "gru_lm", "tagger"), "of a scan from 0 is collected"),
-}
-"""Of each model that is not written, what its refusal says."""
-
 
 @pytest.mark.parametrize("case", [*SMALL, *CASES], ids=str)
 def test_outputs_gradients_and_states(case: Case) -> None:
-    program = linked(case.text)
-    if case.name in REFUSED:
-        with pytest.raises(ProblemError) as refused:
-            written(program)
-        assert REFUSED[case.name] in str(refused.value)
-        return
     with double_precision():
-        assert_agrees(written(program), case.sizes)
+        assert_agrees(written(linked(case.text)), case.sizes)
 
 
 PROGRAMS = {
+    "a scan that a condition ends": (
+        """\
+        block Root()(x: [n, 4]) -> [n, 4]:
+          y = abs(x |> fc: linear(4)) + 0.1
+          r = y
+          scan t in 0..20 while max(abs(r * r - y)) > 1e-4:
+            r = 0.5 * (r + y / r)
+          return r
+
+        model net = Root()
+        """,
+        {"n": 3},
+    ),
+    "statistics of groups, and paths that are left out": (
+        """\
+        block Net(groups)(x: [n, 3, h, w]) -> [n, 4, h, w]
+            where n % groups == 0:
+          y = x |> conv: conv2d(4, 3, pad=1, bias=false) |> bn: ghost_batch_norm(groups) |> relu
+          return y + (y |> drop_path(0.0))
+
+        model net = Net(2)
+        """,
+        {"n": 4, "h": 3, "w": 2},
+    ),
+    "a scan from its end": (
+        """\
+        block Net(d)(x: [n, s, 3]) -> [n, s, d], [n, s - 1, 3]
+            where s >= 2:
+          h = zeros([n, d])
+          scan t in 0..s:
+            at = s - 1 - t
+            h = tanh((x[:, at] |> input: linear(d)) + (h |> cell: linear(d)))
+            y[:, at] = h
+          scan t in 1..s:
+            steps[:, t - 1] = x[:, t] - x[:, t - 1]
+          return y, steps
+
+        model net = Net(d=4)
+        """,
+        {"n": 2, "s": 5},
+    ),
+    "the largest and the smallest of groups": (
+        """\
+        block Net(v)(x: [n, s, 3], group: i32[n, s], key: i32[n]) -> [v, 3], [v]
+            where 0 <= group, group < v, 0 <= key, key < v:
+          top = scatter_max(group, x |> fc: linear(3), v, empty=-1.5)
+          return top, scatter_min(key, mean(mean(x, 2), 1), v, empty=0.5)
+
+        model net = Net(v=12)
+        """,
+        {"n": 2, "s": 3},
+    ),
+    "a number of rows that a block is told": (
+        """\
+        block Part(rows)(x: [n, d]) -> [n, d]:
+          return (x |> fc: linear(d)) / rows
+
+        block Net()(x: [n, s, 4]) -> [n, s, 4]:
+          return rearrange(x, [n, s, d] -> [n * s, d]) |> part: Part(n * s)
+                 |> rearrange([n * s, d] -> [n, s, d])
+
+        model net = Net()
+        """,
+        {"n": 2, "s": 3},
+    ),
+    "what is put into a list that a loop fills": (
+        """\
+        block Layer()(x: [n, d]) -> [n, d]:
+          return x |> fc: linear(d) |> tanh
+
+        block Net(layers)(x: [n, 4]) -> [n, 4]:
+          y = x |> block[0].extra: linear(4)
+          for i in 0..layers:
+            x = x |> block[i]: Layer
+          return x + y
+
+        model net = Net(2)
+        """,
+        {"n": 3},
+    ),
     "a width that loops and choices change": (
         """\
         block Grow(by)(x: [n, c]) -> [n, c + by]:
@@ -175,7 +241,7 @@ def test_small_programs(name: str) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("x = scatter_max(ids, x, n, empty=0.0)", "no form there yet"),
+        ("x = x |> type: linear(4)", "an attribute of that name"),
         ("x = x |> dropout(0.5, training=false)", "a layer in a mode of its own"),
     ],
 )
@@ -192,6 +258,37 @@ def test_a_refusal_names_the_line(line: str, reason: str) -> None:
     said = " ".join(str(refused.value).split())
     assert "case.mgn:2" in said
     assert reason in said
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "sizes"),
+    [
+        ("ddpm", "denoiser", {"n": 2, "h": 8, "w": 8}),
+        ("distil", "student", {"n": 3}),
+        ("gan", "drawn", {}),
+    ],
+)
+def test_standard_models(file: str, name: str, sizes: dict[str, int]) -> None:
+    with double_precision():
+        assert_agrees(written(pipeline.load(file), name), sizes, name)
+
+
+def test_what_has_no_form_otherwise() -> None:
+    module = pipeline.load("t5").module
+    with pytest.raises(ProblemError, match="a cache"):
+        torch_text(module, module.models["t5_tiny"], {"capacity": 8}, {})
+    program = """\
+        block Net()(x: [n, 4]) -> [n, 4]:
+          h = x |> fc: linear(4)
+          scan t in 0..3 while max(h) < 2.0:
+            h = 2 * h
+            y[t] = h
+          return h
+
+        model net = Net()
+        """
+    with pytest.raises(ProblemError, match="a scan with a condition"):
+        written(linked(program))
 
 
 def test_the_file_compares_what_it_computes_with_arrays(tmp_path: Path) -> None:

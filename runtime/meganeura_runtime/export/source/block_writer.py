@@ -7,7 +7,7 @@ that a constructor needs is written as an expression that has its value in every
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
@@ -61,6 +61,24 @@ class Bound:
     before: "Mapping[str, Bound]"
 
 
+@dataclass
+class Following:
+    """The tensors whose widths variables of the constructor follow, as far as it is written."""
+
+    carried: Mapping[str, CarriedWidth]
+    """Tensors that loops rebind, and the variables that have their widths."""
+    unfollowed: frozenset[str]
+    """Those whose widths no variable follows."""
+    moved: set[str] = field(default_factory=set[str])
+    """Those that a loop has rebound by now."""
+    touched: set[str] = field(default_factory=set[str])
+    """All names that a loop has rebound by now."""
+    lost: set[str] = field(default_factory=set[str])
+    """Those whose width is not known any more."""
+    bound: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
+    """What other tensors were bound to last."""
+
+
 @dataclass(frozen=True)
 class Forms:
     """The functions that write each form of syntax.
@@ -104,24 +122,21 @@ class BlockWriter:
         """What each name is: `config`, `size`, `rest`, `local`, `static` or `own`."""
         self.widths: list[ast.Expression] = []
         """The first arguments of the layers so far: the widths of what they gave."""
-        self.carried = carried
-        """Tensors that loops rebind, and the variables that have their widths."""
-        self.unfollowed = unfollowed
-        """Those whose widths no variable follows."""
-        self.moved: set[str] = set()
-        """Those of them that a loop has rebound by now."""
-        self.lost: set[str] = set()
-        """Those of them whose width is not known any more."""
-        self.bound: Mapping[str, Bound] = {}
-        """What other tensors were bound to last."""
+        self.follow = Following(carried, unfollowed)
         self.loops: list[ast.For] = []
         """The loops around what is written, outermost first."""
+        self.scans: list[ast.Scan] = []
+        """The scans around what is written."""
         self.base: Unit | None = None
         self.base_text = ""
+        self.inherited: frozenset[str] = frozenset()
+        """The paths of the parameters and states that the base has."""
         self.collected: dict[str, str] = {}
         self.declared: dict[str, ast.Layer | ast.Call] = {}
         self.known_codes: dict[ast.Expression, Code] = {}
         self.made: set[Key] = set()
+        self.late: list[Statement] = []
+        """What is put into lists behind the loops that fill them."""
         self._bind_signature()
         self.signature_kinds = dict(self.env)
         self._pipes = {
@@ -154,6 +169,10 @@ class BlockWriter:
         for item in self.block.inputs:
             self.env[item.name] = "local"
 
+    def is_number(self, name: str) -> bool:
+        """Returns True for a size of the signature that is a number in each application."""
+        return all(isinstance(each.signature[name], int) for each in self.instances)
+
     def local(self, name: str) -> str:
         """A local name as Python has it."""
         return python_name(name, self.source.reserved)
@@ -178,7 +197,15 @@ class BlockWriter:
             raise refusal(
                 f"`{key[0]}`", "each module of PyTorch has an attribute of that name", path.span
             )
-        self.init[-1].append(Create(key, self.steps(path, "init"), value, kind, tuple(then)))
+        create = Create(key, self.steps(path, "init"), value, kind, tuple(then))
+        if not self.paths.is_late(key):
+            self.init[-1].append(create)
+        elif self.loops or len(self.init) > 1:
+            raise refusal(
+                f"`{'.'.join(key)}`", "it is put into a list that a loop fills", path.span
+            )
+        else:
+            self.late.append(create)
 
     def steps(self, path: ast.Path, where: str) -> tuple[Step, ...]:
         """The parts of a path, with their numbers as text."""

@@ -34,9 +34,10 @@ def write_class(unit: Unit, writer: BlockWriter, base: str | None) -> None:
         for each in unit.block.parameters
         if writer.attribute(each.name) in used
     }
-    variables = [each.variable for each in writer.carried.values()]
+    variables = [each.variable for each in writer.follow.carried.values()]
     stored = without_dead_stores(writer.init[0], variables)
-    init = without_unread(with_containers(stored, writer.paths.kinds), writer.base_text)
+    made = [*with_containers(stored, writer.paths.kinds), *writer.late]
+    init = without_unread(made, writer.base_text)
     read = words_of(writer.base_text).union(*(words_of(text) for _, text in texts(init)))
     unit.sizes = [
         name for name, kind in writer.env.items() if kind == "size" and writer.local(name) in read
@@ -44,8 +45,11 @@ def write_class(unit: Unit, writer: BlockWriter, base: str | None) -> None:
     unit.configuration = [
         each.name
         for each in unit.block.parameters
-        if each.name in attributes or writer.local(each.name) in read
+        if each.name not in unit.late
+        and (each.name in attributes or writer.local(each.name) in read)
     ]
+    given = set[str]().union(*(words_of(text) for _, text in texts(forward)))
+    unit.late_read = [name for name in unit.late if writer.local(name) in given]
     container = {"list": "nn.ModuleList", "dict": "nn.ModuleDict"}.get(
         writer.paths.kinds.get((), "")
     )
@@ -58,7 +62,8 @@ def write_class(unit: Unit, writer: BlockWriter, base: str | None) -> None:
         f"        self.{attribute} = {writer.local(name)}" for name, attribute in attributes.items()
     ]
     lines += _body(with_lists(init, writer), 8, writer)
-    inputs = ", ".join(["self", *(writer.local(each.name) for each in unit.inputs)])
+    names = [*(each.name for each in unit.inputs), *unit.late_read]
+    inputs = ", ".join(["self", *map(writer.local, names)])
     lines += ["", f"    def forward({inputs}):"]
     lines += _sizes_of_inputs(unit, writer, forward, 8)
     lines += _body(over_layers(forward, writer), 8, writer)

@@ -25,7 +25,7 @@ from meganeura_runtime.export.source.widths import (
 def begin_widths(writer: BlockWriter) -> None:
     """Gives each variable the width of the input of its tensor, if the tensor is an input."""
     for item in writer.block.inputs:
-        followed = writer.carried.get(item.name)
+        followed = writer.follow.carried.get(item.name)
         if followed is None:
             continue
         writer.env[followed.variable] = "static"
@@ -33,40 +33,45 @@ def begin_widths(writer: BlockWriter) -> None:
         value = writer.instances[0].signature[item.name]
         entry = entry_at(entries, followed.axis, value.type.rank) if is_tensor(value) else None
         if entry is None or isinstance(entry, ast.Rest):
-            writer.lost.add(item.name)
+            writer.follow.lost.add(item.name)
             continue
         try:
             _emit(writer, followed.variable, written_static(writer, entry, "init"))
         except ProblemError:
-            writer.lost.add(item.name)
+            writer.follow.lost.add(item.name)
 
 
 def follow_widths(writer: BlockWriter, statement: ast.Bind) -> None:
     """Notes what a statement binds, and gives variables the widths that it changes."""
     for at, target in enumerate(statement.targets):
-        followed = writer.carried.get(target.text)
+        followed = writer.follow.carried.get(target.text)
         if followed is None:
-            bound = Bound(statement.value, at, writer.bound)
-            writer.bound = {**writer.bound, target.text: bound}
             continue
         writer.env[followed.variable] = "static"
         text = _width_after(writer, statement, at, followed.axis)
         if text is None and writer.loops:
             raise LostWidth(target.text)
         if text is None:
-            writer.lost.add(target.text)
+            writer.follow.lost.add(target.text)
         else:
-            writer.lost.discard(target.text)
+            writer.follow.lost.discard(target.text)
             if text.text != followed.variable:
                 _emit(writer, followed.variable, text)
                 if not writer.loops:
-                    writer.moved.discard(target.text)
+                    writer.follow.moved.discard(target.text)
+    before = writer.follow.bound
+    now = {
+        each.text: Bound(statement.value, at, before) for at, each in enumerate(statement.targets)
+    }
+    writer.follow.bound = {**before, **now}
 
 
 def enter_loop(writer: BlockWriter, loop: ast.For) -> None:
     """Forgets what a loop binds: it has other widths in each round."""
-    writer.moved |= bound_in(loop) & writer.carried.keys()
-    writer.bound = without_rebound(writer.bound, loop)
+    names = bound_in(loop)
+    writer.follow.moved |= names & writer.follow.carried.keys()
+    writer.follow.touched |= names
+    writer.follow.bound = without_rebound(writer.follow.bound, loop)
 
 
 def without_rebound(bound: Mapping[str, Bound], statement: ast.Statement) -> Mapping[str, Bound]:

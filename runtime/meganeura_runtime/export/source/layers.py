@@ -6,14 +6,14 @@ from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source import torch_layers
 from meganeura_runtime.export.source.block_writer import BlockWriter
 from meganeura_runtime.export.source.call_arguments import given_tensors
-from meganeura_runtime.export.source.configuration import configuration
+from meganeura_runtime.export.source.configuration import config, configuration
 from meganeura_runtime.export.source.functions.table import builtin
 from meganeura_runtime.export.source.observed import refuse
 from meganeura_runtime.export.source.paths import path_key
 from meganeura_runtime.export.source.sizes import size_text
 from meganeura_runtime.export.source.text import Code, call
 from meganeura_runtime.export.source.torch_layers import Given
-from meganeura_runtime.export.source.trace import Event
+from meganeura_runtime.export.source.trace import Event, label_of
 from meganeura_runtime.export.source.unit import Unit
 from meganeura_runtime.export.source.widths import source_of
 
@@ -110,20 +110,24 @@ def apply(writer: BlockWriter, node: ast.Call, piped: ast.Expression | None) -> 
     reference = _reference(writer, node)
     if reference is not None:
         return _called(writer, node, reference, events, given)
-    if node.label is not None and node.label.parts:
-        key = path_key(node.label)
-        made = _constructor(writer, node, events, found)
+    label = label_of(node, writer.instances[0].frame.module)
+    if label is not None and label.parts:
+        key = path_key(label)
+        is_again = node.label is None and key in writer.made  # a model, which has its own label
+        made = None if is_again else _constructor(writer, node, events, found)
         if made is not None:
             writer.made.add(key)
-            writer.create(node.label, made.text, then=_initials(events))
+            writer.create(label, made.text, then=_initials(events))
         writer.declared[".".join(key)] = node
         _note_width(writer, node)
         if key in writer.made:
-            target = writer.paths.access(writer.steps(node.label, "forward"), key)
+            target = writer.paths.access(writer.steps(label, "forward"), key)
             return _called(writer, node, target, events, given)
     function = torch_layers.function_for(writer, node, events, given)
     if function is not None:
         return function
+    if torch_layers.is_torch(events):
+        return _inherited(writer, node, None, events, found, given)
     unit = writer.source.unit(node, [each.child for each in events])
     if unit.owns:
         return _inherited(writer, node, unit, events, found, given)
@@ -167,7 +171,8 @@ def _called(
         first = given[events[0].child.block.inputs[0].name]
         return call(target, first)
     unit = writer.source.unit(node, [each.child for each in events])
-    return call(target, *_tensors(node, unit, given))
+    late = (config(writer, node, events, name, "forward") for name in unit.late_read)
+    return call(target, *_tensors(node, unit, given), *(each for each in late if each))
 
 
 def _tensors(node: ast.Call, unit: Unit, given: Given) -> list[Code]:
@@ -182,7 +187,7 @@ def _tensors(node: ast.Call, unit: Unit, given: Given) -> list[Code]:
 def _inherited(
     writer: BlockWriter,
     node: ast.Call,
-    unit: Unit,
+    unit: Unit | None,
     events: Sequence[Event],
     nodes: Nodes,
     given: Given,
@@ -194,6 +199,7 @@ def _inherited(
     if writer.base_text not in ("", text) or not writer.is_class:
         raise refuse(node, "two blocks whose weights have the path of this one")
     writer.base_text = text
+    writer.inherited = frozenset(".".join(words) for each in events for words in each.child.order)
     writer.source.bases[writer.unit] = made.text.partition("(")[0]
-    writer.base = unit if not torch_layers.is_torch(events) else None
+    writer.base = unit
     return _called(writer, node, "super().forward", events, given)

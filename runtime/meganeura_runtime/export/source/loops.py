@@ -119,4 +119,4 @@ def _singular(name: str) -> str:
         return "layer"
     if name.endswith("s") and len(name) > 2:
         return name[:-1]
-    return "layer" if len(name) <= 2 else f"one_{name}" if name != "layer" else name
+    return "layer" if len(name) <= 2 else name

@@ -21,6 +21,7 @@ from meganeura_runtime.export.source.block_writer import BlockWriter
 from meganeura_runtime.export.source.literals import literal
 from meganeura_runtime.export.source.observed import refuse
 from meganeura_runtime.export.source.sizes import size_text
+from meganeura_runtime.export.source.static_code import written_static
 from meganeura_runtime.export.source.text import ATOM, SIGN, Code, call, method
 from meganeura_runtime.export.source.trace import Event
 
@@ -34,6 +35,8 @@ DTYPES = {
 
 def declare(writer: BlockWriter, statement: ast.Declare) -> None:
     """Makes a parameter or a state in the constructor."""
+    if statement.kind == "cache":
+        raise refuse(statement, "a cache")
     path, steps = statement.path, writer.steps(statement.path, "init")
     found = [
         (label, instance)
@@ -49,7 +52,7 @@ def declare(writer: BlockWriter, statement: ast.Declare) -> None:
         if isinstance(entry, ast.Rest):
             raise refuse(statement, "a parameter of any rank")
         try:
-            sizes.append(writer.static(entry, "init"))
+            sizes.append(written_static(writer, entry, "init"))
         except ProblemError:
             wanted = [
                 (Event(label.names, instance), info.type.shape[axis])
@@ -61,8 +64,6 @@ def declare(writer: BlockWriter, statement: ast.Declare) -> None:
     )
     dtype = infos[0].type.dtype
     is_state = statement.kind == "state"
-    if statement.kind == "cache":
-        raise refuse(statement, "a cache")
     if dtype is DType.BOOL or dtype.is_integer:
         shape = ", ".join(map(str, sizes)) + ("," if len(sizes) == 1 else "")
         number = 1 if isinstance(infos[0].initializer, Ones) else 0
@@ -70,7 +71,9 @@ def declare(writer: BlockWriter, statement: ast.Declare) -> None:
         initial = call("torch.full", f"({shape})", str(number), dtype=DTYPES[dtype])
     elif dtype is not DType.F32:
         raise refuse(statement, f"a parameter of {dtype.value}")
-    if is_state:
+    if {".".join(label.words) for label, _ in found} <= writer.inherited:
+        pass
+    elif is_state:
         writer.create(path, str(initial), "buffer")
     elif statement.kind == "frozen param":
         writer.create(path, f"nn.Parameter({initial}, requires_grad=False)", "parameter")

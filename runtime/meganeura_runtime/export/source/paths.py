@@ -1,15 +1,17 @@
 """The paths of layers and parameters: what holds each part, and how Python reaches it."""
 
+import re
 from collections.abc import Sequence
 
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source.form_problems import refusal
 from meganeura_runtime.export.source.text import Step
-from meganeura_runtime.export.source.trace import Instance
+from meganeura_runtime.export.source.trace import Instance, label_of
 
 Key = tuple[str, ...]
 """A path as it is written, part by part."""
+_NUMBER = re.compile(r"\[\d+\]")
 
 
 def path_key(path: ast.Path) -> Key:
@@ -34,13 +36,15 @@ class Paths:
         self.instances = instances
         self.kinds: dict[Key, str] = {}
         """`list`, `dict`, `module` or `leaf`, by the parts of a path."""
+        self.late: set[Key] = set()
+        """Items of lists by number, which a loop makes."""
         self._note_paths()
 
     def _note_paths(self) -> None:
         """Finds what holds the parts of each path: a list, a dictionary or a module."""
         written: dict[tuple[Instance, Key], set[Key]] = {}
         for node in (each for statement in self.block.body for each in walk(statement)):
-            path = _path_of(node)
+            path = self._path_of(node)
             if path is None or not any(each.labels.get(node) for each in self.instances):
                 continue
             key = path_key(path)
@@ -58,15 +62,42 @@ class Paths:
                 self.kinds[key[:count]] = kind if known == kind else "dict"
                 for each in prefixes if count else ():
                     written.setdefault(each, set()).add(key[:count])
+            for instance in self.instances:
+                for label in instance.labels.get(node, ()):
+                    written.setdefault((instance, label.words), set()).add(key)
             if self.kinds.setdefault(key, "leaf") != "leaf":
                 self.kinds[key] = "module"
-        for (_, words), keys in written.items():
+        for (_, words), keys in sorted(written.items(), key=lambda each: len(each[0][1])):
             if len(keys) > 1:
-                where = ".".join(words)
-                raise refusal(
-                    f"`{self.block.name.text}`", f"`{where}` is written in several ways",
-                    self.block.name.span,
-                )  # fmt: skip
+                self._note_late(words, keys)
+
+    def _note_late(self, words: Key, keys: set[Key]) -> None:
+        """Notes what is put into a list behind the loop that fills it: `block[0].extra`."""
+        by_number = {each for each in keys if self.is_late(each)}
+        by_number = by_number or {each for each in keys if _NUMBER.fullmatch(each[-1])}
+        if len(keys - by_number) != 1:
+            where = ".".join(words)
+            raise refusal(
+                f"`{self.block.name.text}`", f"`{where}` is written in several ways",
+                self.block.name.span,
+            )  # fmt: skip
+        self.late |= by_number
+
+    def is_late(self, key: Key) -> bool:
+        """Returns True for a path below an item of a list that a loop fills."""
+        return any(key[:count] in self.late for count in range(1, len(key)))
+
+    def _path_of(self, node: ast.Node) -> ast.Path | None:
+        match node:
+            case ast.Call():
+                path = label_of(node, self.instances[0].frame.module)
+                return path if path is not None and path.parts else None
+            case ast.Declare(path=path):
+                return path
+            case ast.Layer(call=ast.Call(label=path)):
+                return path
+            case _:
+                return None
 
     def _kind(self, instance: Instance, words: Key) -> str:
         inside: list[str] = []
@@ -101,18 +132,6 @@ class Paths:
             if found in self.kinds:
                 return (*found, *key[count:])
         return key
-
-
-def _path_of(node: ast.Node) -> ast.Path | None:
-    match node:
-        case ast.Call(label=ast.Path() as path) if path.parts:
-            return path
-        case ast.Declare(path=path):
-            return path
-        case ast.Layer(call=ast.Call(label=path)):
-            return path
-        case _:
-            return None
 
 
 def _reach(text: str, step: Step, kind: str) -> str:

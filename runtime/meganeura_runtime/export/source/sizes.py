@@ -33,7 +33,7 @@ def size_text(
     for _, value in numbers:
         if not isinstance(value, int) or isinstance(value, bool):
             raise refuse(node, f"the constructor needs the size {value}, which data decides")
-    if source is not None and base_of(source[0]) in writer.moved:
+    if source is not None and base_of(source[0]) in writer.follow.moved:
         text = _followed(writer, source, numbers)
         if text is not None:
             return text

@@ -18,13 +18,16 @@ from meganeura_runtime.export.source.parameters import declare
 from meganeura_runtime.export.source.paths import path_key
 from meganeura_runtime.export.source.tensor_code import entry_text
 from meganeura_runtime.export.source.text import (
+    POWER,
     Code,
     Compound,
     Create,
     Line,
     Statement,
+    binary,
     call,
     method,
+    negated,
 )
 
 LONG = 64
@@ -53,21 +56,21 @@ def _branch(writer: BlockWriter, statement: ast.If, rest: Sequence[ast.Statement
         init = Compound(f"if {writer.static(statement.condition, 'init')}")
     except ProblemError:
         init = None
-    before, bound = dict(writer.env), writer.bound
+    before, bound = dict(writer.env), writer.follow.bound
     ends: list[bool] = []
     inner: list[list[Statement]] = []
     for part, body in (
         (statement.then, forward.body),
         (statement.otherwise, forward.otherwise),
     ):
-        writer.env, writer.bound = dict(before), bound
+        writer.env, writer.follow.bound = dict(before), bound
         writer.forward.append(body)
         writer.init.append([])
         ends.append(writer.run(part))
         inner.append(writer.init.pop())
         writer.forward.pop()
         before = {**before, **writer.env}
-    writer.env, writer.bound = before, without_rebound(bound, statement)
+    writer.env, writer.follow.bound = before, without_rebound(bound, statement)
     writer.forward[-1].append(forward)
     if any(ends) and rest and not all(ends):
         # Behind a `return`, the constructor goes on with what the other branch leads to.
@@ -86,8 +89,15 @@ def _branch_init(
     if init is not None:
         init.body, init.otherwise = inner
         writer.init[-1].append(init)
+    elif _depends_on_mode(statement.condition):
+        writer.init[-1] += [*inner[0], *inner[1]]
     elif any(isinstance(each, Create | Compound) for part in inner for each in part):
         raise refuse(statement.condition, "the constructor does not know it")
+
+
+def _depends_on_mode(condition: ast.Expression) -> bool:
+    """Returns True for a choice of the mode: a constructor makes the layers of both sides."""
+    return any(isinstance(each, ast.Name) and each.text == "training" for each in walk(condition))
 
 
 def _statement(writer: BlockWriter, statement: ast.Statement) -> bool:
@@ -207,8 +217,6 @@ def _range(writer: BlockWriter, statement: ast.For | ast.Scan, where: str) -> Co
 
 
 def _scan(writer: BlockWriter, statement: ast.Scan) -> None:
-    if statement.condition is not None:
-        raise refuse(statement, "a scan with a condition")
     variable = statement.variable.text
     writer.env[variable] = "static"
     parts = [
@@ -217,12 +225,19 @@ def _scan(writer: BlockWriter, statement: ast.Scan) -> None:
         for each in walk(node)
         if isinstance(each, ast.Part) and each.target.text not in writer.env
     ]
+    if parts and statement.condition is not None:
+        raise refuse(parts[0], "a scan with a condition collects as much as data says")
     for part in parts:
         _collect(writer, part, statement)
     forward = Compound(f"for {writer.local(variable)} in {_range(writer, statement, 'forward')}")
     writer.forward[-1].append(forward)
     writer.forward.append(forward.body)
+    writer.scans.append(statement)
+    if statement.condition is not None:
+        head = negated(f"if {writer.expression(statement.condition)}")
+        writer.forward[-1].append(Compound(head, [Line("break")]))
     writer.run(statement.body)
+    writer.scans.pop()
     writer.forward.pop()
     for part in parts:
         name = writer.local(part.target.text)
@@ -232,22 +247,58 @@ def _scan(writer: BlockWriter, statement: ast.Scan) -> None:
 
 
 def _collect(writer: BlockWriter, part: ast.Part, scan: ast.Scan) -> None:
-    places = [at for at, each in enumerate(part.entries) if not _is_whole(each)]
-    entry = part.entries[places[0]] if len(places) == 1 else None
-    is_plain = isinstance(entry, ast.Name) and entry.text == scan.variable.text
-    starts = isinstance(scan.start, ast.Integer) and scan.start.value == 0
-    if not is_plain or not starts or part.target.text in writer.collected:
-        raise refuse(part, "only `y[:, t] = ...` of a scan from 0 is collected")
-    writer.collected[part.target.text] = str(places[0])
+    """Begins a list of what a scan collects: in order, or to be put where it belongs."""
+    axis = _place_of(part)
+    if part.target.text in writer.collected:
+        raise refuse(part, "a scan that collects one tensor in two statements")
+    writer.collected[part.target.text] = str(axis)
     name = writer.local(part.target.text)
-    writer.emit(f"{name} = []")
+    if _is_in_order(writer, part, scan):
+        writer.emit(f"{name} = []")
+        return
+    start, stop = (writer.static(each, "forward") for each in (scan.start, scan.stop))
+    count = stop if start.text == "0" else binary("-", stop, start)
+    writer.emit(f"{name} = [None] * {count.within(POWER)}")
+
+
+def _place_of(part: ast.Part) -> int:
+    places = [at for at, each in enumerate(part.entries) if not _is_whole(each)]
+    if len(places) != 1 or isinstance(part.entries[places[0]], ast.Range | ast.EllipsisEntry):
+        raise refuse(part, "a scan that collects more than one slice in a round")
+    return places[0]
+
+
+def _is_in_order(writer: BlockWriter, part: ast.Part, scan: ast.Scan) -> bool:
+    entry = part.entries[_place_of(part)]
+    if isinstance(entry, ast.Name):
+        entry = _round_of(writer, entry, scan)
+    is_index = isinstance(entry, ast.Name) and entry.text == scan.variable.text
+    return is_index and isinstance(scan.start, ast.Integer) and scan.start.value == 0
+
+
+def _round_of(writer: BlockWriter, name: ast.Name, scan: ast.Scan) -> ast.Expression:
+    """What a name of a round is: `t` for `at = s - 1 - t if backwards else t` that never turns."""
+    for statement in scan.body:
+        match statement:
+            case ast.Bind(targets=(target,), value=value) if target.text == name.text:
+                if isinstance(value, ast.Conditional):
+                    chosen = writer.seen.choice(value)
+                    return name if chosen is None else value.then if chosen else value.otherwise
+                return value
+            case _:
+                pass
+    return name
 
 
 def _part(writer: BlockWriter, statement: ast.Part) -> None:
     name = writer.local(statement.target.text)
     value = writer.expression(statement.value)
     if statement.target.text in writer.collected:
-        writer.emit(f"{name}.append({value})")
+        if any(_is_in_order(writer, statement, each) for each in writer.scans):
+            writer.emit(f"{name}.append({value})")
+        else:
+            entry = entry_text(writer, statement.entries[_place_of(statement)])
+            writer.emit(f"{name}[{entry}] = {value}")
         return
     entries = ", ".join(entry_text(writer, each) for each in statement.entries)
     writer.emit(f"{name} = {name}.clone()", (name,), effect=True)

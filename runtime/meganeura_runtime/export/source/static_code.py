@@ -1,7 +1,7 @@
 """What is known before any data is, as Python: sizes, numbers, truth values, texts and lists."""
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.values import BlockValue, is_initializer
+from meganeura_dsl.elaborate.values import BlockValue, is_initializer, is_tensor
 from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source.block_writer import BlockWriter
 from meganeura_runtime.export.source.literals import is_plain, literal
@@ -144,16 +144,34 @@ def _name(writer: BlockWriter, node: ast.Name, where: str) -> Code:
     if any(is_initializer(each) for each in values) and kind != "own":
         return Code("True")
     match kind:
+        case "config" if node.text in writer.unit.late:
+            if where == "init" and writer.is_class:
+                raise refuse(node, "the constructor does not know a size of the data")
+            return Code(writer.local(node.text))
         case "config":
             if where == "forward" and writer.is_class:
                 return Code(f"self.{writer.attribute(node.text)}")
             return Code(writer.local(node.text))
+        case "size" if where == "init" and not writer.is_number(node.text):
+            raise refuse(node, "the constructor does not know a size of the data")
         case "size" | "static" | "local":
             return Code(writer.local(node.text))
         case "rest":
             return sizes_of_rest(writer, node)
         case _:
             raise refuse(node, "it is not known what it is")
+
+
+def rank_of_rest(writer: BlockWriter, rest: ast.Rest) -> int:
+    """The number of axes of a rest, from the rank of an input that has it."""
+    for item in writer.unit.inputs:
+        entries = item.type.shape.entries
+        value = writer.instances[0].signature[item.name]
+        if is_tensor(value) and any(
+            isinstance(each, ast.Rest) and each.name == rest.name for each in entries
+        ):
+            return value.type.rank - (len(entries) - 1)
+    raise refuse(rest, "no input that is given has these axes")
 
 
 def sizes_of_rest(writer: BlockWriter, node: ast.Name) -> Code:

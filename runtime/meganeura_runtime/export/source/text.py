@@ -77,6 +77,13 @@ def python_name(name: str, taken: frozenset[str]) -> str:
     return name
 
 
+def class_name(name: str) -> str:
+    """The name of a block as that of a class: `GhostBatchNorm` for `ghost_batch_norm`."""
+    if not name.islower():
+        return name
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
 # --- statements ----------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from meganeura_runtime.export.source.size_functions import SizeFunctionWriter
 from meganeura_runtime.export.source.statements import run
 from meganeura_runtime.export.source.static_code import static_code
 from meganeura_runtime.export.source.tensor_code import expression, tensor, whole
-from meganeura_runtime.export.source.text import python_name
+from meganeura_runtime.export.source.text import class_name, python_name
 from meganeura_runtime.export.source.trace import Instance, Trace
 from meganeura_runtime.export.source.unit import Unit, units_of
 from meganeura_runtime.export.source.widths import LostWidth, NeedsWidth, variable_for
@@ -82,7 +82,7 @@ class TorchSource:
             for name, found in each.frame.module.own.items()
             if isinstance(found, ast.Def)
         }
-        self.reserved = _BUILT_IN | blocks | defs | set(_HELPERS)
+        self.reserved = _BUILT_IN | blocks | {*map(class_name, blocks)} | defs | set(_HELPERS)
         self._names: set[str] = set(_BUILT_IN | set(_HELPERS))
 
     def unit(self, node: ast.Node, children: Sequence[Instance]) -> Unit:
@@ -120,7 +120,8 @@ class TorchSource:
         return name
 
     def _write(self, unit: Unit) -> None:
-        unit.name = self._new_name(unit.block.name.text)
+        name = unit.block.name.text
+        unit.name = self._new_name(class_name(name) if unit.owns else name)
         writer = self._run(unit)
         if unit.owns:
             write_class(unit, writer, self.bases.get(unit))

@@ -84,6 +84,18 @@ class Instance:
             self.order.append(words)
 
 
+def label_of(call: ast.Call, module: LinkedModule) -> ast.Path | None:
+    """The path of what a call applies: its own label or, of a model, the model's."""
+    if call.label is not None:
+        return call.label
+    found = module.find(call.callee)
+    match found:
+        case (home, ast.Model(call=inner)):
+            return label_of(inner, home)
+        case _:
+            return None
+
+
 class Tracer:
     """Makes an elaborator that keeps what it evaluates, by application and node."""
 
@@ -165,8 +177,9 @@ class Tracer:
         if parent is not None and call is not None and around is not None:
             event = Event(_static(around), found)
             parent.events.setdefault(call, []).append(event)
-            if call.label is not None and call.label.parts:
-                text = path_text(call.label, around)
+            label = label_of(call, around.module)
+            if label is not None and label.parts:
+                text = path_text(label, around)
                 parent.label(call, tuple(text.split(".")), event.names)
         return found
 

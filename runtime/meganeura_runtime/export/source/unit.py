@@ -1,9 +1,11 @@
 """A class or a function of the source: one block, as it is applied in some ways."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.values import BlockValue, ElabValue, StaticValue, is_tensor
+from meganeura_dsl.symbolic.polynomial import Dim
 from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source.trace import Instance
 
@@ -23,9 +25,20 @@ class Unit:
     """The sizes of inputs that the constructor takes, by name, in order."""
     keywords: set[str] = field(default_factory=set[str])
     """The configuration that is given by name alone."""
+    late_read: list[str] = field(default_factory=list[str])
+    """The configuration that a class takes with the tensors, by name, in order."""
     training: bool = False
     """Whether the function takes `training`."""
     is_written: bool = False
+
+    @property
+    def late(self) -> list[str]:
+        """The configuration that comes with the data, as a number of rows does."""
+        return [
+            each.name
+            for each in self.block.parameters
+            if any(is_size(i.signature[each.name]) for i in self.instances)
+        ]
 
     @property
     def inputs(self) -> list[ast.Input]:
@@ -38,6 +51,11 @@ class Unit:
         return first.fill_of(first.signature[name])
 
 
+def is_size(value: ElabValue) -> bool:
+    """Returns True for a size that is no number, since data decides it."""
+    return isinstance(value, Dim)
+
+
 def key_of(instance: Instance) -> Hashable:
     """What two applications have in common that are written as one class or function."""
     inputs = [(name, instance.signature[name.name]) for name in instance.block.inputs]
@@ -47,7 +65,27 @@ def key_of(instance: Instance) -> Hashable:
         if is_tensor(value)
     )
     blocks = tuple(_block(instance.signature[each.name]) for each in instance.block.parameters)
-    return instance.block, types, blocks, instance.owns
+    return instance.block, types, blocks, instance.owns, _bases(instance)
+
+
+def _bases(instance: Instance) -> tuple[bool, ...]:
+    """The choices that decide which class this one inherits from."""
+    return tuple(
+        way
+        for statement in instance.block.body
+        for node in walk(statement)
+        if isinstance(node, ast.If) and _is_base(node.then) and _is_base(node.otherwise)
+        for way in instance.choices.get(node, ())
+    )
+
+
+def _is_base(statements: Sequence[ast.Statement]) -> bool:
+    """Returns True where a layer has the path of the block itself."""
+    return any(
+        isinstance(node, ast.Call) and node.label is not None and not node.label.parts
+        for statement in statements
+        for node in walk(statement)
+    )
 
 
 def _block(value: ElabValue) -> Hashable:

@@ -65,12 +65,6 @@ def bound_in(statement: ast.Statement) -> set[str]:
     }
 
 
-def rebound(block: ast.Block) -> set[str]:
-    """The names that loops of a block bind."""
-    loops = [each for s in block.body for each in walk(s) if isinstance(each, ast.For)]
-    return set[str]().union(*map(bound_in, loops))
-
-
 def is_width(
     found: ast.Expression, numbers: Sequence[tuple[Names, ElabValue]], known: Known
 ) -> bool:
@@ -116,19 +110,19 @@ def width_of(
 def _of_name(
     writer: BlockWriter, node: ast.Name, text: str, axis: int, known: Known
 ) -> ast.Expression | None:
-    followed = writer.carried.get(text)
-    if followed is not None:
-        if followed.axis != axis or text in writer.lost:
+    followed = writer.follow.carried.get(text)
+    if followed is not None and text in writer.follow.touched:
+        if followed.axis != axis or text in writer.follow.lost:
             return None
         sizes = [each.type.shape for each in writer.seen.tensors(node)]
         known[followed.variable] = [each[axis] for each in sizes]
         return ast.Name(node.span, followed.variable)
-    if text in writer.unfollowed:
+    if text in writer.follow.unfollowed:
         return None
-    if text in rebound(writer.block) and text not in writer.bound:
+    if text in writer.follow.touched and text not in writer.follow.bound:
         raise NeedsWidth(text, axis, _rank(writer, node))
-    if text in writer.bound:
-        return _of_bound(writer, writer.bound[text], axis, known)
+    if text in writer.follow.bound:
+        return _of_bound(writer, writer.follow.bound[text], axis, known)
     for item in writer.block.inputs:
         if item.name == text:
             entry = entry_at(item.type.shape.entries, axis, _rank(writer, node))
@@ -138,12 +132,12 @@ def _of_name(
 
 def _of_bound(writer: BlockWriter, bound: Bound, axis: int, known: Known) -> ast.Expression | None:
     """The width of a value, whose names were bound before it."""
-    now = writer.bound
-    writer.bound = bound.before
+    now = writer.follow.bound
+    writer.follow.bound = bound.before
     try:
         return width_of(writer, bound.value, axis, known, bound.result)
     finally:
-        writer.bound = now
+        writer.follow.bound = now
 
 
 def _rank(writer: BlockWriter, node: ast.Expression) -> int:

@@ -6,7 +6,7 @@ from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source.block_writer import BlockWriter
 from meganeura_runtime.export.source.functions.arguments import Arguments
 from meganeura_runtime.export.source.observed import refuse
-from meganeura_runtime.export.source.static_code import sizes_of_rest
+from meganeura_runtime.export.source.static_code import rank_of_rest, sizes_of_rest
 from meganeura_runtime.export.source.text import ATOM, Code, method, tuple_text
 
 SPREADS = frozenset(("expand", "insert_axis"))
@@ -62,7 +62,7 @@ def sides_of(arguments: Arguments) -> tuple[list[list[Axis]], list[list[Axis]]]:
     ranks = {name: arguments.rank() - (len(entries) - 1) for name in rests}
     for each in node.target.entries:
         if isinstance(each, ast.Rest) and each.name not in ranks:
-            raise refuse(arguments.node, "axes that only the right side has")
+            ranks[each.name] = rank_of_rest(arguments.writer, each)
     return axis_groups(arguments, node.source, ranks), axis_groups(arguments, node.target, ranks)
 
 

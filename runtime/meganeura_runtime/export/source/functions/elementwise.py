@@ -18,6 +18,9 @@ UNARY = {
 }  # fmt: skip
 
 
+_AS_FLOAT = f".to({FLOAT})"
+
+
 def pair(writer: BlockWriter, node: ast.Binary) -> Code:
     """An operator between tensors, or a tensor and a number."""
     left, right = node.left, node.right
@@ -141,6 +144,8 @@ def converted(arguments: Arguments) -> Code:
             return method(value, "half")
         case "bool":
             return method(value, "bool")
+        case "i32" if value.text.endswith(_AS_FLOAT):  # of truth values: `one_hot`
+            return method(Code(value.text.removesuffix(_AS_FLOAT)), "long")
         case "i32" if before.is_float or before is DType.BOOL:
             return method(value, "long")
         case _:

@@ -23,6 +23,7 @@ from meganeura_runtime.export.source.functions.indexing import (
     reversed_along,
     rolled,
     scatter_add,
+    scatter_extreme,
 )
 from meganeura_runtime.export.source.functions.movement import joined, padded, repeated
 from meganeura_runtime.export.source.functions.reductions import (
@@ -36,11 +37,6 @@ from meganeura_runtime.export.source.functions.reductions import (
 from meganeura_runtime.export.source.functions.windows import convolved, window_max
 from meganeura_runtime.export.source.observed import refuse
 from meganeura_runtime.export.source.text import Code
-
-
-def _refused(arguments: Arguments) -> Code:
-    raise refuse(arguments.node, f"`{arguments.node.callee}` has no form there yet")
-
 
 TABLE: dict[str, Callable[[Arguments], Code]] = {
     **dict.fromkeys(UNARY, of_elements),
@@ -65,8 +61,8 @@ TABLE: dict[str, Callable[[Arguments], Code]] = {
     "roll": rolled,
     "gather": gathered,
     "scatter_add": scatter_add,
-    "scatter_max": _refused,
-    "scatter_min": _refused,
+    "scatter_max": scatter_extreme,
+    "scatter_min": scatter_extreme,
     "iota": iota,
     "one_hot": one_hot,
     **dict.fromkeys(("zeros", "ones", "random_uniform", "random_normal"), created),
