@@ -288,8 +288,9 @@ class Facts:
         return Search(group, self._known, self.least).smallest(condition, trials)
 
     def _suggestion(self, condition: Condition) -> Condition | None:
+        asked = self if self.recorder is None else replace(self, recorder=None)
         for fact in suggestions(condition, self._known):
-            further = self.assume(fact)
+            further = asked.assume(fact)
             if further.truth(condition) and further.example(condition, _SOME_TRIALS) is not None:
                 return fact
         return None

@@ -86,7 +86,8 @@ class _Sizes:
             require(number >= 1, "a divisor is not positive")
         elif why[0] == "divisor":
             known = set[Any]().union(*map(divisors, [self.size, *self.facts]))
-            require(frozen(found) in known, "a divisor may be 0")
+            is_known = frozen(found) in known or frozen(negative(found)) in known
+            require(is_known, "a divisor may be 0")
             follow(found, self.facts, why[1])
         else:
             follow(add(found, ONE, -1), self.facts, why[1])

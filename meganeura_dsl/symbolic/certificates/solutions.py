@@ -91,7 +91,7 @@ def _introduce(at: Lines, quotient: Quotient, meaning: Size, proof: object) -> N
 def _least_quotient(at: Lines, quotient: Quotient, whole: Size, floor: Floor) -> object:
     """The proof that an exact quotient is no less than `quotient.least`, as `whole` is not."""
     divisor, known = floor.denominator, at.known
-    left = whole + divisor - 1 - divisor * quotient.least
+    left = whole - quotient.least
     try:
         tree, positive, facts = at_least(at, left, divisor - 1)
         why = ["tree", positive]
@@ -100,5 +100,5 @@ def _least_quotient(at: Lines, quotient: Quotient, whole: Size, floor: Floor) ->
         why = ["divisor", positive]
     exact = at.signed(divisor * as_size(floor) - whole)
     scale = size_data(known.raised(divisor) if isinstance(divisor, Dim) else divisor)
-    cut = ["cut", scale, 1, 1, len(facts), why, 1, tree]
+    cut = ["cut", scale, quotient.least, 1, len(facts), why, 1, tree]
     return {"tree": cut, "facts": [*facts, exact]}
