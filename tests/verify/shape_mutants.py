@@ -112,7 +112,7 @@ def names_of(data: Json) -> set[str]:
 def _flags_of(data: Json) -> set[str]:
     match data:
         case ["flag", str(name)]:
-            return {name}
+            return {f"flag {name}"}
         case [*parts]:
             return set[str]().union(*map(_flags_of, parts))
         case _:
@@ -124,7 +124,7 @@ def _holds(condition: Json, grid: dict[str, Column], defined: Column, width: int
         case bool():
             return np.full(width, condition)
         case ["flag", name]:
-            return grid[name].astype(bool)
+            return grid[f"flag {name}"].astype(bool)
         case ["not", part]:
             return ~_holds(part, grid, defined, width)
         case ["and", *parts]:
