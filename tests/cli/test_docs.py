@@ -264,6 +264,7 @@ def test_a_summary_is_what_the_guide_says_it_is(meganeura: Command, tmp_path: Pa
     file.write_text("block Net()(x: [n, 4]) -> [n, 2] = x |> fc: linear(2)\nmodel net = Net()\n")
     commands = re.findall(r"`meganeura (\w+) net.mgn`", row)
     said = "".join(meganeura(each, str(file)).out for each in commands)
+    assert re.search(r"fc +linear +f32\[n, 2\] +10 +18", said)
     assert re.search(r"fc +f32\[n, 2\]", said)
     assert re.search(r"fc.weight +\[2, 4\]", said)
     assert "10 weights" in said

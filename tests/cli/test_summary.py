@@ -1,0 +1,94 @@
+"""`meganeura summary`: each layer with its block, what it gives, its weights and its arithmetic."""
+
+from pathlib import Path
+
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.ir.types import element_count
+from meganeura_dsl.resources import standard_models
+from meganeura_dsl.summary import Layer, summary_of
+from tests.cli.command import Command
+
+NET = """\
+block Body()(x: [n, d]) -> [n, d] = x |> fc: linear(d) |> relu
+
+block Net(depth=3)(x: [n, 8]) -> [n, 2]:
+  for i in 0..depth:
+    x = x |> body[i]: Body
+  frozen param scale: [8] = ones
+  return x * expand(scale, [d] -> [n, d]) |> head: linear(2)
+
+model net = Net()
+"""
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of the table, without the head."""
+    lines = text.partition("\n\n")[0].splitlines()[1:]
+    return [[cell for cell in line.strip().split("  ") if cell.strip()] for line in lines]
+
+
+def test_equal_layers_are_one_line_with_its_count(meganeura: Command, tmp_path: Path) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text(NET)
+    shown = meganeura("summary", str(file))
+    assert (shown.code, shown.err) == (0, "")
+    cells = [[cell.strip() for cell in row] for row in rows(shown.out)]
+    # A product of [1, 8] and [8, 8] has 128 additions and multiplications, the bias 8, the relu
+    # 16, the scale 8.
+    assert cells == [
+        ["net", "f32[n, 2]", "242", "498"],
+        ["body.[0-2]", "Body", "f32[n, 8]", "3 x 72", "3 x 152"],
+        ["body.0.fc", "linear", "f32[n, 8]", "72", "136"],
+        ["head", "linear", "f32[n, 2]", "18", "34"],
+    ]
+    assert shown.out.splitlines()[-2:] == [
+        "242 weights, 8 of them frozen; 968 B in memory, states included",
+        "498 FLOPs for n=1: additions and multiplications",
+    ]
+    flat = meganeura("summary", str(file), "--depth", "1", "--set", "depth=1").out
+    assert [row[0].strip() for row in rows(flat)] == ["net", "body.0", "head"]
+
+
+def test_the_figures_of_resnet18_are_those_that_are_known(meganeura: Command) -> None:
+    """1.82 G multiply-adds, 11,689,512 weights (torchvision)."""
+    shown = meganeura("summary", "resnet18", "--set", "h=224", "--set", "w=224", "--depth", "1")
+    assert "11,689,512 weights; 46.8 MB in memory" in shown.out
+    assert "3.64 G FLOPs for " in shown.out
+    assert ["layer4", "Stage", "f32[n, 512, 7, 7]", "8,393,728", "823 M"] in [
+        [cell.strip() for cell in row] for row in rows(shown.out)
+    ]
+
+
+def test_sizes_without_a_number_are_asked_for(meganeura: Command) -> None:
+    shown = meganeura("summary", "resnet18", "--set", "h=224").out
+    assert shown.endswith("FLOPs follow from numbers: --set w=NUMBER\n")
+    assert "f32[n, 64, 112, ceil(w/2)]" in shown
+
+
+def everything(layer: Layer) -> int:
+    """The weights of the layers inside, each as often as it is there."""
+    return sum(each.times * each.weights for each in layer.inside)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "resnet", "mamba", "t5", "recurrent", "vit"])
+def test_no_weight_is_counted_twice_or_left_out(name: str) -> None:
+    program = pipeline.load(str(standard_models() / f"{name}.mgn"))
+    for model in program.models:
+        symbolic = pipeline.elaborate_model(program, model)
+        found = summary_of(model, symbolic, None, {})
+        held = (each for each in symbolic.parameters if each.kind != "state")
+        assert found.root.weights == sum(element_count(each.type) for each in held)
+        pending = [found.root]
+        while pending:
+            layer = pending.pop()
+            assert everything(layer) <= layer.weights
+            assert layer.output
+            pending += layer.inside
+
+
+def test_a_file_of_several_models_asks_which(meganeura: Command) -> None:
+    shown = meganeura("summary", "gpt2.mgn")
+    assert shown.code != 0
+    assert "Traceback" not in shown.err
