@@ -310,7 +310,7 @@ def _prove_case(
         ELABORATOR,
         Builder(facts),
         Context(Flag("training")),
-        proof=Proof(flags_if_proved, opened),
+        proof=(proof := Proof(flags_if_proved, opened)),
     )
     frame = Frame(state, module, block.name.text, dict(start.case.values), declaration=block)
     require_known_texts(block, frame)
@@ -338,7 +338,10 @@ def _prove_case(
     state.values.fill_values.clear()
     _require_fitting_defaults(frame, block)
     state.recovery = recovery
-    run_body(frame, block)
+    try:
+        run_body(frame, block)
+    finally:
+        proof.assumed.clear()  # whose frames hold the state, which would wait for the collector
     if recovery is not None:
         recovery.bindings += state.body.bindings
     require_one_use(block, frame)

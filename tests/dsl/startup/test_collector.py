@@ -79,3 +79,20 @@ def test_what_is_set_meanwhile_stays() -> None:
     with few_collections():
         gc.set_threshold(900, 5, 5)
     assert gc.get_threshold() == (900, 5, 5)
+
+
+def test_a_check_leaves_nothing_that_only_the_collector_finds() -> None:
+    text = (
+        "block Inner(d)(x: [n, d]) -> [n, d]:\n  return x |> fc: linear(d)\n\n"
+        "block Outer(d)(x: [n, d]) -> [n, d]:\n  return x |> inner: Inner(d)\n\n"
+        "model outer = Outer(d=3)\n"
+    )
+    source = Source("net.mgn", text)
+    assert check(source, lambda _: None).fine
+    gc.collect()
+    gc.disable()
+    try:
+        check(source, lambda _: None)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
