@@ -275,6 +275,59 @@ def bound_before(span: Span) -> str:
     return found[-1].strip() if found else ""
 
 
+def used_in_place(span: Span) -> Help | None:
+    """The next line that goes on from the value behind a norm in place of what the norm gives.
+
+    `span` is the name that is never used. None where the line that binds it ends with no norm.
+    """
+    lines = span.source.text.split("\n")
+    name, line = span.text, lines[span.line - 1]
+    norm = r"(?:\w+:\s*)?\w*norm\w*(?:\([^()]*\))?"
+    bound = re.fullmatch(rf"(\s+){name}\s*=\s*(\w+)\s*\|>\s*{norm}\s*", line)
+    if bound is None:
+        return None
+    for other in lines[span.line :]:
+        if other.strip() and not other.startswith(bound[1]):
+            return None
+        if re.match(rf"\s*{bound[2]}\s*=", other):
+            return None
+        if re.search(rf"(?:=|return)\s*{bound[2]}\s*\|>", other):
+            code = re.sub(rf"\b{bound[2]}(\s*\|>)", rf"{name}\1", other.strip(), count=1)
+            return Help(
+                f"what follows goes on from `{bound[2]}`: if `{name}` is meant, write", code
+            )
+    return None
+
+
+def table_of_configuration(span: Span, sizes: Sequence[str], unused: str = "") -> Help | None:
+    """A weight with a row for each of as many as may come, of which those that do are taken.
+
+    `span` is a `param` whose first axis is a size of the data, one of `sizes`, or stands in the
+    block that holds it. `unused` is the parameter that says how many; if it is not given, it is
+    the one that the block does not use.
+    """
+    text = span.source.text
+    start = text.rfind("\nblock ", 0, span.start + 1) + 1
+    block = re.split(r"\n(?=\S)", text[start:])[0]
+    found = re.search(r"^\s+param (\w+): \[(\w+)((?:, [^\]]*)?)\](.*)$", block, re.MULTILINE)
+    header = re.match(r"block \w+\(([^()]*)\)\(([^()]*)\)", block)
+    if found is None or header is None:
+        return None
+    axes = re.findall(r"\w+", " ".join(re.findall(r"\[([^\]]*)\]", header[2])))
+    names = [re.split(r"\W", each)[0] for each in top_level(header[1])]
+    free = [each for each in names if each and len(re.findall(rf"\b{each}\b", block)) == 1]
+    if found[2] not in (sizes or axes) or found[2] not in axes or found[2] in names:
+        return None
+    most = unused or (free[0] if len(free) == 1 else "")
+    if not most or most not in names:
+        return None
+    text = (
+        f"a weight has a row for each of `{most}`, and `{found[1]}[:{found[2]}]` is those that\n"
+        f"come, with `where {found[2]} <= {most}`"
+    )
+    return Help(text, f"param {found[1]}: [{most}{found[3]}]{found[4]}")
+
+
 def loop_around(span: Span) -> str:
     """The index of the innermost `for` that a line stands in; empty if there is none."""
     lines = span.source.text.split("\n")[: span.line]

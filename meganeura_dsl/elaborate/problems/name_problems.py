@@ -260,9 +260,11 @@ class UnusedValue(LocatedProblem, code="E0207", topic="unused"):
     name: str
 
     def report(self) -> Report:
+        span = self.location.span
+        cure = habits.used_in_place(span) or habits.table_of_configuration(span, (), self.name)
         return self.words(
             f"`{self.name}` is never used",
-            cure=Help(f"use it, delete it, or call it `_{self.name}` to keep it"),
+            cure=cure or Help(f"use it, delete it, or call it `_{self.name}` to keep it"),
         )
 
 

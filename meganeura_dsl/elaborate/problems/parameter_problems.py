@@ -4,6 +4,7 @@ import re
 
 from meganeura_dsl.diagnostics.problem import Help, Report
 from meganeura_dsl.diagnostics.wording import quoted
+from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.location import LocatedProblem
 
 CHANNELS_FIRST = (
@@ -39,7 +40,9 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
         return self.words(
             f"the shape of `{self.name}` depends on the data",
             f"{self.shape}: {quoted(self.dims, 'and')} would have to be known before any input is",
-            cure=self.cure or Help(fixed),
+            cure=self.cure
+            or habits.table_of_configuration(self.location.span, self.dims)
+            or Help(fixed),
         )
 
 

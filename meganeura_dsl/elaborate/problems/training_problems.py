@@ -188,6 +188,27 @@ class ProbabilitiesAsLogits(LocatedProblem, code="N0006", topic="training", seve
         )
 
 
+class SoftmaxOfOne(LocatedProblem, code="N0008", topic="constant", severity=Severity.NOTE):
+    """A softmax is taken over an axis of size 1, so that it is the same for every input."""
+
+    function: str
+    axis: int
+    rank: int
+
+    def report(self) -> Report:
+        value = "1" if self.function == "softmax" else "0"
+        cure = None
+        if self.axis > 1:
+            cure = Help("over the axis before", f"{self.function}({self.axis - 1})")
+        elif self.rank == 2 and self.function == "softmax":
+            cure = Help("the probability of one class is its sigmoid", "sigmoid")
+        return self.words(
+            f"this `{self.function}` is {value} for every input",
+            f"axis {self.axis} has size 1, and its elements share 1",
+            cure=cure,
+        )
+
+
 class UnclearExamples(LocatedProblem, code="E0536", topic="training"):
     """The inputs of a `train` block do not say which size counts examples."""
 

@@ -10,6 +10,7 @@ from meganeura_dsl.elaborate.problems.argument_cures import (
     label_start,
     rank_cure,
 )
+from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.layout_cures import layout_pattern, rearranged
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
@@ -117,10 +118,13 @@ def _expanded(inner: Frame, item: ast.Input, value: Tensor, call: str) -> Help |
         if not is_size(size):
             return None
         sizes.append(show(size))
-    given = re.search(rf"\b{item.name}=(?P<value>[\w.]+)", call)
-    if given is None or inner.parent is None:
+    inside = re.search(r"\((.*)\)", " ".join(call.split()))
+    arguments = top_level(inside[1]) if inside is not None else []
+    given = [each for each in arguments if each.partition("=")[0].strip() == item.name]
+    if not given or inner.parent is None:
         return None
-    side = side_of(given["value"], value.type.shape)
+    written = given[0].partition("=")[2].strip()
+    side = side_of(written, value.type.shape)
     return expansion_cure(side, sizes, sizes) or insertion_cure(side, sizes)
 
 

@@ -97,6 +97,9 @@ def statement_problem(head: Span) -> Problem | None:
             return None
         advice = _advice(function, before, _argument(text, found.end()))
         return ForeignSpelling(span, advice.text, advice.code or "")
+    joined = _joined(value, function, before, foreign_calls.bracketed(text, found.end()))
+    if joined is not None:
+        return MethodCall(span, joined)
     is_value = foreign_calls.axes_of(value, before) is not None
     if function in _ANSWERS and not (is_value and function in ("scatter", "log", "insert")):
         return MethodCall(span, _advice(function, before, _argument(text, found.end())))
@@ -104,6 +107,18 @@ def statement_problem(head: Span) -> Problem | None:
     if "(" not in value:
         cure = foreign_calls.statement_cure(text, head.start, found.end(), before)
     return MethodCall(span, cure or Help(_UNCHANGED if is_value else _OTHERWISE))
+
+
+def _joined(
+    value: str, function: str, before: str, called: tuple[tuple[str, ...], int] | None
+) -> Help | None:
+    """A list that grows by one or by another list; None for what is no list of this block."""
+    is_list = re.search(rf"^[ \t]+{re.escape(value)}[ \t]*=[ \t]*\[", before, re.MULTILINE)
+    if function not in ("append", "extend") or is_list is None or called is None:
+        return None
+    more = ", ".join(called[0])
+    more = f"[{more}]" if function == "append" else more
+    return Help("a list is joined with another", f"{value} = {value} + {more}")
 
 
 def _argument(text: str, opening: int) -> str:

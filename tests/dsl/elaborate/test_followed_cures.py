@@ -182,6 +182,31 @@ block Embedder(out)(x: [n, 3, h, w]) -> [n, out]:
   return features |> mean(2, 3) |> proj: linear(out)
 """
 
+LISTED = """\
+block Pyramid()(x: [n, 3, 32, 32]) -> [n, 48]:
+  pooled = []
+  for i in 0..2:
+    x = x |> conv[i]: conv2d(16 * 2 ** i, 3, 2, pad=1)
+    pooled.append(mean(x, 2, 3))
+  return concat(pooled, axis=1)
+"""
+UNREAD = """\
+block Mixer(hidden)(x: [n, s, d]) -> [n, s, d]:
+  h = x |> norm: layer_norm
+  y = x |> up: linear(hidden) |> gelu |> down: linear(d)
+  return x + y
+"""
+MASKED = """\
+block Encoder()(q: [n, 6, 64, 16], keep: i32[n, 64]) -> [n, 6, 64, 16]:
+  return attention(q, q, q, mask=bool(keep))
+"""
+TABLE = """\
+block Embed(vocab, positions, d)(ids: i32[n, s]) -> [n, s, d]:
+  param pos: [s, d] = normal(0.02)
+  return (ids |> tok: embedding(vocab, d)) + pos
+model embed = Embed(vocab=500, positions=128, d=32)
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "code", "cure", "edits"),
@@ -240,6 +265,25 @@ block Embedder(out)(x: [n, 3, h, w]) -> [n, out]:
         (
             PADDED.format("padding=1"), "E0202", "conv1: conv2d(24, 3, pad=1)",
             {"padding=1": "pad=1"},
+        ),
+        (
+            LISTED, "E0138", "pooled = pooled + [mean(x, 2, 3)]",
+            {"pooled.append(mean(x, 2, 3))": "pooled = pooled + [mean(x, 2, 3)]"},
+        ),
+        (
+            UNREAD, "E0207", "y = h |> up: linear(hidden) |> gelu |> down: linear(d)",
+            {"y = x": "y = h"},
+        ),
+        (
+            MASKED, "E0302", "insert_axis(insert_axis(bool(keep), 1, 6), 2, 64)",
+            {"bool(keep)": "insert_axis(insert_axis(bool(keep), 1, 6), 2, 64)"},
+        ),
+        (
+            TABLE, "E0207", "param pos: [positions, d] = normal(0.02)",
+            {
+                "[s, d] = normal": "[positions, d] = normal", "+ pos": "+ pos[:s]",
+                "-> [n, s, d]:": "-> [n, s, d]\n    where s <= positions:",
+            },
         ),
         (DEEP, "E0205", "fc[i]: linear(d)", {"_i": "i", "fc": "fc[i]"}),
         (
@@ -379,3 +423,26 @@ def test_an_equation_that_is_no_product_is_told_no_code() -> None:
     (first, *_) = errors(text)
     assert first.help is not None
     assert first.help.code is None
+
+
+ONE = """\
+block Pool(d)(x: [n, s, d]) -> [n, s, 1]:
+  return x |> score: linear({}) |> {}
+"""
+
+
+def test_a_softmax_of_one_element_is_noted() -> None:
+    (note,) = check(Source("net.mgn", ONE.format(1, "softmax")), LOAD).reports
+    assert note.help is not None
+    assert (note.code, note.help.code) == ("N0008", "softmax(1)")
+
+
+@pytest.mark.parametrize(("width", "then"), [("1", "softmax(1)"), ("1", "sigmoid")])
+def test_a_softmax_over_more_is_not_noted(width: str, then: str) -> None:
+    assert check(Source("net.mgn", ONE.format(width, then)), LOAD).reports == ()
+
+
+def test_a_number_of_the_configuration_may_be_one() -> None:
+    text = "block Pool(k)(x: [n, d]) -> [n, k] = x |> fc: linear(k) |> softmax\n"
+    model = "block Fed(k)(x: [n, 4]) -> [n, k] = x |> p: Pool(k)\nmodel one = Fed(1)\n"
+    assert check(Source("net.mgn", text + model), LOAD).reports == ()
