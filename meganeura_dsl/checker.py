@@ -23,7 +23,7 @@ from meganeura_dsl.elaborate.declarations import (
     training_blocks,
     written_settings,
 )
-from meganeura_dsl.elaborate.declarations.block_proofs import Prover
+from meganeura_dsl.elaborate.declarations.block_proofs import Prover, is_held_back
 from meganeura_dsl.elaborate.declarations.example_expectation import example_expectation
 from meganeura_dsl.elaborate.declarations.expectations import Expectations
 from meganeura_dsl.elaborate.declarations.models import Elaboration
@@ -281,7 +281,7 @@ class Checker:
                 self._refused.add(block)
                 with within(self._budget):
                     further = prover.further(self.module, block, problem)
-            if not is_told:
+            if not is_told and not is_held_back(problem, further):
                 self._add(next((each for each in further if _is_same(each, problem)), problem))
             self._add_further(further)
             if isinstance(problem, CheckedPerModel):

@@ -1,5 +1,6 @@
 """A block proved once, for all sizes and configurations."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from meganeura_dsl.elaborate.problems.layer_problems import ReservedParameter
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel
+from meganeura_dsl.elaborate.problems.parameter_problems import InputSizedParameter
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Sources
@@ -56,6 +58,7 @@ from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.limits.work_budget import OutOfWorkError
 from meganeura_dsl.symbolic.assumptions import Facts, Flag
+from meganeura_dsl.symbolic.size import Dim
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
 
@@ -156,7 +159,8 @@ class Prover:
             if len(recovery.lacking) == len(lacking):
                 break
         self.bindings += recovery.bindings
-        return tuple(with_clause(problem, block) for problem in recovery.problems)
+        problems = tuple(with_clause(problem, block) for problem in recovery.problems)
+        return _sized_by_data(module, block, recovery, problems)
 
     def _recover(
         self, module: LinkedModule, block: ast.Block, recovery: Recovery, lacking: tuple[str, ...]
@@ -168,7 +172,8 @@ class Prover:
 
         def run(ranks: Mapping[str, int], case: Alternative, path: ProofPath) -> None:
             start = _Start(ranks, case, path, lacking)
-            _prove_case(module, block, start, flags, self._facts, recovery=recovery)
+            state = _prove_case(module, block, start, flags, self._facts, recovery=recovery)
+            recovery.parameters = tuple(state.body.parameters.values())
 
         with suppress(UndecidableError, OutOfWorkError):
             for ranks, case in every(_rest_ranks(block), alternatives(block)):
@@ -210,6 +215,43 @@ class Prover:
         self.blocks |= blocks
         self.notes += notes
         return None, None if hands_on else frozenset(flags)
+
+
+def _sized_by_data(
+    module: LinkedModule, block: ast.Block, recovery: Recovery, problems: tuple[Problem, ...]
+) -> tuple[Problem, ...]:
+    """Problems of a block, with the weight first whose shape depends on the data in a model of it.
+
+    Facts that the sizes of this data lack are not told: with numbers for them, they hold or not.
+    """
+    names = {each.name for each in block.parameters}
+    entries = [entry for each in block.inputs for entry in each.type.shape.entries]
+    axes = {each.text for each in entries if isinstance(each, ast.Name)} - names
+    models = (each for each in module.own.values() if isinstance(each, ast.Model))
+    if not any(each.call.callee == block.name.text for each in models):
+        return problems
+    for info in recovery.parameters:
+        used = {
+            name for size in info.type.shape if isinstance(size, Dim) for name in size.variables()
+        }
+        dims = tuple(sorted(used & axes))
+        if dims and info.kind != "cache":
+            rest = tuple(each for each in problems if not _is_about(each, dims))
+            sized = InputSizedParameter(info.location, info.name, str(info.type), dims)
+            return (sized, *rest) if len(rest) < len(problems) else problems
+    return problems
+
+
+def is_held_back(problem: Problem, others: tuple[Problem, ...]) -> bool:
+    """Whether a problem lacks a fact about sizes that make the first of the others a mistake."""
+    first = others[0] if others else None
+    return isinstance(first, InputSizedParameter) and _is_about(problem, first.dims)
+
+
+def _is_about(problem: Problem, dims: tuple[str, ...]) -> bool:
+    """Whether a fact about sizes of the data alone is what a problem lacks."""
+    fact: str = getattr(problem, "fact", "")
+    return bool(fact) and set(re.findall(r"[A-Za-z_]\w*", fact)) <= set(dims)
 
 
 def prove_block(module: LinkedModule, block: ast.Block) -> Problem | None:

@@ -42,7 +42,26 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
             f"{self.shape}: {quoted(self.dims, 'and')} would have to be known before any input is",
             cure=self.cure
             or habits.table_of_configuration(self.location.span, self.dims)
+            or (self._flattened() if layer == "linear" else None)
             or Help(fixed),
+        )
+
+    def _flattened(self) -> Help | None:
+        """Numbers for sizes in the input, where axes were joined for `linear`."""
+        axes = self.shape.partition("[")[2].removesuffix("]").rpartition(", ")[2]
+        joined = len(self.dims) > 1 and "*" in axes
+        text = self.location.span.source.text
+        block = text[text.rfind("\nblock ", 0, self.location.span.start) + 1 :].partition("\n ")[0]
+        inputs = re.findall(r"\w+: (?:\w+)?\[[^\]]*\]", block)
+        sized = [each for each in inputs if all(re.search(rf"\b{d}\b", each) for d in self.dims)]
+        if not joined or not sized:
+            return None
+        names, _, inside = sized[0].partition("[")
+        numbered = re.sub(rf"\b(?:{'|'.join(self.dims)})\b", "28", inside)
+        return Help(
+            f"axes that are joined have one size: write numbers for {quoted(self.dims, 'and')} in "
+            "the input,\nthose of the data, or reduce the axes before",
+            f"{names}[{numbered}",
         )
 
 

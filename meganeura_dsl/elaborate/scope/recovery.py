@@ -13,6 +13,7 @@ from meganeura_dsl.diagnostics.problem import Problem, Report
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.name_problems import UnknownName
 from meganeura_dsl.elaborate.scope.binding import Binding
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.unused_values import walk, words_of
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.walk import children
@@ -30,6 +31,8 @@ class Recovery:
         self.unknown: set[str] = set()
         self.bindings: list[Binding] = []
         """The values that are known."""
+        self.parameters: tuple[ParameterInfo, ...] = ()
+        """The weights that the last run declared."""
         self._found: dict[int, Problem] = {}
         self._roots: set[str | None] = set()
         """The names that are unknown and the facts that are missing: each is told once."""

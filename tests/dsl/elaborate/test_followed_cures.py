@@ -446,3 +446,24 @@ def test_a_number_of_the_configuration_may_be_one() -> None:
     text = "block Pool(k)(x: [n, d]) -> [n, k] = x |> fc: linear(k) |> softmax\n"
     model = "block Fed(k)(x: [n, 4]) -> [n, k] = x |> p: Pool(k)\nmodel one = Fed(1)\n"
     assert check(Source("net.mgn", text + model), LOAD).reports == ()
+
+
+LENET = """\
+block LeNet(classes)(image: [n, 1, h, w]) -> [n, classes]:
+  x = image |> conv1: conv2d(6, 5, pad=2) |> relu |> max_pool(2) |> conv2: conv2d(16, 5) |> relu
+  x = x |> max_pool(2) |> rearrange([n, c, a, b] -> [n, c * a * b])
+  return x |> fc1: linear(120) |> relu |> fc2: linear(classes)
+"""
+
+
+def test_a_flattened_picture_of_any_size_is_told_before_the_least_sizes_of_its_windows() -> None:
+    text = f"{LENET}model lenet = LeNet(10)\n"
+    (only,) = errors(text)
+    assert only.help is not None
+    assert (only.code, only.help.code) == ("E0206", "image: [n, 1, 28, 28]")
+    assert not only.help.edits
+    assert errors(text.replace("[n, 1, h, w]", "[n, 1, 28, 28]")) == []
+
+
+def test_without_a_model_of_it_the_least_sizes_are_what_is_missing() -> None:
+    assert {each.code for each in errors(LENET)} == {"E0311"}
