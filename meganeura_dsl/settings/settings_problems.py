@@ -93,7 +93,7 @@ class UnknownSetting(SettingProblem, code="E0510"):
 
     def _argument(self) -> Help | None:
         """Returns the argument of this choice for one that other systems have, with its value."""
-        found = re.search(rf"\b{self.name}\s*=\s*([^,()]+)", self.span.text)
+        found = re.search(rf"\b{re.escape(self.name)}\s*=\s*([^,()]+)", self.span.text)
         given = found[1].strip() if found else "..."
         argument = OTHER_ARGUMENTS.get(self.name, "")
         if argument in self.known:

@@ -282,6 +282,8 @@ def used_in_place(span: Span) -> Help | None:
     """
     lines = span.source.text.split("\n")
     name, line = span.text, lines[span.line - 1]
+    if not name.isidentifier():
+        return None
     norm = r"(?:\w+:\s*)?\w*norm\w*(?:\([^()]*\))?"
     bound = re.fullmatch(rf"(\s+){name}\s*=\s*(\w+)\s*\|>\s*{norm}\s*", line)
     if bound is None:

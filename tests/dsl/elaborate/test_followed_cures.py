@@ -467,3 +467,8 @@ def test_a_flattened_picture_of_any_size_is_told_before_the_least_sizes_of_its_w
 
 def test_without_a_model_of_it_the_least_sizes_are_what_is_missing() -> None:
     assert {each.code for each in errors(LENET)} == {"E0311"}
+
+
+def test_an_unused_name_may_be_declared_by_more_than_a_name() -> None:
+    text = "block f()(x: [n, d], (y): [n]) -> [n, d]:\n  param a{1}: [d] = ones\n  return x\n"
+    assert all(each.code for each in errors(text))
