@@ -152,7 +152,7 @@ class Facts:
         ZeroDivisionError if the facts make a divisor 0.
         """
         normal = self._known.restore(self._known.reduce(size))
-        if normal != size:
+        if self.recorder is not None and normal != size:
             self._note(Compare("==", size, normal))
         return normal
 

@@ -18,6 +18,7 @@ from meganeura_verify.shapes import check_shapes
 
 from fuzz.json_mutants import json_mutant
 from meganeura_dsl import pipeline
+from meganeura_dsl.checker import Checker
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.program import standard_models
 from meganeura_dsl.symbolic.assumptions import (
@@ -35,6 +36,7 @@ from meganeura_dsl.symbolic.size import dim
 from tests.dsl.symbolic.questions import condition_of, question
 from tests.dsl.symbolic.verdicts import FILE as QUICK
 from tests.effort import effort
+from tests.literate import SPEC, read
 from tests.verify.shape_mutants import is_false, single, spoil
 
 Json = Any
@@ -42,6 +44,11 @@ LIBRARY = sorted(path.name for path in Path(str(standard_models())).glob("*.mgn"
 FILES = effort(["digits_cnn.mgn", "swin.mgn"], LIBRARY)
 QUESTIONS = effort(60, 500)
 MUTANTS = effort(200, 10_000)
+PAGES = sorted((SPEC / "errors").glob("E*.md"))
+REFUSED = effort(
+    [path for path in PAGES if path.stem in ("E0301", "E0302", "E0303", "E0304", "E0311")],
+    [path for path in PAGES if path.stem != "E0330"],  # whose program takes all steps there are
+)
 TEXTS = [("", Source("questions.mgn", ""))]
 h, w, s = dim("h"), dim("w"), dim("s")
 
@@ -89,6 +96,21 @@ def test_all_that_is_answered_about_a_file_of_the_library_is_certified(name: str
     assert made["uncertified"] == []
     check_shapes(json.loads(json.dumps(made)))
     assert made["questions"]
+
+
+def test_counterexamples_of_refused_programs_are_certified() -> None:
+    """The programs of the pages of errors: what is refuted, and what was proved before."""
+    refuted = 0
+    for path in REFUSED:
+        page = read(path)
+        for program in page.programs:
+            recorder = Recorder()
+            found = Checker(program.source, page.load, recorder=recorder).run()
+            made = shape_certificate(recorder.answers, found.texts)
+            assert made["uncertified"] == [], path.name
+            check_shapes(json.loads(json.dumps(made)))
+            refuted += sum("example" in each for each in made["questions"])
+    assert refuted >= 10
 
 
 def test_a_certificate_costs_less_than_a_check() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, assert_never
+from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
@@ -17,7 +17,9 @@ from meganeura.cli.ui.console import count, exit_code, say, show
 from meganeura_dsl import __version__
 from meganeura_dsl.diagnostics.characters import printable
 from meganeura_dsl.diagnostics.json_report import as_json
-from meganeura_dsl.symbolic.certificates.recorder import Recorder
+
+if TYPE_CHECKING:
+    from meganeura_dsl.symbolic.assumptions import Recorder
 
 
 class Format(StrEnum):
@@ -91,7 +93,7 @@ def check(
         for_people = shape in (Format.TEXT, Format.SHORT)
         for fixed in (line for target in targets for line in fix_file(target, unsafe=unsafe)):
             say(fixed, err=not for_people)
-    recorder = None if certified is None else Recorder()
+    recorder = None if certified is None else _recorder()
     results = [check_target(target, recorder) for target in targets]
     if limits is not None:
         results = [_within(result, limits) for result in results]
@@ -103,7 +105,13 @@ def check(
         raise typer.Exit(exit_code(errors))
 
 
-def _certify(result: Checked, recorder: Recorder, file: Path, *, err: bool) -> None:
+def _recorder() -> "Recorder":
+    from meganeura_dsl.symbolic.assumptions import Recorder
+
+    return Recorder()
+
+
+def _certify(result: Checked, recorder: "Recorder", file: Path, *, err: bool) -> None:
     """Write what was proved and refuted of sizes, and say what is not certified."""
     from meganeura_dsl.symbolic.certificates.shape_certificate import shape_certificate
     from meganeura_runtime.io.files.atomic_write import write_text
