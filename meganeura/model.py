@@ -140,10 +140,10 @@ class Model:
 
         `sizes` gives each size that the inputs leave open, such as `{"n": 4}` for
         `image: [n, 1, 8, 8]`. `device` is a name that `meganeura devices` lists, or `auto`;
-        `precision` is `f32`, or on `xla` also `tf32` or `bf16`. Raises `ProblemError` for sizes the
-        model cannot have and for a device that is not there, refuses the model or the precision, or
-        has too little memory; `ValueError` for a size that is missing or that no input has, for
-        another precision, and if the model has no weights.
+        `precision` is `f32`, on `xla` also `tf32` or `bf16`, on `dawn` also `f16`. Raises
+        `ProblemError` for sizes the model cannot have and for a device that is not there, refuses
+        the model or the precision, or has too little memory; `ValueError` for a size that is
+        missing or that no input has, for another precision, and if the model has no weights.
         """
         self._require_values()
         numbers = self._all_sizes(sizes or {})

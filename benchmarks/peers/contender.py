@@ -16,9 +16,9 @@ SAMPLE = 1 << 20
 RESIDENT = ""
 """The way in which inputs and outputs stay on the device."""
 
-Precision = Literal["f32", "tf32", "bf16"]
-PRECISIONS: tuple[Precision, ...] = ("f32", "tf32", "bf16")
-TOLERANCE: Mapping[Precision, float] = {"f32": 5e-3, "tf32": 1e-2, "bf16": 5e-2}
+Precision = Literal["f32", "tf32", "bf16", "f16"]
+PRECISIONS: tuple[Precision, ...] = ("f32", "tf32", "bf16", "f16")
+TOLERANCE: Mapping[Precision, float] = {"f32": 5e-3, "tf32": 1e-2, "bf16": 5e-2, "f16": 1e-2}
 """A contender whose outputs differ by more, of the largest element, computes something else."""
 Step = Callable[[], object]
 Figure = Callable[[], float]

@@ -5,8 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.peers.case import Case
-from benchmarks.peers.contender import PRECISIONS, Contender, Precision
+from benchmarks.peers.contender import Contender, Precision
 from benchmarks.peers.ours import Ours
+
+COMMON: Sequence[Precision] = ("f32", "tf32", "bf16")
+"""Those that all frameworks have."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,7 @@ class Mode:
     name: str
     make: Callable[[str, Precision], Contender]
     """From the device, `cuda` or `cpu`, and a precision; may fail as an import does."""
-    precisions: Sequence[Precision] = PRECISIONS
+    precisions: Sequence[Precision] = COMMON
     is_ours: bool = False
     by_xla: bool = False
     """Whether it is compiled by XLA, which times kernels while it compiles."""
@@ -25,7 +28,8 @@ class Mode:
 
     def takes(self, case: Case, precision: Precision) -> bool:
         """Whether it is compared on a case."""
-        return precision in self.precisions and (self.trains if case.trains else self.infers)
+        able = self.trains and precision != "f16" if case.trains else self.infers
+        return able and precision in self.precisions
 
 
 def _ours_xla(device: str, precision: Precision) -> Contender:
@@ -78,7 +82,7 @@ MODES: Mapping[str, Mode] = {
     for mode in (
         Mode("ours xla", _ours_xla, is_ours=True, by_xla=True),
         Mode("ours wgpu", _ours_wgpu, ("f32",), is_ours=True),
-        Mode("ours dawn", _ours_dawn, ("f32",), is_ours=True),
+        Mode("ours dawn", _ours_dawn, ("f32", "f16"), is_ours=True),
         Mode("JAX by hand", _jax, by_xla=True),
         Mode("torch eager", _torch("eager")),
         Mode("torch compiled", _torch("compiled")),

@@ -23,7 +23,7 @@ Network = Callable[[State, Array], tuple[Array, State]]
 STATISTICS = ("running_mean", "running_var")
 FIXED = (*STATISTICS, "embed_positions.weight")
 """The ends of names of what no gradient changes."""
-MATMUL: Mapping[Precision, str] = {"f32": "highest", "tf32": "tensorfloat32", "bf16": "default"}
+MATMUL: Mapping[str, str] = {"f32": "highest", "tf32": "tensorfloat32", "bf16": "default"}
 
 
 @dataclass(frozen=True)

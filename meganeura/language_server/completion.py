@@ -33,7 +33,9 @@ WORDS = {
     "validation": _DATA,
     "not_finite": tuple(f'"{each}"' for each in NotFinitePolicy),
     "log": tuple(f'["{each}"]' for each in LogFormat),
-    "precision": tuple(f'"{each}"' for each in ComputePrecision),
+    "precision": tuple(
+        f'"{each}"' for each in ComputePrecision if each is not ComputePrecision.F16
+    ),
     "shuffle": ("true", "false"),
     "drop_last": ("true", "false"),
 }

@@ -10,5 +10,7 @@ class ComputePrecision(StrEnum):
     """Products of float32, as the reference makes them."""
     TF32 = "tf32"
     """Products of float32 rounded to 10 bits of mantissa, summed in float32."""
+    F16 = "f16"
+    """Products of float16, summed in float32, of models that do not train: on `dawn`."""
     BF16 = "bf16"
     """Products of bfloat16, summed in float32; values between contractions stored in bfloat16."""

@@ -7,6 +7,7 @@ from typing import Annotated, cast
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
     NonNegativeInt,
     PlainValidator,
@@ -27,6 +28,16 @@ from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.settings.setting import ForPaths, Setting
 from meganeura_dsl.support.byte_sizes import parsed_bytes
 from meganeura_dsl.transforms.optimizers.schedules import Reduction, RunLength, Schedule
+
+
+def _trains(precision: object) -> object:
+    """The floats, if gradients can be computed in them."""
+    able = [each for each in ComputePrecision if each is not ComputePrecision.F16]
+    if precision not in able:
+        *first, last = able
+        why = ": gradients in f16 vanish" if precision == ComputePrecision.F16 else ""
+        raise ValueError(f"must be {', '.join(first)} or {last}{why}")
+    return precision
 
 
 def _device(name: str, given: ValidationInfo) -> str:
@@ -390,6 +401,7 @@ class RunSettings(Strict):
     precision: Annotated[
         ComputePrecision,
         Field(strict=False),
+        BeforeValidator(_trains),
         Setting(
             meaning="the floats of products: f32, or on `xla` tf32 or bf16",
             example='"bf16"',

@@ -60,7 +60,8 @@ def fit(
     train = program.train()
     rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
     settings = settings_of(program, train, [*(changes or ()), *rules])
-    planning = [each.name for each in BUILT_IN if each.capabilities.plans_memory]
+    able = [(each.name, each.capabilities) for each in BUILT_IN]
+    planning = [name for name, can in able if can.plans_memory and not can.plans_of]
     names = planning if device is None else [device]
     several = DeviceSharding if settings.devices > 1 else [settings.sharding]
     with explained_failures():

@@ -12,7 +12,8 @@ from meganeura_runtime.backends.registry import choose_device, device_forms
 from meganeura_runtime.backends.registry import require_device as require
 
 Precision = Annotated[
-    ComputePrecision, typer.Option(help="The floats of products: tf32 and bf16 need `xla`.")
+    ComputePrecision,
+    typer.Option(help="The floats of products: tf32 and bf16 need `xla`, f16 `dawn`."),
 ]
 
 

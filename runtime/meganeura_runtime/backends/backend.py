@@ -51,6 +51,8 @@ class Capabilities:
     """How exactly its devices can compute, if not all of them each."""
     plans_memory: bool = False
     """Whether it knows what a step takes without compiling it."""
+    plans_of: str = ""
+    """The backend whose plans it runs, so that a list of plans need not have both."""
     cache: str = ""
     """The folder of our cache in which a library of its own keeps what it compiled."""
     only_f32: str = "it has kernels for no others"

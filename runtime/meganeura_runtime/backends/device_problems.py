@@ -104,10 +104,12 @@ class UnsupportedPrecision(Problem, code="E0559", topic="device"):
     others: tuple[ComputePrecision, ...]
 
     def report(self) -> Report:
+        is_half = self.precision is ComputePrecision.F16
+        device = "dawn, on a GPU with matrix units" if is_half else "xla:gpu, which has it"
         return self.message(
             f"`{self.device}` does not compute in {self.precision}",
             Remark("because", self.reason),
-            cure=Help(f"choose {' or '.join(self.others)}, or --device xla:gpu, which has all"),
+            cure=Help(f"choose {' or '.join(self.others)}, or --device {device}"),
         )
 
 

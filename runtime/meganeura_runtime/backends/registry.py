@@ -226,7 +226,9 @@ def _meant(
         except DeviceError as error:
             reasons += [reason] if (reason := str(error)) else []
     # Never for f32, which the device `cpu` has, and is always there.
-    raise DeviceError(f"no GPU computes in {precision} here; `xla:cpu` can, slowly")
+    half = precision is ComputePrecision.F16
+    cure = "the device `dawn` may" if half else "`xla:cpu` can, slowly"
+    raise DeviceError(f"no GPU computes in {precision} here; {cure}")
 
 
 # --- plugins -------------------------------------------------------------------------------------

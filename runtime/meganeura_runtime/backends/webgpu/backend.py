@@ -6,15 +6,16 @@ The backends `wgpu` and `dawn` are the same but for the library that runs the ke
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow, OpenDevice
 from meganeura_runtime.backends.errors import DeviceError
 
 if TYPE_CHECKING:
     from meganeura_dsl.ir.cost_model import DeviceModel
     from meganeura_dsl.ir.graph import Graph
-    from meganeura_dsl.settings.compute_precision import ComputePrecision
     from meganeura_runtime.backends.backend import OpenDevice
     from meganeura_runtime.backends.memory_roles import StepMemory
     from meganeura_runtime.backends.op_support import OpSupport
@@ -105,6 +106,12 @@ class DawnBackend(WebGpuBackend):
     title = "GPU by Dawn"
     forms = ("dawn", "dawn:N")
     pattern = r"dawn(:[0-9]{1,9})?"
+    capabilities = replace(
+        WebGpuBackend.capabilities,
+        plans_of=WebGpuBackend.name,
+        precisions=(ComputePrecision.F32, ComputePrecision.F16),
+        only_f32="the matrix units that WebGPU reaches multiply float16",
+    )
 
     def preferred(self) -> str:
         """None: `auto` takes the same GPU by `wgpu`."""

@@ -3,10 +3,14 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.backend import Backend, OpenDevice
+from meganeura_runtime.backends.device_problems import UnsupportedPrecision
 from meganeura_runtime.backends.memory_roles import StepMemory
-from meganeura_runtime.backends.webgpu.config.limits import PORTABLE
+from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, DeviceLimits
 from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.plan_cache import cached_memory, cached_plan
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
     from meganeura_runtime.backends.timing.tracer import Tracer
 
 
+NO_UNITS = "WebGPU reaches no matrix units of this adapter, without which f16 is no faster"
+
+
 @dataclass(frozen=True)
 class OpenAdapter(OpenDevice):
     """An open adapter, and what was found to be fastest on it."""
@@ -30,20 +37,55 @@ class OpenAdapter(OpenDevice):
     description: str
     short_name: str
     note: str = ""
+    precision: ComputePrecision = ComputePrecision.F32
 
     @staticmethod
     def of(backend: Backend, device: Device) -> "OpenAdapter":
         """An adapter whose kernels are configured as planned, not as tuned."""
         return OpenAdapter(backend, device, UNTUNED, str(device), device.info.name)
 
+    def at(self, precision: ComputePrecision) -> "OpenAdapter":
+        """The same adapter, whose contractions are computed in f16; raises `ProblemError`."""
+        self.backend.require_precision(precision)
+        if precision is self.precision:
+            return self
+        if self.device.matrix_units is None:
+            raise ProblemError(
+                UnsupportedPrecision(
+                    self.device.info.selector, precision, NO_UNITS, (ComputePrecision.F32,)
+                )
+            )
+        shown = f"{self.description}, in {precision}"
+        return replace(self, precision=precision, description=shown)
+
+    @property
+    def limits(self) -> DeviceLimits:
+        """What the adapter allows, with matrix units where contractions are computed by them."""
+        if self.precision is ComputePrecision.F32:
+            return self.device.limits
+        return replace(self.device.limits, matrix_units=self.device.matrix_units)
+
     def tuned(self) -> "OpenAdapter":
-        """The same adapter with the configs that `meganeura tune` stored for it."""
+        """The same adapter with the configs that `meganeura tune` stored for it, all of f32."""
+        if self.precision is not ComputePrecision.F32:
+            return self
         configs, note = tuned_configs(self.device.info, self.device.limits)
         return replace(self, configs=configs, note=note)
 
     def open(self, graph: Graph) -> WebGpuSession:
-        """A session of the graph's plan, which is taken from the cache if it is there."""
-        return WebGpuSession(cached_plan(graph, self.device, self.configs), self.device)
+        """A session of the graph's plan, which is taken from the cache if it is there.
+
+        Raises `ProblemError` for a step of training in f16.
+        """
+        weights = {each.op.name for each in graph.values if isinstance(each.op, Parameter)}
+        if self.precision is ComputePrecision.F16 and not weights.isdisjoint(graph.updates):
+            reason = "gradients in f16 vanish without a loss that is scaled, which there is not"
+            name = self.device.info.selector
+            raise ProblemError(
+                UnsupportedPrecision(name, self.precision, reason, (ComputePrecision.F32,))
+            )
+        plan = cached_plan(graph, self.device, self.configs, self.limits)
+        return WebGpuSession(plan, self.device)
 
     def profile(self, graph: Graph) -> "Profile":
         """Time each kernel by the adapter's clock; raises `ProblemError` where it has none."""
@@ -51,7 +93,7 @@ class OpenAdapter(OpenDevice):
         from meganeura_runtime.backends.webgpu.timing.profile import profile_on
 
         device = self.device
-        plan = plan_graph(graph, device.limits, device.style, self.configs)
+        plan = plan_graph(graph, self.limits, device.style, self.configs)
         return profile_on(device, graph, plan)
 
     def tracer(self, timeline: "Timeline", span: "Span") -> "Tracer":
@@ -64,7 +106,7 @@ class OpenAdapter(OpenDevice):
 def memory_on(graph: Graph, device: OpenDevice | None) -> StepMemory:
     """What the plan of a step takes on an open adapter, or on any; raises `LimitError`."""
     if isinstance(device, OpenAdapter):
-        return cached_memory(graph, device.device, device.configs)
+        return cached_memory(graph, device.device, device.configs, device.limits)
 
     from meganeura_runtime.backends.webgpu.schedule.compile import plan_memory
 

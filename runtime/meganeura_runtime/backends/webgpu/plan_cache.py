@@ -10,15 +10,25 @@ from meganeura_dsl.support.disk_cache import user_cache
 from meganeura_dsl.support.phases import phase
 from meganeura_runtime.backends.cache_keys import compiler, key_of
 from meganeura_runtime.backends.memory_roles import MemoryRole, StepMemory
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
 
 
-def cached_plan(graph: Graph, device: Device, choices: TunedConfigs = UNTUNED) -> Plan:
-    """The plan of a graph on a device; raises `LimitError` as `plan_graph` does."""
+def cached_plan(
+    graph: Graph,
+    device: Device,
+    choices: TunedConfigs = UNTUNED,
+    limits: DeviceLimits | None = None,
+) -> Plan:
+    """The plan of a graph on a device, by default within its own limits.
+
+    Raises `LimitError` as `plan_graph` does.
+    """
+    limits = limits or device.limits
     cache = user_cache()
-    key = "" if cache is None else plan_of(graph, device, choices).key
+    key = "" if cache is None else plan_of(graph, device, choices, limits).key
     content = None if cache is None else cache.find(key)
     found = None if content is None else _plan(content)
     if found is not None:
@@ -27,16 +37,22 @@ def cached_plan(graph: Graph, device: Device, choices: TunedConfigs = UNTUNED) -
     from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 
     with phase("plan"):
-        plan = plan_graph(graph, device.limits, device.style, choices)
+        plan = plan_graph(graph, limits, device.style, choices)
     if cache is not None:
         cache.store(key, plan.as_json())
     return plan
 
 
-def cached_memory(graph: Graph, device: Device, choices: TunedConfigs = UNTUNED) -> StepMemory:
+def cached_memory(
+    graph: Graph,
+    device: Device,
+    choices: TunedConfigs = UNTUNED,
+    limits: DeviceLimits | None = None,
+) -> StepMemory:
     """What the plan of a graph takes, by role; raises `LimitError` as `plan_memory` does."""
+    limits = limits or device.limits
     cache = user_cache()
-    key = "" if cache is None else key_of("memory", asdict(plan_of(graph, device, choices)))
+    key = "" if cache is None else key_of("memory", asdict(plan_of(graph, device, choices, limits)))
     content = None if cache is None else cache.find(key)
     found = None if content is None else _memory(content)
     if found is not None:
@@ -44,7 +60,7 @@ def cached_memory(graph: Graph, device: Device, choices: TunedConfigs = UNTUNED)
 
     from meganeura_runtime.backends.webgpu.schedule.compile import plan_memory
 
-    memory = plan_memory(graph, device.limits, device.style, choices)
+    memory = plan_memory(graph, limits, device.style, choices)
     if cache is not None:
         stored = {"held": memory.held, "roles": memory.roles}
         cache.store(key, json.dumps(stored).encode())
@@ -86,13 +102,15 @@ class PlanKey:
         return key_of("plan", asdict(self))
 
 
-def plan_of(graph: Graph, device: Device, choices: TunedConfigs) -> PlanKey:
+def plan_of(
+    graph: Graph, device: Device, choices: TunedConfigs, limits: DeviceLimits | None = None
+) -> PlanKey:
     """What the plan of a graph depends on."""
     return PlanKey(
         format_graph(graph),
         device.info.name,
         f"{device.info.backend}, {device.info.driver}",
-        repr(device.limits),
+        repr(limits or device.limits),
         device.style.value,
         repr((choices.name, sorted(choices.configs.items()), choices.fusing_of(graph))),
         compiler(),

@@ -35,7 +35,7 @@ class XlaBackend(Backend):
     capabilities = Capabilities(
         opens_slowly=True,
         stages=("stablehlo", "precision", "after:PASS"),
-        precisions=tuple(ComputePrecision),
+        precisions=(ComputePrecision.F32, ComputePrecision.TF32, ComputePrecision.BF16),
         cache=CACHE,
     )
 

@@ -52,6 +52,7 @@ class XlaDevice(OpenDevice):
 
     def at(self, precision: ComputePrecision) -> "XlaDevice":
         """Returns the device in another precision; raises `ProblemError` for `tf32` on a CPU."""
+        self.backend.require_precision(precision)
         if precision is ComputePrecision.TF32 and self.device.platform == "cpu":
             others = (ComputePrecision.F32, ComputePrecision.BF16)
             reason = "a CPU has no matrix units that round to TF32"

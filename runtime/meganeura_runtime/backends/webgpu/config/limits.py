@@ -18,6 +18,25 @@ class Style(Enum):
     SOFTWARE_VULKAN = "cpu-adapter"
 
 
+class MatrixDialect(Enum):
+    """How WGSL says operations on matrices of a subgroup."""
+
+    CHROMIUM = "chromium_experimental_subgroup_matrix"
+    PLAIN = "plain"
+    """Loops over the elements, for adapters without such operations: to test, not to be fast."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixUnits:
+    """Matrix units of an adapter: squares of f16, of which products are summed in f32."""
+
+    dialect: MatrixDialect
+    side: int = 16
+    """Rows and columns of a square."""
+    lanes: int = 32
+    """Invocations of a subgroup."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceLimits:
     """The limits of an adapter that a plan must respect; the defaults are those of WebGPU."""
@@ -33,6 +52,8 @@ class DeviceLimits:
     """Lanes of a subgroup whose shuffles work; 0 where that is not known."""
     half_floats: bool = False
     """Whether the adapter has `shader-f16`."""
+    matrix_units: MatrixUnits | None = None
+    """Units that contractions are computed by, in f16; none where they are computed in f32."""
 
 
 PORTABLE = DeviceLimits(half_floats=True)

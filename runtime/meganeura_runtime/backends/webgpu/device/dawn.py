@@ -10,6 +10,7 @@ from importlib import import_module
 from types import ModuleType
 
 from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.webgpu.config.limits import MatrixDialect, MatrixUnits
 from meganeura_runtime.backends.webgpu.device.webgpu_api import WebGpuApi
 from meganeura_runtime.backends.webgpu.device.webgpu_types import Adapter, WebGpuDevice, pointer
 
@@ -19,6 +20,10 @@ THREADS = "implicit-device-synchronization"
 """The feature with which several threads may use a device, as those that compile kernels do."""
 EXACT_CLOCK = "timestamp_quantization"
 """The toggle that rounds timestamps, which browsers need and profiles do not."""
+MATRICES = "chromium-experimental-subgroup-matrix"
+"""The feature of matrices of a subgroup, with which go `shader-f16` and `subgroups`."""
+TOGGLES = ("allow_unsafe_apis", "vulkan_enable_f16_on_nvidia")
+"""Without the first there are no experimental features, without the second no f16 on NVIDIA."""
 AT_A_TIME = 100_000_000
 """Nanoseconds of one wait, between which Python sees that it is interrupted."""
 
@@ -51,14 +56,28 @@ class Dawn(WebGpuApi):
         """Returns the module of wgpudawn that has its C library."""
         return _library()
 
+    def matrix_units(self, adapter: Adapter) -> MatrixUnits | None:
+        """Returns the units whose squares have 16 rows, if all subgroups have 32 lanes."""
+        if not {MATRICES, "shader-f16", "subgroups"} <= set(adapter.features):
+            return None
+        units = MatrixUnits(MatrixDialect.CHROMIUM)
+        wanted = {
+            "component_type": "f16",
+            "result_component_type": "f32",
+            **dict.fromkeys(("m", "n", "k"), units.side),
+            **dict.fromkeys(("min_subgroup_size", "max_subgroup_size"), units.lanes),
+        }
+        found = _extras().get_adapter_properties(adapter)["subgroup_matrix_configs"]
+        return units if any(wanted.items() <= each.items() for each in found) else None
+
     def request_device(
         self, adapter: Adapter, features: Sequence[str], limits: Mapping[str, int]
     ) -> WebGpuDevice:
         """Returns a device of an adapter, which several threads may use."""
-        request = import_module("wgpudawn.backends.dawn.extras").request_device_sync
-        return request(
+        matrices = () if self.matrix_units(adapter) is None else (MATRICES, "subgroups")
+        return _extras().request_device_sync(
             adapter,
-            required_features=[*features, THREADS],
+            required_features=[*features, *matrices, THREADS],
             required_limits=limits,
             disable_toggles=[EXACT_CLOCK],
         )
@@ -99,6 +118,11 @@ DAWN = Dawn()
 @cache
 def _library() -> ModuleType:
     return import_module("wgpudawn.backends.dawn._api")
+
+
+@cache
+def _extras() -> ModuleType:
+    return import_module("wgpudawn.backends.dawn.extras")
 
 
 @cache
@@ -152,3 +176,4 @@ def _load_library() -> None:
     """Load what wgpudawn itself loads when it is first asked for adapters."""
     os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     import_module("wgpudawn.backends.auto")
+    _extras().set_instance_extras(enable_toggles=TOGGLES)

@@ -145,6 +145,7 @@ class Device:
             workgroup_bytes=limits["max-compute-workgroup-storage-size"],
             half_floats="shader-f16" in features,
         )
+        self.matrix_units = self._api.matrix_units(adapter)
         self.has_clock = "timestamp-query" in features
         self._pipelines: dict[tuple[str, bool], Future[Pipeline]] = {}
         """By their text, and whether they are checked."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import ClassVar
 
+from meganeura_runtime.backends.webgpu.config.limits import MatrixUnits
 from meganeura_runtime.backends.webgpu.device.mapped_buffer import MappedBuffer
 from meganeura_runtime.backends.webgpu.device.webgpu_types import (
     Adapter,
@@ -44,6 +45,11 @@ class WebGpuApi(ABC):
     @abstractmethod
     def library(self) -> ModuleType:
         """Returns the module with the `ffi`, `lib` and `libf` of the native library."""
+
+    def matrix_units(self, adapter: Adapter) -> MatrixUnits | None:
+        """Returns the units of an adapter that multiply squares of f16, if WGSL reaches any."""
+        del adapter
+        return None
 
     @abstractmethod
     def request_device(

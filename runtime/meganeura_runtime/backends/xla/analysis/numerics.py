@@ -147,6 +147,8 @@ class Numerics:
                 exactness = lax.Precision.DEFAULT
             case ComputePrecision.BF16:
                 return Arithmetic(BFLOAT16, sums, lax.Precision.DEFAULT, self.pads_to_alignment)
+            case ComputePrecision.F16:
+                raise ValueError("`xla` does not compute in f16")
         sums_taps = self.is_on_one_gpu and DEPTHWISE_BY_TAPS.is_on
         return Arithmetic(FLOAT32, sums, exactness, sums_taps=sums_taps)
 

@@ -6,6 +6,7 @@ Also, the kernels of standard models are WGSL by the rules of Tint, the compiler
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meganeura_dsl.ir.graph import Graph, Leaf
+from meganeura_dsl.ir.graph import Builder, Graph, Leaf
+from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.ops.fused import Attention
+from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.registry import require_device
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, Style
@@ -148,6 +152,22 @@ class TestAdapter:
         assert device.info.selector == "dawn:0"
         with pytest.raises(DeviceError, match="there is no adapter 99; there are: dawn:0: "):
             require_device("dawn:99")
+
+    @pytest.mark.parametrize("trained", [False, True])
+    def test_the_kernels_of_attention_are_valid(self, device: Device, *, trained: bool) -> None:
+        build = Builder()
+        q, k, v = (build.add(Input(name, DType.F32, (4, 16, 1500, 64))) for name in "qkv")
+        op = Attention(0.125, causal=True)
+        results = build.add_all(op, q, k, v)
+        outputs = {"y": results[0]}
+        if trained:
+            found = op.pullback(build, results, (results[0], None))
+            outputs |= {f"d{n}": each for n, each in zip("qkv", found, strict=True) if each}
+        graph = build.graph(outputs)
+        plan = plan_graph(graph, replace(PORTABLE, workgroup_bytes=32 << 10), Style.GPU)
+        assert any("flash attention" in each.name for each in plan.dispatches)
+        for text in plan.kernels:
+            device._device.create_shader_module(code=text)
 
     @pytest.mark.parametrize("name", effort(["resnet50", "whisper_tiny"], list(NARROW)))
     def test_the_kernels_of_a_model_are_valid(self, name: str, device: Device) -> None:

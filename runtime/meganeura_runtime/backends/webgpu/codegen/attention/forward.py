@@ -8,6 +8,8 @@ that of M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax
 
 from math import log
 
+import numpy as np
+
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_runtime.backends.webgpu.codegen.attention.attention_tile import AttentionTile
@@ -29,10 +31,11 @@ from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import Outpu
 from meganeura_runtime.backends.webgpu.codegen.matmul.output_tile import together
 from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import GAP
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Affine, Index, ravel
+from meganeura_runtime.backends.webgpu.codegen.wgsl.literal import float_literal
 from meganeura_runtime.backends.webgpu.config.limits import Target
 from meganeura_runtime.backends.webgpu.ops.attention import FlashAttention
 
-LEAST = "-3.4028235e38f"
+LEAST = float_literal(float(np.finfo(np.float32).min))
 """The maximum of no scores."""
 
 

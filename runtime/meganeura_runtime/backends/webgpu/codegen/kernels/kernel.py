@@ -47,20 +47,25 @@ class Shader:
     def text(self) -> str:
         """The WGSL."""
         body = "\n".join(f"    {line}" for line in self.body)
-        half = any("f16" in each.element for each in self.bindings) or "f16(" in body
+        declared = (*(each.element for each in self.bindings), *self.shared)
+        half = any("f16" in each for each in declared) or "f16(" in body
         bindings = (
             f"@group(0) @binding({position}) var<storage, {each.access}> b{position}: "
             f"array<{each.element}>;"
             for position, each in enumerate(self.bindings)
         )
+        matrices = "subgroupMatrix" in body
+        subgroup = ", @builtin(subgroup_id) subgroup: u32" if matrices else ""
         entry = (
             f"@compute @workgroup_size({self.size})\n"
             "fn main(@builtin(workgroup_id) group: vec3<u32>, "
-            "@builtin(local_invocation_index) lane: u32) {\n"
+            f"@builtin(local_invocation_index) lane: u32{subgroup}) {{\n"
             f"{body}\n}}\n"
         )
         head = "\n".join([*bindings, *self.shared])
         enable = ["enable f16;\n"] if half else []
+        if matrices:
+            enable += ["enable subgroups;\n", "enable chromium_experimental_subgroup_matrix;\n"]
         return "\n".join([*enable, f"{head}\n", *functions(body), entry])
 
 

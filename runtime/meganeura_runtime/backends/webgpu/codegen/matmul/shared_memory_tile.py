@@ -128,16 +128,20 @@ class Operand:
     tile: Affine
     axes: tuple[int, ...]
     read: Read
+    row_major: int = 0
+    """Words from one row to the next, where the terms of a row lie side by side; else 0."""
+    gap: int = GAP
 
     @property
     def bank(self) -> SharedMemoryBank:
         """Where its elements are put."""
         return SharedMemoryBank(self.name, self.size)
 
-    @property
-    def pitch(self) -> int:
-        """Words from one term to the next in the workgroup's memory."""
-        return self.bank.pitch
+    def slot(self, position: Affine, term: Affine) -> Affine:
+        """Where in the workgroup's memory an element goes."""
+        if self.row_major:
+            return position * self.row_major + term
+        return term * (self.size + self.gap) + position
 
     def positions(self, number: Affine, width: int) -> tuple[BoundsCheck, list[Index]]:
         """Neighbouring rows or columns of the tile; the first of all where there are no more."""
@@ -201,11 +205,11 @@ class _Run:
             return size, terms // self.width
         return terms, size // self.width
 
-    def slots(self, part: Index, pitch: int) -> list[Affine]:
+    def slots(self, part: Index, side: Operand) -> list[Affine]:
         """Where in the workgroup's memory the elements of a run go."""
         outer, inner = part
         along = [inner * self.width + v for v in range(self.width)]
-        return [at * pitch + outer if self.along_terms else outer * pitch + at for at in along]
+        return [side.slot(outer, at) if self.along_terms else side.slot(at, outer) for at in along]
 
 
 def _spread(
@@ -225,7 +229,7 @@ def _spread(
             found.extend(guarded(make, [counts], side.read(p, t)) for p in positions for t in terms)
         return found
 
-    slots = [slot for part in parts for slot in run.slots(part, side.pitch)]
+    slots = [slot for part in parts for slot in run.slots(part, side)]
     return SharedMemoryTile(side, tuple(slots), fetch)
 
 

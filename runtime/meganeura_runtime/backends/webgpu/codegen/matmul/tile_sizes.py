@@ -1,5 +1,6 @@
 """Tile sizes: how the workgroups of a GPU share out a contraction, as data, and the choice."""
 
+from collections.abc import Mapping
 from math import prod
 
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import Contraction
@@ -25,6 +26,14 @@ TALL = Tile(64, 32, 16, 4, 4)
 SMALL = Tile(32, 32, 16, 4, 4)
 SPEEDS = {WIDE: 1.0, SQUARE: 0.95, FLAT: 0.75, TALL: 0.75, SMALL: 0.6}
 """Every tile, and how fast it is where nothing of it is wasted; measured on an H200."""
+MATRIX_SPEEDS = {
+    Tile(128, 128, 32, 4, 16): 1.0,
+    Tile(64, 128, 32, 4, 8): 0.7,
+    Tile(64, 64, 32, 4, 4): 0.5,
+}
+"""The same of matrix units."""
+MATRIX_GAP, SUMS_GAP = 8, 4
+"""Unused elements at the end of each row of a factor and of sums, against bank conflicts."""
 
 
 def tile_of(contraction: Contraction, target: Target) -> Tile | None:
@@ -40,14 +49,21 @@ def tile_of(contraction: Contraction, target: Target) -> Tile | None:
     if target.fusing.quick and is_short(contraction):
         return None
     limits = target.limits
+    speeds = SPEEDS if limits.matrix_units is None else MATRIX_SPEEDS
     fitting = [
         tile
-        for tile in SPEEDS
-        if tile.bytes <= limits.workgroup_bytes
+        for tile in speeds
+        if (tile.bytes if speeds is SPEEDS else matrix_bytes(tile)) <= limits.workgroup_bytes
         and tile.lanes <= limits.invocations
         and (tile is not WIDE or _is_wide(contraction))
     ]
-    return min(fitting, key=lambda tile: _cost(tile, contraction), default=None)
+    return min(fitting, key=lambda tile: _cost(tile, contraction, speeds), default=None)
+
+
+def matrix_bytes(tile: Tile) -> int:
+    """Workgroup memory for matrix units, in bytes: both factors in f16, and a band of sums."""
+    factors = tile.rows * (tile.terms + MATRIX_GAP) + tile.terms * (tile.columns + MATRIX_GAP)
+    return 2 * factors + 4 * tile.rows * (4 * tile.columns // tile.columns_each + SUMS_GAP)
 
 
 def workgroup_count(tile: Tile, contraction: Contraction) -> int:
@@ -79,6 +95,6 @@ def _is_large(contraction: Contraction) -> bool:
     return min(short, contraction.count) >= FEWEST
 
 
-def _cost(tile: Tile, contraction: Contraction) -> float:
+def _cost(tile: Tile, contraction: Contraction, speeds: Mapping[Tile, float]) -> float:
     """What a tile computes, used or not, by its speed."""
-    return workgroup_count(tile, contraction) * tile.rows * tile.columns / SPEEDS[tile]
+    return workgroup_count(tile, contraction) * tile.rows * tile.columns / speeds[tile]

@@ -5,7 +5,7 @@ tile's rows and columns from memory into registers, put what the step before fet
 can read it, and multiply. Each lane keeps `rows_each` x `columns_each` sums, columns four by four.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
@@ -26,14 +26,16 @@ from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import E
 from meganeura_runtime.backends.webgpu.codegen.matmul.output_tile import LaneResults, shared_out
 from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import (
     Operand,
-    SharedMemoryBank,
     SharedMemoryTile,
     Steps,
-    multiply,
-    multiply_in_rounds,
     staged,
 )
-from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile, is_short
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_core import (
+    LaneCore,
+    MatrixCore,
+    TileCore,
+)
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     Affine,
     Axis,
@@ -75,13 +77,16 @@ def tiled_kernel(
     def right(at: Index, term: Index) -> Expression:
         return contraction.right(reader, batch, at, term)
 
+    core = core_of(contraction, tile, target)
     sides = [
         staged(side, steps, lane, make)
         for side in (
-            Operand("left", tile.rows, row, contraction.rows, left),
-            Operand("right", tile.columns, column, contraction.columns, right),
+            Operand("left", tile.rows, row, contraction.rows, left, core.left_row),
+            Operand("right", tile.columns, column, contraction.columns, right, gap=core.gap),
         )
     ]
+
+    core.staged(sides)
 
     def coordinate(at: Index, beside: Index) -> OutputCoordinate:
         return contraction.coordinate(batch, at, beside)
@@ -97,15 +102,16 @@ def tiled_kernel(
     emitter.vec4s = vec4s_of(reads, memory, results)
     step = Axis("step", steps.count)
     reached = _reached(contraction, steps, batch, variable(step))
-    products = multiply_in_rounds if is_short(contraction) else multiply
-    _sum_products(emitter, tile, steps, sides, (down, across), reached, products)
+    _sum_products(emitter, core, steps, sides, (down, across), reached)
     for result in results:
         write_result(emitter, memory, result)
-    shared = [
-        f"var<workgroup> {side.side.name}: array<f32, {tile.terms * side.side.pitch}>;"
-        for side in sides
-    ]
-    return launch.kernel(emitter, memory, shared)
+    return launch.kernel(emitter, memory, core.shared())
+
+
+def core_of(contraction: Contraction, tile: Tile, target: Target) -> TileCore:
+    """Returns the way in which a workgroup multiplies."""
+    units = target.limits.matrix_units
+    return LaneCore(tile, contraction) if units is None else MatrixCore(tile, units)
 
 
 def _reached(
@@ -121,39 +127,35 @@ def _reached(
 
 def _sum_products(
     emitter: WgslEmitter,
-    tile: Tile,
+    core: TileCore,
     steps: Steps,
     sides: Sequence[SharedMemoryTile],
     lanes: tuple[Affine, Affine],
     reached: Sequence[BoundsCheck],
-    products: Callable[[WgslEmitter, Tile, SharedMemoryBank, SharedMemoryBank], None],
 ) -> None:
     slots = [[emitter.index(slot) for slot in side.slots] for side in sides]
     first = [[emitter.value(one) for one in side.fetch(steps.at(Affine(0)))] for side in sides]
-    for i in range(tile.rows_each):
-        for j in range(tile.columns_each // 4):
-            emitter.line(f"var c{i}_{j} = vec4<f32>();")
+    core.begin(emitter)
     for side, values in zip(sides, first, strict=True):
         for number, value in enumerate(values):
             emitter.line(f"var {side.side.name}{number} = {value};")
-    bases = [emitter.index(lane * 4) for lane in lanes]
-    emitter.line(f"let down = {bases[0]};")
-    emitter.line(f"let across = {bases[1]};")
+    down, across = (emitter.index(lane * 4) for lane in lanes)
+    emitter.line(f"let down = {down};")
+    emitter.line(f"let across = {across};")
     axis = Axis("step", steps.count)
     with emitter.loop(axis):
         for side, positions in zip(sides, slots, strict=True):
-            for number, position in enumerate(positions):
-                emitter.line(f"{side.side.name}[{position}] = {side.side.name}{number};")
+            core.fill(emitter, side, positions)
         emitter.line("workgroupBarrier();")
         if steps.count > 1:
             _fetch_next(emitter, steps, sides)
-        banks = sides[0].side.bank, sides[1].side.bank
         if reached:
             with emitter.condition(" && ".join(emitter.guard(guard) for guard in reached)):
-                products(emitter, tile, *banks)
+                core.products(emitter)
         else:
-            products(emitter, tile, *banks)
+            core.products(emitter)
         emitter.line("workgroupBarrier();")
+    core.end(emitter)
 
 
 def _fetch_next(emitter: WgslEmitter, steps: Steps, sides: Sequence[SharedMemoryTile]) -> None:

@@ -41,4 +41,7 @@ def float_literal(value: float) -> str:
         return "from_bits(0x7fc00000u)"
     if isinf(single):
         return f"from_bits({'0x7f800000u' if single > 0 else '0xff800000u'})"
+    if abs(single) == np.finfo(np.float32).max:
+        # Its shortest decimal is a little more than it, which Tint refuses.
+        return "0x1.fffffep+127f" if single > 0 else "-0x1.fffffep+127f"
     return f"{single!s}f"

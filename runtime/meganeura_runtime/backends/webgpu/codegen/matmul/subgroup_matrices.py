@@ -1,0 +1,143 @@
+"""Matrices of a subgroup in WGSL: squares that its lanes hold together.
+
+Chromium's experimental operations are as in its documentation (dawn, docs/dawn/features,
+subgroup_matrix.md); WebGPU's own and naga's will be other dialects.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from meganeura_runtime.backends.webgpu.config.limits import MatrixDialect, MatrixUnits
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """A square that was loaded: its name, and how its array lies."""
+
+    name: str
+    array: str
+    row: int
+    """Elements from one row to the next."""
+    together: int
+    """Elements of one entry of the array."""
+
+    def element(self, row: str, column: str) -> str:
+        """Returns the f16 at a row and a column, where `name` is the first entry's number."""
+        at = f"{row} * {self.row}u + {column}"
+        if self.together == 1:
+            return f"{self.array}[{self.name} + {at}]"
+        return f"{self.array}[{self.name} + ({at}) / 4u][({at}) % 4u]"
+
+
+class Matrices(ABC):
+    """Statements about squares of f16 in row-major order, and squares of sums in f32."""
+
+    def __init__(self, units: MatrixUnits) -> None:
+        self._side, self._lanes = units.side, units.lanes
+
+    @abstractmethod
+    def begin(self) -> Sequence[str]:
+        """What stands before all others; from there on `subgroup` numbers the subgroups."""
+
+    @abstractmethod
+    def zeros(self, name: str) -> str:
+        """Declare a square of sums of 0."""
+
+    @abstractmethod
+    def load(self, name: str, array: str, at: str, row: int) -> str:
+        """Take a square of the array `left` or `right` from an entry on, with rows of so many."""
+
+    @abstractmethod
+    def multiply(self, sums: str, left: Square, right: Square) -> Sequence[str]:
+        """Add the product of two squares."""
+
+    @abstractmethod
+    def store(self, array: str, at: str, sums: str, row: int) -> Sequence[str]:
+        """Write a square of sums to an array from an entry on, with rows of so many."""
+
+
+class ChromiumMatrices(Matrices):
+    """By the matrix units of the adapter."""
+
+    def begin(self) -> Sequence[str]:
+        """Returns nothing: `subgroup` is a builtin value of the kernel."""
+        return ()
+
+    def zeros(self, name: str) -> str:
+        """Declare a matrix."""
+        return f"var {name}: subgroup_matrix_result<f32, {self._side}, {self._side}>;"
+
+    def load(self, name: str, array: str, at: str, row: int) -> str:
+        """Load a matrix."""
+        kind = f"subgroup_matrix_{array}<f16, {self._side}, {self._side}>"
+        return f"let {name} = subgroupMatrixLoad<{kind}, row_major>(&{array}, {at}, {row}u);"
+
+    def multiply(self, sums: str, left: Square, right: Square) -> Sequence[str]:
+        """Multiply and accumulate."""
+        return [f"{sums} = subgroupMatrixMultiplyAccumulate({left.name}, {right.name}, {sums});"]
+
+    def store(self, array: str, at: str, sums: str, row: int) -> Sequence[str]:
+        """Store a matrix."""
+        return [f"subgroupMatrixStore<row_major>(&{array}, {at}, {sums}, {row}u);"]
+
+
+class PlainMatrices(Matrices):
+    """By loops: a lane holds every `lanes`-th element of each square of sums."""
+
+    def begin(self) -> Sequence[str]:
+        """Number the subgroups, and the lanes of one."""
+        return [
+            f"let subgroup = lane / {self._lanes}u;",
+            f"let member = lane % {self._lanes}u;",
+        ]
+
+    def zeros(self, name: str) -> str:
+        """Declare the lane's elements."""
+        return f"var {name}: array<f32, {self._each}>;"
+
+    def load(self, name: str, array: str, at: str, row: int) -> str:
+        """Remember where the square is, which nobody writes to before it is multiplied."""
+        del array, row
+        return f"let {name} = {at};"
+
+    def multiply(self, sums: str, left: Square, right: Square) -> Sequence[str]:
+        """Sum the products of the lane's elements."""
+        x, y = left.element("r", "k"), right.element("k", "c")
+        return [
+            f"for (var e = 0u; e < {self._each}u; e++) {{",
+            *self._place,
+            f"    for (var k = 0u; k < {self._side}u; k++) {{",
+            f"        {sums}[e] += f32({x}) * f32({y});",
+            "    }",
+            "}",
+        ]
+
+    def store(self, array: str, at: str, sums: str, row: int) -> Sequence[str]:
+        """Write the lane's elements."""
+        return [
+            f"for (var e = 0u; e < {self._each}u; e++) {{",
+            *self._place,
+            f"    {array}[{at} + r * {row}u + c] = {sums}[e];",
+            "}",
+        ]
+
+    @property
+    def _each(self) -> int:
+        return self._side * self._side // self._lanes
+
+    @property
+    def _place(self) -> Sequence[str]:
+        number = f"member + e * {self._lanes}u"
+        return [
+            f"    let r = ({number}) / {self._side}u;",
+            f"    let c = ({number}) % {self._side}u;",
+        ]
+
+
+_DIALECTS = {MatrixDialect.CHROMIUM: ChromiumMatrices, MatrixDialect.PLAIN: PlainMatrices}
+
+
+def matrices_of(units: MatrixUnits) -> Matrices:
+    """Returns the operations of an adapter's units."""
+    return _DIALECTS[units.dialect](units)
