@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.scope.scope import UndecidableError
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.gradcheck.cases import Case, choose_case
 from meganeura_dsl.gradcheck.random_sizes import DeadEndError
 from meganeura_dsl.gradcheck.subjects import Subject, subjects

@@ -15,7 +15,7 @@ from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import NormOverOne
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import UndecidableError
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.config_kinds import is_named
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import NONZERO

@@ -11,7 +11,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import Linker
-from meganeura_dsl.elaborate.scope.scope import UndecidableError
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.gradcheck.cases import choose_case
 from meganeura_dsl.gradcheck.device_check import compare
 from meganeura_dsl.gradcheck.probe import NoGradientError, probe

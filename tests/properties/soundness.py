@@ -21,7 +21,7 @@ from meganeura_dsl.elaborate.declarations.models import Elaboration, elaborate_m
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import NormOverOne, WhereUnproved
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, configuration
-from meganeura_dsl.elaborate.scope.scope import UndecidableError
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.config_kinds import is_real
 from meganeura_dsl.gradcheck.cases import Case, choose_case
 from meganeura_dsl.gradcheck.finite_differences import slopes

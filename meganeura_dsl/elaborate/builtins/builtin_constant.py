@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
-from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
+from meganeura_dsl.elaborate.typecheck import tensor_values
 from meganeura_dsl.elaborate.values import ElabValue, Opaque, is_number
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import DType
@@ -21,7 +21,7 @@ def constant(call: BuiltinCall) -> ElabValue:
     numbers = list(_entries(call, values))
     dtype = _dtype(call, numbers)
     parts = [
-        tensor_arithmetic.scalar(call.frame, call.span, number, dtype, (len(list(same)),))
+        tensor_values.scalar(call.frame, call.span, number, dtype, (len(list(same)),))
         for number, same in groupby(numbers)
     ]
     row = parts[0] if len(parts) == 1 else call.add(ops.Concat(0), *parts)

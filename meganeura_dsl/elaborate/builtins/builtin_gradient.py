@@ -16,7 +16,7 @@ from meganeura_dsl.elaborate.problems.gradient_problems import (
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.gradient_names import with_respect_to
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import scalar as scalar_tensor
+from meganeura_dsl.elaborate.typecheck.tensor_values import scalar as scalar_tensor
 from meganeura_dsl.elaborate.values import (
     BlockValue,
     ElabValue,

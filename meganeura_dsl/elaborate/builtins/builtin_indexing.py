@@ -6,7 +6,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
 from meganeura_dsl.elaborate.problems.argument_cures import conversion
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
-from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
+from meganeura_dsl.elaborate.typecheck import tensor_arithmetic, tensor_values
 from meganeura_dsl.elaborate.typecheck.index_ranges import check_index
 from meganeura_dsl.elaborate.values import (
     ElabValue,
@@ -42,13 +42,11 @@ def one_hot(call: BuiltinCall) -> ElabValue:
         raise ProblemError(WrongKind(location, wanted, describe(ids), cure))
     check_index(call.frame, call.span, ids, classes, is_compared=True)
     shape, rank = (*ids.type.shape, classes), ids.type.rank
-    numbers = tensor_arithmetic.cast(
-        call.frame, call.span, call.add(ops.Iota(classes)), ids.type.dtype
-    )
-    spread = tensor_arithmetic.broadcast(call.frame, call.span, numbers, shape, (rank,))
-    repeated = tensor_arithmetic.broadcast(call.frame, call.span, ids, shape, tuple(range(rank)))
+    numbers = tensor_values.cast(call.frame, call.span, call.add(ops.Iota(classes)), ids.type.dtype)
+    spread = tensor_values.broadcast(call.frame, call.span, numbers, shape, (rank,))
+    repeated = tensor_values.broadcast(call.frame, call.span, ids, shape, tuple(range(rank)))
     same = call.add(ops.Compare("eq"), repeated, spread)
-    return tensor_arithmetic.cast(call.frame, call.span, same, DType.F32)
+    return tensor_values.cast(call.frame, call.span, same, DType.F32)
 
 
 def gather(call: BuiltinCall) -> ElabValue:
@@ -84,12 +82,12 @@ def scatter_extreme(kind: Extreme) -> Callable[[BuiltinCall], ElabValue]:
         check_index(call.frame, call.span, ids, size)
         shape = found.type.shape
         ones = call.add(ops.Constant(1, DType.I32))
-        each = tensor_arithmetic.broadcast(call.frame, call.span, ones, ids.type.shape, ())
+        each = tensor_values.broadcast(call.frame, call.span, ones, ids.type.shape, ())
         counts = call.add(ops.ScatterAdd(batch, size, batch), ids, each)
-        nowhere = tensor_arithmetic.scalar(call.frame, call.span, 0, DType.I32, counts.type.shape)
+        nowhere = tensor_values.scalar(call.frame, call.span, 0, DType.I32, counts.type.shape)
         is_empty = call.add(ops.Compare("eq"), counts, nowhere)
         axes = (*range(batch), axis)
-        spread = tensor_arithmetic.broadcast(call.frame, call.span, is_empty, shape, axes)
+        spread = tensor_values.broadcast(call.frame, call.span, is_empty, shape, axes)
         none, _ = tensor_arithmetic.lift(call.frame, call.span, empty, found)
         return call.add(ops.Where(), spread, none, found)
 
@@ -116,7 +114,7 @@ def roll(call: BuiltinCall) -> ElabValue:
         if start is not None:
             last, first = _between(call, x, axis, start, size), _between(call, x, axis, 0, start)
             return call.add(ops.Concat(axis), last, first)
-        by = tensor_arithmetic.scalar(call.frame, call.span, by, DType.I32)
+        by = tensor_values.scalar(call.frame, call.span, by, DType.I32)
     if not is_tensor(by) or by.type != TensorType(DType.I32, ()):
         raise call.wrong("a size or a tensor i32[] as `by`", by)
     positions = call.add(ops.Iota(size))

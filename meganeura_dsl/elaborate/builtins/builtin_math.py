@@ -6,8 +6,8 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
 from meganeura_dsl.elaborate.problems.proof_failures import example_of
 from meganeura_dsl.elaborate.problems.shape_problems import NormMayDegenerate, NormOverOne
-from meganeura_dsl.elaborate.scope.scope import UndecidableError
-from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
+from meganeura_dsl.elaborate.typecheck import tensor_arithmetic, tensor_values
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Rearranger
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import STATIC_FUNCTIONS, combine
 from meganeura_dsl.elaborate.values import (
@@ -82,10 +82,8 @@ def where(call: BuiltinCall) -> ElabValue:
     if not is_tensor(left) and not is_tensor(right):
         if not is_number(left) or not is_number(right):
             raise call.wrong("tensors or numbers", right if is_number(left) else left)
-        left = tensor_arithmetic.scalar(
-            call.frame, call.span, left, DType.F32, condition.type.shape
-        )
-    a, b = tensor_arithmetic.promoted(
+        left = tensor_values.scalar(call.frame, call.span, left, DType.F32, condition.type.shape)
+    a, b = tensor_values.promoted(
         call.frame, call.span, *tensor_arithmetic.lift(call.frame, call.span, left, right)
     )
     names = ("then", "otherwise")
@@ -110,14 +108,14 @@ def _known_choice(call: BuiltinCall, condition: Tensor, chosen: ElabValue) -> Te
 
 def _filled(call: BuiltinCall, number: float | Dim, dtype: DType, shape: Shape) -> Tensor:
     """A number everywhere, known as such."""
-    filled = tensor_arithmetic.scalar(call.frame, call.span, number, dtype, shape)
+    filled = tensor_values.scalar(call.frame, call.span, number, dtype, shape)
     call.frame.state.values.fill_values[filled.id] = number
     return filled
 
 
 def convert(dtype: DType) -> Callable[[BuiltinCall], ElabValue]:
     """The conversion to an element type."""
-    return lambda call: tensor_arithmetic.cast(call.frame, call.span, call.tensor(0), dtype)
+    return lambda call: tensor_values.cast(call.frame, call.span, call.tensor(0), dtype)
 
 
 def stop_gradient(call: BuiltinCall) -> ElabValue:
@@ -129,7 +127,7 @@ def sign(call: BuiltinCall) -> ElabValue:
     """-1, 0 or 1; it has no slope."""
     x = call.tensor(0)
     zero, one, minus = (
-        tensor_arithmetic.scalar(call.frame, call.span, number, x.type.dtype, x.type.shape)
+        tensor_values.scalar(call.frame, call.span, number, x.type.dtype, x.type.shape)
         for number in (0, 1, -1)
     )
     below = call.add(ops.Where(), call.add(ops.Compare("lt"), x, zero), minus, zero)
@@ -165,8 +163,8 @@ def fold_any(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
     """Whether one of some truth values holds."""
     if value.type.dtype is not DType.BOOL:
         raise call.wrong("a bool tensor", value)
-    number = tensor_arithmetic.cast(call.frame, call.span, value, DType.I32)
-    return tensor_arithmetic.cast(call.frame, call.span, fold_max(call, number, axes), DType.BOOL)
+    number = tensor_values.cast(call.frame, call.span, value, DType.I32)
+    return tensor_values.cast(call.frame, call.span, fold_max(call, number, axes), DType.BOOL)
 
 
 def fold_all(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -185,7 +183,7 @@ def fold_variance(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Te
     mean = tensor_arithmetic.reduce_mean(frame, span, value, axes)
     kept = tuple(axis for axis in range(value.type.rank) if axis not in axes)
     centered = call.add(
-        ops.Sub(), value, tensor_arithmetic.broadcast(frame, span, mean, value.type.shape, kept)
+        ops.Sub(), value, tensor_values.broadcast(frame, span, mean, value.type.shape, kept)
     )
     return tensor_arithmetic.reduce_mean(frame, span, call.add(ops.Mul(), centered, centered), axes)
 

@@ -11,15 +11,12 @@ from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
 from meganeura_dsl.elaborate.problems.gradient_problems import NoWeights
 from meganeura_dsl.elaborate.problems.layer_problems import UnlikeLayers
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.layer_weights import is_known, names_below
-from meganeura_dsl.elaborate.scope.scope import (
-    BoundBlock,
-    Frame,
-    NeedsInliningError,
-    UndecidableError,
-)
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.undecided import NeedsInliningError, UndecidableError
 from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
+from meganeura_dsl.elaborate.typecheck.tensor_values import equal
 from meganeura_dsl.elaborate.values import (
     ElabValue,
     LayerWeights,

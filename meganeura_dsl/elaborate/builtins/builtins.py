@@ -1,11 +1,10 @@
 """The functions the language starts from. Everything else is written in the language itself."""
 
-import zlib
 from inspect import cleandoc
-from math import pi
 
-from meganeura_dsl.elaborate.builtins.builtin_call import Builtin, BuiltinCall
+from meganeura_dsl.elaborate.builtins.builtin_call import Builtin
 from meganeura_dsl.elaborate.builtins.builtin_constant import constant
+from meganeura_dsl.elaborate.builtins.builtin_creation import full, random_normal, random_uniform
 from meganeura_dsl.elaborate.builtins.builtin_gradient import grad
 from meganeura_dsl.elaborate.builtins.builtin_indexing import (
     argmax,
@@ -39,28 +38,31 @@ from meganeura_dsl.elaborate.builtins.builtin_math import (
     unary,
     where,
 )
-from meganeura_dsl.elaborate.builtins.builtin_weights import on_weights, sum_of_weights, weights
-from meganeura_dsl.elaborate.builtins.initial_values import initial_call
-from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
-from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
-from meganeura_dsl.elaborate.typecheck.shape_patterns import Rearranger
-from meganeura_dsl.elaborate.values import (
-    Axes,
-    ElabValue,
-    Opaque,
-    Pattern,
-    Tensor,
-    TensorList,
-    is_number,
+from meganeura_dsl.elaborate.builtins.builtin_movement import (
+    concat,
+    expand,
+    insert_axis,
+    pad,
+    rearrange,
+    repeat,
+    reverse,
 )
-from meganeura_dsl.ir import ops
+from meganeura_dsl.elaborate.builtins.builtin_sizes import (
+    is_integer,
+    length,
+    product_of_axes,
+    rank,
+    shape_of,
+    size_of,
+    truncated,
+)
+from meganeura_dsl.elaborate.builtins.builtin_weights import on_weights, sum_of_weights, weights
+from meganeura_dsl.elaborate.builtins.builtin_windows import conv, conv_transpose, window_max
+from meganeura_dsl.elaborate.builtins.initial_values import initial_call
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.ops.primitive.cumulative import Accumulation
 from meganeura_dsl.ir.ops.primitive.gather_scatter import Extreme
-from meganeura_dsl.ir.reserved_names import COUNTER
-from meganeura_dsl.ir.types import DType, Shape
-from meganeura_dsl.symbolic.assumptions import Compare, Unproved
-from meganeura_dsl.symbolic.size import Dim, Size, product
+from meganeura_dsl.ir.types import DType
 
 ACCUMULATIONS: dict[Accumulation, str] = {
     "sum": "sum",
@@ -70,240 +72,6 @@ ACCUMULATIONS: dict[Accumulation, str] = {
 }
 EXTREMES: dict[Extreme, str] = {"max": "largest", "min": "smallest"}
 GEOMETRY = ("stride", "pad", "dilation", "groups")
-
-
-# --- movement ------------------------------------------------------------------------------------
-
-
-def _mover(call: BuiltinCall) -> tuple[Rearranger, Tensor]:
-    pattern = call.option(1, "pattern")
-    if not isinstance(pattern, Pattern):
-        raise call.fault("needs a pattern")
-    return Rearranger(call.frame, call.span, pattern), call.tensor(0)
-
-
-def _rearrange(call: BuiltinCall) -> ElabValue:
-    mover, value = _mover(call)
-    return mover.rearrange(value)
-
-
-def _expand(call: BuiltinCall) -> ElabValue:
-    mover, value = _mover(call)
-    return mover.expand(value)
-
-
-def _insert_axis(call: BuiltinCall) -> ElabValue:
-    value = call.tensor(0)
-    axis = call.axis(call.option(1, "axis"), value.type.rank + 1)
-    shape = (*value.type.shape[:axis], call.size(2, "size"), *value.type.shape[axis:])
-    return tensor_arithmetic.broadcast(
-        call.frame, call.span, value, shape, tuple(i for i in range(len(shape)) if i != axis)
-    )
-
-
-def _repeat(call: BuiltinCall) -> ElabValue:
-    """Each slice along an axis `times` times in a row."""
-    value = call.tensor(0)
-    axis, times = call.axis(call.option(1, "axis"), value.type.rank), call.size(2, "times")
-    before, size, after = (
-        value.type.shape[:axis],
-        value.type.shape[axis],
-        value.type.shape[axis + 1 :],
-    )
-    spread = (*before, size, times, *after)
-    kept = tuple(index for index in range(len(spread)) if index != axis + 1)
-    repeated = tensor_arithmetic.broadcast(call.frame, call.span, value, spread, kept)
-    return call.add(ops.Reshape((*before, size * times, *after)), repeated)
-
-
-def _concat(call: BuiltinCall) -> ElabValue:
-    operands = [
-        tensor
-        for index, value in enumerate(call.arguments)
-        if value != []
-        for tensor in (value.items if isinstance(value, TensorList) else (call.tensor(index),))
-    ]
-    if not operands:
-        raise call.fault("needs at least one tensor")
-    axis = call.named.get("axis")
-    if axis is None:
-        raise call.fault("needs `axis`")
-    together = tensor_arithmetic.promoted(call.frame, call.span, *operands)
-    return call.add(ops.Concat(call.axis(axis, operands[0].type.rank)), *together)
-
-
-def _pad(call: BuiltinCall) -> ElabValue:
-    value = call.tensor(0)
-    rank = value.type.rank
-    axis = call.axis(call.option(1, "axis"), rank)
-    low, high = call.size(2, "before", 0), call.size(3, "after", 0)
-    lows = tuple(low if index == axis else 0 for index in range(rank))
-    highs = tuple(high if index == axis else 0 for index in range(rank))
-    return call.add(ops.Pad(lows, highs, (0,) * rank), value)
-
-
-def _reverse(call: BuiltinCall) -> ElabValue:
-    value = call.tensor(0)
-    return call.add(ops.Reverse((call.axis(call.option(1, "axis"), value.type.rank),)), value)
-
-
-# --- creation -----------------------------------------------------------------------------------
-
-
-def _full(call: BuiltinCall) -> ElabValue:
-    value = call.option(1, "value", {"zeros": 0.0, "ones": 1.0}.get(call.name))
-    if not is_number(value):
-        raise call.wrong("a number", value)
-    return tensor_arithmetic.scalar(call.frame, call.span, value, DType.F32, call.shape(0, "shape"))
-
-
-def _random_uniform(call: BuiltinCall) -> ElabValue:
-    """Uniform on [0, 1)."""
-    return _uniform(call, call.shape(0, "shape"))
-
-
-def _random_normal(call: BuiltinCall) -> ElabValue:
-    """Normal with mean 0 and variance 1: sqrt(-2 log(u)) cos(2 pi v) for uniform u and v.
-
-    G. Box and M. Muller, "A note on the generation of random normal deviates", 1958. 1 - u is in
-    (0, 1], so that its logarithm is a number.
-    """
-    frame, span, shape = call.frame, call.span, call.shape(0, "shape")
-    one, minus_two, turn = (
-        tensor_arithmetic.scalar(frame, span, number, DType.F32, shape)
-        for number in (1.0, -2.0, 2 * pi)
-    )
-    positive = call.add(ops.Sub(), one, _uniform(call, shape))
-    radius = call.add(ops.Sqrt(), call.add(ops.Mul(), minus_two, call.add(ops.Log(), positive)))
-    angle = call.add(ops.Mul(), turn, _uniform(call, shape))
-    return call.add(ops.Mul(), radius, call.add(ops.Cos(), angle))
-
-
-def _uniform(call: BuiltinCall, shape: Shape) -> Tensor:
-    """A random word scaled by 2**-32, kept below 1 where f32 would round up."""
-    frame = call.frame
-    counter = _counter(call)
-    bits = call.add(ops.RandomBits(_stream(frame), shape), counter)
-    real = tensor_arithmetic.cast(frame, call.span, bits, DType.F32)
-    scale = tensor_arithmetic.scalar(frame, call.span, 2.0**-32, DType.F32, shape)
-    largest = tensor_arithmetic.scalar(frame, call.span, 1 - 2.0**-24, DType.F32, shape)
-    return call.add(ops.Minimum(), call.add(ops.Mul(), real, scale), largest)
-
-
-def _counter(call: BuiltinCall) -> Tensor:
-    """(seed, step), or within a scan two words that are drawn from them for each round."""
-    state = call.frame.state
-    if state.body.counter is None:
-        state.body.counter = call.add(ops.Input(COUNTER, DType.U32, (2,)))
-    counter = state.body.counter
-    for scan in state.scans.values():
-        if scan.key is None:
-            drawn = ops.RandomBits(_stream(call.frame), (scan.rounds, 2))
-            scan.key = scan.region.slice(call.add(drawn, counter), 0, backward=False)
-        counter = scan.key
-    return counter
-
-
-def _stream(frame: Frame) -> int:
-    """A number for each draw, from its layer's path and its rank there: no two draws share one."""
-    count = frame.state.body.streams.get(frame.path, 0)
-    frame.state.body.streams[frame.path] = count + 1
-    return zlib.crc32(f"{frame.path}#{count}".encode())
-
-
-# --- contractions --------------------------------------------------------------------------------
-
-
-def _conv(call: BuiltinCall) -> ElabValue:
-    x, weight = tensor_arithmetic.promoted(call.frame, call.span, call.tensor(0), call.tensor(1))
-    rank = x.type.rank - 2
-    return call.add(ops.Conv(*_geometry(call, rank)), x, weight)
-
-
-def _conv_transpose(call: BuiltinCall) -> ElabValue:
-    x, weight = tensor_arithmetic.promoted(call.frame, call.span, call.tensor(0), call.tensor(1))
-    rank = x.type.rank - 2
-    stride, padding, dilation, groups = _geometry(call, rank)
-    kernel = weight.type.shape[2:]
-    extra = call.sizes(6, "output_pad", rank, 0)
-    try:
-        for more, by in zip(extra, stride, strict=True):
-            call.frame.facts.require(Compare(">=", more, 0), "`output_pad` is not below 0")
-            call.frame.facts.require(Compare("<", more, by), "`output_pad` is below the stride")
-    except Unproved as error:
-        raise call.frame.refused(call.span, error) from error
-    spatial = tuple(
-        (size - 1) * s - 2 * p + d * (k - 1) + 1 + e
-        for size, s, p, d, k, e in zip(  # a kernel of another rank is refused by the op
-            x.type.shape[2:], stride, padding, dilation, kernel, extra, strict=False
-        )
-    )
-    return call.add(ops.ConvInputGradient(stride, padding, dilation, groups, spatial), weight, x)
-
-
-def _geometry(call: BuiltinCall, rank: int) -> tuple[Shape, Shape, Shape, Size]:
-    return (
-        call.sizes(2, "stride", rank, 1),
-        call.sizes(3, "pad", rank, 0),
-        call.sizes(4, "dilation", rank, 1),
-        call.size(5, "groups", 1),
-    )
-
-
-def _window_max(call: BuiltinCall) -> ElabValue:
-    x = call.tensor(0)
-    rank = x.type.rank - 2
-    window = call.sizes(1, "k", rank)
-    has_stride = len(call.arguments) > 2 or "stride" in call.named
-    stride = call.sizes(2, "stride", rank) if has_stride else window
-    return call.add(ops.MaxPool(window, stride, call.sizes(3, "pad", rank, 0)), x)
-
-
-# --- facts about tensors -------------------------------------------------------------------------
-
-
-def _rank(call: BuiltinCall) -> ElabValue:
-    return call.tensor(0).type.rank
-
-
-def _size_of(call: BuiltinCall) -> ElabValue:
-    value = call.tensor(0)
-    return value.type.shape[call.axis(call.option(1, "axis"), value.type.rank)]
-
-
-def _shape_of(call: BuiltinCall) -> ElabValue:
-    return Axes(call.tensor(0).type.shape)
-
-
-def _is_integer(call: BuiltinCall) -> ElabValue:
-    return call.tensor(0).type.dtype.is_integer
-
-
-def _length(call: BuiltinCall) -> ElabValue:
-    value = call.option(0, "list")
-    if isinstance(value, list | Axes):
-        return len(value)
-    if isinstance(value, TensorList):
-        return len(value.items)
-    if isinstance(value, Dim):
-        raise UndecidableError("`len` needs the list the configuration gives")
-    raise call.wrong("a list", value)
-
-
-def _product(call: BuiltinCall) -> ElabValue:
-    value = call.option(0, "axes")
-    if isinstance(value, Dim):
-        raise UndecidableError("`product` needs the list the configuration gives")
-    return product(call.shape(0, "axes"))
-
-
-def _whole(call: BuiltinCall) -> ElabValue:
-    value = call.option(0, "x")
-    if isinstance(value, Dim | Opaque):
-        raise UndecidableError("a size is rounded from a number the configuration gives")
-    if isinstance(value, int | float):
-        return int(value)
-    raise call.wrong("a number", value)
 
 
 def _first_line(op: Op) -> str:
@@ -423,43 +191,41 @@ BUILTINS: dict[str, Builtin] = {
     "rearrange": Builtin(
         "rearrange(x, [a, b * c] -> [c, a, b])",
         "x with its axes split, joined, permuted.",
-        _rearrange,
+        rearrange,
         leading=2,
     ),
     "expand": Builtin(
         "expand(x, [c] -> [n, c])",
         "x repeated along the axes that are new on the right.",
-        _expand,
+        expand,
         leading=2,
     ),
     "insert_axis": Builtin(
         "insert_axis(x, axis, size)",
         "x repeated along a new axis.",
-        _insert_axis,
+        insert_axis,
         ("axis", "size"),
     ),
     "repeat": Builtin(
         "repeat(x, axis, times)",
         "Each slice along an axis `times` times in a row.",
-        _repeat,
+        repeat,
         ("axis", "times"),
     ),
     "concat": Builtin(
         "concat(a, b, ..., axis=1)",
         "The tensors, or those of a list, joined along an axis, which has to be named.",
-        _concat,
+        concat,
         ("axis",),
         leading=None,
     ),
     "pad": Builtin(
         "pad(x, axis, before=0, after=0)",
         "x with zeros before and after it along an axis.",
-        _pad,
+        pad,
         ("axis", "before", "after"),
     ),
-    "reverse": Builtin(
-        "reverse(x, axis)", "x in reverse order along an axis.", _reverse, ("axis",)
-    ),
+    "reverse": Builtin("reverse(x, axis)", "x in reverse order along an axis.", reverse, ("axis",)),
     "roll": Builtin(
         "roll(x, axis, by)",
         "x moved by some positions along an axis, round its end; `by` may be a tensor i32[].",
@@ -498,13 +264,13 @@ BUILTINS: dict[str, Builtin] = {
         ("classes",),
     ),
     "zeros": Builtin(
-        "zeros([n, d])", "A tensor of zeros; without brackets, an initial value.", _full
+        "zeros([n, d])", "A tensor of zeros; without brackets, an initial value.", full
     ),
-    "ones": Builtin("ones([n, d])", "A tensor of ones; without brackets, an initial value.", _full),
+    "ones": Builtin("ones([n, d])", "A tensor of ones; without brackets, an initial value.", full),
     "full": Builtin(
         "full([n, d], value)",
         "A tensor of one number everywhere.",
-        _full,
+        full,
         ("shape", "value"),
         leading=0,
     ),
@@ -538,38 +304,38 @@ BUILTINS: dict[str, Builtin] = {
     "random_uniform": Builtin(
         "random_uniform([n, d])",
         "Uniform on [0, 1), other numbers at each step of a training.",
-        _random_uniform,
+        random_uniform,
     ),
     "random_normal": Builtin(
         "random_normal([n, d])",
         "Normal with mean 0 and variance 1, other numbers at each step of a training.",
-        _random_normal,
+        random_normal,
     ),
     "conv": Builtin(
         "conv(x, weight, stride=1, pad=0, dilation=1, groups=1)",
         "The convolution of x: [n, c_in, ...s] with weight: [c, c_in // groups, ...k].",
-        _conv,
+        conv,
         GEOMETRY,
         leading=2,
     ),
     "conv_transpose": Builtin(
         "conv_transpose(x, weight, stride=1, pad=0, dilation=1, groups=1, output_pad=0)",
         "The transposed convolution, with weight: [c_in, c // groups, ...k].",
-        _conv_transpose,
+        conv_transpose,
         (*GEOMETRY, "output_pad"),
         leading=2,
     ),
     "window_max": Builtin(
         "window_max(x, k, stride=k, pad=0)",
         "The largest element of each window of x: [n, c, ...s].",
-        _window_max,
+        window_max,
         ("k", "stride", "pad"),
     ),
-    "rank": Builtin("rank(x)", "The number of axes.", _rank),
-    "size": Builtin("size(x, axis)", "The size of an axis.", _size_of, ("axis",)),
-    "shape": Builtin("shape(x)", "The list of all sizes.", _shape_of),
-    "is_integer": Builtin("is_integer(x)", "Whether the element type is an integer.", _is_integer),
-    "len": Builtin("len(list)", "The number of items of a list.", _length),
-    "product": Builtin("product(axes)", "The product of a list of sizes.", _product),
-    "int": Builtin("int(x)", "A number of the configuration, truncated.", _whole),
+    "rank": Builtin("rank(x)", "The number of axes.", rank),
+    "size": Builtin("size(x, axis)", "The size of an axis.", size_of, ("axis",)),
+    "shape": Builtin("shape(x)", "The list of all sizes.", shape_of),
+    "is_integer": Builtin("is_integer(x)", "Whether the element type is an integer.", is_integer),
+    "len": Builtin("len(list)", "The number of items of a list.", length),
+    "product": Builtin("product(axes)", "The product of a list of sizes.", product_of_axes),
+    "int": Builtin("int(x)", "A number of the configuration, truncated.", truncated),
 }

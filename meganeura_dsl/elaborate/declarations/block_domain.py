@@ -7,18 +7,14 @@ from meganeura_dsl.elaborate.body.blocks.applications import Application, model_
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import (
-    ElaborationState,
-    Frame,
-    Proof,
-    ProofPath,
-    UndecidableError,
-)
+from meganeura_dsl.elaborate.scope.proof import Proof, ProofPath
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.state import Context
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config
 from meganeura_dsl.elaborate.typecheck.conditions import clause_condition
-from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
+from meganeura_dsl.elaborate.typecheck.stated_positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_config, rest_axes, rest_names
 from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
 from meganeura_dsl.elaborate.values import BlockValue, ElabValue, StaticValue, is_static

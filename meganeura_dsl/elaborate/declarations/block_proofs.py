@@ -24,17 +24,11 @@ from meganeura_dsl.elaborate.problems.parameter_problems import InputSizedParame
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Sources
+from meganeura_dsl.elaborate.scope.proof import Proof, ProofPath
 from meganeura_dsl.elaborate.scope.recovery import Recovery
-from meganeura_dsl.elaborate.scope.scope import (
-    MODES,
-    ElaborationState,
-    Frame,
-    NeedsInliningError,
-    Proof,
-    ProofPath,
-    UndecidableError,
-)
+from meganeura_dsl.elaborate.scope.scope import MODES, ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.state import Context
+from meganeura_dsl.elaborate.scope.undecided import NeedsInliningError, UndecidableError
 from meganeura_dsl.elaborate.typecheck.conditions import clause_condition_on_path
 from meganeura_dsl.elaborate.typecheck.config_kinds import (
     Alternative,
@@ -44,7 +38,7 @@ from meganeura_dsl.elaborate.typecheck.config_kinds import (
 )
 from meganeura_dsl.elaborate.typecheck.index_ranges import settle
 from meganeura_dsl.elaborate.typecheck.input_matching import default_tensor, require_given_sizes
-from meganeura_dsl.elaborate.typecheck.positions import with_symbols
+from meganeura_dsl.elaborate.typecheck.stated_positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
     Clauses,

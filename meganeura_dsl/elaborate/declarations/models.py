@@ -28,8 +28,8 @@ from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config
 from meganeura_dsl.elaborate.typecheck.conditions import condition_on_all_paths
 from meganeura_dsl.elaborate.typecheck.index_ranges import settle
-from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
+from meganeura_dsl.elaborate.typecheck.stated_positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_axes, rest_names
 from meganeura_dsl.elaborate.typecheck.written_types import (
     dtype_of,

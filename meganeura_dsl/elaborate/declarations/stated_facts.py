@@ -13,7 +13,7 @@ from meganeura_dsl.elaborate.typecheck.conditions import (
     clause_condition_on_path,
     condition_on_all_paths,
 )
-from meganeura_dsl.elaborate.typecheck.positions import is_position
+from meganeura_dsl.elaborate.typecheck.stated_positions import is_position
 from meganeura_dsl.symbolic.assumptions import Condition
 from meganeura_dsl.syntax import ast
 

@@ -19,7 +19,7 @@ from meganeura_dsl.elaborate.problems.training_problems import (
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.state import ElaboratedObjective
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast
+from meganeura_dsl.elaborate.typecheck.tensor_values import cast
 from meganeura_dsl.elaborate.values import Results, Tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.objectives import reached

@@ -17,10 +17,11 @@ from meganeura_dsl.elaborate.problems.shape_problems import WhereUnproved
 from meganeura_dsl.elaborate.problems.training_problems import NoLoss, UnclearExamples
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.recovery import EndOfPathError, Recovery
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.summary import Summaries
-from meganeura_dsl.elaborate.typecheck.positions import with_symbols
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
+from meganeura_dsl.elaborate.typecheck.stated_positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_inputs, any_sizes
 from meganeura_dsl.elaborate.typecheck.written_types import shape_of, without_configuration
 from meganeura_dsl.elaborate.values import Tensor

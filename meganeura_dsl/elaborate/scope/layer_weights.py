@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from meganeura_dsl.syntax import ast
 
 if TYPE_CHECKING:
+    from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
-    from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame
+    from meganeura_dsl.elaborate.scope.scope import Frame
 
 
 def names_below(value: BoundBlock, frame: Frame) -> dict[str, str]:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from meganeura_dsl.elaborate.scope.body import ATTEMPT, UNDONE, Body
-from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame
+from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
+from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.values import ElabValue
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts

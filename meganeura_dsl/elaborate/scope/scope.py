@@ -18,7 +18,9 @@ from meganeura_dsl.elaborate.problems.parameter_problems import InputSizedParame
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable, refusal, require_countable
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.body import Body
+from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.scope.proof import Abstraction, Proof, ProofPath
 from meganeura_dsl.elaborate.scope.state import (
     Context,
     ContextChanges,
@@ -28,14 +30,15 @@ from meganeura_dsl.elaborate.scope.state import (
     SymbolicLoops,
     Train,
 )
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.scope.value_facts import ValueFacts
-from meganeura_dsl.elaborate.values import Axes, BlockValue, Opaque, is_symbolic
+from meganeura_dsl.elaborate.values import Axes, Opaque, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ir.objectives import Moved
 from meganeura_dsl.ir.ops import Parameter, StopGradient
 from meganeura_dsl.limits.language_limits import EXPRESSION
 from meganeura_dsl.limits.work_budget import OutOfWorkError, spend
-from meganeura_dsl.symbolic.assumptions import Compare, Facts, Unproved, show_condition
+from meganeura_dsl.symbolic.assumptions import Compare, Facts, Unproved
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, show
 
@@ -43,14 +46,12 @@ if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.problem import Help, Problem
     from meganeura_dsl.diagnostics.source import Span
     from meganeura_dsl.elaborate.scope.arguments import Arguments
-    from meganeura_dsl.elaborate.scope.deferred import DeferredNumber
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
     from meganeura_dsl.elaborate.scope.open_scan import OpenScan
     from meganeura_dsl.elaborate.scope.recovery import Recovery
     from meganeura_dsl.elaborate.values import ElabValue, Results, Tensor
     from meganeura_dsl.ir.initializers import Initializer
-    from meganeura_dsl.ir.types import Shape, TensorType
-    from meganeura_dsl.symbolic.assumptions import Condition
+    from meganeura_dsl.ir.types import TensorType
     from meganeura_dsl.syntax import ast
 
     Statements = tuple[ast.Statement, ...]
@@ -60,122 +61,6 @@ _WORD = re.compile(r"[A-Za-z_]\w*'*")
 """A word of a path; the index of a loop may have marks behind it."""
 MODES = ("training", "frozen")
 """The arguments that every application takes."""
-
-
-class UndecidableError(Exception):
-    """A block depends on its configuration in a way no proof covers; `reason` says how."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class ByRoundError(UndecidableError):
-    """A condition changes from round to round of a loop that one proof covers."""
-
-    def __init__(self, node: ast.Expression, condition: Condition) -> None:
-        super().__init__(f"whether {show_condition(condition)} changes from round to round")
-        self.node = node
-        self.condition = condition
-
-
-class OpenNumberError(UndecidableError):
-    """A condition is about a number that the configuration gives, of which no proof knows more."""
-
-
-class NeedsInliningError(Exception):
-    """A modular proof needs the body of a block whose signature it assumed, at a path if known."""
-
-    def __init__(self, path: str | None) -> None:
-        super().__init__(path)
-        self.path = path
-
-
-@dataclass(frozen=True, repr=False)
-class BoundBlock(BlockValue):
-    """A block value and the file that its declaration stands in.
-
-    A layer in scope is one with a path: applied again, it has the same weights.
-    """
-
-    module: LinkedModule = field(kw_only=True, compare=False)
-    declared: Location | None = field(default=None, kw_only=True, compare=False)
-    """The `layer` statement that declared it, if one did."""
-
-
-@dataclass
-class ProofPath:
-    """The decisions on one path through a block whose conditions depend on its configuration."""
-
-    decided: list[bool] = field(default_factory=list[bool])
-    next: int = 0
-    words: list[str] = field(default_factory=list[str])
-    assumed: list[Condition] = field(default_factory=list["Condition"])
-    """What was decided, in order."""
-    case: tuple[str, ...] = ()
-    """What distinguishes the values that the proof takes for the configuration here."""
-    given: tuple[str, ...] = ()
-    """What was decided before this path began, which its words start with."""
-    is_joined: bool = False
-    """Whether what is found on each path is joined to one condition, so that none is left out."""
-
-    def begin(self) -> None:
-        """Be at the beginning of the path again."""
-        self.next = 0
-        self.words[:] = self.given
-        self.assumed.clear()
-
-    def advance(self) -> bool:
-        """Go on to the next path, if one is left."""
-        while self.decided and not self.decided[-1]:
-            self.decided.pop()
-        if self.decided:
-            self.decided[-1] = False
-        return bool(self.decided)
-
-
-@dataclass
-class Proof:
-    """What only a proof of a block for all sizes and configurations knows."""
-
-    flags_if_proved: Callable[[LinkedModule, ast.Block], frozenset[str] | None] | None = None
-    """Returns the flags of a block whose signature may be assumed; None if it may not."""
-    opened: frozenset[str] = frozenset()
-    """The paths of layers whose bodies are elaborated, as some weight of them is read."""
-    whole_numbers: set[str] = field(default_factory=set[str])
-    """The names of configuration that may be any whole number."""
-    inferred_flags: dict[str, Span] = field(default_factory=dict[str, "Span"])
-    """The configuration without a kind that was used as a condition, and where."""
-    assumed: dict[tuple[str, ast.Block], tuple[Frame, dict[str, ElabValue]]] = field(
-        default_factory=dict["tuple[str, ast.Block]", "tuple[Frame, dict[str, ElabValue]]"]
-    )
-    """The frame and the signature of each layer whose body was not elaborated.
-
-    It is known by its path and its block, as the label `.` puts several on one path.
-    """
-    contracts: set[str] = field(default_factory=set[str])
-    """The paths of layers of which only a header is known."""
-
-    def assumed_around(self, name: str) -> str | None:
-        """Returns the path of the layer a weight is in, if it was not looked into."""
-        paths = (path for path, _ in self.assumed if not path or name.startswith(f"{path}."))
-        return max(paths, key=len, default=None)
-
-
-@dataclass
-class Abstraction:
-    """In a check, sizes that a summary leaves open, so that it holds for other numbers."""
-
-    symbols: frozenset[str] = frozenset()
-    """The symbols that stand for these sizes."""
-    numbers: frozenset[str] = frozenset()
-    """Those of them that stand for numbers, each for another one."""
-    deferred: list[DeferredNumber[Frame]] = field(default_factory=list["DeferredNumber[Frame]"])
-    """Numbers that depend on what the symbols stand for."""
-    requirements: list[Condition] = field(default_factory=list["Condition"])
-    """Extra constraints on the symbols, to be proved by the caller."""
-    shapes: set[Shape] = field(default_factory=set["Shape"])
-    """The shapes of values that only summaries know of."""
 
 
 @dataclass(frozen=True)
@@ -207,9 +92,9 @@ class ElaborationState:
     train: Train = field(default_factory=Train)
     values: ValueFacts = field(default_factory=ValueFacts)
     loops: SymbolicLoops = field(default_factory=SymbolicLoops)
-    proof: Proof | None = None
+    proof: Proof[Frame] | None = None
     """What only a proof for all sizes and configurations knows; None in a walk with numbers."""
-    abstract: Abstraction = field(default_factory=Abstraction)
+    abstract: Abstraction[Frame] = field(default_factory=Abstraction["Frame"])
     memo: Memo = field(default_factory=Memo)
     scans: dict[str, OpenScan] = field(default_factory=dict[str, "OpenScan"])
     """The scans whose bodies are being elaborated, by the symbols of their indices."""

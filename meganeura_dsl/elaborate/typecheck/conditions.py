@@ -5,7 +5,9 @@ from functools import partial
 from typing import TypeVar
 
 from meganeura_dsl.diagnostics.problem import Help
-from meganeura_dsl.elaborate.scope.scope import Frame, OpenNumberError, ProofPath
+from meganeura_dsl.elaborate.scope.proof import ProofPath
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.undecided import OpenNumberError
 from meganeura_dsl.elaborate.typecheck import static_arithmetic
 from meganeura_dsl.elaborate.typecheck.config_kinds import as_flag, is_about_open_real
 from meganeura_dsl.elaborate.typecheck.expected_kinds import wrong_kind

@@ -16,7 +16,8 @@ from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import KindMismatch, UnknownName, WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact
 from meganeura_dsl.elaborate.scope.linker import nearest
-from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.values import (
     ElabValue,

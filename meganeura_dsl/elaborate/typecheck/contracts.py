@@ -3,8 +3,9 @@
 from functools import cache
 
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame
+from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.values import FUNCTIONS
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline, parse_declaration

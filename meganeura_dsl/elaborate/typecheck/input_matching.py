@@ -17,7 +17,7 @@ from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.input_mismatches import PREDICTIONS, argument_problem
 from meganeura_dsl.elaborate.typecheck.probabilities import note_probabilities, note_single
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Binder, Mismatch, size_names
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
+from meganeura_dsl.elaborate.typecheck.tensor_values import require_fit, scalar
 from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
 from meganeura_dsl.elaborate.values import (
     ElabValue,

@@ -26,7 +26,7 @@ from meganeura_dsl.elaborate.typecheck.pattern_readings import (
     last_fit,
     other_order,
 )
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
+from meganeura_dsl.elaborate.typecheck.tensor_values import equal
 from meganeura_dsl.elaborate.values import Axes, ElabValue, Pattern, Tensor, is_size
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
-from meganeura_dsl.elaborate.scope.scope import OpenNumberError, UndecidableError
+from meganeura_dsl.elaborate.scope.undecided import OpenNumberError, UndecidableError
 from meganeura_dsl.elaborate.values import (
     Axes,
     ElabValue,

@@ -4,11 +4,12 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import UnsolvedSize
 from meganeura_dsl.elaborate.scope.new_symbols import marked
-from meganeura_dsl.elaborate.scope.scope import MODES, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import MODES, Frame
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.config_kinds import any_of_kind, fitted
 from meganeura_dsl.elaborate.typecheck.contracts import contract_of
-from meganeura_dsl.elaborate.typecheck.positions import names_in, positions_in, symbol_of
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
+from meganeura_dsl.elaborate.typecheck.stated_positions import names_in, positions_in, symbol_of
 from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
 from meganeura_dsl.elaborate.values import Axes, BlockValue, ElabValue, Opaque
 from meganeura_dsl.ir import ops

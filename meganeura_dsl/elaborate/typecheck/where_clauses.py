@@ -9,19 +9,22 @@ from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of, reversed_fact
 from meganeura_dsl.elaborate.problems.shape_problems import WhereUnproved
 from meganeura_dsl.elaborate.problems.window_cures import keeping_cure
-from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.conditions import clause_condition
 from meganeura_dsl.elaborate.typecheck.config_kinds import with_open_numbers
 from meganeura_dsl.elaborate.typecheck.positions import (
     facts_about,
     handed_on,
-    names_in,
-    negative_bound,
     position_of,
-    positions_in,
     speaks_of,
 )
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
+from meganeura_dsl.elaborate.typecheck.stated_positions import (
+    names_in,
+    negative_bound,
+    positions_in,
+)
 from meganeura_dsl.elaborate.values import ElabValue, is_size, is_tensor
 from meganeura_dsl.symbolic.assumptions import (
     And,

@@ -16,7 +16,7 @@ from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import require_countable
 from meganeura_dsl.elaborate.problems.shape_problems import ZeroDivisor
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, library
-from meganeura_dsl.elaborate.scope.scope import UndecidableError
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Mismatch, spread
 from meganeura_dsl.elaborate.values import Axes
 from meganeura_dsl.ir.types import DType, TensorType

@@ -17,7 +17,7 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker
-from meganeura_dsl.elaborate.scope.scope import UndecidableError
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.gradcheck.cases import choose_case
 from meganeura_dsl.gradcheck.random_inputs import InputDistribution, RandomInputs, indices_of
 from meganeura_dsl.gradcheck.random_sizes import DeadEndError

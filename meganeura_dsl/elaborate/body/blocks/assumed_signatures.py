@@ -2,9 +2,9 @@
 
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
-from meganeura_dsl.elaborate.typecheck.index_ranges import reach_of
-from meganeura_dsl.elaborate.typecheck.positions import is_position, positions_in
+from meganeura_dsl.elaborate.typecheck.index_reach import reach_of
 from meganeura_dsl.elaborate.typecheck.shape_patterns import solved_names
+from meganeura_dsl.elaborate.typecheck.stated_positions import is_position, positions_in
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_names
 from meganeura_dsl.elaborate.values import (
     Axes,

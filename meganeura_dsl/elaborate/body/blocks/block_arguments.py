@@ -21,24 +21,18 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     WhereUnproved,
 )
 from meganeura_dsl.elaborate.scope.arguments import Arguments
+from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.new_symbols import marked, symbols_in, with_symbols_as
 from meganeura_dsl.elaborate.scope.own_paths import own_paths
-from meganeura_dsl.elaborate.scope.scope import (
-    MODES,
-    BoundBlock,
-    ElaborationState,
-    Frame,
-    NeedsInliningError,
-    Proof,
-    ProofPath,
-    UndecidableError,
-)
+from meganeura_dsl.elaborate.scope.proof import Proof, ProofPath
+from meganeura_dsl.elaborate.scope.scope import MODES, ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.state import Context
+from meganeura_dsl.elaborate.scope.undecided import NeedsInliningError, UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.conditions import clause_condition
 from meganeura_dsl.elaborate.typecheck.contracts import contract_of, header_text
-from meganeura_dsl.elaborate.typecheck.positions import positions_in, symbol_of
 from meganeura_dsl.elaborate.typecheck.shape_patterns import pattern_text
+from meganeura_dsl.elaborate.typecheck.stated_positions import positions_in, symbol_of
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
     Clauses,
@@ -49,7 +43,7 @@ from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     rest_names,
     split_where,
 )
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
+from meganeura_dsl.elaborate.typecheck.tensor_values import equal
 from meganeura_dsl.elaborate.typecheck.written_types import declared_types
 from meganeura_dsl.elaborate.values import BlockValue, ElabValue, Results, describe
 from meganeura_dsl.ir.graph import Builder
@@ -238,7 +232,7 @@ class _Fit:
         count, named = use
         by_position = [each.name for each in self._left()][:count]
         around = self.inner.state.proof
-        proof = Proof(around.flags_if_proved if modular and around is not None else None)
+        proof = Proof[Frame](around.flags_if_proved if modular and around is not None else None)
         build = Builder(Facts(recorder=self.inner.facts.recorder))
         state = ElaborationState(
             self.inner.state.elaborator, build, Context(Flag("training")), proof=proof

@@ -11,13 +11,10 @@ from meganeura_dsl.elaborate.body.blocks.results import (
 from meganeura_dsl.elaborate.problems.name_problems import NoResult, UnknownParameter
 from meganeura_dsl.elaborate.scope.body import DECLARATIONS
 from meganeura_dsl.elaborate.scope.gradient_names import bound_value
+from meganeura_dsl.elaborate.scope.proof import ProofPath
 from meganeura_dsl.elaborate.scope.recovery import EndOfPathError
-from meganeura_dsl.elaborate.scope.scope import (
-    Frame,
-    NeedsInliningError,
-    ProofPath,
-    UndecidableError,
-)
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.undecided import NeedsInliningError, UndecidableError
 from meganeura_dsl.elaborate.values import ElabValue, Results
 from meganeura_dsl.syntax import ast
 

@@ -27,7 +27,7 @@ from meganeura_dsl.elaborate.body.blocks.symbolic_applications import (
     with_sizes,
 )
 from meganeura_dsl.elaborate.scope.binding import Binding
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.summary import (
     Applied,
     Summaries,
@@ -35,6 +35,7 @@ from meganeura_dsl.elaborate.scope.summary import (
     SummarizedValue,
     Summary,
 )
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.positions import position_of, whole_number
 from meganeura_dsl.elaborate.typecheck.probabilities import normalised_by
 from meganeura_dsl.elaborate.values import BlockValue, Tensor, is_tensor

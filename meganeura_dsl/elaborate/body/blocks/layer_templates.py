@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.template import Applied, Declared, Source, Template
-from meganeura_dsl.elaborate.typecheck.index_ranges import reach_of
+from meganeura_dsl.elaborate.typecheck.index_reach import reach_of
 from meganeura_dsl.elaborate.values import BlockValue, ElabValue, Tensor, is_tensor
 from meganeura_dsl.ir.graph import Leaf, Origin
 from meganeura_dsl.ir.ops import RandomBits

@@ -16,9 +16,10 @@ from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.sequence_cures import channels_last_cure, last_step_cure
 from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
 from meganeura_dsl.elaborate.problems.window_cures import window_cure
-from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.scope.value_facts import Applied
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
+from meganeura_dsl.elaborate.typecheck.tensor_values import equal
 from meganeura_dsl.elaborate.typecheck.written_types import declared_types
 from meganeura_dsl.elaborate.values import ElabValue, Results, Tensor, assumed_tensor, is_tensor
 from meganeura_dsl.ir.types import TensorType

@@ -18,12 +18,13 @@ from meganeura_dsl.elaborate.body.expressions import deferred_numbers
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.deferred import DeferredNumber
-from meganeura_dsl.elaborate.scope.scope import Abstraction, ElaborationState, Frame, ProofPath
+from meganeura_dsl.elaborate.scope.proof import Abstraction, ProofPath
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.summary import Summaries, SummarizedValue, Summary
 from meganeura_dsl.elaborate.scope.unused_values import walk
-from meganeura_dsl.elaborate.typecheck.positions import names_in
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import scalar
+from meganeura_dsl.elaborate.typecheck.stated_positions import names_in
+from meganeura_dsl.elaborate.typecheck.tensor_values import scalar
 from meganeura_dsl.elaborate.values import BlockValue, ElabValue, Tensor, describe, is_initializer
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.initializers import Initializer

@@ -6,7 +6,8 @@ from meganeura_dsl.elaborate.body.expressions.deferred_numbers import defer
 from meganeura_dsl.elaborate.body.expressions.scan_reads import lifted_operand
 from meganeura_dsl.elaborate.builtins.builtin_weights import combine_weights
 from meganeura_dsl.elaborate.problems.proof_failures import require_divisor
-from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import layer_text
 from meganeura_dsl.elaborate.typecheck import static_arithmetic, tensor_arithmetic
 from meganeura_dsl.elaborate.typecheck.conditions import evaluate_right

@@ -6,7 +6,8 @@ from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.name_problems import UndecidedChoice
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
-from meganeura_dsl.elaborate.scope.scope import ByRoundError, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.undecided import ByRoundError, UndecidableError
 from meganeura_dsl.elaborate.typecheck.conditions import evaluate_condition
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor
 from meganeura_dsl.limits.language_limits import MOST_PATHS

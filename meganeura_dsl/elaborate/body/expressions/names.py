@@ -19,13 +19,10 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     UnreadName,
     WrongKind,
 )
+from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.linker import nearest
-from meganeura_dsl.elaborate.scope.scope import (
-    BoundBlock,
-    Frame,
-    NeedsInliningError,
-    UndecidableError,
-)
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.undecided import NeedsInliningError, UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.contracts import function_block
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor

@@ -8,7 +8,7 @@ from meganeura_dsl.elaborate.scope.open_scan import OpenScan
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_size
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted, number
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import broadcast
+from meganeura_dsl.elaborate.typecheck.tensor_values import broadcast
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_condition, is_size, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.symbolic.size import Dim, Size, show

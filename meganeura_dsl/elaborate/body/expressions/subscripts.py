@@ -10,9 +10,10 @@ from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
-from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.positions import POSITION
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
+from meganeura_dsl.elaborate.typecheck.tensor_values import require_fit, scalar
 from meganeura_dsl.elaborate.values import (
     Axes,
     ElabValue,

@@ -28,8 +28,10 @@ from meganeura_dsl.elaborate.builtins.initial_values import passed_on
 from meganeura_dsl.elaborate.problems.layer_problems import HasWeights
 from meganeura_dsl.elaborate.problems.name_problems import DuplicatePath
 from meganeura_dsl.elaborate.scope.arguments import Arguments
+from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, block_behind, configuration
-from meganeura_dsl.elaborate.scope.scope import MODES, BoundBlock, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import MODES, Frame
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config, bind_inputs
 from meganeura_dsl.elaborate.typecheck.input_matching import match_inputs
 from meganeura_dsl.elaborate.typecheck.shape_patterns import solved_names

@@ -7,11 +7,12 @@ from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.builtins.builtin_weights import WEIGHTS, own_weights, require_like
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.arguments import Arguments
+from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.layer_weights import names_below
 from meganeura_dsl.elaborate.scope.linker import block_behind
-from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame
+from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.state import GivenWeights
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast
+from meganeura_dsl.elaborate.typecheck.tensor_values import cast
 from meganeura_dsl.elaborate.values import LayerWeights, Results, describe
 from meganeura_dsl.syntax import ast
 

@@ -10,7 +10,8 @@ from meganeura_dsl.elaborate.body.layers.layer_copies import source_path
 from meganeura_dsl.elaborate.body.layers.lookup import layer_in_scope
 from meganeura_dsl.elaborate.problems.layer_problems import HasWeights
 from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, WrongKind
-from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame
+from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
+from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.values import describe
 from meganeura_dsl.syntax import ast
 

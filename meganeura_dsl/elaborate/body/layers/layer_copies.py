@@ -12,7 +12,7 @@ from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast, require_fit
+from meganeura_dsl.elaborate.typecheck.tensor_values import cast, require_fit
 from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.syntax import ast
 

@@ -3,7 +3,9 @@
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.expressions.labels import path_text
 from meganeura_dsl.elaborate.problems.layer_problems import NoSuchLabel
-from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import labels_like, layer_text
 from meganeura_dsl.elaborate.values import OpenText
 from meganeura_dsl.symbolic.size import Dim

@@ -4,7 +4,7 @@ from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.expressions.subscripts import part_of, value_of_part
 from meganeura_dsl.elaborate.body.expressions.tensor_parts import replace_part
-from meganeura_dsl.elaborate.body.statements.scans import collects, write_part
+from meganeura_dsl.elaborate.body.statements.collected_slices import collects, write_part
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.gradient_names import bound_value

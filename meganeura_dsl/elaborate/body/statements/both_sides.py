@@ -15,7 +15,8 @@ from meganeura_dsl.elaborate.body.statements.induction import (
 )
 from meganeura_dsl.elaborate.scope.body import Body
 from meganeura_dsl.elaborate.scope.savepoint import Savepoint
-from meganeura_dsl.elaborate.scope.scope import ByRoundError, Frame
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.undecided import ByRoundError
 from meganeura_dsl.elaborate.values import ElabValue, LayerWeights, is_tensor
 from meganeura_dsl.symbolic.assumptions import negate
 from meganeura_dsl.syntax import ast

@@ -5,7 +5,8 @@ from functools import partial
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.statements.induction import Loop, run_by_induction
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
-from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_size
 from meganeura_dsl.elaborate.values import Results
 from meganeura_dsl.limits.language_limits import MOST_ROUNDS

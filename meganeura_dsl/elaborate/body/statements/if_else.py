@@ -4,7 +4,8 @@ from functools import partial
 
 from meganeura_dsl.elaborate.body.expressions.choices import choose
 from meganeura_dsl.elaborate.body.statements.both_sides import binds_only, on_both_sides
-from meganeura_dsl.elaborate.scope.scope import ByRoundError, Frame
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.undecided import ByRoundError
 from meganeura_dsl.elaborate.values import Results
 from meganeura_dsl.syntax import ast
 

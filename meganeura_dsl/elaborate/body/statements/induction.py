@@ -21,10 +21,11 @@ from meganeura_dsl.elaborate.scope.gradient_names import gradient_names
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol, symbols_in, with_values
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.savepoint import Savepoint
-from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.state import Repeated
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
+from meganeura_dsl.elaborate.typecheck.tensor_values import equal
 from meganeura_dsl.elaborate.values import (
     ElabValue,
     LayerWeights,

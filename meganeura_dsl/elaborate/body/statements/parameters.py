@@ -23,9 +23,10 @@ from meganeura_dsl.elaborate.problems.parameter_problems import (
 from meganeura_dsl.elaborate.problems.proof_failures import refusal
 from meganeura_dsl.elaborate.problems.shape_problems import ElementTypeMismatch
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast, require_fit
+from meganeura_dsl.elaborate.typecheck.tensor_values import cast, require_fit
 from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor
 from meganeura_dsl.ir.graph import Origin

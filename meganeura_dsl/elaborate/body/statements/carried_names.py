@@ -1,0 +1,115 @@
+"""Names that the rounds of a `scan` carry, which keep their types."""
+
+from collections.abc import Mapping
+
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
+from meganeura_dsl.elaborate.body.statements.scan_names import has_same_type
+from meganeura_dsl.elaborate.problems import origin_cures
+from meganeura_dsl.elaborate.problems.proof_failures import example_of
+from meganeura_dsl.elaborate.problems.scan_problems import (
+    UnstableCarry,
+)
+from meganeura_dsl.elaborate.scope.open_scan import OpenScan
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.elaborate.values import (
+    ElabValue,
+    Tensor,
+    describe,
+    is_tensor,
+    show_shape,
+)
+from meganeura_dsl.symbolic.assumptions import Compare, Proved, Verdict
+from meganeura_dsl.syntax import ast
+
+
+def carry_rebound(frame: Frame, scan: OpenScan) -> None:
+    """Note the names that a round binds anew without reading them, and leaves to the next.
+
+    One that a round binds to another type belongs to that round alone.
+    """
+    for name, leaf in scan.carried.items():
+        after = frame.names.get(name)
+        if name in scan.read or after is None or scan.is_at_start(name, after):
+            continue
+        if has_same_type(frame, leaf, after)[0]:
+            scan.read.add(name)
+
+
+def refuse_changed(
+    statement: ast.Scan, frame: Frame, before: Mapping[str, ElabValue], scan: OpenScan
+) -> None:
+    """Refuse a round that leaves another type, or another number, than it finds."""
+    for name, value in before.items():
+        after = frame.names.get(name)
+        if name == statement.variable.text or after is None or name in scan.written:
+            continue
+        if is_tensor(value):
+            if after is value or name not in scan.read:
+                continue
+            same, verdict = has_same_type(frame, value, after)
+            if same:
+                continue
+        elif after is value or (type(after) is type(value) and after == value):
+            continue
+        else:
+            verdict = None
+        raise ProblemError(_unstable(statement, frame, name, (value, after), verdict))
+
+
+def _unstable(
+    statement: ast.Scan,
+    frame: Frame,
+    name: str,
+    values: tuple[ElabValue, ElabValue],
+    verdict: Verdict | None,
+) -> UnstableCarry:
+    before, after = values
+    example = None
+    if verdict is not None and is_tensor(before) and is_tensor(after):
+        shapes = [("before", before.type.shape), ("after", after.type.shape)]
+        example = example_of(verdict, shapes)
+    cure = Help("collect what grows", f"y[:, {statement.variable.text}] = ...")
+    if is_tensor(before) and is_tensor(after) and not _grows(frame, before, after):
+        first, later = show_shape(before.type.shape), show_shape(after.type.shape)
+        cure = origin_cures.initial_cure(name, before, after) or Help(
+            f"`{name}` is one tensor for all rounds: let a round end with {first},\n"
+            f"or begin with {later}; what has another shape gets a name of its own"
+        )
+    if not is_tensor(before):
+        cure = Help(f"begin with a tensor, such as `{name} = zeros([...])`")
+    elif is_tensor(after) and before.type.dtype is not after.type.dtype:
+        cure = Help(f"convert it: `{before.type.dtype.value}(...)`")
+    written = [
+        target.span
+        for node in walk(statement)
+        if isinstance(node, ast.Bind)
+        for target in node.targets
+        if target.text == name
+    ]
+    span = max(written, key=lambda each: each.start, default=statement.variable.span)
+    return UnstableCarry(
+        frame.location(span), name, _shown(before, after), _shown(after, before), example, cure
+    )
+
+
+def _grows(frame: Frame, before: Tensor, after: Tensor) -> bool:
+    """Whether a round adds entries to an axis for every size, or adds an axis."""
+    if before.type.rank != after.type.rank:
+        return before.type.rank < after.type.rank
+    pairs = zip(before.type.shape, after.type.shape, strict=True)
+    return any(isinstance(frame.facts.decide(Compare(">", b, a)), Proved) for a, b in pairs)
+
+
+def _shown(value: ElabValue, other: ElabValue) -> str:
+    if not is_tensor(value):
+        return describe(value)
+    if is_tensor(other) and other.type.dtype is value.type.dtype:
+        return show_shape(value.type.shape)
+    return str(value.type)
+
+
+def two_types(before: Tensor, after: ElabValue) -> str:
+    """Returns words on a name that a round binds to another type than before the scan."""
+    bound = str(after.type) if is_tensor(after) else describe(after)
+    return f"it is {before.type} before the scan, and {bound} in each round"

@@ -1,0 +1,202 @@
+"""Sides of an elementwise operation that do not fit: the message, and the advice for it."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems import habits, origin_cures, resolution_cures
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
+from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, side_of
+from meganeura_dsl.elaborate.problems.shape_problems import (
+    MissingFact,
+    ShapeMismatch,
+)
+from meganeura_dsl.elaborate.problems.window_cures import meeting_cure
+from meganeura_dsl.elaborate.problems.written_numbers import numbers_cure
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.tensor_values import equal
+from meganeura_dsl.elaborate.values import (
+    Tensor,
+    show_shape,
+)
+from meganeura_dsl.symbolic.assumptions import Compare, Proved, Verdict, show_condition
+from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.syntax import ast
+
+
+def shape_mismatch(
+    frame: Frame,
+    span: Span,
+    operator: str,
+    pair: tuple[Tensor, Tensor],
+    names: tuple[str, str],
+    found: tuple[int, int, Verdict],
+) -> ShapeMismatch | MissingFact:
+    """Returns the problem of two sides that differ on the axes of `found`, by its verdict."""
+    left, right = pair
+    large_axis, small_axis, verdict = found
+    left_axis, right_axis = (
+        (large_axis, small_axis) if left.type.rank >= right.type.rank else (small_axis, large_axis)
+    )
+    shapes = [(names[0], left.type.shape), (names[1], right.type.shape)]
+    called = _arguments_of(span) if operator == "where" else {}
+    written = (
+        side_of(called.get(names[0], names[0]), left.type.shape),
+        side_of(called.get(names[1], names[1]), right.type.shape),
+    )
+    example = example_of(verdict, shapes)
+    sizes = left.type.shape[left_axis], right.type.shape[right_axis]
+    fact = helpful_fact(frame.facts, Compare("==", *sizes))
+    location = frame.location(span)
+    if fact is not None and not frame.choices.words:
+        texts = tuple(
+            (f"axis {axis} of {name} is", show(size))
+            for axis, name, size in zip((left_axis, right_axis), names, sizes, strict=True)
+        )
+        what = f"the two sides of `{operator}` agree"
+        return MissingFact(location, what, texts[0], texts[1], example, show_condition(fact))
+    changed = _changes(
+        frame, ((names[0], left, left_axis, sizes[1]), (names[1], right, right_axis, sizes[0]))
+    )
+    axes = tuple(
+        f"axis {axis} of {name} is {show(size)}"
+        for axis, name, size in zip((left_axis, right_axis), names, sizes, strict=True)
+    )
+    shown = [(name, show_shape(shape)) for name, shape in shapes]
+    cure = elementwise_cure(*written, frame.names) or _window_cure(frame, left, right)
+    cure = cure or _cure_by_origin(frame, span, pair, names, (left_axis, right_axis), changed)
+    cure = cure or numbers_cure(pair, (left_axis, right_axis), frame.state.values.source_of)
+    cure = cure or _general_cure(shown, changed, sizes, on_a_path=bool(frame.choices.words))
+    return ShapeMismatch(
+        location, operator, shown[0], shown[1], example, changed, ", ".join(axes), cure
+    )
+
+
+def _arguments_of(span: Span) -> dict[str, str]:
+    """How the arguments of a `where` are written, by what they are called in messages."""
+    inside = " ".join(span.text.split()).partition("(")[2].removesuffix(")")
+    names = ("the condition", "then", "otherwise")
+    return dict(zip(names, habits.top_level(inside), strict=False))
+
+
+def _window_cure(frame: Frame, left: Tensor, right: Tensor) -> Help | None:
+    """The padding of the windows of one side by which both have one size."""
+
+    def same(one: Size, other: Size) -> bool:
+        return isinstance(equal(frame, one, other), Proved)
+
+    return meeting_cure((left, right), same, frame.state.values.source_of)
+
+
+def _cure_by_origin(
+    frame: Frame,
+    span: Span,
+    pair: tuple[Tensor, Tensor],
+    names: tuple[str, str],
+    axes: tuple[int, int],
+    changed: Sequence[tuple[str, Location]],
+) -> Help | None:
+    """Advice by what computed the sides, where no axes of one are those of the other."""
+
+    def same(left: Size, right: Size) -> bool:
+        return isinstance(equal(frame, left, right), Proved)
+
+    left, right = pair
+    sizes = left.type.shape[axes[0]], right.type.shape[axes[1]]
+    block = frame.declaration
+    config = (
+        {each.name for each in block.parameters} if isinstance(block, ast.Block) else set[str]()
+    )
+    cure = origin_cures.filled_cure(pair, sizes)
+    cure = cure or origin_cures.other_reduction(left, right.type.shape, same)
+    cure = cure or origin_cures.other_reduction(right, left.type.shape, same)
+    written = block.span.text if block is not None else ""
+    for size in sizes:
+        cure = cure or origin_cures.patches_cure(written, show(size))
+    for place in (0, 1):
+        size, at = sizes[1 - place], axes[place]
+        cure = cure or origin_cures.parameter_cure(
+            names[place], at, size, span, frame.names, config
+        )
+    if cure is None and not frame.choices.words:
+        cure = _other_resolution(frame, pair, names, same)
+    if changed and cure is None and not frame.choices.words:
+        (name, _), *_ = changed
+        sides = [(names[at], pair[at].type.shape) for at in (0, 1)]
+        if axes[0] == axes[1]:
+            sides.sort(key=lambda side: side[0] == name)
+            cure = origin_cures.projection_cure(
+                sides[0], sides[1], axes[0], config | _given_to_layers(frame)
+            )
+    return cure
+
+
+def _other_resolution(
+    frame: Frame,
+    pair: tuple[Tensor, Tensor],
+    names: tuple[str, str],
+    same: Callable[[Size, Size], bool],
+) -> Help | None:
+    """Advice for two sides of which one has other rows and columns."""
+    left, right = ((names[at], pair[at]) for at in (0, 1))
+    source_of = frame.state.values.source_of
+    cure = None
+    for kept, changed in ((left, right), (right, left)):
+        cure = cure or resolution_cures.shortcut_cure(kept, changed, same, source_of)
+    return cure or resolution_cures.rescaled_cure(left, right, same)
+
+
+def _given_to_layers(frame: Frame) -> set[str]:
+    """The names by which the block says how many channels a layer makes, as `4 * d` has."""
+    text = frame.declaration.span.text if frame.declaration is not None else ""
+    calls = re.findall(r"\b(?:linear|conv[123]d|conv_transpose[123]d)\(([^,()]*)", text)
+    return {name for each in calls for name in re.findall(r"[A-Za-z_]\w*", each)}
+
+
+def _general_cure(
+    sides: Sequence[tuple[str, str]],
+    changed: Sequence[tuple[str, Location]],
+    sizes: tuple[Size, Size],
+    *,
+    on_a_path: bool,
+) -> Help:
+    """Advice where no axes of one side are those of the other."""
+    first, second = map(show, sizes)
+    if 1 in sizes:
+        return Help("an axis of size 1 is never stretched: repeat it with expand")
+    if on_a_path:
+        return Help(
+            f"nothing makes {first} and {second} equal on this path: bring one side to the shape\n"
+            "of the other here as well, or change the condition that leads here"
+        )
+    if changed:
+        (name, _), *_ = changed
+        other = next((each for each, _ in sides if each != name), name)
+        return Help(
+            f"`{name}` had this size before: keep it there, or bring `{other}` to the new one\n"
+            "as well, as a projection on a shortcut does"
+        )
+    text = f"nothing makes {first} and {second} equal: move, repeat or project the axes of one side"
+    if first.isidentifier() and second.isidentifier():
+        text += ";\nif both are one size, write it with one name where they come from"
+    return Help(text)
+
+
+def _changes(
+    frame: Frame, sides: Sequence[tuple[str, Tensor, int, Size]]
+) -> tuple[tuple[str, Location], ...]:
+    """Where each side got its size on the axis in question, if it once had the other's."""
+
+    def same(left: Size, right: Size) -> bool:
+        return isinstance(equal(frame, left, right), Proved)
+
+    found = (
+        (name, origin_cures.changed_at(side, axis, to, same)) for name, side, axis, to in sides
+    )
+    return tuple(
+        (name, Location(value.origin.span, value.origin.path))
+        for name, value in found
+        if value is not None and value.origin.span is not None
+    )
