@@ -156,7 +156,7 @@ def _as_it_is(_original: Any_) -> Any_:
     return lambda _self, floor, _depth: (floor.numerator, floor.denominator)
 
 
-def _turned(_original: Any_) -> Any_:
+def _turned(_original: Any_) -> Found:
     def raised_facts(self: SolverState) -> tuple[Size, ...]:
         smooth = [size for size in self.zero if not polynomial.floors_of(size)]
         both = (*self.nonnegative, *(-size for size in self.nonnegative), *smooth)

@@ -27,6 +27,7 @@ from meganeura_dsl.symbolic.assumptions import (
     Condition,
     Facts,
     Flag,
+    Not,
     Or,
     Proved,
     Recorder,
@@ -331,6 +332,15 @@ def test_a_part_of_an_or_is_excluded_by_an_or_in_it() -> None:
     either = Or((And((small, Flag("deep"))), Compare("==", h, 2)))
     facts = Facts().assume(Compare(">=", w, 5)).assume(either)
     made = asked(facts, Compare("==", h, 2))
+    assert made["uncertified"] == []
+    assert made["questions"][0]["proofs"]
+
+
+def test_an_or_in_an_or_is_certified() -> None:
+    deep = Flag("deep")
+    small = And((deep, And((Compare("<=", h, w), Compare("<", 0, w)))))
+    large = And((deep, And((Compare(">", h, w), Compare("<", 0, h)))))
+    made = asked(Facts(), Or((Or((large, small)), And((Not(deep), Compare("<", 0, 3 * h))))))
     assert made["uncertified"] == []
     assert made["questions"][0]["proofs"]
 

@@ -7,11 +7,12 @@ is needed is not known.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any, assert_never
 
-from meganeura_verify.conditions import FALSE, lines_of, opposite
+from meganeura_verify.conditions import FALSE, Line, lines_of, opposite
 
 from meganeura_dsl.symbolic.certificates.lines import Lines
 from meganeura_dsl.symbolic.certificates.size_data import condition_data, size_data
@@ -108,10 +109,45 @@ def _with_opposites(
     """The proof of a part of an `or` where all others are false."""
     ((_, alternatives),) = lines_of(condition_data(Or(parts)))
     others = [each for number, each in enumerate(alternatives) if number != place]
-    inner = at.within(chain.from_iterable(map(opposite, others)))
+    assumptions = [*chain.from_iterable(map(opposite, others))]
+    inner = at.within(assumptions)
+    for part in (part for number, part in enumerate(parts) if number != place):
+        if not inner.says(negate(part)):
+            _regroup(inner, negate(part), [line for line in assumptions if line[0] == "or"])
     inner.learn(assumed)
     proofs = entailed(inner, parts[place], splits)
     return {"other": place, "steps": inner.steps, "proofs": proofs}
+
+
+def _regroup(at: Lines, condition: Condition, either: list[Line]) -> None:
+    """Derive an `or` in an `or`, or several, from lines that have the parts of both."""
+    if isinstance(condition, And):
+        for part in condition.parts:
+            _regroup(at, part, either)
+    if at.says(condition):
+        return
+    for line in either:
+        with suppress(Unexplained):
+            inner = [at.within(alternative) for alternative in line[1]]
+            each = [{"proofs": _said(case, condition)} for case in inner]
+            at.lemma(condition, [{"cases": at.number(line), "each": each}])
+            return
+
+
+def _said(at: Lines, condition: Condition) -> list[Json]:
+    """Proofs of a condition of which enough parts are known lines."""
+    if at.says(condition):
+        return [{"at": at.number(line)} for line in lines_of(condition_data(condition))]
+    match condition:
+        case And(parts):
+            return [*chain.from_iterable(_said(at, part) for part in parts)]
+        case Or(parts):
+            for place, part in enumerate(parts):
+                with suppress(Unexplained):
+                    return [{"part": place, "proofs": _said(at, part)}]
+            raise Unexplained(f"nothing says {condition}")
+        case _:
+            raise Unexplained(f"nothing says {condition}")
 
 
 def _by_cases(at: Lines, condition: Condition, splits: int) -> list[Json]:
