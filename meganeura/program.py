@@ -1,7 +1,7 @@
 """A program in Python's hands: its models, and its training."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, cast
@@ -20,7 +20,6 @@ from meganeura_dsl.settings.settings_problems import WrongSettingType
 from meganeura_dsl.support.byte_sizes import parsed_bytes
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.registry import choose_device, meet_hosts
-from meganeura_runtime.io.preprocess.preparation import preparation_of
 from meganeura_runtime.io.weight_names import Names
 from meganeura_runtime.io.weights import (
     Allowed,
@@ -38,7 +37,7 @@ from meganeura_runtime.train.events import (
     StopTraining,
     Watch,
 )
-from meganeura_runtime.train.loop.evaluation import Evaluator, held_batches
+from meganeura_runtime.train.loop.measurement import measure
 from meganeura_runtime.train.loop.training_loop import train
 from meganeura_runtime.train.records.run_folder import RunFolder, folder_of, resumed_folder
 from meganeura_runtime.train.spec.memory_fit import Fit, MemoryProbe, fit
@@ -49,15 +48,11 @@ from meganeura_runtime.train.spec.resume import (
     resumed_device,
 )
 from meganeura_runtime.train.spec.run_request import RunRequest
-from meganeura_runtime.train.spec.train_job import prepare, prepare_new
+from meganeura_runtime.train.spec.train_job import prepare_new
 from meganeura_runtime.train.spec.train_spec import Start, manual_spec, settings_of
 
 Files = Path | str | Sequence[Path | str]
 """A file of weights, an index of shards, a folder of either, or all shards one by one."""
-
-
-UNUSED = ("sampling_weights", "balance", "stop_after", "eval_every_steps", "sample_prompt")
-"""Settings that an evaluation alone has no use for."""
 
 
 @dataclass(frozen=True)
@@ -346,25 +341,16 @@ class Program:
         """
         name = self._program.train(name)
         folder = pipeline.find(self._target).path.parent
-        unset = [f"{each}=none" for each in UNUSED]
-        unset += [] if data is None else ["validation=none"]
-        overrides = [*unset, *_overrides(settings, device), "drop_last=false"]
+        overrides = [] if data is None else ["validation=none"]
+        overrides += _overrides(settings, device)
         if isinstance(data, str | Path):
             overrides += [f"data={data}"]
             data = None
         start = _start(weights, Allowed())
-        trained = preparation_of(start.files)
-        given = PythonData(data, is_trained_on=False, classes=trained.classes)
-        job = prepare(self._program, name, folder, overrides, start, data=given)
-        for difference in trained.differences(job.spec.preparation):
+        found = measure(self._program, name, folder, overrides, start, data)
+        for difference in found.differences:
             warn(f"the weights were trained on other inputs: {difference}", stacklevel=2)
-        held_out = job.dataset.test or job.dataset.train
-        with explained_failures((job.spec.input_spec.counter or "batch", job.batch)):
-            chosen = choose_device(job.settings.device, precision=job.settings.precision)
-            with closing(Evaluator(job.spec, chosen.open)) as evaluator:
-                return evaluator.measure(
-                    held_batches(job.spec, held_out), job.spec.initial_values()
-                )
+        return dict(found.values)
 
     def fit(
         self,

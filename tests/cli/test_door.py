@@ -30,6 +30,7 @@ ARGUMENTS = {
     "profile": ["{}:net", "--device", "cpu"],
     "run": ["{}:net", "--random-weights", "0", "--input", "x.npy"],
     "shapes": ["{}:net"],
+    "evaluate": ["{}:fit", "--weights", "w.safetensors", "--device", "cpu"],
     "summary": ["{}:net"],
     "train": ["{}:fit", "--device", "cpu", "--set", "epochs=1"],
     "tune": ["{}:net"],

@@ -62,6 +62,11 @@ class VisualLog:
             return
         self._pictures.setdefault(name, _EvenSample()).add(value)
 
+    def matrix(self, name: str) -> NDArray[np.float64] | None:
+        """Returns the mean of a matrix over the examples; None where there is none."""
+        found = self._matrices.get(name)
+        return None if found is None else found[0] / found[1]
+
     def write(self, folder: Path, step: int) -> Iterator[tuple[str, str]]:
         """Write a file for each value; gives names and files. Raises `ProblemError`."""
         for name, pictures in self._pictures.items():

@@ -1,0 +1,70 @@
+"""`meganeura evaluate`: the loss and the metrics of weights, on examples."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from meganeura.cli.options.device_options import DEVICE_HELP
+from meganeura.cli.options.model_options import (
+    AllowMissing,
+    AllowUnexpected,
+    Prefix,
+    Renames,
+    WeightFiles,
+    allowed,
+    given_names,
+)
+from meganeura.cli.options.target_program import load
+from meganeura.cli.ui.console import say
+
+
+def evaluate(
+    target: Annotated[
+        str, typer.Argument(metavar="FILE|FILE.mgn:NAME|MODEL", help="A program with a `train`.")
+    ],
+    *,
+    weights: WeightFiles = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Examples in place of those of the program."),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help=DEVICE_HELP)] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Override a setting, such as batch=32."),
+    ] = None,
+    allow_missing: AllowMissing = None,
+    allow_unexpected: AllowUnexpected = None,
+    rename: Renames = None,
+    prefix: Prefix = "",
+    as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure weights on the examples held out, or on all where none are; nothing is trained.
+
+    With `--data` all of these examples are measured. Of a classifier the recall and the precision
+    of each class are shown too.
+    """
+    from meganeura.cli.reports.measurement_report import measurement_data, measurement_text
+    from meganeura_dsl import pipeline
+    from meganeura_runtime.train.loop.measurement import measure
+    from meganeura_runtime.train.spec.train_spec import Start
+
+    if not weights:
+        text = "say which: --weights runs/fit-1/best.safetensors"
+        raise typer.BadParameter(text, param_hint="--weights")
+    program = load(target)
+    overrides = [] if data is None else ["validation=none", f"data={data}"]
+    overrides += [*(changes or ()), *([] if device is None else [f"device={device}"])]
+    excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
+    start = Start(tuple(map(Path, weights)), excused, called)
+    folder = pipeline.find(target).path.parent
+    found = measure(program, program.train(), folder, overrides, start)
+    for each in found.differences:
+        say(f"the weights were trained on other inputs: {each}", err=True)
+    if as_data:
+        say(json.dumps(measurement_data(found), indent=2))
+        return
+    say(f"device: {found.device}", err=True)
+    say(measurement_text(found))
