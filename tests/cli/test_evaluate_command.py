@@ -47,8 +47,9 @@ def command(folder: Path, *more: str) -> tuple[str, ...]:
 
 def test_classes_have_their_recall_and_precision(meganeura: Command, folder: Path) -> None:
     shown = meganeura(*command(folder))
-    assert (shown.code, shown.err) == (0, "device: cpu (as asked)\n")
+    assert (shown.code, shown.err) == (0, "")
     assert [line.split() for line in shown.out.splitlines()] == [
+        ["device:", "cpu", "(as", "asked)"],
         ["7", "examples,", "all", "there", "are"],
         ["loss", f"{loss():.5g}"],
         ["accuracy", f"{4 / 7:.5g}"],
@@ -78,10 +79,10 @@ def test_python_measures_the_same(meganeura: Command, folder: Path) -> None:
 
 def test_other_examples_and_those_held_out(meganeura: Command, folder: Path) -> None:
     two = meganeura(*command(folder, "--data", str(folder / "two.npz"))).out
-    assert two.startswith("2 examples, all there are\n")
+    assert two.splitlines()[1] == "2 examples, all there are"
     assert ["accuracy", "1"] in [line.split() for line in two.splitlines()]
     held = meganeura(*command(folder, "--set", "validation=0.4")).out
-    assert held.startswith("3 examples, held out\n")
+    assert held.splitlines()[1] == "3 examples, held out"
 
 
 @pytest.mark.parametrize(

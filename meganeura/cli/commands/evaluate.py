@@ -66,5 +66,5 @@ def evaluate(
     if as_data:
         say(json.dumps(measurement_data(found), indent=2))
         return
-    say(f"device: {found.device}", err=True)
+    say(f"device: {found.device}")
     say(measurement_text(found))
