@@ -26,6 +26,62 @@ def test_outputs_gradients_and_states(case: Case) -> None:
 
 
 PROGRAMS = {
+    "keys before the first query": (
+        """\
+        block Net(heads, length)(x: [n, s, 6]) -> [n, s, 6]:
+          param before: [heads, length, 3] = normal(0.5)
+          q = x |> q: linear(6) |> rearrange([n, s, heads * d] -> [n, heads, s, d])
+          k = concat(insert_axis(before, 0, n), q, axis=2)
+          y = attention(q, k, k, causal=true, offset=length)
+          return y |> rearrange([n, heads, s, d] -> [n, s, heads * d])
+
+        model net = Net(2, 3)
+        """,
+        {"n": 2, "s": 4},
+    ),
+    "parts of what a round binds": (
+        """\
+        block Sums()(x: [n, s, 3]) -> [n, s, 3]:
+          h = x |> fc: linear(3)
+          y = zeros([n, s, 3])
+          scan t in 0..s:
+            next = y
+            next[:, t] = h[:, t] + sum(y, 1)
+            y = next
+          return y
+
+        model net = Sums()
+        """,
+        {"n": 2, "s": 4},
+    ),
+    "names that Python keeps, and names with numbers": (
+        """\
+        block Net(layers)(x: [n, 1, 4]) -> [n, 1, 3]:
+          for i in 0..layers:
+            x = x |> n{i}: conv1d(1, 3, pad=1) |> d{i}: linear(4, frozen=true)
+          return x |> class: linear(3)
+
+        model net = Net(2)
+        """,
+        {"n": 2},
+    ),
+    "neighbours and what differs": (
+        """\
+        block Edge(out, k)(x: [n, p, d]) -> [n, p, out]
+            where k <= p:
+          _v, near = top_k(x[:, :, 0] |> insert_axis(1, p), k)
+          other = gather(x, near, axis=1, batch=1)
+          own = insert_axis(x, 2, k)
+          return concat(own, other - own, axis=3) |> fc: linear(out) |> max(2)
+
+        block Net()(x: [n, p, 3]) -> [n, 4]
+            where p >= 2:
+          return x |> e1: Edge(5, 2) |> e2: Edge(6, 2) |> max(1) |> fc: linear(4)
+
+        model net = Net()
+        """,
+        {"n": 2, "p": 4},
+    ),
     "a scan that a condition ends": (
         """\
         block Root()(x: [n, 4]) -> [n, 4]:

@@ -1,5 +1,6 @@
 """A block that is written, as the text of a class or a function."""
 
+import keyword
 import re
 from collections.abc import Sequence
 
@@ -246,13 +247,13 @@ def _created(create: Create, writer: BlockWriter) -> list[str]:
         if last.kind == "index":
             raise refusal("a state", "its path ends with a number", None)
         made = f"{around}.register_buffer({name}, {create.value})"
-    elif create.kind == "parameter" and not is_word:
+    elif create.kind == "parameter" and (not is_word or keyword.iskeyword(last.text)):
         if last.kind == "index":
             raise refusal("a parameter", "its path ends with a number", None)
         made = f"{around}.register_parameter({name}, {create.value})"
     elif last.kind == "index" and kind == "list":
         made = f"{around}.append({create.value})"
-    elif last.kind == "computed":
+    elif last.kind == "computed" or keyword.iskeyword(last.text):
         made = f"{around}.add_module({name}, {create.value})"
     else:
         made = f"{target} = {create.value}"

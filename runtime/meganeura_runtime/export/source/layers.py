@@ -76,6 +76,17 @@ def _constructed(
     return Code(f"{unit.name}({', '.join(arguments)})")
 
 
+def _frozen(writer: BlockWriter, node: ast.Call) -> list[str]:
+    """The statement that keeps a layer from being trained, if its call says so."""
+    for each in node.arguments:
+        if each.name == "frozen" and not isinstance(each.value, ast.Rearrangement):
+            values = writer.seen.values(each.value)
+            if any(value != values[0] for value in values):
+                raise refuse(node, "a layer that is trained in some places")
+            return ["{}.requires_grad_(False)"] if values[0] is True else []
+    return []
+
+
 def _initials(events: Sequence[Event]) -> list[str]:
     """Statements that give the parameters of a layer other first values than its own."""
     found: list[str] = []
@@ -96,8 +107,7 @@ def _initials(events: Sequence[Event]) -> list[str]:
 
 def apply(writer: BlockWriter, node: ast.Call, piped: ast.Expression | None) -> Code:
     """A layer, a block, a function or a model, applied."""
-    modes = [each for each in node.arguments if each.name in ("training", "frozen")]
-    if modes:
+    if any(each.name == "training" for each in node.arguments):
         raise refuse(node, "a layer in a mode of its own")
     events = writer.seen.events(node)
     if not events:
@@ -117,7 +127,7 @@ def apply(writer: BlockWriter, node: ast.Call, piped: ast.Expression | None) -> 
         made = None if is_again else _constructor(writer, node, events, found)
         if made is not None:
             writer.made.add(key)
-            writer.create(label, made.text, then=_initials(events))
+            writer.create(label, made.text, then=[*_initials(events), *_frozen(writer, node)])
         writer.declared[".".join(key)] = node
         _note_width(writer, node)
         if key in writer.made:

@@ -18,14 +18,16 @@ def laid_out(text: str, indent: int) -> list[str]:
     line = " " * indent + text
     if len(line) <= WIDTH:
         return [line]
-    found = _last_brackets(text)
-    if found is None:
+    pairs = _brackets(text)
+    if not pairs:
         return _in_brackets(text, indent)
-    start, stop = found
+    start, stop = pairs[-1]
+    is_short = stop - start < SHORT and sum(text[at] == "." for at in _outside(text)) > 2
+    if start + 1 + indent > WIDTH or is_short:
+        if " = " in text or text.startswith("return "):
+            return _in_brackets(text, indent)
+        start, stop = max(pairs, key=lambda pair: pair[1] - pair[0])
     head, inside, tail = text[: start + 1], text[start + 1 : stop], text[stop:]
-    is_chain = len(inside) < SHORT and sum(text[at] == "." for at in _outside(text)) > 2
-    if len(head) + indent > WIDTH or is_chain:
-        return _in_brackets(text, indent)
     items = split_commas(inside)
     whole = " " * (indent + 4) + inside
     fits = len(whole) <= WIDTH
@@ -37,7 +39,7 @@ def laid_out(text: str, indent: int) -> list[str]:
         middle = [line for part in parts for line in laid_out(part, indent + 4)]
     elif fits and not inside.endswith(","):
         middle = [whole]
-    elif len(items) == 1 and not is_tuple and _last_brackets(inside) is not None:
+    elif len(items) == 1 and not is_tuple and _brackets(inside):
         comma = "" if _is_comprehension(inside) or inside.startswith("*") else ","
         middle = laid_out(inside + comma, indent + 4)
     else:
@@ -92,21 +94,17 @@ def _outside(text: str) -> Iterator[int]:
             yield at
 
 
-def _last_brackets(text: str) -> tuple[int, int] | None:
-    """The place of the last pair of outermost brackets that hold anything."""
-    depth, start, found, quote = 0, 0, None, ""
+def _brackets(text: str) -> list[tuple[int, int]]:
+    """The places of the outermost brackets that hold anything."""
+    outside = {*_outside(text)}
+    found: list[tuple[int, int]] = []
+    start = 0
     for at, character in enumerate(text):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "\"'":
-            quote = character
-        elif character in "([{":
-            start = at if depth == 0 else start
-            depth += 1
-        elif character in ")]}":
-            depth -= 1
-            if depth == 0 and at > start + 1:
-                found = start, at
+        if at not in outside and character in "([{" and (at == 0 or at - 1 in outside):
+            start = at
+        is_end = character in ")]}" and (at + 1 == len(text) or at + 1 in outside)
+        if at not in outside and is_end and at > start + 1:
+            found.append((start, at))
     return found
 
 

@@ -22,7 +22,7 @@ from meganeura_runtime.export.source.literals import literal
 from meganeura_runtime.export.source.observed import refuse
 from meganeura_runtime.export.source.sizes import size_text
 from meganeura_runtime.export.source.static_code import written_static
-from meganeura_runtime.export.source.text import ATOM, SIGN, Code, call, method
+from meganeura_runtime.export.source.text import SIGN, Code, binary, call, method
 from meganeura_runtime.export.source.trace import Event
 
 DTYPES = {
@@ -133,7 +133,8 @@ def _initial(
             inside = f"({shape},)" if len(sizes) == 1 else f"({shape})" if sizes else "()"
             return Code(f"torch.full({inside}, {number})")
         case Normal():
-            return Code(f"{number.within(ATOM)} * torch.randn({shape})")
+            drawn = Code(f"torch.randn({shape})")
+            return drawn if number.text == "1.0" else binary("*", number, drawn)
         case Uniform():
             bound = number.within(SIGN)
             return method(Code(f"torch.empty({shape})"), "uniform_", f"-{bound}", number)

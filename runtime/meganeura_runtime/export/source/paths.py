@@ -1,5 +1,6 @@
 """The paths of layers and parameters: what holds each part, and how Python reaches it."""
 
+import keyword
 import re
 from collections.abc import Sequence
 
@@ -145,5 +146,7 @@ def _reach(text: str, step: Step, kind: str) -> str:
             return f'getattr({text}, f"{step.text}")'
         case _ if kind == "dict":
             return f'{text}["{step.text}"]'
+        case _ if keyword.iskeyword(step.text):
+            return f'getattr({text}, "{step.text}")'
         case _:
             return f"{text}.{step.text}"

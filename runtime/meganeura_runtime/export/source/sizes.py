@@ -13,7 +13,7 @@ from meganeura_runtime.export.source.static_code import written_static
 from meganeura_runtime.export.source.text import Code
 from meganeura_runtime.export.source.trace import Event, Names
 from meganeura_runtime.export.source.whole_numbers import gives
-from meganeura_runtime.export.source.widths import Known, base_of, is_width, width_of
+from meganeura_runtime.export.source.widths import Known, NeedsWidth, is_width, width_of
 
 Source = tuple[ast.Expression, int]
 """A tensor and the axis of it whose size is asked for."""
@@ -33,20 +33,21 @@ def size_text(
     for _, value in numbers:
         if not isinstance(value, int) or isinstance(value, bool):
             raise refuse(node, f"the constructor needs the size {value}, which data decides")
-    if source is not None and base_of(source[0]) in writer.follow.moved:
-        text = _followed(writer, source, numbers)
-        if text is not None:
-            return text
+    needed: NeedsWidth | None = None
+    try:
+        text = None if source is None else _followed(writer, source, numbers)
+    except NeedsWidth as raised:
+        text, needed = None, raised
+    if text is not None:
+        return text
     for candidate in candidates(writer):
         if all(gives(candidate, names, value) for names, value in numbers):
             try:
                 return written_static(writer, candidate, "init")
             except ProblemError:
                 continue
-    if source is not None:
-        text = _followed(writer, source, numbers)
-        if text is not None:
-            return text
+    if needed is not None:
+        raise needed
     first = numbers[0][1]
     if all(value == first for _, value in numbers):
         return literal(first)

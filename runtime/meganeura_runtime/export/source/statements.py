@@ -29,6 +29,7 @@ from meganeura_runtime.export.source.text import (
     method,
     negated,
 )
+from meganeura_runtime.export.source.widths import bound_in
 
 LONG = 64
 """Columns from which on a chain of layers goes on in another statement."""
@@ -223,7 +224,9 @@ def _scan(writer: BlockWriter, statement: ast.Scan) -> None:
         each
         for node in statement.body
         for each in walk(node)
-        if isinstance(each, ast.Part) and each.target.text not in writer.env
+        if isinstance(each, ast.Part)
+        and each.target.text not in writer.env
+        and each.target.text not in bound_in(statement)
     ]
     if parts and statement.condition is not None:
         raise refuse(parts[0], "a scan with a condition collects as much as data says")

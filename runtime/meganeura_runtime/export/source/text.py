@@ -15,6 +15,9 @@ BINDING = {
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _SIMPLE = re.compile(r"-?[\w.]+(e-\d+)?")
 """A name, an attribute or a number."""
+_STRING = re.compile(r'\w?"(?:[^"\\]|\\.)*"')
+_BRACES = re.compile(r"\{([^{}]*)\}")
+"""What is computed in a string, or in a path."""
 _KEYWORD = re.compile(r"(?<=[(\s])[A-Za-z_]\w*=(?![=\s])")
 
 
@@ -133,8 +136,9 @@ class Step:
 
 
 def words_of(text: str) -> set[str]:
-    """All names that a text reads: no attributes, and no names of arguments."""
-    return set(_WORD.findall(_KEYWORD.sub("", text)))
+    """All names that a text reads: no attributes, no names of arguments, no words of strings."""
+    code = _STRING.sub(lambda found: " ".join(_BRACES.findall(found[0])), text)
+    return set(_WORD.findall(_KEYWORD.sub("", code)))
 
 
 def texts(statements: Sequence[Statement]) -> Iterator[tuple[Statement, str]]:
@@ -144,7 +148,11 @@ def texts(statements: Sequence[Statement]) -> Iterator[tuple[Statement, str]]:
             case Line(text=text):
                 yield each, text
             case Create(parts=parts, value=value, then=then):
-                yield each, " ".join([value, *then, *(p.text for p in parts if p.kind != "word")])
+                read = [value, *then]
+                for part in parts:
+                    is_index = part.kind == "index"
+                    read += [part.text] if is_index else _BRACES.findall(part.text)
+                yield each, " ".join(read)
             case Compound(head=head, body=body, otherwise=otherwise):
                 yield each, head
                 yield from texts(body)

@@ -158,6 +158,14 @@ def initial_text(layer: str, parameter: str, initializer: Initializer) -> str | 
 Given = Mapping[str, Code]
 
 
+def _number_of(node: ast.Expression | None) -> int | float | bool | None:
+    match node:
+        case ast.Integer(value=value) | ast.Real(value=value) | ast.Boolean(value=value):
+            return value
+        case _:
+            return None
+
+
 @dataclass(frozen=True)
 class Use:
     """A layer without weights, as it is applied."""
@@ -176,8 +184,11 @@ class Use:
         return config(self.writer, self.node, self.events, name, "forward") or Code(default)
 
     def is_given(self, name: str) -> bool:
-        """Whether an optional input is given."""
-        return any(each.child.fill_of(each.child.signature[name]) is None for each in self.events)
+        """Whether an optional input is given another number than its default, or a tensor."""
+        item = next(each for each in self.events[0].child.block.inputs if each.name == name)
+        default = _number_of(item.default)
+        fills = [each.child.fill_of(each.child.signature[name]) for each in self.events]
+        return default is None or any(each is None or each != default for each in fills)
 
     def rank(self, name: str = "x") -> int:
         """The rank of an input, 0 if it is not always the same."""

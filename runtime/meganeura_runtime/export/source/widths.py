@@ -38,13 +38,6 @@ class LostWidth(Exception):
         self.tensor = tensor
 
 
-def base_of(node: ast.Expression) -> str:
-    """The name that a chain of layers begins with, "" if it begins with none."""
-    while isinstance(node, ast.Pipe):
-        node = node.source
-    return node.text if isinstance(node, ast.Name) else ""
-
-
 def variable_for(block: ast.Block, axis: int, rank: int, taken: Sequence[str]) -> CarriedWidth:
     """Returns a variable for an axis of a tensor, named as PyTorch names what a layer takes."""
     known = {each.text for s in block.body for each in walk(s) if isinstance(each, ast.Name)}
@@ -170,8 +163,7 @@ def _of_call(
     block = events[0].child.block
     if block.results is None or any(each.child.block is not block for each in events):
         return None
-    whole = writer.pipes(node)[0] if piped is not None else node
-    values = writer.seen.values(whole)
+    values = writer.seen.values(whole_of(writer, node, piped))
     if not values:
         return None
     tensor = values[0][result] if isinstance(values[0], tuple) else values[0]
@@ -310,13 +302,45 @@ def _of_builtin(
         for each in sorted(axes):
             before += each <= before
         return width_of(writer, tensors[0], before, known)
+    if node.callee == "insert_axis" and isinstance(places[1], ast.Integer):
+        at = places[1].value % (rank + 1)
+        if at == axis:
+            return places[2] if not isinstance(places[2], ast.Rearrangement) else None
+        return width_of(writer, tensors[0], axis - (axis > at), known)
+    if node.callee in ("rearrange", "expand") and isinstance(places[1], ast.Rearrangement):
+        return _of_pattern(writer, places[1], tensors[0], axis, known)
+    if node.callee == "gather":
+        behind = writer.seen.type_of(whole_of(writer, node, piped)).rank - axis
+        return width_of(writer, tensors[0], rank - behind, known) if behind == 1 else None
     if len(tensors) == 1 and places[1:] == [] and _has_shape_of(writer, node, piped, tensors[0]):
         return width_of(writer, tensors[0], axis, known)
+    return None
+
+
+def whole_of(writer: BlockWriter, node: ast.Call, piped: ast.Expression | None) -> ast.Expression:
+    """The pipe around a call, or the call itself."""
+    return writer.pipes(node)[0] if piped is not None else node
+
+
+def _of_pattern(
+    writer: BlockWriter,
+    pattern: ast.Rearrangement,
+    tensor: ast.Expression,
+    axis: int,
+    known: Known,
+) -> ast.Expression | None:
+    """The size of an axis that a pattern leaves alone."""
+    left, right = pattern.source.entries, pattern.target.entries
+    if any(isinstance(each, ast.Rest) for each in (*left, *right)):
+        return None
+    entry = right[axis]
+    for at, each in enumerate(left):
+        if isinstance(each, ast.Name) and isinstance(entry, ast.Name) and each.text == entry.text:
+            return width_of(writer, tensor, at, known)
     return None
 
 
 def _has_shape_of(
     writer: BlockWriter, node: ast.Call, piped: ast.Expression | None, tensor: ast.Expression
 ) -> bool:
-    whole = writer.pipes(node)[0] if piped is not None else node
-    return writer.seen.same_shapes(whole, tensor)
+    return writer.seen.same_shapes(whole_of(writer, node, piped), tensor)

@@ -36,7 +36,7 @@ def created(arguments: Arguments) -> Code:
 def filled(arguments: Arguments) -> Code:
     """Writes `full`."""
     number = arguments.static(1, "value")
-    text = as_float(number) if number.text.lstrip("-").isdigit() else f"float({number})"
+    text = as_float(number)
     node = arguments.node_at(0, "shape")
     shape = _shape(arguments)
     if isinstance(node, ast.ListOf) and shape != "()":

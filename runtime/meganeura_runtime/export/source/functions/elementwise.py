@@ -1,5 +1,6 @@
 """Functions of elements."""
 
+import re
 from collections.abc import Sequence
 
 from meganeura_dsl.ir.types import DType
@@ -89,6 +90,8 @@ def chosen(arguments: Arguments) -> Code:
 
 def as_float(code: Code) -> str:
     """Returns the text of a number as a float."""
+    if re.fullmatch(r"-?\d+\.[\de-]+", code.text):
+        return code.text
     return f"{code.text}.0" if code.text.lstrip("-").isdigit() else f"float({code.text})"
 
 
