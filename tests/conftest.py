@@ -45,7 +45,7 @@ OPTIMIZED_ONCE = (
     *("test_api.py", "test_end_to_end.py", "trainer/"),
 )
 """Tests that run programs, many of them the same."""
-COLLECTIONS = (50_000, 10, 10)
+COLLECTIONS = (500_000, 10, 10)
 """When garbage is looked for, as `gc.set_threshold` takes it: by default after 700 new objects.
 
 Most of what a test makes is freed without a search; one through all that a worker holds takes
