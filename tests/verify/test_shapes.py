@@ -6,6 +6,7 @@ A spoilt certificate that is accepted must still be true: a grid of sizes judges
 import json
 from collections.abc import Callable
 from functools import cache
+from math import prod
 from pathlib import Path
 from random import Random
 from time import process_time
@@ -14,7 +15,9 @@ from typing import Any
 import pytest
 from meganeura_verify import CertificateError
 from meganeura_verify.__main__ import main
+from meganeura_verify.conditions import value_of
 from meganeura_verify.shapes import check_shapes
+from meganeura_verify.sizes import Poly, polynomial, read_size
 
 from fuzz.json_mutants import json_mutant
 from meganeura_dsl import pipeline
@@ -325,6 +328,47 @@ def test_contradictory_facts_have_a_proof() -> None:
     made = asked(facts, Compare("==", s, 7), Or((Compare("<", s, 1), Compare(">", s, 9))))
     assert len(made["questions"]) == 2
     assert made["uncertified"] == []
+
+
+def _size(random: Random, depth: int) -> Json:
+    if depth == 0 or random.random() < 0.2:
+        return random.choice(["h", "w", random.randint(-3, 6)])
+    if random.random() < 0.5:
+        divisor = random.choice([2, 3, 4, -2, _size(random, depth - 1)])
+        return ["//", _size(random, depth - 1), divisor]
+    return [random.choice("+*"), _size(random, depth - 1), _size(random, depth - 1)]
+
+
+def _value(size: Poly, at: dict[str, int]) -> int:
+    """The number that a polynomial is; each floor is computed from its parts."""
+    total = 0
+    for monomial, coefficient in size.items():
+        factors = [coefficient]
+        for kind, *parts in monomial:
+            inside = [at[each] if kind == 0 else _value(polynomial(each), at) for each in parts]
+            factors.append(inside[0] if kind == 0 else inside[0] // inside[1])
+        total += prod(factors)
+    return total
+
+
+def test_the_normal_form_of_a_size_has_its_values() -> None:
+    compared = 0
+    for seed in range(effort(300, 30_000)):
+        random = Random(seed)
+        size = _size(random, 4)
+        try:
+            found = read_size(size)
+        except CertificateError:
+            continue
+        for _ in range(8):
+            at = {"h": random.randint(0, 40), "w": random.randint(0, 9)}
+            try:
+                number = value_of(size, at)
+            except ZeroDivisionError:
+                continue
+            compared += 1
+            assert _value(found, at) == number, (seed, size, at)
+    assert compared > effort(1_000, 100_000)
 
 
 def test_a_part_of_an_or_is_excluded_by_an_or_in_it() -> None:
