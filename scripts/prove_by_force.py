@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
-from tests.dsl.elaborate import header_questions, number_questions
+from tests.dsl.elaborate.body.expressions import number_questions
+from tests.dsl.elaborate.typecheck import header_questions
 from tests.dsl.symbolic.questions import fault, question
 
 EVERY = 1000

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.dsl.elaborate.test_new_symbols import PROVED, REFUSED
+from tests.dsl.elaborate.scope.test_new_symbols import PROVED, REFUSED
 from tests.properties.candidates import candidate
 from tests.properties.renamed import MADE_UP, renamed, require_same
 

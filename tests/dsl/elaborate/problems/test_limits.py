@@ -160,11 +160,11 @@ def test_a_question_that_is_too_hard_leaves_the_rest_to_be_checked() -> None:
 
 def test_the_same_text_takes_the_same_steps() -> None:
     text = WHERE.format("d0, d1, d2, d3, d7", ", ".join(CLAUSES[:1]))
-    program = f"from tests.dsl.elaborate.test_limits import steps; print(steps({text!r}))"
+    program = f"from tests.dsl.elaborate.problems.test_limits import steps; print(steps({text!r}))"
     counts = {steps(text), steps(text)}
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True,
-        cwd=Path(__file__).parents[3], env={"PYTHONHASHSEED": "1"},
+        cwd=Path(__file__).parents[4], env={"PYTHONHASHSEED": "1"},
     )  # fmt: skip
     counts.add(int(run.stdout))
     assert len(counts) == 1

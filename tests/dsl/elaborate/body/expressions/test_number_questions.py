@@ -4,7 +4,7 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
-from tests.dsl.elaborate.number_questions import fault, question
+from tests.dsl.elaborate.body.expressions.number_questions import fault, question
 
 SEEDS_PER_TEST = 60
 

@@ -4,7 +4,7 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
-from tests.dsl.elaborate.header_questions import fault, question
+from tests.dsl.elaborate.typecheck.header_questions import fault, question
 from tests.effort import effort
 
 SEEDS_PER_TEST = 12

@@ -14,7 +14,7 @@ from meganeura_dsl.pipeline import check_file
 from meganeura_dsl.syntax.problems.foreign_calls import function_cure
 from tests.folded import each_of
 
-PAGE = (Path(__file__).parents[3] / "docs" / "coming_from_pytorch.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs" / "coming_from_pytorch.md").read_text()
 INPUTS = (
     "x: [n, d], y: [n, d], v: [n, 8 * k], z: [n, c, d], one: [n, 1, d], w: [n, d, k], m: [d, k],"
     " edges: [k], row: [d], column: [n], q: [n, heads, s, e], image: [n, 3, h, u],"
