@@ -13,6 +13,7 @@ from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config
 from meganeura_dsl.elaborate.typecheck.conditions import clause_condition
+from meganeura_dsl.elaborate.typecheck.result_facts import stated_facts
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.stated_positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_config, rest_axes, rest_names
@@ -93,7 +94,7 @@ def block_domain(
     for name in _input_sizes(block):
         frame.names.setdefault(name, dim(name))
     stated = with_symbols(frame, block)
-    for clause in block.where:
+    for clause in stated_facts(block):
         frame.build.facts = frame.facts.assume(clause_condition(clause, stated, block))
     inputs = tuple(_input(item, frame) for item in block.inputs)
     open_config = (name for value in config.values() for name in _variables(value))

@@ -28,6 +28,7 @@ from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config
 from meganeura_dsl.elaborate.typecheck.conditions import condition_on_all_paths
 from meganeura_dsl.elaborate.typecheck.index_ranges import settle
+from meganeura_dsl.elaborate.typecheck.result_facts import stated_facts
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.stated_positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_axes, rest_names
@@ -277,7 +278,7 @@ def _signature_inputs(
                 for name in size_names(entry):
                     inner.names.setdefault(name, sizes.get(name, dim(name)))
     stated = with_symbols(inner, block)
-    for clause in block.where:
+    for clause in stated_facts(block):
         assumed = inner.facts.assume(condition_on_all_paths(clause, stated))
         if not assumed.is_contradictory:
             inner.build.facts = assumed

@@ -8,6 +8,7 @@ from meganeura_dsl.elaborate.scope.scope import MODES, Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.config_kinds import any_of_kind, fitted
 from meganeura_dsl.elaborate.typecheck.contracts import contract_of
+from meganeura_dsl.elaborate.typecheck.result_facts import stated_facts
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.stated_positions import names_in, positions_in, symbol_of
 from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
@@ -114,7 +115,7 @@ def split_where(block: ast.Block, *, of_positions: bool) -> tuple[Clauses, Claus
     read = {item.name for item in block.inputs}
     if of_positions:
         read.difference_update(positions_in(block))
-    clauses = block.where
+    clauses = stated_facts(block)
     reads = (at for at, each in enumerate(clauses) if not read.isdisjoint(names_in(each)))
     first = next(reads, len(clauses))
     return clauses[:first], clauses[first:]

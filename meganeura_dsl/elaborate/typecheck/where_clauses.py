@@ -19,6 +19,7 @@ from meganeura_dsl.elaborate.typecheck.positions import (
     position_of,
     speaks_of,
 )
+from meganeura_dsl.elaborate.typecheck.result_facts import stated_facts
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.stated_positions import (
     names_in,
@@ -63,7 +64,7 @@ def check_where(
         else:
             given = replace(given, names={**given.names, name: symbol})
             free |= symbol.variables() & inner.state.values.lasting_symbols
-    for clause in block.where:
+    for clause in stated_facts(block):
         condition = clause_condition(clause, given, block)
         for part in condition.parts if isinstance(condition, And) else (condition,):
             if part is True:
@@ -85,7 +86,7 @@ def assume_where(inner: Frame, block: ast.Block) -> None:
     given = inner
     for name in positions_in(block):
         given = _with_position(inner, given, block, inner.location(block.name.span), name)
-    for clause in block.where:
+    for clause in stated_facts(block):
         inner.build.facts = inner.facts.assume(clause_condition(clause, given, block))
 
 

@@ -15,6 +15,7 @@ from meganeura_dsl.elaborate.scope.proof import ProofPath
 from meganeura_dsl.elaborate.scope.recovery import EndOfPathError
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import NeedsInliningError, UndecidableError
+from meganeura_dsl.elaborate.typecheck.result_facts import keep_result_facts, require_result_facts
 from meganeura_dsl.elaborate.values import ElabValue, Results
 from meganeura_dsl.syntax import ast
 
@@ -27,8 +28,12 @@ def run_body(inner: Frame, block: ast.Block) -> Results:
         inner.names[item.name] = value
     signature = inner.signature = dict(inner.names)
     if inner.state.proof is None:
-        return _run_path(inner, block, signature)
-    return _run_paths(inner, block, signature)
+        results = _run_path(inner, block, signature)
+    else:
+        results = _run_paths(inner, block, signature)
+    if results:
+        keep_result_facts(inner, block, signature, results)
+    return results
 
 
 def _run_path(inner: Frame, block: ast.Block, signature: Mapping[str, ElabValue]) -> Results:
@@ -38,6 +43,7 @@ def _run_path(inner: Frame, block: ast.Block, signature: Mapping[str, ElabValue]
         location = inner.location(block.name.span)
         raise ProblemError(NoResult(location, name, "ends without `return`", _named_last(block)))
     check_results(inner, block, signature, results)
+    require_result_facts(inner, block, signature, results)
     for name in inner.initials:
         if inner.state.proof is None and inner.join(name) not in inner.state.body.parameters:
             location = inner.caller_location(inner.call_span or block.name.span)

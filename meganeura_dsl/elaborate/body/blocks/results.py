@@ -19,6 +19,7 @@ from meganeura_dsl.elaborate.problems.window_cures import window_cure
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.scope.value_facts import Applied
+from meganeura_dsl.elaborate.typecheck.result_facts import assume_result_facts
 from meganeura_dsl.elaborate.typecheck.tensor_values import equal
 from meganeura_dsl.elaborate.typecheck.written_types import declared_types
 from meganeura_dsl.elaborate.values import ElabValue, Results, Tensor, assumed_tensor, is_tensor
@@ -104,7 +105,9 @@ def opaque_results(inner: Frame, block: ast.Block, signature: Mapping[str, ElabV
     """Results of which nothing is known but the types a signature declares."""
     types = declared_types(inner, block, signature)
     assert types is not None
-    return opaque_tensors(inner, block, types, signature)
+    results = opaque_tensors(inner, block, types, signature)
+    assume_result_facts(inner, block, signature, results)
+    return results
 
 
 def opaque_tensors(
