@@ -31,6 +31,7 @@ ARGUMENTS = {
     "run": ["{}:net", "--random-weights", "0", "--input", "x.npy"],
     "shapes": ["{}:net"],
     "evaluate": ["{}:fit", "--weights", "w.safetensors", "--device", "cpu"],
+    "predict": ["{}:net", "p.png", "--weights", "w.safetensors", "--device", "cpu"],
     "summary": ["{}:net"],
     "train": ["{}:fit", "--device", "cpu", "--set", "epochs=1"],
     "tune": ["{}:net"],

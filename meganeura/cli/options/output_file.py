@@ -33,6 +33,7 @@ class Kind(Enum):
     PICTURE = "a picture"
     CERTIFICATE = "a certificate"
     SOURCE = "a program of PyTorch"
+    PREDICTIONS = "a table of predictions"
 
 
 SUFFIXES = {
@@ -46,6 +47,7 @@ SUFFIXES = {
     Kind.PICTURE: ".png",
     Kind.CERTIFICATE: ".json",
     Kind.SOURCE: ".py",
+    Kind.PREDICTIONS: ".csv",
 }
 CERTIFIED = b'{"format":"meganeura-'
 """The beginning of a certificate."""
@@ -119,6 +121,11 @@ def _is(path: Path, kind: Kind) -> bool:
         case Kind.CERTIFICATE:
             with path.open("rb") as file:
                 return file.read(len(CERTIFIED)) == CERTIFIED
+        case Kind.PREDICTIONS:
+            from meganeura_runtime.infer.prediction import BEGIN
+
+            with path.open("rb") as file:
+                return file.read(len(BEGIN)) == BEGIN.encode()
         case Kind.SOURCE:
             with path.open("rb") as file:
                 return file.read(len(WRITTEN)) == WRITTEN

@@ -1,0 +1,107 @@
+"""`meganeura predict`: what a model says of many images or sounds, as a table."""
+
+from io import StringIO
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from meganeura.cli.options.device_options import Device, NotTuned, Precision, announce
+from meganeura.cli.options.model_options import (
+    AllowMissing,
+    AllowUnexpected,
+    Changes,
+    DisabledRules,
+    NoOptimizer,
+    Prefix,
+    Renames,
+    WeightFiles,
+    allowed,
+    configured,
+    given_names,
+    loaded_values,
+    require_weights,
+    rewriting,
+)
+from meganeura.cli.options.output_file import Force, Kind, require_writable
+from meganeura.cli.ui.console import count, say
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+
+
+def predict(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
+    inputs: Annotated[
+        list[Path], typer.Argument(metavar="FILE|FOLDER...", help="Images or sounds.")
+    ],
+    *,
+    weights: WeightFiles = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the table: .csv."),
+    ] = None,
+    force: Force = False,
+    labels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Names of classes: lines, or JSON.")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="How many files are taken at once.")] = 32,
+    image_size: Annotated[
+        int | None, typer.Option(min=1, max=100_000, help="Height and width an image gets.")
+    ] = None,
+    allow_missing: AllowMissing = None,
+    allow_unexpected: AllowUnexpected = None,
+    rename: Renames = None,
+    prefix: Prefix = "",
+    changes: Changes = None,
+    no_opt: NoOptimizer = False,
+    disable_rule: DisabledRules = None,
+    device: Device = "auto",
+    precision: Precision = ComputePrecision.F32,
+    no_tuned: NotTuned = False,
+) -> None:
+    """Write what a model says of many images or sounds: a table with a row for each.
+
+    Of a classifier a row has the likeliest class and the probability of each. Files are prepared
+    as in training, which the weights say; of a folder all images and sounds below it are taken.
+    """
+    from meganeura.cli.reports.model_outputs import read_labels
+    from meganeura_runtime.backends.device_failures import explained_failures
+    from meganeura_runtime.backends.registry import choose_device
+    from meganeura_runtime.infer.prediction import Predictor, files_of, write_table
+    from meganeura_runtime.io.files.atomic_write import replacing
+    from meganeura_runtime.io.preprocess import preprocessor_config
+    from meganeura_runtime.io.preprocess.input_transforms import Choices
+    from meganeura_runtime.io.preprocess.preparation import preparation_of
+
+    reads = [Path(model), labels, *(weights or ()), *inputs]
+    require_writable(output, (Kind.PREDICTIONS,), force=force, reads=reads)
+    if not weights:
+        text = "say which: --weights runs/fit-1/best.safetensors"
+        raise typer.BadParameter(text, param_hint="--weights")
+    require_weights(weights, None, has_file_options=True)
+    prints = output is None  # the table stands alone on standard output
+    chosen = configured(model, changes)
+    files, prepared = files_of(inputs), preparation_of(weights)
+    classes = prepared.classes if labels is None else read_labels(labels)
+    values = loaded_values(
+        chosen.elaborate(),
+        weights,
+        None,
+        allowed(allow_missing, allow_unexpected),
+        given_names(rename, prefix),
+        err=prints,
+    )
+    rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
+    config = preprocessor_config.find(weights[0])
+    choices = Choices(image_size, config=config, prepared=prepared)
+    with explained_failures():
+        on = choose_device(device, tuned=not no_tuned, precision=precision)
+        announce(on, err=prints)
+        rows = Predictor(chosen.elaborate, values, on.open, rules, choices, batch)(files)
+        if output is None:
+            shown = StringIO()
+            write_table(rows, classes, shown)
+            say(shown.getvalue().removesuffix("\n"))
+            return
+        with replacing(output) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+            written = write_table(rows, classes, file)
+    say(f"written: {output}, {count(written, 'row')}")

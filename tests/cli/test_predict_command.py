@@ -1,0 +1,120 @@
+"""`meganeura predict`: a row for each image, equal to what `run` gives for it alone."""
+
+import csv
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from meganeura import load
+from meganeura_runtime.infer.prediction import write_table
+from tests.cli.command import Command
+
+PROGRAM = """\
+block Net(classes)(image: [n, 3, h, w]) -> [n, classes]:
+  return image |> conv: conv2d(4, 3, pad=1) |> relu |> mean(2, 3) |> fc: linear(classes)
+
+model net = Net(classes=2)
+
+train fit(image: [batch, 3, 8, 8], label: i32[batch]):
+  logits = image |> net
+  minimize cross_entropy(logits, label)
+  metric accuracy = mean(argmax(logits, 1) == label)
+  run:
+    data       = images("pictures")
+    batch      = 4
+    epochs     = 1
+    workers    = 0
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("predicted")
+    generator = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        (place / "pictures" / name).mkdir(parents=True)
+        for number in range(4):
+            pixels = generator.integers(0, 255, (9, 11, 3)).astype(np.uint8)
+            Image.fromarray(pixels).save(place / "pictures" / name / f"{number}.png")
+    (place / "net.mgn").write_text(PROGRAM)
+    load(place / "net.mgn").train(out=place / "run", device="cpu")
+    return place
+
+
+def command(folder: Path, *more: str) -> tuple[str, ...]:
+    weights = ("--weights", str(folder / "run" / "weights.safetensors"), "--device", "cpu")
+    return "predict", str(folder / "net.mgn"), *more, *weights
+
+
+def test_a_row_is_what_run_gives(meganeura: Command, folder: Path, tmp_path: Path) -> None:
+    """In batches of three, the last of which is smaller."""
+    table, pictures = tmp_path / "predictions.csv", folder / "pictures"
+    shown = meganeura(*command(folder, str(pictures), "-o", str(table), "--batch", "3"))
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.endswith(f"device: cpu (as asked)\nwritten: {table}, 8 rows\n")
+    with table.open(newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["file", "class", "name", "cat", "dog"]
+    assert [row[0] for row in rows] == [str(each) for each in sorted(pictures.rglob("*.png"))]
+    model = load(folder / "net.mgn").model(weights=folder / "run")
+    for path, number, name, *shares in rows:
+        (logits,) = model.run({"image": path}, device="cpu").values()
+        powers = np.exp(logits[0] - logits[0].max())
+        np.testing.assert_allclose([*map(float, shares)], powers / powers.sum(), atol=2e-6)
+        assert (int(number), name) == (logits[0].argmax(), ("cat", "dog")[int(number)])
+    again = meganeura(*command(folder, str(pictures), "-o", str(table)))
+    assert again.code == 0
+    printed = meganeura(*command(folder, str(pictures)))
+    assert printed.out == table.read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "told"),
+    [
+        (("nowhere.png",), 2, "E0533"),
+        (("notes.txt",), 1, "no image and no sound"),
+        (("empty",), 1, "no image and no sound"),
+        (("broken.png",), 1, "broken.png"),
+        (("good.png", "-o", "notes.txt"), 2, ".csv"),
+        (("good.png", "-o", "notes.csv"), 1, "not a table of predictions"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_written(
+    meganeura: Command,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    more: tuple[str, ...],
+    code: int,
+    told: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    for name in ("notes.txt", "notes.csv", "broken.png"):
+        (tmp_path / name).write_text("mine\n")
+    Image.fromarray(np.zeros((9, 11, 3), np.uint8)).save("good.png")
+    shown = meganeura(*command(folder, *more))
+    assert shown.code == code, shown.err
+    assert "written" not in shown.out
+    assert told in " ".join(shown.err.split())
+    assert "Traceback" not in shown.err
+    assert (tmp_path / "notes.csv").read_text() == "mine\n"
+
+
+def test_of_other_outputs_all_numbers_are_written() -> None:
+    stream = StringIO()
+    row = {"box": np.array([[1, 2.5], [3, 4]], np.float32), "count": np.array(7, np.int32)}
+    assert write_table([(Path("a,b.png"), row)], (), stream) == 1
+    assert stream.getvalue().splitlines() == [
+        "file,box.0.0,box.0.1,box.1.0,box.1.1,count",
+        '"a,b.png",1,2.5,3,4,7',
+    ]
+
+
+def test_weights_are_asked_for(meganeura: Command, folder: Path) -> None:
+    shown = meganeura("predict", str(folder / "net.mgn"), str(folder / "pictures"))
+    assert shown.code == 2
+    assert "--weights runs/fit-1/best.safetensors" in " ".join(shown.err.split())
