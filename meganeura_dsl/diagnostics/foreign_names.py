@@ -94,7 +94,8 @@ fork format format_float_positional format_float_scientific frac frac_ fractiona
 fractional_max_pool2d_with_indices fractional_max_pool3d fractional_max_pool3d_with_indices
 FractionalMaxPool2d FractionalMaxPool3d frexp frobenius_norm from_dlpack from_file from_numpy
 frombuffer fromfile fromfunction fromiter frompyfunc fromregex fromstring frozenset Ftrl ftrl
-full full_like fused_moving_avg_obs_fake_quant gamma gammainc gammaincc gammaln gather
+full full_like functional_call
+fused_moving_avg_obs_fake_quant gamma gammainc gammaincc gammaln gather
 gaussian_nll_loss GaussianDropout GaussianNLLLoss GaussianNoise gcd gcd_ ge ge_ geglu GELU gelu
 gelu_new generalized_box_iou Generator genfromtxt geometric geometric_ geomspace geqrf ger
 getattr getbufsize geterr geterrcall giou global_avg_pool GlobalAveragePooling1D
@@ -151,7 +152,8 @@ MT19937 mtia mul mul_ mulhi multi_dot multi_head_attention_forward multi_margin_
 multigammaln MultiHeadAttention MultiheadAttention multilabel_margin_loss
 multilabel_soft_margin_loss MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss
 multinomial MultiplicativeLR Multiply multiply multiply_ MultiStepLR multivariate_normal Muon
-muon mv mvlgamma mvlgamma_ NAdam Nadam nadam nan_to_num nan_to_num_ nanargmax nanargmin
+muon mv mvlgamma mvlgamma_ NAdam Nadam nadam named_parameters
+nan_to_num nan_to_num_ nanargmax nanargmin
 nancumprod nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd
 nansum nanvar narrow narrow_copy native_batch_norm native_channel_shuffle native_dropout
 native_group_norm native_layer_norm native_norm ndim ndimension ndims ndtr ndtri ne ne_ neg neg_
@@ -162,7 +164,8 @@ norm norm_except_dim normal normal_ Normalization normalize not_equal not_equal_
 nuclear_norm numel numpy object oct one_hot onecycle OneCycleLR ones ones_ ones_like open
 optimization_barrier Optimizer ord orgqr ormqr orthogonal orthogonal_ outer override pack
 pack_padded_sequence packbits pad pad_packed_sequence pad_sequence padtype_to_pads
-pairwise_distance PairwiseDistance Parameter ParameterDict ParameterList pareto parse_ir
+pairwise_distance PairwiseDistance Parameter ParameterDict ParameterList parameters_to_vector
+pareto parse_ir
 parse_schema parse_shape parse_type_comment partial partition PatchEmbed pbroadcast pca_lowrank
 pcast PCG64 PCG64DXSM pdb pdist pe percentile perm permutation Permute permute permute_copy
 permute_dims perplexity Philox piecewise pin_memory pinv pinverse pixel_shuffle pixel_unshuffle
@@ -228,7 +231,8 @@ take_along_axis take_along_dim tan tan_ Tanh tanh tanh_ tanh_shrink Tanhshrink t
 tensor tensor_split tensordot tensorinv tensorsolve test TextVectorization thread_safe_generator
 Threshold threshold threshold_ tile TimeDistributed to to_dense to_device to_dlpack to_mkldnn
 to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr
-Tolerance tolist top_k topk trace Transformer TransformerDecoder TransformerDecoderLayer
+Tolerance tolist top_k topk trace trainable_variables
+Transformer TransformerDecoder TransformerDecoderLayer
 TransformerEncoder TransformerEncoderLayer transpose transpose_ transpose_copy trapezoid trapz
 tri triangular triangular_solve trigamma tril tril_ tril_indices tril_indices_from trim_zeros
 triplet triplet_margin_loss triplet_margin_with_distance_loss TripletMarginLoss
@@ -241,7 +245,8 @@ unpackbits unravel_index unsafe_chunk unsafe_split unsafe_split_with_sizes unsqu
 unsqueeze_copy unstack untyped_storage unwrap Upsample upsample upsample_bilinear
 upsample_nearest UpSampling1D UpSampling2D UpsamplingBilinear2d UpsamplingNearest2d
 use_deterministic_algorithms value_and_grad values values_copy vander var var_mean Variable
-variance_scaling vars vdot vecdot vecmat vector_norm vectorize verify versin view view_as
+variance_scaling vars vdot vecdot vecmat vector_norm vector_to_parameters
+vectorize verify versin view view_as
 view_as_complex view_as_complex_copy view_as_real view_as_real_copy view_copy vjp vmap vonmises
 vsplit vstack wait wald wape warmup wasserstein weibull where while_loop
 with_sharding_constraint wraps xavier_normal xavier_normal_ xavier_uniform xavier_uniform_

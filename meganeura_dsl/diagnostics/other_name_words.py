@@ -11,6 +11,10 @@ GRADIENT = (
     "`grad(scalar, x)` is the gradient of a scalar by a name that it was computed from, and may be"
     " differentiated again; `minimize` gives those by the weights to the optimizer"
 )
+_WEIGHTS = (
+    "`weights(net)` is all trained parameters of a layer as one value, which `grad` may be taken"
+    " by, and `x |> net(weights=w)` applies it with others"
+)
 _NOT_MAPPED = (
     "examples are an axis: what is computed of each is written for `[n, ...]`, and `grad` of a sum"
     " over the examples has that of each in its row"
@@ -43,6 +47,10 @@ WORDS: Mapping[str, str] = {
     ),
     "an optimizer is a setting of `run:`, such as `optimizer = adamw(lr=1e-3)`, and `minimize` says"
     " what it moves": "zero_grad",
+    _WEIGHTS: (
+        "functional_call parameters_to_vector vector_to_parameters named_parameters"
+        " trainable_variables"
+    ),
     _NOT_MAPPED: "vmap",
     _DATA_SIZES: "nonzero argwhere unique masked_select boolean_mask compress",
     "how many boxes are left depends on the numbers, and no size may: return all boxes and scores,"
