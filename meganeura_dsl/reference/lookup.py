@@ -73,21 +73,30 @@ def _mentions(words: Sequence[str]) -> tuple[Mention, ...]:
 
     The guides come before the pages of the language.
     """
-    occur = [
-        re.compile(rf"(?<!\w){re.escape(each)}(?!\w)", re.IGNORECASE) for each in words if each
-    ]
+    lower = [each.lower() for each in words if each]
+    occur = [re.compile(rf"(?<!\w){re.escape(each)}(?!\w)") for each in lower]
 
     def has_all(text: str) -> bool:
-        return bool(occur) and all(each.search(text) for each in occur)
+        """Returns True for a text in lower case that has all words; most lack one altogether."""
+        return (
+            bool(lower)
+            and all(each in text for each in lower)
+            and all(each.search(text) for each in occur)
+        )
 
-    found = [
-        Mention(page.name, section)
+    found = [mention for mention, text in _sections() if has_all(text)]
+    found.sort(key=lambda each: not has_all(each.section.name.lower()))
+    return tuple(found)
+
+
+@cache
+def _sections() -> tuple[tuple[Mention, str], ...]:
+    """Returns all sections of written pages, each with its text in lower case."""
+    return tuple(
+        (Mention(page.name, section), section.text.lower())
         for page in (*guides(), *language_pages())
         for section in page.sections()
-        if has_all(section.text)
-    ]
-    found.sort(key=lambda each: not has_all(each.section.name))
-    return tuple(found)
+    )
 
 
 def _of_other_systems(wanted: str) -> list[Entry]:
