@@ -29,14 +29,14 @@ def rounds_cure(
     name, (first, stop) = show(index), rounds
     if isinstance(first, int) and first + before < 0:
         text = (
-            f"the first round reads entry {first + before}, which is not there: begin later, or "
+            f"the first round takes entry {first + before}, which is not there: begin later, or "
             "bind a name to\nwhat a round reads, which the next finds"
         )
         return Help(text, f"scan {name} in {-before}..{show(stop)}")
     last = size - after + 1
     more = stop - last
     if isinstance(more, int) and more > 0:
-        text = f"the last rounds read behind the axis, which has {show(size)}: end before them"
+        text = f"the last rounds reach behind the axis, which has {show(size)}: end before them"
         return Help(text, f"scan {name} in {show(first)}..{show(last)}")
     return None
 

@@ -136,24 +136,31 @@ def test_a_slice_has_the_type_of_what_it_replaces(before: str, is_fine: bool) ->
         assert result.reports[0].headline == "`y[...]` returns another shape than it says"
 
 
+ENDS_BEFORE = "scan t in 0..s - 1"
+
+
 @pytest.mark.parametrize(
     ("rounds", "code", "label", "cure"),
     [
-        ("y[:, t + 1] = x[:, t]", "E0315", "is entry t + 1, and axis 1 has s", None),
-        ("y[:, t:t + 2] = x[:, :2]", "E0315", "is from t to t + 2, and axis 1 has s", None),
+        ("y[:, t + 1] = x[:, t]", "E0315", "is entry t + 1, and axis 1 has s", ENDS_BEFORE),
+        ("y[:, t:t + 2] = x[:, :2]", "E0315", "is from t to t + 2, and axis 1 has s", ENDS_BEFORE),
         ("z[:, t] = z[:, 0] + x[:, t]", "E0201", "no round finds", "z = zeros([...])"),
     ],
 )
 def test_what_no_round_finds_is_refused(
     rounds: str, code: str, label: str, cure: str | None
 ) -> None:
-    """No advice speaks of the index, which no `where` may state anything of."""
+    """The advice is about rounds: no `where` may state anything of the index."""
     text = _program(f"  scan t in 0..s:\n    {rounds}\n")
     (report,) = pipeline.check(Source("net.mgn", text), lambda _: None).reports
     assert report.label is not None
     assert report.code == code
     assert label in report.label.text
     assert (report.help and report.help.code) == cure
+    if cure == ENDS_BEFORE:
+        assert pipeline.check(
+            Source("net.mgn", text.replace("scan t in 0..s", cure)), lambda _: None
+        ).fine
 
 
 def test_what_is_written_whole_and_not_read_costs_no_copy_in_each_round() -> None:
