@@ -52,11 +52,11 @@ block Siamese(d)(a: [n, k], b: [n, k]) -> [n]:
 """
 STEPS = """\
 block Tcn(c)(x: [n, t, d]) -> [n, t, c]:
-  return {}
+  return x |> {} |> relu
 """
 TURNED = (
-    "x |> rearrange([n, t, d] -> [n, d, t]) |> a: conv1d(c, 3, pad=1) |> relu"
-    " |> rearrange([n, c, t] -> [n, t, c])"
+    "rearrange([n, t, d] -> [n, d, t]) |> a: conv1d(c, 3, pad=1) "
+    "|> rearrange([n, c, t] -> [n, t, c])"
 )
 NEXT = """\
 block Lm(v)(ids: i32[n, s]) -> [n, s, v] = ids |> t: embedding(v, 16) |> fc: linear(v)
@@ -84,7 +84,7 @@ train fit(image: [batch, 784], label: i32[batch]):
             "y |> rearrange([n, 8, 196] -> [n, 8 * 196]) |> fc: linear(10)",
         ),
         (APART, "E0303", "sum((u - v) ** 2)", "sum((u - v) ** 2, 1)"),
-        (STEPS, "E0303", "x |> a: conv1d(c, 3, pad=1) |> relu", TURNED),
+        (STEPS, "E0303", "a: conv1d(c, 3, pad=1)", TURNED),
         (NEXT, "E0503", "ids", "ids[:, 1:]"),
         (TRAIN.format("mse(logits, {})"), "E0307", "label", "one_hot(label, 10)"),
         (
