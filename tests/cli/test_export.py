@@ -21,6 +21,26 @@ def test_a_model_is_written_and_compared(meganeura: Command, tmp_path: Path) -> 
     assert written == f"written: {path} (30 nodes, opset 20)"
 
 
+def test_a_model_is_written_as_source(meganeura: Command, tmp_path: Path) -> None:
+    path = tmp_path / "digits.py"
+    shown = meganeura("export", "digits_mlp", "--to", "torch", "-o", str(path))
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out == f"written: {path} ({path.read_text().count(chr(10))} lines)\n"
+    again = meganeura("export", "digits_mlp", "--to", "torch", "-o", str(path))
+    assert (again.code, again.out) == (0, shown.out)
+    path.write_text("print(1)\n")
+    refused = meganeura("export", "digits_mlp", "--to", "torch", "-o", str(path))
+    assert "E0539" in refused.err
+    assert path.read_text() == "print(1)\n"
+
+
+def test_source_is_asked_for_by_name(meganeura: Command, tmp_path: Path) -> None:
+    path = str(tmp_path / "digits.py")
+    shown = meganeura("export", "digits_mlp", "--random-weights", "0", "-o", path)
+    assert shown.code == 2
+    assert "--to torch" in shown.err
+
+
 SALIENCY = """\
 block Net(hidden)(x: [n, 4]) -> [n, 3] = x |> a: linear(hidden) |> tanh |> b: linear(3)
 

@@ -66,6 +66,8 @@ def export(
             raise typer.BadParameter("source holds no weights and no ops", param_hint=option)
         _write_source(model, output, changes, force=force)
         return
+    if output.suffix == ".py":
+        raise typer.BadParameter("source needs `--to torch`; ONNX ends in .onnx", param_hint="-o")
     beside = [output.with_name(output.name + ".data")]
     require_writable(output, (Kind.ONNX,), force=force, reads=weights or (), beside=beside)
     if (weights is None) == (random_weights is None):

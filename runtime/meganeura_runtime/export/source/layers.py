@@ -42,6 +42,7 @@ def declare_layer(writer: BlockWriter, statement: ast.Layer) -> None:
     writer.declared[".".join(path_key(path))] = statement
     if events:
         _make(writer, statement.call, path, events)
+        _note_width(writer, statement.call)
 
 
 def _make(writer: BlockWriter, node: ast.Call, path: ast.Path, events: Sequence[Event]) -> None:

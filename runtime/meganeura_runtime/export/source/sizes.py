@@ -19,6 +19,9 @@ Source = tuple[ast.Expression, int]
 """A tensor and the axis of it whose size is asked for."""
 
 
+_KNOWN = ("size", "config", "static")
+
+
 def size_text(
     writer: BlockWriter,
     node: ast.Node,
@@ -40,7 +43,10 @@ def size_text(
         text, needed = None, raised
     if text is not None:
         return text
-    for candidate in candidates(writer):
+    first = numbers[0][1]
+    is_one = all(value == first for _, value in numbers)
+    is_sure = is_one and source is not None  # that another number is the same means little
+    for candidate in likely(writer) if is_sure else candidates(writer):
         if all(gives(candidate, names, value) for names, value in numbers):
             try:
                 return written_static(writer, candidate, "init")
@@ -48,8 +54,7 @@ def size_text(
                 continue
     if needed is not None:
         raise needed
-    first = numbers[0][1]
-    if all(value == first for _, value in numbers):
+    if is_one:
         return literal(first)
     raise refuse(node, "no size of this block is the width of what it is applied to")
 
@@ -68,21 +73,22 @@ def _followed(
         return None
 
 
+def likely(writer: BlockWriter) -> Iterator[ast.Expression]:
+    """The widths of the layers so far, latest first, and the sizes of the inputs."""
+    yield from reversed(writer.widths)
+    for item in writer.block.inputs:
+        for node in walk(item.type):
+            if isinstance(node, ast.Name) and writer.env.get(node.text) in _KNOWN:
+                yield node
+
+
 def candidates(writer: BlockWriter) -> Iterator[ast.Expression]:
     """Expressions of a block that may be the size of something, likeliest first."""
-    yield from reversed(writer.widths)
-    span = writer.block.name.span
-    shaped = {
-        node.text
-        for item in writer.block.inputs
-        for node in walk(item.type)
-        if isinstance(node, ast.Name)
-    }
-    known = [name for name, kind in writer.env.items() if kind in ("size", "config", "static")]
-    names = sorted(known, key=lambda name: name not in shaped)
-    yield from (ast.Name(span, name) for name in names if name in shaped)
+    yield from likely(writer)
     for statement in (*writer.block.body, *(writer.block.results or ())):
         for node in walk(statement):
             if isinstance(node, ast.Binary | ast.Conditional | ast.Subscript):
                 yield node
-    yield from (ast.Name(span, name) for name in names)
+    for name, kind in writer.env.items():
+        if kind in _KNOWN:
+            yield ast.Name(writer.block.name.span, name)

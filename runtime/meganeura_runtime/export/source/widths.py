@@ -87,6 +87,8 @@ def width_of(
             return _of_call(writer, layer, source, axis, known, result)
         case ast.Call():
             return _of_call(writer, node, None, axis, known, result)
+        case ast.Subscript(base=base, entries=entries) if writer.seen.tensors(base):
+            return _of_part(writer, base, entries, axis, known)
         case ast.Unary(operand=operand):
             return width_of(writer, operand, axis, known)
         case ast.Binary(operator=operator, left=left, right=right) if operator != "@":
@@ -98,6 +100,33 @@ def width_of(
             return width_of(writer, part, axis, known)
         case _:
             return None
+
+
+def _of_part(
+    writer: BlockWriter,
+    base: ast.Expression,
+    entries: Sequence[ast.Entry],
+    axis: int,
+    known: Known,
+) -> ast.Expression | None:
+    """The size of an axis of `x[:, 0, :d]`: an index takes an axis away."""
+    if any(isinstance(each, ast.EllipsisEntry) for each in entries):
+        return None
+    left = [at for at in range(_rank(writer, base)) if not _is_index(entries, at)]
+    if axis >= len(left):
+        return None
+    at = left[axis]
+    entry = entries[at] if at < len(entries) else None
+    if not isinstance(entry, ast.Range):
+        return width_of(writer, base, at, known)
+    stop = entry.stop if entry.stop is not None else width_of(writer, base, at, known)
+    if stop is None or entry.start is None:
+        return stop
+    return ast.Binary(base.span, "-", stop, entry.start, base.span)
+
+
+def _is_index(entries: Sequence[ast.Entry], at: int) -> bool:
+    return at < len(entries) and not isinstance(entries[at], ast.Range)
 
 
 def _of_name(
@@ -233,6 +262,8 @@ def _given_size(
         written = argument(writer, node, block, name) if is_direct(writer, node, block) else None
         if written is not None:
             return written
+        if node.path is not None or node.callee in writer.declared:
+            return None  # another statement says it
         values = [each.child.signature[name] for each in events]
         first = values[0]
         if isinstance(first, int) and all(each == first for each in values):
@@ -334,10 +365,31 @@ def _of_pattern(
     if any(isinstance(each, ast.Rest) for each in (*left, *right)):
         return None
     entry = right[axis]
-    for at, each in enumerate(left):
-        if isinstance(each, ast.Name) and isinstance(entry, ast.Name) and each.text == entry.text:
-            return width_of(writer, tensor, at, known)
-    return None
+    return None if isinstance(entry, ast.Rest) else _of_entry(writer, left, entry, tensor, known)
+
+
+def _of_entry(
+    writer: BlockWriter,
+    left: Sequence[ast.Expression | ast.Rest],
+    entry: ast.Expression,
+    tensor: ast.Expression,
+    known: Known,
+) -> ast.Expression | None:
+    """The size of an axis of a pattern, or the product of several."""
+    match entry:
+        case ast.Binary(operator="*", left=first, right=second):
+            a = _of_entry(writer, left, first, tensor, known)
+            b = _of_entry(writer, left, second, tensor, known)
+            return None if a is None or b is None else replace(entry, left=a, right=b)
+        case ast.Name(text=text):
+            places = [
+                at
+                for at, each in enumerate(left)
+                if isinstance(each, ast.Name) and each.text == text
+            ]
+            return width_of(writer, tensor, places[0], known) if places else None
+        case _:
+            return None
 
 
 def _has_shape_of(

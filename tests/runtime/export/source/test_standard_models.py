@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.resources import standard_model_names
 from meganeura_runtime.export.source.layout import WIDTH
 from meganeura_runtime.export.source.write import torch_text
 
-MODELS = Path(__file__).parents[4] / "stdlib_models"
+ROOT = Path(__file__).parents[4]
+MODELS = ROOT / "stdlib_models"
 
 
 def models_of(name: str) -> list[str]:
@@ -24,3 +26,24 @@ def test_a_standard_model_is_written(name: str) -> None:
     text, _ = torch_text(module, module.models[models_of(name)[0]], {}, {})
     compile(text, f"{name}.py", "exec")
     assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_weights_as_values_have_no_form() -> None:
+    module = pipeline.load("maml").module
+    with pytest.raises(ProblemError, match="E0598"):
+        torch_text(module, module.models["adapted"], {}, {})
+
+
+def test_the_page_shows_what_is_written() -> None:
+    page = (ROOT / "docs" / "deploy.md").read_text()
+    shown = page[page.index("in_channels = width") :].partition("```")[0]
+    module = pipeline.load("densenet").module
+    text, _ = torch_text(module, module.models["densenet121"], {}, {})
+    joined = [" ".join(each.split()) for each in (text, shown)]
+    assert joined[1].replace("( ", "(") in joined[0].replace("( ", "(").replace(" )", ")")
+
+
+def test_a_number_that_is_the_same_by_chance_is_no_width() -> None:
+    module = pipeline.load("digits_mlp").module
+    text, _ = torch_text(module, module.models["digits_mlp"], {}, {})
+    assert "self.fc1 = nn.Linear(8 * 8, hidden)" in text  # which is 64 here, too
