@@ -15,7 +15,7 @@ print(meganeura_dsl.__file__, meganeura_runtime.__file__, sep="\\n")
 """
 PAGES = ("dims", "syntax", "functions", "layers", "programs", "settings", "grammar")
 """Pages of the language: some that are written, and all that are made from the code."""
-GUIDES = ("training", "weights", "coming_from_pytorch", "models", "glossary")
+GUIDES = ("training", "inference", "coming_from_pytorch", "models", "glossary")
 """Some of the guides."""
 
 

@@ -111,6 +111,21 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--image-size", "8"), ("--crop", "0.5"), ("--mean", "1,2"), ("--std", "0")),
         *(("--resample", "cubic"), ("--top", "0"), ("--force",)),
     ),
+    ("summary", "p.mgn:net"): (
+        *(("--depth", "1"), ("--depth", "0"), ("--set", "hidden=5"), ("--set", "n=3")),
+    ),
+    ("evaluate", "p.mgn:fit", "--device", "cpu"): (
+        *(("--weights", "w.safetensors"), ("--data", "none.npz"), ("--json",)),
+        *(("--set", "batch=0"), ("--set", "batch=2"), ("--allow-missing", "fc2.*")),
+        *(("--allow-unexpected", "more*"), ("--rename", r"t\.(.*)=\1"), ("--prefix", "t.")),
+    ),
+    ("predict", "p.mgn:net", "x.npy", "--device", "cpu"): (
+        *(("--weights", "w.safetensors"), ("-o", "y.csv"), ("-o", "y.txt"), ("--force",)),
+        *(("--labels", "labels.txt"), ("--batch", "0"), ("--image-size", "8"), ("--no-opt",)),
+        *(("--allow-missing", "fc2.*"), ("--allow-unexpected", "more*"), ("--prefix", "t.")),
+        *(("--rename", r"t\.(.*)=\1"), ("--set", "hidden=5"), ("--disable-rule", "relu")),
+        *(("--precision", "bf16"), ("--no-tuned",)),
+    ),
     ("export", "p.mgn:net", "-o", "net.onnx"): (
         *(("--weights", "w.safetensors"), ("--random-weights", "1"), ("--fold-batch-norm",)),
         *(("--opset", "18"), ("--opset", "3"), ("--set", "hidden=5")),
