@@ -280,7 +280,8 @@ ELSEWHERE: Mapping[str, str] = {
         "sums of products, or a layer here is made of it",
     ),
     **_because(
-        "grad", "the slopes of all cases are what it gives; second ones: tests/parity/test_grad.py"
+        "grad weights",
+        "the slopes of all cases are what it gives; second ones: tests/parity/test_grad.py",
     ),
     **_because(
         "f32 f16 i32 u32 bool Cast",

@@ -65,7 +65,7 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
         )
 
 
-class RoundsOfInput(LocatedProblem, code="E0206", topic="parameters"):
+class RoundsOfInput(LocatedProblem, code="E0233", topic="parameters"):
     """Each round of a `for` over a size of the data has weights of its own."""
 
     name: str

@@ -213,14 +213,14 @@ model embed = Embed(vocab=500, positions=128, d=32)
     [
         (OVER_TIME, "E0205", "scan t in 0..s:", {"for t in 0..s:": "scan t in 0..s:"}),
         (
-            BY_POSITION, "E0206", "scan t in 0..s:",
+            BY_POSITION, "E0233", "scan t in 0..s:",
             {"for t in 0..s:": "scan t in 0..s:", "fc[t]": "fc"},
         ),
         (
-            BY_POSITION, "E0206", "scan t in 0..s:",
+            BY_POSITION, "E0233", "scan t in 0..s:",
             {"x: [n, s, d]": "x: [n, 16, d]", "0..s": "0..16"},
         ),
-        (IN_TRAIN, "E0206", "scan t in 0..s:", {"for t": "scan t", "fc[t]": "fc"}),
+        (IN_TRAIN, "E0233", "scan t in 0..s:", {"for t": "scan t", "fc[t]": "fc"}),
         (
             SHORTCUT, "E0301", "x |> shortcut: conv2d(128, 1, stride=2)",
             {"x + y": "(x |> shortcut: conv2d(128, 1, stride=2)) + y"},
