@@ -167,8 +167,8 @@ WORDS: Mapping[str, str] = {
     "sequences are padded before they are given, with a `mask: bool[n, s]` beside them": (
         "pad_sequence pack_padded_sequence pad_packed_sequence ragged"
     ),
-    "a loop counts, `for i in 0..depth:`, or goes through a list, `for width in widths:`": (
-        "enumerate zip"
+    "a loop counts, `for i in 0..len(widths):`, and `widths[i]` is what a list has there": (
+        "enumerate zip reversed"
     ),
     "optimizers stand under `run:`, as `optimizer = adamw(lr=1e-3)`": "Optimizer",
 }

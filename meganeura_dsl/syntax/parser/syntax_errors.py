@@ -22,6 +22,7 @@ from meganeura_dsl.syntax.problems import (
     text_problems,
     token_problems,
 )
+from meganeura_dsl.syntax.problems.loop_words import rounds_of
 
 Rule = Callable[[Failure], Problem | None]
 
@@ -37,6 +38,11 @@ _OPERATORS = (
 _WORD_OPERATORS = ("and", "or", "not")
 _LITERALS = ("INTEGER", "REAL", "STRING")
 _LABEL = re.compile(r"(?:\w+|\[[^\]\n]*\])(?:\.\w+|\[[^\]\n]*\]|\{[^}\n]*\})*")
+
+_HEADER = re.compile(
+    r"(?:for|scan)[ ]+(?P<names>[\w, ()]+?)[ ]+in[ ]+(?P<over>[^\n#]+?)[ ]*:[ ]*(?:#[^\n]*)?$",
+    re.MULTILINE,
+)
 
 _SPELLINGS = {
     **{kind: f"`{word}`" for word, kind in KEYWORDS.items()},
@@ -216,10 +222,28 @@ def _typed_colon(line: Sequence[Token]) -> Token | None:
 
 
 def _loop(failure: Failure) -> Problem | None:
-    if failure.token.kind != "COLON" or "RANGE" not in failure.accepts:
+    """A loop over what is no range, or with several names."""
+    head, is_end = failure.head, failure.token.kind == "COLON" and "RANGE" in failure.accepts
+    is_target = failure.accepts_only("IN") and failure.token.kind in ("COMMA", "LPAR")
+    is_target |= failure.accepts_only("NAME") and failure.token.kind == "LPAR"
+    if head.text not in ("for", "scan") or not (is_end or is_target):
         return None
-    location = Span(failure.source, failure.line[3].start, failure.previous.end)
-    return line_problems.LoopWithoutRange(location)
+    text = failure.source.text
+    found = _HEADER.match(text, head.start)
+    if found is None:
+        if not is_end:
+            return None
+        return line_problems.LoopWithoutRange(
+            Span(failure.source, failure.line[3].start, failure.previous.end)
+        )
+    before, after = (
+        re.split(r"^(?=\S)", part, flags=re.MULTILINE)
+        for part in (text[: head.start], text[head.start :])
+    )
+    rounds = rounds_of(head.text, found["names"], found["over"], before[-1] + after[0])
+    if rounds is None and not is_end:
+        return None
+    return line_problems.LoopWithoutRange(Span(failure.source, *found.span("over")), rounds)
 
 
 def _behind_pipe(failure: Failure) -> Problem | None:

@@ -207,6 +207,37 @@ block Embed(vocab, positions, d)(ids: i32[n, s]) -> [n, s, d]:
 model embed = Embed(vocab=500, positions=128, d=32)
 """
 
+TOWER = """\
+block Tower(widths: list, rates: list)(x: [n, 64]) -> [n, 8]
+    where len(widths) == 2, len(rates) == 2:
+  {}
+    x = x |> fc[{}]: linear({}) |> dropout({})
+  return x |> last: linear(8)
+model tower = Tower([128, 64], [0.1, 0.2])
+"""
+EACH = TOWER.format("for i, w in enumerate(widths):", "i", "w", "rates[i]")
+TURNED = TOWER.format("for i in reversed(range(2)):", "i", "widths[i]", "rates[i]")
+LISTS = TOWER.format("for i, (w, p) in enumerate(zip(widths, rates)):", "i", "w", "p")
+NUMBERS = """\
+block Tower()(x: [n, 64]) -> [n, 32]:
+  for w in [128, 64, 32]:
+    x = x |> fc{w}: linear(w) |> relu
+  return x
+"""
+ROWS = """\
+block Rows()(x: [s, d]) -> [d]:
+  h = zeros([d])
+  scan row in x:
+    h = tanh(h + row)
+  return h
+"""
+DEPTH = """\
+block Deep(depth)(x: [n, d]) -> [n, d]:
+  for i in depth:
+    x = x |> norm[i]: rms_norm
+  return x
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "code", "cure", "edits"),
@@ -285,6 +316,36 @@ model embed = Embed(vocab=500, positions=128, d=32)
                 "-> [n, s, d]:": "-> [n, s, d]\n    where s <= positions:",
             },
         ),
+        (
+            EACH, "E0135", "for i in 0..len(widths):",
+            {"for i, w in enumerate(widths)": "for i in 0..len(widths)", "(w)": "(widths[i])"},
+        ),
+        (
+            TURNED, "E0135", "for i in 0..2:",
+            {
+                "reversed(range(2))": "0..2", "linear(widths[i])": "linear(widths[2 - 1 - i])",
+                "dropout(rates[i])": "dropout(rates[2 - 1 - i])",
+            },
+        ),
+        (
+            LISTS, "E0135", "for i in 0..len(widths):",
+            {
+                "for i, (w, p) in enumerate(zip(widths, rates))": "for i in 0..len(widths)",
+                "(w)": "(widths[i])", "(p)": "(rates[i])",
+            },
+        ),
+        (
+            NUMBERS, "E0135", "values = [128, 64, 32]\nfor i in 0..len(values):",
+            {
+                "for w in [128, 64, 32]:": "values = [128, 64, 32]\n  for i in 0..len(values):",
+                "{w}": "{values[i]}", "(w)": "(values[i])",
+            },
+        ),
+        (
+            ROWS, "E0135", "scan i in 0..size(x, 0):",
+            {"row in x": "i in 0..size(x, 0)", "+ row": "+ x[i]"},
+        ),
+        (DEPTH, "E0135", "for i in 0..depth:", {"in depth:": "in 0..depth:"}),
         (DEEP, "E0205", "fc[i]: linear(d)", {"_i": "i", "fc": "fc[i]"}),
         (
             DILATED, "E0301",

@@ -1,0 +1,115 @@
+"""Loops of Python over lists, tensors and iterators, written as loops over a range.
+
+What a name of the header was is said for the body, which takes the parts by the number of the
+round.
+"""
+
+import re
+from dataclasses import dataclass
+
+from meganeura_dsl.syntax.problems.foreign_calls import bracketed, split_top
+
+_NAME = r"[A-Za-z_]\w*"
+_NUMBERS = ("i", "j", "k", "r", "at")
+"""Names of the number of a round, of which the first is taken that is not used."""
+
+_LISTS = ("values", "items", "parts")
+"""Names of a list that the header holds, of which the first is taken that is not used."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """A header of a loop over a range, and what is written for the names of the one it was."""
+
+    header: str
+    before: str = ""
+    """A line before the loop, which gives a name to a list that the header holds."""
+    names: tuple[tuple[str, str], ...] = ()
+    """The names that are gone, each with what is written for it in the body."""
+
+
+def rounds_of(keyword: str, names: str, over: str, block: str) -> Rounds | None:
+    """Returns the loop over a range that `keyword names in over:` is; None if that is not known.
+
+    `block` is the text of the declaration, in which lists and inputs are told apart.
+    """
+    names, over = " ".join(names.split()), " ".join(over.split())
+    backwards = (called := _argument("reversed", over)) is not None
+    over = over if called is None else called
+    number = ""
+    counted = _argument("enumerate", over)
+    if counted is not None:
+        first, _, rest = names.partition(",")
+        if not re.fullmatch(_NAME, first.strip()) or len(split_top(counted)) != 1:
+            return None
+        number, names, over = first.strip(), rest.strip(), counted
+    zipped = _argument("zip", over)
+    values = [over] if zipped is None else split_top(zipped)
+    targets = [each.strip() for each in names.strip("()").split(",")]
+    if not all(re.fullmatch(_NAME, each) for each in targets) or len(targets) != len(values):
+        return None
+    span = _span(values[0], block) if zipped is None and counted is None else None
+    if span is not None:
+        number = targets[0]
+        if not backwards:
+            return Rounds(f"{keyword} {number} in {span[0]}..{span[1]}:")
+        gone = f"{span[1]} - 1 - {number}" if span[0] == "0" else ""
+        if not gone:
+            return None
+        return Rounds(f"{keyword} {number} in 0..{span[1]}:", names=((number, gone),))
+    before = ""
+    if len(values) == 1 and values[0].startswith("["):
+        listed = next((each for each in _LISTS if not _is_in(each, block)), "all_of_them")
+        before, values = f"{listed} = {values[0]}", [listed]
+    elif not all(re.fullmatch(_NAME, each) for each in values):
+        return None
+    number = (
+        number
+        if number.strip("_")
+        else next((each for each in _NUMBERS if not _is_in(each, block)), "round")
+    )
+    most = f"len({values[0]})" if before else _length(values[0], block)
+    if not most:
+        return None
+    at = f"{most} - 1 - {number}" if backwards else number
+    gone = tuple(
+        (target, f"{value}[{at}]")
+        for target, value in zip(targets, values, strict=True)
+        if target.strip("_")
+    )
+    return Rounds(f"{keyword} {number} in 0..{most}:", before, gone)
+
+
+def _argument(function: str, text: str) -> str | None:
+    """What stands in the brackets of a call that is all of a text; None for other texts."""
+    if not text.startswith(f"{function}("):
+        return None
+    called = bracketed(text, len(function))
+    return text[len(function) + 1 : -1].strip() if called and called[1] == len(text) else None
+
+
+def _span(value: str, block: str) -> tuple[str, str] | None:
+    """The first number and the last, which is left out; None for what is gone through."""
+    ranged = _argument("range", value)
+    if ranged is not None:
+        given = split_top(ranged)
+        if len(given) > 2 or not all(given):
+            return None
+        return ("0", given[0]) if len(given) == 1 else (given[0], given[1])
+    if _argument("len", value) is not None or value.isdecimal():
+        return "0", value
+    header = block.partition(":\n")[0]
+    is_declared = re.search(rf"[(,\[] ?{value} ?[,)\]]", header) is not None
+    return ("0", value) if is_declared and not _length(value, block) else None
+
+
+def _length(value: str, block: str) -> str:
+    """How many rounds a list or the first axis of a tensor has; empty for what is neither."""
+    if re.search(rf"[(,] ?{value}: *(?:f32|f16|i32|u32|bool)? *\[", block):
+        return f"size({value}, 0)"
+    is_list = re.search(rf"\b{value}(?:: *list\b| *= *\[|\[)|\blen\({value}\)", block)
+    return f"len({value})" if is_list else ""
+
+
+def _is_in(name: str, block: str) -> bool:
+    return re.search(rf"\b{name}\b", block) is not None
