@@ -8,7 +8,8 @@ optimizers, of elementary and special functions, and of what Python has built in
 from functools import cache
 
 _NAMES = """\
-abs abs_ absolute absolute_ acos acos_ acosh acosh_ acot acsc Activation ActivityRegularization
+abs abs_ absolute absolute_ accuracy accuracy_score acos
+acos_ acosh acosh_ acot acsc Activation ActivityRegularization
 adabelief adabound Adadelta adadelta Adafactor adafactor Adagrad adagrad Adam adam Adamax adamax
 AdamW adamw adaptive_avg_pool adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
 adaptive_max_pool adaptive_max_pool1d adaptive_max_pool1d_with_indices adaptive_max_pool2d
@@ -34,7 +35,8 @@ batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_stats
 batch_norm_update_stats batched_nms BatchNorm BatchNorm1d BatchNorm2d BatchNorm3d
 BatchNormalization bce bcel BCELoss BCEWithLogitsLoss bernoulli bernoulli_ bessel_i0e bessel_i1e
 bessel_j0 bessel_j1 bessel_y0 bessel_y1 beta betainc betaln bf16 bfloat16 Bidirectional Bilinear
-bilinear bin binary_cross_entropy binary_cross_entropy_with_logits binary_crossentropy
+bilinear bin binary_accuracy
+binary_cross_entropy binary_cross_entropy_with_logits binary_crossentropy
 binary_repr BinaryCrossentropy BinaryFocalCrossentropy bincount binomial bisect_right
 bitcast_convert_type BitGenerator bitwise_and bitwise_and_ bitwise_count bitwise_invert
 bitwise_left_shift bitwise_left_shift_ bitwise_not bitwise_not_ bitwise_or bitwise_or_
@@ -43,7 +45,8 @@ block block_diag bmat bmm bool boolean_dispatch boolean_mask box_iou breakpoint 
 broadcast_arrays broadcast_in_dim broadcast_like broadcast_tensors broadcast_to
 broadcast_to_rank broadcasted_iota bucketize Buffer busday_count busday_offset byte bytearray
 bytes calculate_gain callable can_cast cartesian_prod cast cat categorical
-categorical_crossentropy categorical_hinge CategoricalCrossentropy CategoricalHinge
+categorical_accuracy categorical_crossentropy
+categorical_hinge CategoricalCrossentropy CategoricalHinge
 CategoryEncoding cauchy_ cbrt ccol_indices ccol_indices_copy cdist cdouble ceil ceil_ CELU celu
 celu_ CenterCrop cfloat chain_matmul ChainedScheduler chalf channel_shuffle channels_last
 ChannelShuffle char chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v
@@ -149,7 +152,7 @@ min min_scalar_type Minimum minimum mintypecode Mish mish mix Mlp mlp mm mod mod
 modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 modified_bessel_k1 Module module_load
 ModuleDict ModuleList moe momentum moveaxis movedim mqa mre mse mse_loss MSELoss msle msort mT
 MT19937 mtia mul mul_ mulhi multi_dot multi_head_attention_forward multi_margin_loss
-multigammaln MultiHeadAttention MultiheadAttention multilabel_margin_loss
+multiclass_accuracy multigammaln MultiHeadAttention MultiheadAttention multilabel_margin_loss
 multilabel_soft_margin_loss MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss
 multinomial MultiplicativeLR Multiply multiply multiply_ MultiStepLR multivariate_normal Muon
 muon mv mvlgamma mvlgamma_ NAdam Nadam nadam named_parameters
@@ -215,7 +218,8 @@ slice_in_dim slice_inverse slice_scatter slogdet smape smm smooth_l1_loss smooth
 SmoothL1Loss smoothstep snake soap soft_margin_loss soft_shrink soft_sign SoftMarginLoss Softmax
 softmax Softmax2d Softmin softmin Softplus softplus Softshrink softshrink Softsign softsign
 solve solve_ex solve_triangular sophia sort sort_complex sort_key_val sorted space_to_depth
-spacing sparse sparse_ sparse_bsc_tensor sparse_bsr_tensor sparse_categorical_crossentropy
+spacing sparse sparse_
+sparse_bsc_tensor sparse_bsr_tensor sparse_categorical_accuracy sparse_categorical_crossentropy
 sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor sparse_dim
 sparse_mask sparse_plus sparse_resize_ sparse_resize_and_clear_ sparse_sigmoid SparseAdam
 SparseCategoricalCrossentropy sparsemax SpatialDropout1D SpatialDropout2D SpatialDropout3D
@@ -231,7 +235,7 @@ take_along_axis take_along_dim tan tan_ Tanh tanh tanh_ tanh_shrink Tanhshrink t
 tensor tensor_split tensordot tensorinv tensorsolve test TextVectorization thread_safe_generator
 Threshold threshold threshold_ tile TimeDistributed to to_dense to_device to_dlpack to_mkldnn
 to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr
-Tolerance tolist top_k topk trace trainable_variables
+Tolerance tolist top1 top1_accuracy top_k topk trace trainable_variables
 Transformer TransformerDecoder TransformerDecoderLayer
 TransformerEncoder TransformerEncoderLayer transpose transpose_ transpose_copy trapezoid trapz
 tri triangular triangular_solve trigamma tril tril_ tril_indices tril_indices_from trim_zeros

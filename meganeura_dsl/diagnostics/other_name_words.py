@@ -11,6 +11,10 @@ GRADIENT = (
     "`grad(scalar, x)` is the gradient of a scalar by a name that it was computed from, and may be"
     " differentiated again; `minimize` gives those by the weights to the optimizer"
 )
+ACCURACY = (
+    "a metric is an expression, and the share that is right is the mean of a comparison,"
+    " `mean(argmax(logits, 1) == label)`; of two classes, `mean((logits > 0) == (label > 0.5))`"
+)
 _WEIGHTS = (
     "`weights(net)` is all trained parameters of a layer as one value, which `grad` may be taken"
     " by, and `x |> net(weights=w)` applies it with others"
@@ -41,6 +45,10 @@ WORDS: Mapping[str, str] = {
         " random_horizontal_flip random_vertical_flip"
     ),
     _NO_PRINT: "print show breakpoint pdb log_dict",
+    ACCURACY: (
+        "accuracy accuracy_score top1 top1_accuracy multiclass_accuracy binary_accuracy"
+        " categorical_accuracy sparse_categorical_accuracy"
+    ),
     GRADIENT: (
         "autograd backward value_and_grad gradient jacobian jacrev jacfwd jvp vjp hessian"
         " requires_grad requires_grad_"

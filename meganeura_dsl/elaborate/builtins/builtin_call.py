@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.habits import piped_into
 from meganeura_dsl.elaborate.problems.location import counted
 from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
@@ -52,9 +53,9 @@ class BuiltinCall:
         location = self.frame.location(self.span)
         return ProblemError(WrongArguments(location, self.name, fault, self.signature, unknown))
 
-    def wrong(self, wanted: str, found: ElabValue) -> ProblemError:
+    def wrong(self, wanted: str, found: ElabValue, advice: Help | None = None) -> ProblemError:
         """The error that an argument is of the wrong kind."""
-        cure = ""
+        cure: str | Help = advice or ""
         if isinstance(found, LayerWeights):
             cure = "of weights there are + - * / **, functions of one element, and `sum`"
         location = self.frame.location(self.span)
@@ -146,7 +147,17 @@ class BuiltinCall:
                 else:
                     raise self.wrong("a list of sizes", part)
             return tuple(sizes)
-        raise self.wrong("a list of sizes", value)
+        raise self.wrong("a list of sizes", value, self._listed(value))
+
+    def _listed(self, value: ElabValue) -> Help | None:
+        """The call with a list of sizes in place of its first argument, a tensor or one size."""
+        written = self.node.arguments[0].span.text if self.node.arguments else ""
+        written = " ".join(written.split()) or piped_into(self.span)
+        if not written:
+            return None
+        if is_tensor(value):
+            return Help("the sizes of a tensor are its `shape`", f"{self.name}(shape({written}))")
+        return Help("sizes are listed", f"{self.name}([{written}])") if is_size(value) else None
 
 
 @dataclass(frozen=True)

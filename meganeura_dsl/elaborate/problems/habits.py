@@ -38,7 +38,7 @@ def of_arguments(callee: str, unknown: str, span: Span) -> Help | None:
     call = " ".join(span.text.split())
     kept = _KEPT.search(call)
     if kept and unknown in (*_KEEPS, *_NAMED_AXES):
-        return _kept_axes(_plain_axes(_KEPT.sub("", call)), _piped_into(span))
+        return _kept_axes(_plain_axes(_KEPT.sub("", call)), piped_into(span))
     if unknown in _NAMED_AXES:
         return Help("axes are given by their place", _plain_axes(call))
     if callee == "grad":
@@ -114,7 +114,7 @@ def _kept_axes(call: str, piped: str) -> Help:
     return Help(f"{gone} inserted again, as often as it was{whole}", reduced)
 
 
-def _piped_into(span: Span) -> str:
+def piped_into(span: Span) -> str:
     """The name that a pipe gives to a call; empty if it is called without one."""
     found = re.search(r"([\w.]+)\s*\|>\s*$", span.source.text[: span.start])
     return found[1] if found else ""

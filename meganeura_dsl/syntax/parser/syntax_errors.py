@@ -11,6 +11,7 @@ from difflib import get_close_matches
 
 from meganeura_dsl.diagnostics.problem import Help, Problem
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.syntax.parser import statement_errors
 from meganeura_dsl.syntax.parser.compiled_grammar import KEYWORDS, RESERVED
 from meganeura_dsl.syntax.parser.scanner import DEDENT, END, INDENT, LAYOUT, NEWLINE, Token
 from meganeura_dsl.syntax.parser.unexpected_token import Failure
@@ -22,7 +23,6 @@ from meganeura_dsl.syntax.problems import (
     text_problems,
     token_problems,
 )
-from meganeura_dsl.syntax.problems.loop_words import rounds_of
 
 Rule = Callable[[Failure], Problem | None]
 
@@ -38,11 +38,6 @@ _OPERATORS = (
 _WORD_OPERATORS = ("and", "or", "not")
 _LITERALS = ("INTEGER", "REAL", "STRING")
 _LABEL = re.compile(r"(?:\w+|\[[^\]\n]*\])(?:\.\w+|\[[^\]\n]*\]|\{[^}\n]*\})*")
-
-_HEADER = re.compile(
-    r"(?:for|scan)[ ]+(?P<names>[\w, ()]+?)[ ]+in[ ]+(?P<over>[^\n#]+?)[ ]*:[ ]*(?:#[^\n]*)?$",
-    re.MULTILINE,
-)
 
 _SPELLINGS = {
     **{kind: f"`{word}`" for word, kind in KEYWORDS.items()},
@@ -219,31 +214,6 @@ def _typed_colon(line: Sequence[Token]) -> Token | None:
         if token.kind == "COLON" and is_type:
             return token
     return None
-
-
-def _loop(failure: Failure) -> Problem | None:
-    """A loop over what is no range, or with several names."""
-    head, is_end = failure.head, failure.token.kind == "COLON" and "RANGE" in failure.accepts
-    is_target = failure.accepts_only("IN") and failure.token.kind in ("COMMA", "LPAR")
-    is_target |= failure.accepts_only("NAME") and failure.token.kind == "LPAR"
-    if head.text not in ("for", "scan") or not (is_end or is_target):
-        return None
-    text = failure.source.text
-    found = _HEADER.match(text, head.start)
-    if found is None:
-        if not is_end:
-            return None
-        return line_problems.LoopWithoutRange(
-            Span(failure.source, failure.line[3].start, failure.previous.end)
-        )
-    before, after = (
-        re.split(r"^(?=\S)", part, flags=re.MULTILINE)
-        for part in (text[: head.start], text[head.start :])
-    )
-    rounds = rounds_of(head.text, found["names"], found["over"], before[-1] + after[0])
-    if rounds is None and not is_end:
-        return None
-    return line_problems.LoopWithoutRange(Span(failure.source, *found.span("over")), rounds)
 
 
 def _behind_pipe(failure: Failure) -> Problem | None:
@@ -475,6 +445,7 @@ _RULES: tuple[Rule, ...] = (
     _unfinished,
     _reserved,
     _foreign,
+    statement_errors.called_behind_over,
     _method,
     _method_behind_pipe,
     _element_type,
@@ -487,7 +458,7 @@ _RULES: tuple[Rule, ...] = (
     _assignment,
     _definition,
     _brackets,
-    _loop,
+    statement_errors.loop_without_range,
     _comparison,
     _behind_pipe,
     _number,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.other_name_forms import FORMS
-from meganeura_dsl.diagnostics.other_name_words import GRADIENT
+from meganeura_dsl.diagnostics.other_name_words import ACCURACY, GRADIENT, WORDS
 from meganeura_dsl.diagnostics.other_names import other_names
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
@@ -37,6 +37,7 @@ _JOINS = ("cat", "concat", "concatenate", "hstack", "vstack", "stack")
 _LAYERS = ("dropout", "leaky_relu", "elu")
 """Layers that take a number before they are applied."""
 _CONVOLUTIONS = {"Conv1d": "conv1d", "Conv2d": "conv2d", "Conv3d": "conv3d"}
+_ACCURACIES = tuple(WORDS[ACCURACY].split())
 _AMBIGUOUS = ("std", "var")
 """What PyTorch and NumPy compute in two ways."""
 _REDUCES = ("mean", "sum", "max", "min", "amax", "amin")
@@ -583,6 +584,8 @@ def function_cure(span: Span) -> Help | None:
         if piped is not None and piped["label"]:
             code = f"{piped['label'].strip()} {code.partition(': ')[2]}"
         return Help(layer.text, code)
+    if span.text in _ACCURACIES and not span.text.startswith("binary"):
+        return _accuracy(called[0], before)
     if span.text not in (*_MOVES, *_SPLITS, "einsum"):
         return None
     piped = re.search(r"(?:^|[=(]|return)\s*([A-Za-z_]\w*)\s*\|>\s*$", before)
@@ -595,6 +598,20 @@ def function_cure(span: Span) -> Help | None:
     if found is None or found.code is None or piped is None:
         return found
     return Help(found.text, found.code.replace(f"({piped[1]}, ", "(", 1))
+
+
+def _accuracy(given: Sequence[str], before: str) -> Help | None:
+    """The share of labels that are where the largest logits are, of a call with both."""
+    if len(given) < 2 or not all(map(_SIMPLE.fullmatch, given[:2])):
+        return None
+    inputs = re.split(r"^(?=\S)", before, flags=re.MULTILINE)[-1]
+    labels = [each for each in given[:2] if re.search(rf"\b{each}: *[iu]32 *\[", inputs)]
+    label = labels[0] if len(labels) == 1 else given[1]
+    guess = given[0] if label == given[1] else given[1]
+    axis = len(axes_of(label, before) or "n")
+    largest = guess if "argmax" in guess else f"argmax({guess}, {axis})"
+    text = "a metric is an expression: what is right is the mean of a comparison"
+    return Help(text, f"mean({largest} == {label})")
 
 
 def bracketed(text: str, start: int) -> tuple[tuple[str, ...], int] | None:

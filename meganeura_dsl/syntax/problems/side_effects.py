@@ -112,13 +112,39 @@ def statement_problem(head: Span) -> Problem | None:
 def _joined(
     value: str, function: str, before: str, called: tuple[tuple[str, ...], int] | None
 ) -> Help | None:
-    """A list that grows by one or by another list; None for what is no list of this block."""
+    """A list that grows by one or by another list; None for what is no list of this block.
+
+    In a scan, what a round gives is collected in its place along an axis.
+    """
     is_list = re.search(rf"^[ \t]+{re.escape(value)}[ \t]*=[ \t]*\[", before, re.MULTILINE)
     if function not in ("append", "extend") or is_list is None or called is None:
         return None
     more = ", ".join(called[0])
+    index = _scan_around(before)
+    if index and function == "append" and len(called[0]) == 1:
+        part = re.search(rf"\w\[((?:[ ]*:[ ]*,)*[ ]*{index})[ ]*[,\]]", before)
+        empty = f"`{before[is_list.start() :].strip().partition(chr(10))[0].strip()}`"
+        return Help(
+            f"a scan collects what its rounds give, each in its place: {empty} goes",
+            f"{value}[{part[1] if part else index}] = {more}",
+        )
     more = f"[{more}]" if function == "append" else more
     return Help("a list is joined with another", f"{value} = {value} + {more}")
+
+
+def _scan_around(before: str) -> str:
+    """The index of the scan that the line after a text stands in; empty if it is in none."""
+    *lines, last = before.split("\n")
+    depth = len(last)
+    for line in reversed(lines):
+        indent = len(line) - len(line.lstrip())
+        if not line.strip() or indent >= depth:
+            continue
+        found = re.match(r"\s*scan (\w+) in\b", line)
+        if found:
+            return found[1]
+        depth = indent
+    return ""
 
 
 def _argument(text: str, opening: int) -> str:

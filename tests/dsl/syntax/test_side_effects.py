@@ -81,3 +81,40 @@ def test_what_a_training_shows_is_a_metric_or_a_picture(line: str, becomes: str)
 def test_a_function_that_the_file_declares_gives_a_value() -> None:
     report = refused("def log(x) = x * 2\n" + BLOCK.format("log(x)"))
     assert (report.code, report.help and report.help.code) == ("E0132", "x = log(x)")
+
+
+def test_a_list_that_grows_in_a_scan_is_collected_along_its_axis() -> None:
+    text = """\
+block Sums(k)(x: [s, d]) -> [d]:
+  h = zeros([d])
+  kept = []
+  scan t in 0..s:
+    h = h + x[t]
+    {}
+  return h
+"""
+    cures = {
+        "kept.append(h)": "kept[t] = h",
+        "kept.extend(h)": "kept = kept + h",
+        "if k > 1:\n      kept.append(h)": "kept[t] = h",
+    }
+    for line, code in cures.items():
+        report = refused(text.format(line))
+        assert (report.code, report.help and report.help.code) == ("E0138", code)
+
+
+@pytest.mark.parametrize(
+    ("over", "code"),
+    [
+        ("parameters(net)", None),
+        ("net.parameters(), other.fc.parameters()", "minimize x over net, other.fc"),
+        ("net.trainable_variables()", "minimize x over net"),
+        ("net()", None),
+    ],
+)
+def test_what_is_moved_is_called_by_its_path(over: str, code: str | None) -> None:
+    report = refused(TRAIN.replace("minimize loss", "minimize x over {}").format("y = x", over))
+    assert report.help is not None
+    assert report.help.code == code
+    if code is None:
+        assert report.help.text.endswith("`minimize x over net`")

@@ -238,6 +238,37 @@ block Deep(depth)(x: [n, d]) -> [n, d]:
   return x
 """
 
+SHARE = """\
+block Net(classes)(x: [n, 64]) -> [n, classes] = x |> fc: linear(classes)
+model net = Net(10)
+train fit(image: [batch, 64], label: i32[batch]):
+  logits = image |> net
+  minimize cross_entropy(logits, label)
+  metric share = {}
+"""
+APPENDED = """\
+block Ema()(x: [n, s, d]) -> [n, s, d]:
+  h = zeros([n, d])
+  out = []
+  scan t in 0..s:
+    h = 0.9 * h + 0.1 * x[:, t]
+    out.append(h)
+  return out
+"""
+DRAWN = """\
+block Sample()(mu: [n, d], spread: [n, d]) -> [n, d]:
+  return mu + spread * {}
+"""
+MOVED_PARTS = """\
+block Net(d)(x: [n, 64]) -> [n, d] = x |> fc: linear(d)
+model generator = g: Net(64)
+model critic    = d: Net(1)
+train gan(x: [batch, 64]):
+  fake = x |> generator
+  minimize mean(x |> critic) - mean(fake |> critic) over critic
+  minimize mean(fake |> critic) over {}
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "code", "cure", "edits"),
@@ -346,6 +377,35 @@ block Deep(depth)(x: [n, d]) -> [n, d]:
             {"row in x": "i in 0..size(x, 0)", "+ row": "+ x[i]"},
         ),
         (DEPTH, "E0135", "for i in 0..depth:", {"in depth:": "in 0..depth:"}),
+        *(
+            (
+                SHARE.format(call), "E0201", "mean(argmax(logits, 1) == label)",
+                {call: "mean(argmax(logits, 1) == label)"},
+            )
+            for call in (
+                "accuracy(logits, label)", "accuracy_score(label, logits)",
+                "top1(argmax(logits, 1), label)",
+            )
+        ),
+        (
+            APPENDED, "E0138", "out[:, t] = h",
+            {"  out = []\n": "", "out.append(h)": "out[:, t] = h"},
+        ),
+        *(
+            (
+                DRAWN.format(call), "E0203", "random_normal(shape(mu))",
+                {call: "random_normal(shape(mu))"},
+            )
+            for call in ("random_normal(mu)", "(mu |> random_normal)")
+        ),
+        (
+            MOVED_PARTS.format("generator.parameters()"), "E0138",
+            "minimize mean(fake |> critic) over generator", {".parameters()": ""},
+        ),
+        (
+            MOVED_PARTS.format("list(generator.fc.parameters())"), "E0101", None,
+            {"list(generator.fc.parameters())": "g.fc"},
+        ),
         (DEEP, "E0205", "fc[i]: linear(d)", {"_i": "i", "fc": "fc[i]"}),
         (
             DILATED, "E0301",
