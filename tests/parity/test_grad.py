@@ -162,7 +162,7 @@ def sharpness(p: Tensors, data: Tensors) -> torch.Tensor:
     """Foret et al. 2021, equation 2, and how steep it is."""
     target = data["label"] % 3
     by = slopes(F.cross_entropy(normed(p, data["x"]), target), p)
-    size = sum((each**2).sum() for each in by.values()).sqrt()
+    size = torch.stack([(each**2).sum() for each in by.values()]).sum().sqrt()
     worse = {name: p[name] + 0.5 * by[name].detach() / size.detach() for name in p}
     return F.cross_entropy(normed(worse, data["x"]), target) + 0.1 * size
 

@@ -240,7 +240,7 @@ def flattened(module: nn.Module, data: Tensors, _: Draws) -> Losses:
     own = dict(module.named_parameters())
     near = F.cross_entropy(module(data["image"]), data["label"])
     by = torch.autograd.grad(near, list(own.values()))
-    size = (sum(each.pow(2).sum() for each in by) + 1e-12).sqrt()
+    size = (torch.stack([each.pow(2).sum() for each in by]).sum() + 1e-12).sqrt()
     worse = {name: own[name] + 0.05 * each / size for name, each in zip(own, by, strict=True)}
     kept = {name: each.clone() for name, each in module.named_buffers()}
     found = functional_call(module, {**worse, **kept}, data["image"])

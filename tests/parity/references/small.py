@@ -220,7 +220,7 @@ class Regressor(nn.Module):
 
     def adapted(self, x: torch.Tensor, y: torch.Tensor, steps: int) -> dict[str, torch.Tensor]:
         """The weights after steps on known values, to be differentiated."""
-        w = dict(self.named_parameters())
+        w: dict[str, torch.Tensor] = {**dict(self.named_parameters())}
         for _ in range(steps):
             cost = F.mse_loss(functional_call(self, w, x), y)
             by = torch.autograd.grad(cost, list(w.values()), create_graph=True)
