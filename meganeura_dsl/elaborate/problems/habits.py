@@ -301,6 +301,24 @@ def used_in_place(span: Span) -> Help | None:
     return None
 
 
+def added_to_result(span: Span) -> Help | None:
+    """The last line with a shortcut added, where it is computed and never used.
+
+    `span` is the name that is never used. None for names that no shortcut has, and where the block
+    returns more than a name, or a function of a name.
+    """
+    if not re.search(r"shortcut|residual|skip|identity", span.text):
+        return None
+    rest = re.split(r"\n(?=\S)", span.source.text[span.end :])[0]
+    found = re.findall(r"^\s+return (?:(\w+)\((\w+)\)|(\w+))[ ]*$", rest, re.MULTILINE)
+    if len(found) != 1 or found[0][1:] == ("", span.text):
+        return None
+    function, inside, alone = found[0]
+    total = f"{inside or alone} + {span.text}"
+    code = f"return {function}({total})" if function else f"return {total}"
+    return Help(f"add it to the result, or call it `_{span.text}` to keep it", code)
+
+
 def table_of_configuration(span: Span, sizes: Sequence[str], unused: str = "") -> Help | None:
     """A weight with a row for each of as many as may come, of which those that do are taken.
 

@@ -261,7 +261,11 @@ class UnusedValue(LocatedProblem, code="E0207", topic="unused"):
 
     def report(self) -> Report:
         span = self.location.span
-        cure = habits.used_in_place(span) or habits.table_of_configuration(span, (), self.name)
+        cure = (
+            habits.used_in_place(span)
+            or habits.added_to_result(span)
+            or habits.table_of_configuration(span, (), self.name)
+        )
         return self.words(
             f"`{self.name}` is never used",
             cure=cure or Help(f"use it, delete it, or call it `_{self.name}` to keep it"),

@@ -18,6 +18,12 @@ _CHANNELS = {
 }
 """The axis that a layer of the library takes its number of channels from."""
 
+_NO_CHANNELS = (
+    *("n", "b", "batch", "s", "t", "l", "h", "w", "z"),
+    *("height", "width", "depth", "length", "time", "steps", "rows", "columns"),
+)
+"""What axes other than channels are usually called."""
+
 
 class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
     """The shape of a weight depends on a size of the data."""
@@ -43,7 +49,39 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
             cure=self.cure
             or habits.table_of_configuration(self.location.span, self.dims)
             or (self._flattened() if layer == "linear" else None)
+            or self._named()
             or Help(fixed),
+        )
+
+    def _named(self) -> Help | None:
+        """The size as a parameter of the block, or as a number in its input.
+
+        None for a size that is not an axis of an input of the block around the layer, and for a
+        block that no model of the file is made of.
+        """
+        text = self.location.span.source.text
+        start = text.rfind("\nblock ", 0, self.location.span.start) + 1
+        block = re.split(r"\n(?=\S)", text[start:])[0]
+        header = re.match(r"block (\w+)\(([^()]*)\)\(([^()]*)\)", block)
+        if header is None or len(self.dims) != 1:
+            return None
+        name, parameters, inputs = header.groups()
+        (dim,) = self.dims
+        if not dim.isidentifier() or dim in _NO_CHANNELS:
+            return None
+        sized = re.search(rf"\w+: *(?:\w+)?\[[^\]]*\b{dim}\b[^\]]*\]", inputs)
+        made = re.search(rf"^model \w+ *= *(?:\w+: *)?{name}\b", text, re.MULTILINE)
+        if sized is None or made is None:
+            return None
+        if len(re.findall(rf"\b{dim}\b", block)) == 1:
+            return Help(
+                f"write the number that `{dim}` is in the input, such as",
+                re.sub(rf"\b{dim}\b", "64", sized[0]),
+            )
+        listed = ", ".join(each for each in (dim, parameters.strip()) if each)
+        return Help(
+            f"make `{dim}` a parameter, which each model sets, such as `{dim}=64`",
+            f"block {name}({listed})",
         )
 
     def _flattened(self) -> Help | None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of, reversed_fact
 from meganeura_dsl.elaborate.problems.shape_problems import WhereUnproved
@@ -334,12 +335,27 @@ def _of_incoming(inner: Frame, caller: Location, clause: ast.Expression) -> str:
         return (
             f"its arguments are channels, window and stride: for {channels} channels and a window\n"
             f"of {window} write `{name}({channels}, {window}{rest}`, as the {first} that "
-            "come in are never written"
+            f"come in are never written{_told_elsewhere(caller.span)}"
         )
     return (
         f"the channels that come in are never written: `{name}({channels}, {window}{rest}`\n"
         f"makes {channels} of the {show(incoming)} that come in, with a window of {window}"
+        f"{_told_elsewhere(caller.span)}"
     )
+
+
+def _told_elsewhere(span: Span) -> str:
+    """The other convolutions of the file that are told the channels that come in, as they are."""
+    pattern = r"((?:[\w\[\]{}]+:\s*)?conv[123]d)\(\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)([^()]*\))"
+    others = [
+        f"`{found[1]}({found[3]}, {found[4]}{found[5]}`"
+        for found in re.finditer(pattern, span.source.text)
+        if not span.start <= found.start() < span.end and _is_likelier(found[3], found[4])
+    ]
+    if not others:
+        return ""
+    listed = ",\n".join(dict.fromkeys(others))
+    return f";\nlikewise {listed}"
 
 
 def _is_likelier(window: str, stride: str) -> bool:

@@ -5,7 +5,6 @@ and parts. A part that the rule leaves out is None. What the grammar cannot refu
 phrase shows (a name given twice, say) is refused here.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -16,6 +15,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.scanner import Token
 from meganeura_dsl.syntax.problems import line_problems, text_problems, token_problems
+from meganeura_dsl.syntax.problems.new_axes import new_axis
 
 Action = Callable[..., object]
 """What makes a value of the span of a phrase and the values of its parts."""
@@ -28,11 +28,6 @@ _FOREIGN_VALUES = {
     "False": "write `false`",
     "None": "leave out what is not there",
 }
-
-
-_AXES = ("n", "c", "d", "e", "f", "g")
-_NEW_AXES = ("h", "w", "u", "v", "r", "t")
-"""What axes are called in advice."""
 
 
 def _span_of(span: Span, token: Token) -> Span:
@@ -193,24 +188,10 @@ def _glob(_: Span, text: Token) -> str:
 
 def _name(span: Span, word: Token) -> ast.Name:
     if word.text in _FOREIGN_VALUES:
-        advice = (word.text == "None" and _new_axis(span)) or _FOREIGN_VALUES[word.text]
-        raise ProblemError(token_problems.ForeignSpelling(span, advice))
+        cure = new_axis(span) if word.text == "None" else None
+        advice, code = (cure.text, cure.code or "") if cure else (_FOREIGN_VALUES[word.text], "")
+        raise ProblemError(token_problems.ForeignSpelling(span, advice, code))
     return ast.Name(span, word.text)
-
-
-def _new_axis(span: Span) -> str:
-    """What is written for the subscript `x[:, None]`; empty if the span is in none."""
-    line = span.source.line(span.line)
-    for found in re.finditer(r"(\w+)\[([:, \w]*\bNone\b[:, \w]*)\]", line):
-        entries = [each.strip() for each in found[2].split(",")]
-        if set(entries) > {":", "None"} or len(entries) > len(_AXES):
-            continue
-        new = iter(_NEW_AXES)
-        after = [next(new) if each == "None" else _AXES[at] for at, each in enumerate(entries)]
-        before = [name for name, each in zip(after, entries, strict=True) if each == ":"]
-        pattern = f"[{', '.join(before)}] -> [{', '.join(after)}]"
-        return f"a new axis is written with its size: `expand({found[1]}, {pattern})`"
-    return ""
 
 
 def _integer(span: Span, number: Token) -> ast.Integer:

@@ -269,6 +269,29 @@ train gan(x: [batch, 64]):
   minimize mean(fake |> critic) over {}
 """
 
+NEW_AXIS = """\
+block Masked(d)(x: [n, s, k], mask: [n, s]) -> [n, d]:
+  y = x |> fc: linear(d) |> tanh
+  z = y[:, :, :]
+  return sum({}, 1)
+"""
+SKIPPED = """\
+block Bottleneck(c)(x: [n, c_in, h, w]) -> [n, c, h, w]:
+  y = x |> conv1: conv2d(c, 1)
+  shortcut = x |> down: conv2d(c, 1)
+  {}
+"""
+OPEN = """\
+block Ffn(mult)(x: [n, s, d]) -> [n, s, d]:
+  return x + (x |> ln: layer_norm |> up: linear(mult * d) |> gelu |> down: linear(d))
+model ffn = Ffn(mult=4)
+"""
+OPEN_CHANNELS = """\
+block Cnn(classes)(x: [n, c_in, h, w]) -> [n, classes]:
+  return x |> conv1: conv2d(16, 3, pad=1) |> mean(2, 3) |> fc: linear(classes)
+model cnn = Cnn(10)
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "code", "cure", "edits"),
@@ -406,6 +429,29 @@ train gan(x: [batch, 64]):
             MOVED_PARTS.format("list(generator.fc.parameters())"), "E0101", None,
             {"list(generator.fc.parameters())": "g.fc"},
         ),
+        *(
+            (
+                NEW_AXIS.format(total), "E0121", "insert_axis(mask, 2, d)",
+                {"mask[:, :, None]": "insert_axis(mask, 2, d)", "  z = y[:, :, :]\n": ""},
+            )
+            for total in ("mask[:, :, None] * y", "y * mask[:, :, None]")
+        ),
+        (
+            NEW_AXIS.format("z * mask[:, :, None]"), "E0121", "insert_axis(mask, 2, size(z, 2))",
+            {"mask[:, :, None]": "insert_axis(mask, 2, size(z, 2))"},
+        ),
+        *(
+            (SKIPPED.format(wrong), "E0207", right, {wrong: right})
+            for wrong, right in (
+                ("return relu(y)", "return relu(y + shortcut)"),
+                ("return y", "return y + shortcut"),
+            )
+        ),
+        (
+            OPEN, "E0206", "block Ffn(d, mult)",
+            {"Ffn(mult)": "Ffn(d, mult)", "(mult=4": "(d=64, mult=4"},
+        ),
+        (OPEN_CHANNELS, "E0206", "x: [n, 64, h, w]", {"c_in": "64"}),
         (DEEP, "E0205", "fc[i]: linear(d)", {"_i": "i", "fc": "fc[i]"}),
         (
             DILATED, "E0301",
@@ -593,3 +639,41 @@ def test_without_a_model_of_it_the_least_sizes_are_what_is_missing() -> None:
 def test_an_unused_name_may_be_declared_by_more_than_a_name() -> None:
     text = "block f()(x: [n, d], (y): [n]) -> [n, d]:\n  param a{1}: [d] = ones\n  return x\n"
     assert all(each.code for each in errors(text))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shortcut": "other"},
+        {"return relu(y)": "return relu(y) * 2"},
+        {"  return": "  if c > 2:\n    return y\n  return"},
+    ],
+)
+def test_nothing_is_added_that_is_no_shortcut_or_has_no_one_place(change: dict[str, str]) -> None:
+    text = SKIPPED.format("return relu(y)")
+    for old, new in change.items():
+        text = text.replace(old, new)
+    (first, *_) = errors(text)
+    assert (first.code, first.help and first.help.code) == ("E0207", None)
+
+
+def test_a_size_that_is_no_channels_is_not_made_a_parameter() -> None:
+    text = OPEN.replace("[n, s, d]) -> [n, s, d]", "[n, d, s]) -> [n, d, s]").replace("d)", "s)")
+    (first, *_) = errors(text)
+    assert first.help is not None
+    assert (first.code, first.help.code) == ("E0206", None)
+    assert "if they are on another" in first.help.text
+
+
+def test_each_convolution_that_is_told_what_comes_in_is_named() -> None:
+    text = """\
+block Cifar()(x: [n, 3, 32, 32]) -> [n, 10]:
+  x = x |> conv1: conv2d(3, 16, 3, pad=1) |> relu |> conv2: conv2d(16, 32, 3, pad=1) |> relu
+  return x |> mean(2, 3) |> fc: linear(10)
+model cifar = Cifar()
+"""
+    (first, *_) = errors(text)
+    assert first.help is not None
+    assert "`conv1: conv2d(16, 3, pad=1)`" in first.help.text
+    assert "`conv2d(32, 3, pad=1)`" in first.help.text
+    assert errors(text.replace("(3, 16", "(16").replace("(16, 32", "(32")) == []
