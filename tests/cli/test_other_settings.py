@@ -80,7 +80,7 @@ def test_the_size_of_a_batch_is_called_as_the_inputs_call_it(tmp_path: Path) -> 
     [
         ("batch_size = 32", "batch = 32"),
         ("grad_clip = 0.5", "clip_norm = 0.5"),
-        ("lr = 3e-4", "optimizer = adamw(lr=3e-4)"),
+        ("lr = 3e-4", "optimizer = adam(lr=3e-4)"),
         ("warmup = 10", "schedule = cosine(warmup=100)"),
         ("optimizer = adamw(lr=1e-3, betas=[0.9, 0.95])", "beta1=0.9, beta2=0.95"),
     ],
