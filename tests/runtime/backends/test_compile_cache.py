@@ -24,7 +24,12 @@ from meganeura_runtime.backends import cache_keys, compile_cache
 from meganeura_runtime.backends.cache_keys import OptimizedKey, inference_of, step_of
 from meganeura_runtime.backends.compile_cache import cached_inference, cached_training_step
 from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig, KernelConfig
-from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
+from meganeura_runtime.backends.webgpu.config.limits import (
+    DeviceLimits,
+    MatrixDialect,
+    MatrixUnits,
+    Style,
+)
 from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs, step_name
 from meganeura_runtime.backends.webgpu.device.adapters import DeviceInfo
 from meganeura_runtime.backends.webgpu.device.device import Device
@@ -199,11 +204,15 @@ def test_choices_of_how_a_step_is_fused_are_in_the_key() -> None:
     assert plan_of(small(), adapter(), others).key == plain.key
 
 
+UNITS = MatrixUnits(MatrixDialect.PLAIN)
+
+
 @pytest.mark.parametrize("limit", [each.name for each in fields(DeviceLimits)])
 def test_every_limit_is_in_the_key(limit: str) -> None:
     limits = DeviceLimits()
     value = getattr(limits, limit)
-    changed = replace(limits, **{limit: not value if isinstance(value, bool) else value + 1})
+    other = not value if isinstance(value, bool) else UNITS if value is None else value + 1
+    changed = replace(limits, **{limit: other})
     other = plan_of(small(), adapter(limits=changed), UNTUNED)
     assert other.key != plan_of(small(), adapter(), UNTUNED).key
 

@@ -67,7 +67,7 @@ class WebGpuBackend(Backend):
         """Every op: what has no kernel becomes ops that have one."""
         from meganeura_runtime.backends.webgpu.passes.support import SUPPORT
 
-        return SUPPORT
+        return replace(SUPPORT, backend=self.name)
 
     def cost_model(self, name: str) -> DeviceModel:
         """The model of a GPU, or of a software adapter."""
