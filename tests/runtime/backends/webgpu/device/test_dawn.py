@@ -7,6 +7,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -49,9 +50,17 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 
 @pytest.fixture(scope="module")
 def device() -> Iterator[Device]:
-    """The device, on Chromium's software Vulkan alone."""
+    """The device, on Chromium's software Vulkan alone.
+
+    An instance knows the drivers of the time when it was made, so there is a new one.
+    """
     manifest = swiftshader()
     assert manifest is not None, "Chromium has no SwiftShader here"
+    import_module("wgpudawn.backends.dawn._helpers").__dict__["_the_instance"] = None
+    for cached in (dawn._load_library, dawn._instance):
+        cached.cache_clear()
+    adapters._found.pop("dawn", None)
+    adapters._unopened.pop("dawn", None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VK_DRIVER_FILES", str(manifest))
         list_devices(DAWN)
