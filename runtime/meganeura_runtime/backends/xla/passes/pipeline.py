@@ -33,6 +33,7 @@ from meganeura_runtime.backends.xla.passes.reuse_attention_weights import reuse_
 
 Platform = Literal["cpu", "gpu"]
 F32, TF32, BF16 = ComputePrecision.F32, ComputePrecision.TF32, ComputePrecision.BF16
+ALL = (F32, TF32, BF16)
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Pass:
     """A rewrite and the conditions under which it runs."""
 
     rewrite: Callable[[Graph], Graph]
-    precisions: tuple[ComputePrecision, ...] = (F32, TF32, BF16)
+    precisions: tuple[ComputePrecision, ...] = ALL
     platforms: tuple[Platform, ...] = ("cpu", "gpu")
     only_inference: bool = False
     """The pass leaves graphs alone that update parameters."""
@@ -73,7 +74,7 @@ class Pass:
     @property
     def needs(self) -> str:
         """The conditions in words: `bf16, gpu, inference`."""
-        parts = [*map(str, self.precisions)] if len(self.precisions) < len(ComputePrecision) else []
+        parts = [*map(str, self.precisions)] if len(self.precisions) < len(ALL) else []
         joined = [" or ".join(parts)] if parts else []
         joined += self.platforms if len(self.platforms) == 1 else []
         joined += ["inference"] if self.only_inference else []
