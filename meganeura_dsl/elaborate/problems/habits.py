@@ -60,6 +60,9 @@ def of_other_name(unknown: str, known: Sequence[str], call: str) -> Help | None:
 
     `known` are the arguments that the call does not give. None if none of them is meant.
     """
+    same = _same_padding(unknown, known, call)
+    if same is not None:
+        return same
     names = {other: name for other, name in _ELSEWHERE.items() if name in known}
     near = get_close_matches(unknown, [*names, *known], n=1, cutoff=0.8)
     shown = " ".join(call.split())
@@ -73,6 +76,25 @@ def of_other_name(unknown: str, known: Sequence[str], call: str) -> Help | None:
     if value:
         code = code.replace(f"{right}={given[1].rstrip(') ')}", f"{right}={value}")
     return Help(f"`{unknown}` is called `{right}`", code)
+
+
+def _same_padding(unknown: str, known: Sequence[str], call: str) -> Help | None:
+    """A convolution with the padding that `padding="same"` stands for; None for other arguments."""
+    shown = " ".join(call.split())
+    asked = re.search(rf"\b{unknown}\s*=\s*[\"'](same|valid)[\"']", shown, re.IGNORECASE)
+    if asked is None or "pad" not in known:
+        return None
+    inside = shown.partition("(")[2].removesuffix(")")
+    given = [each for each in top_level(inside) if "=" not in each]
+    named = re.search(r"\b(?:k|kernel_size)\s*=\s*(\w+)", inside)
+    window = named[1] if named else given[1] if len(given) > 1 else ""
+    if asked[1].lower() == "valid":
+        return Help("without padding is the default", shown.replace(asked[0], "pad=0"))
+    if not window or (window.isdecimal() and int(window) % 2 == 0):
+        return None
+    half = f"{int(window) // 2}" if window.isdecimal() else f"{window} // 2"
+    text = "for an odd window and a stride of 1, this keeps the size"
+    return Help(text, shown.replace(asked[0], f"pad={half}"))
 
 
 def of_incoming(callee: str, call: str) -> Help | None:
@@ -299,6 +321,18 @@ def used_in_place(span: Span) -> Help | None:
                 f"what follows goes on from `{bound[2]}`: if `{name}` is meant, write", code
             )
     return None
+
+
+def of_states(span: Span) -> Help | None:
+    """A recurrent layer of the library bound to one name, where a line binds its state too."""
+    line = span.source.line(span.line)
+    found = re.fullmatch(r"\s*(\w+), *[^=|]*= *(.*\|> *(?:\w+: *)?(lstm|gru|rnn)\b.*)", line)
+    if found is None or found[1] == span.text:
+        return None
+    if not re.search(rf"^from recurrent import .*\b{found[3]}\b", span.source.text, re.MULTILINE):
+        return None
+    text = f"`{found[3]}` gives what each step gave, and no state: the last is `{found[1]}[:, -1]`"
+    return Help(text, f"{found[1]} = {found[2].strip()}")
 
 
 def added_to_result(span: Span) -> Help | None:

@@ -1,5 +1,7 @@
 """Problems of names, values and layers, and their words. Shape problems are in `shape_problems`."""
 
+import re
+
 from meganeura_dsl.diagnostics.other_names import Answer
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report, Severity
 from meganeura_dsl.diagnostics.spelling import corrected
@@ -7,7 +9,8 @@ from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location, did_you_mean
 from meganeura_dsl.elaborate.problems.parameter_problems import scanned
-from meganeura_dsl.syntax.problems.foreign_calls import function_cure
+from meganeura_dsl.syntax.problems.foreign_calls import function_cure, split_top
+from meganeura_dsl.syntax.problems.foreign_layers import layer_cure
 
 
 class UnknownName(LocatedProblem, code="E0201", topic="naming"):
@@ -167,7 +170,17 @@ class MissingLabel(LocatedProblem, code="E0204", topic="naming"):
     parameters: tuple[str, ...]
 
     def report(self) -> Report:
-        listed = ", ".join(self.parameters)
+        listed, span = ", ".join(self.parameters), self.location.span
+        called = re.fullmatch(r"linear\(([^()]*)\)\(([^()]*)\)", span.text)
+        before = span.source.text[: span.start]
+        if called is not None:
+            dense = layer_cure("Dense", split_top(called[1]), split_top(called[2]), before)
+            if dense is not None:
+                return self.words(
+                    f"`{self.layer}` owns weights but has no name",
+                    f"would create {listed}",
+                    cure=Help("a layer is piped into, and its label is its name", dense.code),
+                )
         index = habits.loop_around(self.location.span)
         label = f"name{{{index}}}" if index else "name"
         text = "label it; the label becomes the checkpoint key"
@@ -264,6 +277,7 @@ class UnusedValue(LocatedProblem, code="E0207", topic="unused"):
         cure = (
             habits.used_in_place(span)
             or habits.added_to_result(span)
+            or habits.of_states(span)
             or habits.table_of_configuration(span, (), self.name)
         )
         return self.words(

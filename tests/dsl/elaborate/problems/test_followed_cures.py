@@ -292,6 +292,19 @@ block Cnn(classes)(x: [n, c_in, h, w]) -> [n, classes]:
 model cnn = Cnn(10)
 """
 
+STATES = """\
+from recurrent import lstm
+block Last(hidden)(x: [n, s, d]) -> [n, hidden]
+    where s >= 1:
+  out, state = x |> rnn: lstm(hidden)
+  return out[:, -1]
+"""
+CALLED = """\
+block Tab(classes)(x: [n, 30]) -> [n, classes]:
+  h = linear(64, activation="relu")(x)
+  return h |> head: linear(classes)
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "code", "cure", "edits"),
@@ -452,6 +465,21 @@ model cnn = Cnn(10)
             {"Ffn(mult)": "Ffn(d, mult)", "(mult=4": "(d=64, mult=4"},
         ),
         (OPEN_CHANNELS, "E0206", "x: [n, 64, h, w]", {"c_in": "64"}),
+        (
+            STATES, "E0207", "out = x |> rnn: lstm(hidden)", {"out, state": "out"},
+        ),
+        (
+            CALLED, "E0204", "x |> fc: linear(64) |> relu",
+            {'linear(64, activation="relu")(x)': "x |> fc: linear(64) |> relu"},
+        ),
+        (
+            PADDED.format('padding="same"'), "E0202", "conv1: conv2d(24, 3, pad=1)",
+            {'padding="same"': "pad=1"},
+        ),
+        (
+            PADDED.format('padding="valid"'), "E0202", "conv1: conv2d(24, 3, pad=0)",
+            {'padding="valid"': "pad=0", "[n, out]:": "[n, out]\n    where h >= 3, w >= 3:"},
+        ),
         (DEEP, "E0205", "fc[i]: linear(d)", {"_i": "i", "fc": "fc[i]"}),
         (
             DILATED, "E0301",
@@ -677,3 +705,23 @@ model cifar = Cifar()
     assert "`conv1: conv2d(16, 3, pad=1)`" in first.help.text
     assert "`conv2d(32, 3, pad=1)`" in first.help.text
     assert errors(text.replace("(3, 16", "(16").replace("(16, 32", "(32")) == []
+
+
+@pytest.mark.parametrize("given", ["24, 4, stride=1", "24, k=4"])
+def test_an_even_window_is_told_no_padding_that_keeps_the_size(given: str) -> None:
+    text = PADDED.format('padding="same"').replace("24, 3", given)
+    (first, *_) = errors(text)
+    assert first.help is not None
+    assert "pad=2" not in (first.help.code or "")
+
+
+def test_a_recurrent_block_of_the_file_may_give_its_state() -> None:
+    text = """\
+block lstm(d)(x: [n, s, d]) -> [n, s, d], [n, s, d]:
+  return x, x
+block Last(d)(x: [n, s, d]) -> [n, s, d]:
+  out, state = x |> lstm(d)
+  return out
+"""
+    (first,) = errors(text)
+    assert (first.code, first.help and first.help.code) == ("E0207", None)
