@@ -194,10 +194,10 @@ from {CODEGEN}.lowering.scalars import few_elements
 from {CODEGEN}.kernels.winograd_kernel""",
         ),
         (
-            "        if not work.anchors:\n",
-            """        if not work.anchors and few_elements(work.stores[0]):
-            return scalar_kernel(work, memory, self._target)
-        if not work.anchors:
+            "    if not work.anchors:\n",
+            """    if not work.anchors and few_elements(work.stores[0]):
+        return scalar_kernel(work, memory, target)
+    if not work.anchors:
 """,
         ),
     ]
