@@ -51,7 +51,7 @@ class WebGpuBackend(Backend):
         from meganeura_runtime.backends.webgpu.device import adapters
 
         infos = adapters.list_devices(adapters.api_of(self.name))
-        adapters.require_any(infos)
+        adapters.require_any(infos, adapters.api_of(self.name))
         if name != self.name:
             adapters.numbered(name, infos)
 
@@ -93,10 +93,9 @@ class WebGpuBackend(Backend):
         self, stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision
     ) -> str:
         """The plan, its kernels, or the graph after a pass; for an adapter, or for any."""
-        del precision  # there is one
         from meganeura_runtime.backends.webgpu.emit import emit
 
-        return emit(stage, graph, device)
+        return emit(stage, graph, device, precision)
 
 
 class DawnBackend(WebGpuBackend):

@@ -2,14 +2,15 @@
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.backend import OpenDevice
-from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, Target
+from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, WITH_MATRICES, Target
 from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.passes.pipeline import PASSES, after_each, name_of
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 
 
-def emit(stage: str, graph: Graph, device: OpenDevice | None) -> str:
+def emit(stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision) -> str:
     """The text of a stage, for an adapter or for any.
 
     The graph after a pass is the one for any adapter. Raises `ValueError` for an unknown pass.
@@ -18,10 +19,10 @@ def emit(stage: str, graph: Graph, device: OpenDevice | None) -> str:
     if kind == "after":
         return _after(name, graph)
     if isinstance(device, OpenAdapter):
-        adapter = device.device
-        plan = plan_graph(graph, adapter.limits, adapter.style, device.configs)
+        plan = plan_graph(graph, device.limits, device.device.style, device.configs)
     else:
-        plan = plan_graph(graph, PORTABLE)
+        is_f32 = precision is ComputePrecision.F32
+        plan = plan_graph(graph, PORTABLE if is_f32 else WITH_MATRICES)
     return str(plan) if stage == "plan" else "\n\n".join(plan.kernels)
 
 

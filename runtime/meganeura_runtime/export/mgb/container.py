@@ -129,8 +129,12 @@ class Artefact:
         return self.open_on(choose_device(device, precision=precision), replan=replan)
 
     def open_on(self, chosen: OpenDevice, *, replan: bool = False) -> Session:
-        """The same on a device that is open."""
-        if isinstance(chosen, OpenAdapter) and not replan:
+        """The same on a device that is open; its plan is of float32, so others are planned anew."""
+        if (
+            isinstance(chosen, OpenAdapter)
+            and chosen.precision is ComputePrecision.F32
+            and not replan
+        ):
             inner = self._on(chosen.device)
         else:
             inner = chosen.open(self.graph)

@@ -1,6 +1,6 @@
 """What an adapter allows, as data, so that planning needs no adapter."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from meganeura_runtime.backends.webgpu.config.kernel_config import (
@@ -58,6 +58,14 @@ class DeviceLimits:
 
 PORTABLE = DeviceLimits(half_floats=True)
 """No more than WebGPU promises, and f16: what a plan for any adapter may need."""
+LEAST_FOR_MATRICES = 32 << 10
+"""Workgroup memory in bytes that holds a tile for matrix units."""
+WITH_MATRICES = replace(
+    PORTABLE,
+    workgroup_bytes=LEAST_FOR_MATRICES,
+    matrix_units=MatrixUnits(MatrixDialect.CHROMIUM),
+)
+"""What a plan for any adapter with matrix units may need."""
 
 
 @dataclass(frozen=True, slots=True)

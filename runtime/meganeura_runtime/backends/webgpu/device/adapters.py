@@ -15,10 +15,6 @@ from meganeura_runtime.backends.webgpu.device.webgpu_api import WebGpuApi
 from meganeura_runtime.backends.webgpu.device.webgpu_types import Adapter
 from meganeura_runtime.backends.webgpu.device.wgpu_native import WGPU
 
-INSTALL_DRIVER = (
-    "install the vendor's GPU driver, or a software one: on Debian and Ubuntu "
-    "`apt-get install mesa-vulkan-drivers libvulkan1`; or use the device `cpu`"
-)
 KINDS: Mapping[str, int] = {"DiscreteGPU": 0, "IntegratedGPU": 1, "Unknown": 2, "CPU": 3}
 BACKENDS: Mapping[str, int] = {"Vulkan": 0, "Metal": 0, "D3D12": 0, "OpenGL": 1}
 
@@ -62,10 +58,10 @@ def api_of(selector: str) -> WebGpuApi:
     return api
 
 
-def require_any(infos: Sequence[object]) -> None:
+def require_any(infos: Sequence[object], api: WebGpuApi = WGPU) -> None:
     """Raise `DeviceError` where there is no adapter at all."""
     if not infos:
-        raise DeviceError(f"no adapter was found; {INSTALL_DRIVER}")
+        raise DeviceError(f"no adapter was found; {api.cure}")
 
 
 def list_devices(api: WebGpuApi = WGPU) -> tuple[DeviceInfo, ...]:

@@ -36,6 +36,11 @@ class Dawn(WebGpuApi):
     """
 
     name = "dawn"
+    matrix_features = (MATRICES, "subgroups")
+    cure = (
+        "install the vendor's GPU driver, as Dawn takes no llvmpipe; or use the device `wgpu` "
+        "or `cpu`"
+    )
 
     def module(self) -> ModuleType:
         """Returns wgpudawn; it is loaded late, so that a machine without it can say so."""
@@ -58,7 +63,7 @@ class Dawn(WebGpuApi):
 
     def matrix_units(self, adapter: Adapter) -> MatrixUnits | None:
         """Returns the units whose squares have 16 rows, if all subgroups have 32 lanes."""
-        if not {MATRICES, "shader-f16", "subgroups"} <= set(adapter.features):
+        if not {*self.matrix_features, "shader-f16"} <= set(adapter.features):
             return None
         units = MatrixUnits(MatrixDialect.CHROMIUM)
         wanted = {
@@ -74,10 +79,9 @@ class Dawn(WebGpuApi):
         self, adapter: Adapter, features: Sequence[str], limits: Mapping[str, int]
     ) -> WebGpuDevice:
         """Returns a device of an adapter, which several threads may use."""
-        matrices = () if self.matrix_units(adapter) is None else (MATRICES, "subgroups")
         return _extras().request_device_sync(
             adapter,
-            required_features=[*features, *matrices, THREADS],
+            required_features=[*features, THREADS],
             required_limits=limits,
             disable_toggles=[EXACT_CLOCK],
         )

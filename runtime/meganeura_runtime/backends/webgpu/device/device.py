@@ -12,7 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
+from meganeura_runtime.backends.webgpu.config.limits import (
+    LEAST_FOR_MATRICES,
+    DeviceLimits,
+    Style,
+)
 from meganeura_runtime.backends.webgpu.device.adapters import (
     LOOKING,
     DeviceInfo,
@@ -90,7 +94,7 @@ def open_device(selector: str = "wgpu", *, checked: bool | None = None) -> Devic
 def _opened(selector: str, *, checked: bool | None) -> Device:
     api = api_of(selector)
     adapters = adapters_to_open(api)
-    require_any(adapters)
+    require_any(adapters, api)
     infos = list_devices(api)
     if selector == api.name:
         number = min(range(len(infos)), key=lambda n: preference(infos[n]))
@@ -131,6 +135,12 @@ class Device:
         self._api = api_of(info.selector)
         wanted = (*FEATURES, self._api.shuffles)
         features = [name for name in wanted if name in adapter.features]
+        units = self._api.matrix_units(adapter)
+        if adapter.limits["max-compute-workgroup-storage-size"] < LEAST_FOR_MATRICES:
+            units = None
+        self.matrix_units = units
+        if units is not None:
+            features += self._api.matrix_features
         limits = {name: adapter.limits[name] for name in LIMITS}
         with self._explained(f"opening {info}"):
             self._device = self._api.request_device(adapter, features, limits)
@@ -145,7 +155,6 @@ class Device:
             workgroup_bytes=limits["max-compute-workgroup-storage-size"],
             half_floats="shader-f16" in features,
         )
-        self.matrix_units = self._api.matrix_units(adapter)
         self.has_clock = "timestamp-query" in features
         self._pipelines: dict[tuple[str, bool], Future[Pipeline]] = {}
         """By their text, and whether they are checked."""

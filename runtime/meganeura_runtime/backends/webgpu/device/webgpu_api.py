@@ -37,6 +37,10 @@ class WebGpuApi(ABC):
     """The first part of its devices' names."""
     shuffles: ClassVar[str] = ""
     """The feature of subgroup operations, where kernels use them; empty where they do not."""
+    matrix_features: ClassVar[Sequence[str]] = ()
+    """The features that a device with matrix units is asked for, beside f16."""
+    cure: ClassVar[str]
+    """What helps where there is no adapter."""
 
     @abstractmethod
     def module(self) -> ModuleType:

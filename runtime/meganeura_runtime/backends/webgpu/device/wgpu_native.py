@@ -26,6 +26,10 @@ class WgpuNative(WebGpuApi):
 
     name = "wgpu"
     shuffles = "subgroup"
+    cure = (
+        "install the vendor's GPU driver, or a software one: on Debian and Ubuntu "
+        "`apt-get install mesa-vulkan-drivers libvulkan1`; or use the device `cpu`"
+    )
 
     def module(self) -> ModuleType:
         """Returns wgpu; it is loaded late, so that a machine without it can say so."""

@@ -43,6 +43,7 @@ from meganeura_runtime.backends.webgpu.config.limits import (
 from meganeura_runtime.backends.webgpu.device.device import Device, open_device
 from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.export.mgb import Artefact
 from tests.runtime.running import assert_as_reference, graph_of, run
 
 PLAIN = MatrixUnits(MatrixDialect.PLAIN)
@@ -185,6 +186,32 @@ def test_units_of_chromium_differ_in_their_statements_alone() -> None:
 def test_a_device_without_such_units_does_not_compute_in_halves(device: str, told: str) -> None:
     with pytest.raises((ProblemError, DeviceError), match=told):
         choose_device(device, precision=ComputePrecision.F16)
+
+
+def test_what_is_built_for_such_units_has_their_statements() -> None:
+    graph, _ = graph_of(MatMul(), halves(64, 32), halves(32, 128))
+    for precision, is_half in ((ComputePrecision.F32, False), (ComputePrecision.F16, True)):
+        text = DawnBackend().emit("wgsl", graph, None, precision)
+        assert ("subgroupMatrixMultiplyAccumulate(" in text) is is_half
+
+
+@pytest.mark.adapter
+def test_a_compiled_model_is_planned_anew_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan in its file is of f32."""
+    device = open_device("wgpu")
+    monkeypatch.setattr(device, "matrix_units", PLAIN)
+    monkeypatch.setattr(device, "style", Style.GPU)
+    narrow = np.float32(1 + 2**-12) * np.eye(32, dtype=np.float32)
+    graph, feeds = graph_of(MatMul(), narrow, halves(32, 32))
+    artefact = Artefact("net", graph, plan_graph(graph, DeviceLimits()), {})
+    found: list[Array] = []
+    for precision in (ComputePrecision.F32, ComputePrecision.F16):
+        opened = OpenAdapter.of(DawnBackend(), device).at(precision)
+        with artefact.open_on(opened) as session:
+            found.append(session.step(feeds)["y"])
+    assert not np.array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[1], feeds["x1"])
+    device.close()
 
 
 def test_no_training_computes_in_halves(tmp_path: Path) -> None:

@@ -85,6 +85,17 @@ def test_where_dawn_is_missing_the_error_says_how_to_install_it(
         require_device("dawn")
 
 
+def test_where_there_is_no_adapter_no_software_is_recommended_that_dawn_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(adapters, "list_devices", lambda _: ())
+    with pytest.raises(
+        DeviceError, match=r"no adapter was found; .* use the device `wgpu`"
+    ) as told:
+        require_device("dawn")
+    assert "mesa" not in str(told.value)
+
+
 def test_another_version_of_dawn_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapters, "_found", dict[str, list[DeviceInfo]]())
     other = SimpleNamespace(version_info=(0, 33, 0), __version__="0.33.0")

@@ -62,7 +62,7 @@ class TileCore(ABC):
 
 
 class LaneCore(TileCore):
-    """Each lane multiplies rows and columns of its own, in f32."""
+    """Each lane multiplies its rows and columns, in f32."""
 
     def __init__(self, tile: Tile, contraction: Contraction) -> None:
         self._tile = tile
