@@ -1,6 +1,7 @@
 """How fast single contractions are on an adapter, in TFLOP/s, by the tile they are computed with.
 
-    python benchmarks/kernels.py [--tiles | --winograd | --attention] [--json FILE]
+    python benchmarks/kernels.py [--tiles | --winograd | --attention] [--device dawn [--f16]]
+        [--json FILE]
 
 Times come from the adapter's own clock, the median of several runs after it has been kept busy.
 Without `--tiles` only the tile that the planner chooses is timed. With `--winograd` 3 x 3
@@ -8,13 +9,14 @@ convolutions are timed as they are, and in Winograd's form of 2 x 2 and of 4 x 4
 as many operations as the direct one, and errors are against it, in units of the largest element.
 With `--attention` attention is timed as its expansion and in kernels that store no scores, alone
 and with its gradients, which count the operations of the expansion; milliseconds stand beside.
+With `--f16` contractions are computed by the matrix units of the adapter.
 """
 
 import argparse
 import json
 import statistics
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from unittest.mock import patch
@@ -237,8 +239,9 @@ def chosen(case: Case, device: Device) -> Tile | None:
 def measured(case: Case, device: Device, *, tiles: bool) -> Mapping[str, float]:
     """The speed of the planner's choice, and of every tile if asked for."""
     speeds = {"chosen": speed(case, device)}
-    for one in tile.SPEEDS if tiles else ():
-        with patch.object(tile, "SPEEDS", {one: 1.0}), patch.object(tile, "ENOUGH_WORKGROUPS", 0):
+    name = "SPEEDS" if device.limits.matrix_units is None else "MATRIX_SPEEDS"
+    for one in getattr(tile, name) if tiles else ():
+        with patch.object(tile, name, {one: 1.0}), patch.object(tile, "ENOUGH_WORKGROUPS", 0):
             speeds[_shown(one)] = speed(case, device)
     return speeds
 
@@ -274,9 +277,15 @@ def main() -> None:
     parser.add_argument("--tiles", action="store_true", help="time every tile")
     parser.add_argument("--winograd", action="store_true", help="time 3 x 3 layers, in three forms")
     parser.add_argument("--attention", action="store_true", help="time attention, in two forms")
+    parser.add_argument("--device", default="wgpu", help="an adapter, such as dawn:0")
+    parser.add_argument("--f16", action="store_true", help="by the matrix units of the adapter")
     parser.add_argument("--json", type=Path, help="also write the table here")
     options = parser.parse_args()
-    device = open_device("wgpu")
+    device = open_device(options.device)
+    if options.f16:
+        if device.matrix_units is None:
+            parser.error(f"{device.info} has no matrix units that WebGPU reaches")
+        device.limits = replace(device.limits, matrix_units=device.matrix_units)
     print(device)
     table: dict[str, Mapping[str, object]] = {}
     for name, row in rows(options, device):
