@@ -80,6 +80,7 @@ def test_a_row_is_what_run_gives(meganeura: Command, folder: Path, tmp_path: Pat
         (("broken.png",), 1, "broken.png"),
         (("good.png", "-o", "notes.txt"), 2, ".csv"),
         (("good.png", "-o", "notes.csv"), 1, "not a table of predictions"),
+        (("good.png", "--labels", "notes.txt"), 1, "1 names, and the model gives 2 classes"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_written(
@@ -102,6 +103,30 @@ def test_what_is_wrong_is_said_and_nothing_is_written(
     assert told in " ".join(shown.err.split())
     assert "Traceback" not in shown.err
     assert (tmp_path / "notes.csv").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "made", "told"),
+    [
+        ("image: [n, 3, h, w]) -> []", "mean(0, 1, 2, 3)", "`output: f32[]` of `net` has no row"),
+        (
+            "image: [n, 3, h, w]) -> [4, n]",
+            "mean(2, 3) |> rearrange([n, c] -> [c, n])",
+            "`output: f32[4, n]` of `net` has no row for each of `image: f32[n, 3, h, w]`",
+        ),
+        ("image: [n, 3, h, w], _x: [n]) -> [n, 4]", "mean(2, 3)", "one input (image, _x)"),
+    ],
+)
+def test_a_model_without_rows_of_one_input_is_refused(
+    meganeura: Command, folder: Path, tmp_path: Path, head: str, made: str, told: str
+) -> None:
+    body = f"  return image |> conv: conv2d(4, 3, pad=1) |> {made}"
+    (tmp_path / "net.mgn").write_text(f"block Net()({head}:\n{body}\nmodel net = Net()\n")
+    (tmp_path / "w.safetensors").write_bytes(b"")
+    weights = ("--weights", str(tmp_path / "w.safetensors"))
+    shown = meganeura("predict", str(tmp_path / "net.mgn"), str(folder / "pictures"), *weights)
+    assert (shown.code, shown.out) == (2, "")
+    assert told in " ".join(shown.err.split())
 
 
 def test_of_other_outputs_all_numbers_are_written() -> None:

@@ -2,7 +2,7 @@
 
 from io import StringIO
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,6 +26,9 @@ from meganeura.cli.options.model_options import (
 from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.ui.console import count, say
 from meganeura_dsl.settings.compute_precision import ComputePrecision
+
+if TYPE_CHECKING:
+    from meganeura_dsl.elaborate.declarations.models import Elaboration
 
 
 def predict(
@@ -80,10 +83,12 @@ def predict(
     require_weights(weights, None, has_file_options=True)
     prints = output is None  # the table stands alone on standard output
     chosen = configured(model, changes)
+    symbolic = chosen.elaborate()
+    _require_rows(chosen.name, symbolic)
     files, prepared = files_of(inputs), preparation_of(weights)
     classes = prepared.classes if labels is None else read_labels(labels)
     values = loaded_values(
-        chosen.elaborate(),
+        symbolic,
         weights,
         None,
         allowed(allow_missing, allow_unexpected),
@@ -99,9 +104,28 @@ def predict(
         rows = Predictor(chosen.elaborate, values, on.open, rules, choices, batch)(files)
         if output is None:
             shown = StringIO()
-            write_table(rows, classes, shown)
+            write_table(rows, classes, shown, labels)
             say(shown.getvalue().removesuffix("\n"))
             return
         with replacing(output) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-            written = write_table(rows, classes, file)
+            written = write_table(rows, classes, file, labels)
     say(f"written: {output}, {count(written, 'row')}")
+
+
+def _require_rows(name: str, symbolic: "Elaboration") -> None:
+    """Refuse a model that takes other than one input, or gives no row for each example of it."""
+    from meganeura_dsl.ir.reserved_names import COUNTER
+
+    inputs = {each: type_ for each, type_ in symbolic.inputs.items() if each != COUNTER}
+    if len(inputs) != 1:
+        found = ", ".join(inputs) or "none"
+        text = f"`{name}` has other than one input ({found}); `meganeura run` takes such models"
+        raise typer.BadParameter(text, param_hint="MODEL")
+    ((fed, taken),) = inputs.items()
+    for each, value in symbolic.graph.outputs.items():
+        if not taken.shape or value.type.shape[:1] != taken.shape[:1]:
+            text = (
+                f"`{each}: {value.type}` of `{name}` has no row for each of `{fed}: {taken}`; "
+                "`meganeura run` gives it whole"
+            )
+            raise typer.BadParameter(text, param_hint="MODEL")

@@ -89,21 +89,34 @@ class Predictor:
 
 
 def write_table(
-    rows: Iterable[tuple[Path, Mapping[str, Array]]], classes: Sequence[str], stream: TextIO
+    rows: Iterable[tuple[Path, Mapping[str, Array]]],
+    classes: Sequence[str],
+    stream: TextIO,
+    labels: Path | None = None,
 ) -> int:
     """Write a table, and return its number of rows.
 
     Of one output f32[classes], from 2, it has the likeliest class, its name where it is known, and
-    the probability of each class, a softmax; of others all numbers.
+    the probability of each class, a softmax; of others all numbers. `labels` is the file that
+    `classes` are of; raises `ProblemError` if there are not as many classes.
     """
     written = 0
     table = csv.writer(stream, lineterminator="\n")
     for file, outputs in rows:
         if not written:
+            if labels is not None:
+                _require_fitting(labels, classes, outputs)
             table.writerow(_head(outputs, classes))
         table.writerow([str(file), *_cells(outputs, classes)])
         written += 1
     return written
+
+
+def _require_fitting(labels: Path, classes: Sequence[str], outputs: Mapping[str, Array]) -> None:
+    found = next(iter(outputs.values())).size if _is_classes(outputs) else 0
+    if len(classes) != found:
+        reason = f"it has {len(classes):,} names, and the model gives {found:,} classes"
+        raise ProblemError(UnreadableFile(labels, reason))
 
 
 def _is_classes(outputs: Mapping[str, Array]) -> bool:
