@@ -21,7 +21,7 @@ from meganeura.cli.ui.console import OutputError, exit_code, say, show
 from meganeura.cli.ui.streams import write_no_more
 from meganeura_dsl import __version__
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report
-from meganeura_dsl.plugins.plugin_groups import blame_of
+from meganeura_dsl.plugins.plugin_groups import blame_of, malformed_metadata
 
 TRACEBACK = "MEGANEURA_TRACEBACK"
 """Set this variable to see where an internal error came from."""
@@ -111,6 +111,10 @@ def run(arguments: Sequence[str]) -> int:
         plugin = blame_of(error)
         if plugin is not None:
             return _refuse((plugin.failure.report(),))
+        malformed = malformed_metadata(error)
+        if malformed:
+            say(f"error: {malformed}\n  help: reinstall or uninstall that package", err=True)
+            return 1
         say(INTERNAL_ERROR.format(kind=type(error).__name__, text=error), err=True)
         return 1
     return 0

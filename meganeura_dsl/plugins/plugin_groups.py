@@ -246,6 +246,27 @@ def entry_points() -> Mapping[str, tuple[EntryPoint, ...]]:
     return found
 
 
+def malformed_metadata(error: BaseException) -> str:
+    """Returns which package has the metadata that an error comes of; empty if it is of none.
+
+    Libraries that look for plugins of their own read the entry points of all packages, and end in
+    an error of whatever class where those of one are malformed.
+    """
+    names = (str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__))
+    if not any(each.startswith("importlib.metadata") for each in names):
+        return ""
+    from importlib.metadata import distributions  # noqa: PLC0415 - takes 20 ms, and rarely needed
+
+    for package in distributions():
+        try:
+            _ = package.entry_points
+        except Exception as reason:  # noqa: BLE001 - the parser raises whatever it comes upon
+            name = f"`{package.metadata['Name']}` in {package.locate_file('')}"
+            why = f"{type(reason).__name__}: {reason}"
+            return f"`entry_points.txt` of the package {name} is malformed: {why}"
+    return ""
+
+
 def _lines(text: str) -> Iterator[tuple[str, str]]:
     """The lines of a file `entry_points.txt` in groups of ours, each with its group."""
     group = ""
