@@ -157,7 +157,7 @@ def blamed(
         yield
     except (passing, ProblemError, ProblemsError, MemoryError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if plugin is None:
             raise
         raise plugin.failure(f"{told(error)}, {action}") from error

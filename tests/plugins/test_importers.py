@@ -115,6 +115,31 @@ WEIGHTS = "{'fc.weight': np.ones((3, 2)), 'fc.bias': np.ones(3)}"
             f"ReadModel('{PROGRAM}', {{'fc.weight': [1.0]}})",
             "TypeError: `fc.weight` is of type list, not a NumPy array, when it read `a.mine`",
         ),
+        ("ReadModel(5, {})", "TypeError: the program is of type int, not a text"),
+        ("ReadModel('', {})", "that it made of `a.mine` is not proved: [E0115]"),
+        (
+            f"ReadModel('{PROGRAM}', {{'fc.bias': np.array(['a'])}})",
+            "TypeError: `fc.bias` is an array of <U1, which are no numbers",
+        ),
+        (
+            f"ReadModel('{PROGRAM}', {WEIGHTS}, [ExampleRun({{'x': np.ones((1, 2), 'f')}}, {{}})])",
+            "TypeError: an example has no outputs, when it read `a.mine`",
+        ),
+        (
+            (
+                f"ReadModel('{PROGRAM}', {WEIGHTS},"
+                " [ExampleRun({'x': np.ones((1, 2), 'i4')}, {'output': np.ones((1, 3))})])"
+            ),
+            "does not take its example: `x` is f32[1, 2], not int32[1, 2]",
+        ),
+        (
+            f"ReadModel('{PROGRAM}', {{**{WEIGHTS}, 'fc.bias': np.full(3, 1e300)}})",
+            "has `fc.bias` as f32[3], in which its values do not fit",
+        ),
+        (
+            "__import__('sys').exit(3)",
+            "SystemExit: 3 (meganeura_example_wrong.py:8), when it read `a.mine`",
+        ),
         (
             "ReadModel('block Net()(x: [n, 2]) -> [n, 3]:\\n  return x\\n', {})",
             "the program that it made of `a.mine` is not proved: [E03",
@@ -133,7 +158,10 @@ WEIGHTS = "{'fc.weight': np.ones((3, 2)), 'fc.bias': np.ones(3)}"
             "has `fc.bias` as f32[3], of which it gave float64[1, 3]",
         ),
         (
-            f"ReadModel('{PROGRAM}', {WEIGHTS}, [ExampleRun({{'y': np.ones(1)}}, {{}})])",
+            (
+                f"ReadModel('{PROGRAM}', {WEIGHTS},"
+                " [ExampleRun({'y': np.ones(1)}, {'output': np.ones(1)})])"
+            ),
             "does not take its example: error[E0",
         ),
         (

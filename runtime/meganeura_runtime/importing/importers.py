@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inspect import isabstract
 from pathlib import Path
 from re import compile as pattern
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.interpreter import FeedError
 from meganeura_dsl.plugins.plugin_groups import PluginGroup, blamed, plugin_behind
 from meganeura_dsl.plugins.plugin_problems import PluginError, UnfitPluginError
 from meganeura_runtime.export.onnx.differences import ALLOWED, distance
@@ -124,12 +125,19 @@ def _require_model(model: object) -> ReadModel:
     """Returns what an importer gave; raises `TypeError` if that is no model."""
     if not isinstance(model, ReadModel):
         raise TypeError(f"`read` returned {type(model).__name__}, not ReadModel")
+    if not isinstance(cast("object", model.program), str):
+        raise TypeError(f"the program is of type {type(model.program).__name__}, not a text")
     arrays: list[tuple[str, object]] = [*model.weights.items()]
     for each in model.examples:
+        if not each.outputs:
+            raise TypeError("an example has no outputs")
         arrays += [*each.inputs.items(), *each.outputs.items()]
     for name, array in arrays:
         if not isinstance(array, np.ndarray):
             raise TypeError(f"`{name}` is of type {type(array).__name__}, not a NumPy array")
+        dtype = cast("Array", array).dtype
+        if not np.can_cast(dtype, np.float64, "same_kind"):
+            raise TypeError(f"`{name}` is an array of {dtype}, which are no numbers")
     return model
 
 
@@ -193,7 +201,13 @@ class _Import:
         if value.shape != wanted.shape or not np.can_cast(value.dtype, dtype, "same_kind"):
             given = f"{value.dtype}{list(value.shape)}"
             raise self._failure(f"has `{name}` as {wanted}, of which it gave {given}")
-        return value.astype(dtype)
+        with np.errstate(over="ignore"):
+            found = value.astype(dtype)
+        is_float = dtype.kind == "f"
+        fits = np.isfinite(found) == np.isfinite(value) if is_float else found == value
+        if not fits.all():
+            raise self._failure(f"has `{name}` as {wanted}, in which its values do not fit")
+        return found
 
     def _compared(
         self, program: pipeline.Program, values: Mapping[str, Array]
@@ -210,6 +224,8 @@ class _Import:
                 found = reference_run(graph, values, example.inputs)
             except ProblemError as error:
                 raise self._failure(f"does not take its example: {error.summary}") from None
+            except FeedError as error:
+                raise self._failure(f"does not take its example: {error}") from None
             for name, wanted in example.outputs.items():
                 given = found.get(name)
                 if given is None or given.shape != wanted.shape:

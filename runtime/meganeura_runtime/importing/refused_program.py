@@ -13,7 +13,7 @@ def refused(result: pipeline.CheckResult) -> tuple[str, str]:
     details = " / ".join(remark.text for remark in error.remarks)
     line = ""
     if error.label is not None:
-        number = error.label.span.line
-        line = result.program.source.text.splitlines()[number - 1].strip()
+        place = error.label.span
+        line = place.source.line(place.line).strip()
     said = f"[{error.code}] {error.headline}" + (f" ({details[:LONGEST]})" if details else "")
     return said, line[:LONGEST]
