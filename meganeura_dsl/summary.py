@@ -38,25 +38,20 @@ class Layer:
 
 @dataclass(frozen=True)
 class Summary:
-    """A model, its sizes and its layers."""
+    """The layers of a model, and its checkpoint."""
 
     root: Layer
-    sizes: Mapping[str, int]
-    """The numbers that the arithmetic is for."""
-    open_sizes: tuple[str, ...]
-    """Sizes without a number, so that nothing is known of the arithmetic."""
     trained: int
     """Numbers in parameters that training moves."""
     weight_bytes: int
     """Bytes of the checkpoint in memory, states included."""
 
 
-def summary_of(
-    name: str, symbolic: Elaboration, concrete: Elaboration | None, sizes: Mapping[str, int]
-) -> Summary:
+def summary_of(name: str, symbolic: Elaboration, concrete: Elaboration | None) -> Summary:
     """Returns the layers of a model with sizes as symbols; `concrete` has numbers for all of them.
 
-    Of layers that are applied several times the first application is shown.
+    Without `concrete` nothing is known of the arithmetic. Of layers that are applied several times
+    the first application is shown.
     """
     outputs = ", ".join(str(each.type) for each in symbolic.graph.outputs.values())
     root = Layer("", name, outputs)
@@ -77,12 +72,9 @@ def summary_of(
     _sort(root, order)
     _count(known, symbolic, concrete)
     _fold(root)
-    open_sizes = () if concrete is not None else tuple(sizes)
     parameters = [each for each in symbolic.parameters if each.kind == "param"]
     return Summary(
         root,
-        sizes if concrete is not None else {},
-        open_sizes,
         sum(element_count(each.type) for each in parameters),
         sum(size_in_bytes(each.type) for each in symbolic.parameters),
     )

@@ -77,7 +77,7 @@ def test_no_weight_is_counted_twice_or_left_out(name: str) -> None:
     program = pipeline.load(str(standard_models() / f"{name}.mgn"))
     for model in program.models:
         symbolic = pipeline.elaborate_model(program, model)
-        found = summary_of(model, symbolic, None, {})
+        found = summary_of(model, symbolic, None)
         held = (each for each in symbolic.parameters if each.kind != "state")
         assert found.root.weights == sum(element_count(each.type) for each in held)
         pending = [found.root]
@@ -88,7 +88,10 @@ def test_no_weight_is_counted_twice_or_left_out(name: str) -> None:
             pending += layer.inside
 
 
-def test_a_file_of_several_models_asks_which(meganeura: Command) -> None:
-    shown = meganeura("summary", "gpt2.mgn")
-    assert shown.code != 0
-    assert "Traceback" not in shown.err
+def test_a_file_of_several_models_asks_which(meganeura: Command, tmp_path: Path) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text(f"{NET}\nmodel deep = Net(depth=9)\n")
+    shown = meganeura("summary", str(file))
+    assert (shown.code, shown.out) == (2, "")
+    assert "which model is meant?" in shown.err
+    assert f"`{file}:net`" in shown.err

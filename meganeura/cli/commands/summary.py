@@ -31,9 +31,7 @@ def summary(
     # The number of examples is 1 where nobody says; other sizes have no number of their own.
     firsts = {str(each.shape[0]) for each in symbolic.inputs.values() if each.shape}
     ones = {name: 1 for name in missing if name in firsts}
-    is_known = set(missing) == set(ones)
-    concrete = chosen.elaborate(ones) if is_known else None
-    sizes = (
-        {**chosen.sizes, **ones} if is_known else {each: 1 for each in missing if each not in ones}
-    )
-    say(summary_text(summary_of(chosen.name, symbolic, concrete, sizes), depth))
+    open_sizes = tuple(name for name in missing if name not in firsts)
+    concrete = None if open_sizes else chosen.elaborate(ones)
+    found = summary_of(chosen.name, symbolic, concrete)
+    say(summary_text(found, {**chosen.sizes, **ones}, open_sizes, depth))

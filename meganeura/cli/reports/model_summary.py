@@ -1,6 +1,6 @@
 """The layers of a model as a table for a terminal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from meganeura.cli.ui.console import count, table
 from meganeura_dsl.summary import Layer, Summary
@@ -8,8 +8,13 @@ from meganeura_dsl.summary import Layer, Summary
 HEAD = ("layer", "block", "output", "weights", "FLOPs")
 
 
-def summary_text(found: Summary, depth: int | None = None) -> str:
-    """Returns the table and what follows of it; `depth` is how deep layers are shown."""
+def summary_text(
+    found: Summary, sizes: Mapping[str, int], open_sizes: Sequence[str], depth: int | None
+) -> str:
+    """Returns the table and what follows of it; `depth` is how deep layers are shown.
+
+    The arithmetic is for `sizes`, or unknown since `open_sizes` have no number.
+    """
     rows = [HEAD, *_rows(found.root, 0, depth)]
     root = found.root
     lines = [table(rows, right=(3, 4)), ""]
@@ -19,12 +24,12 @@ def summary_text(found: Summary, depth: int | None = None) -> str:
     lines.append(
         f"{count(root.weights, 'weight')}{of_frozen}; {memory}B in memory, states included"
     )
-    if found.open_sizes:
-        given = " ".join(f"--set {name}=NUMBER" for name in found.open_sizes)
+    if root.flops is None:
+        given = " ".join(f"--set {name}=NUMBER" for name in open_sizes)
         lines.append(f"FLOPs follow from numbers: {given}")
     else:
-        sizes = ", ".join(f"{name}={size}" for name, size in found.sizes.items())
-        for_ = f" for {sizes}" if sizes else ""
+        shown = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        for_ = f" for {shown}" if shown else ""
         lines.append(f"{_short(root.flops).rstrip()} FLOPs{for_}: additions and multiplications")
     return "\n".join(lines)
 
@@ -44,10 +49,8 @@ def _rows(layer: Layer, level: int, depth: int | None) -> Iterator[tuple[str, ..
             yield from _rows(each, level + 1, depth)
 
 
-def _short(number: int | None) -> str:
+def _short(number: int) -> str:
     """Returns a number with three digits and a unit: `1.82 G`."""
-    if number is None:
-        return "-"
     for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
         if number >= size:
             return f"{number / size:.3g} {unit}"
