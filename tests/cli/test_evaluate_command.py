@@ -102,6 +102,17 @@ def test_what_is_wrong_is_said(
     assert "Traceback" not in shown.err
 
 
+def test_the_folder_of_a_run_is_no_program(meganeura: Command, folder: Path) -> None:
+    run = str(folder / "run")
+    trained = meganeura("train", str(folder / "net.mgn"), "--out", run, "--device", "cpu")
+    assert trained.code == 0, trained.err
+    for command in ("evaluate", "summary"):
+        more = ("--weights", run) if command == "evaluate" else ()
+        shown = meganeura(command, run, *more)
+        assert (shown.code, shown.out) == (2, "")
+        assert "the folder of a run: name its program here" in " ".join(shown.err.split())
+
+
 def test_weights_are_asked_for(meganeura: Command, folder: Path) -> None:
     shown = meganeura("evaluate", str(folder / "net.mgn"))
     assert shown.code == 2

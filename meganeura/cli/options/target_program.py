@@ -4,7 +4,10 @@ Notes about a program that ships with the package are left to `check`: they are 
 """
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import typer
 
 from meganeura.cli.ui.console import show
 
@@ -12,10 +15,20 @@ if TYPE_CHECKING:
     from meganeura_dsl.pipeline import Program
 
 
+RUN = "run.json"
+"""A file that each folder of a run has."""
+
+
 def load(target: str) -> "Program":
     """The program of a target. Raises `ProblemError` or `ProblemsError`, as `pipeline.load`."""
     from meganeura_dsl import pipeline
 
+    if (Path(target) / RUN).is_file():
+        text = (
+            f"`{target}` is the folder of a run: name its program here, and where a command takes "
+            f"weights the folder, as --weights {target}"
+        )
+        raise typer.BadParameter(text)
     program = pipeline.load(target)
     if not program.is_standard:
         show(program.notes, sys.stderr)
