@@ -66,6 +66,22 @@ def test_the_source_of_a_model_is_its_file(meganeura: Command, name: str) -> Non
     assert path.read_text().strip() in shown.out
 
 
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        (("docs/training.md",), "training"),
+        (("../tests/spec/errors/E0301.md",), "E0301"),
+        (("stdlib_models/gpt2.mgn",), "gpt2"),
+        (("early", "stopping"), "early stopping"),
+    ],
+)
+def test_a_path_and_several_words_are_what_they_stand_for(
+    meganeura: Command, asked: tuple[str, ...], name: str
+) -> None:
+    assert meganeura("docs", *asked) == meganeura("docs", name)
+    assert meganeura("docs", name).code == 0
+
+
 def test_the_source_of_a_block_begins_with_its_comment(meganeura: Command) -> None:
     path = standard_models() / "gpt2.mgn"
     text = path.read_text()

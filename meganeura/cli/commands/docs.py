@@ -1,6 +1,7 @@
 """`meganeura docs`: guides, language reference and sources, which the installed package carries."""
 
 from itertools import groupby
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,12 +22,12 @@ meganeura docs NAME    one of these pages, or a code such as E0301
 
 
 def docs(
-    word: Annotated[
-        str | None,
+    words: Annotated[
+        list[str] | None,
         typer.Argument(
             metavar="[NAME]",
             help="A guide or a page, a code such as E0301, a model, a layer, a function, or any "
-            "word; all pages without one.",
+            "words; all pages without one.",
         ),
     ] = None,
 ) -> None:
@@ -34,9 +35,10 @@ def docs(
     from meganeura_dsl.diagnostics.message_pages import message_page
     from meganeura_dsl.reference.lookup import look_up, nearest, page_of
 
-    if word is None:
+    if words is None:
         say(_contents())
         return
+    word = _name(" ".join(words))
     page, answer = page_of(word), look_up(word)
     parts = [entry.text for entry in answer.entries]
     if page is not None:
@@ -52,6 +54,12 @@ def docs(
         hint = f"; is it {close}?" if close else "; `meganeura docs` lists what there is"
         raise typer.BadParameter(f"nothing is said about `{word}`{hint}", param_hint="NAME")
     show_page(text)
+
+
+def _name(asked: str) -> str:
+    """Returns what is asked for; of the path of a page or a program, its name."""
+    path = PurePath(asked)
+    return path.stem if path.suffix in {".md", ".mgn"} else asked
 
 
 def _contents() -> str:
