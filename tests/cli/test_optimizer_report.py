@@ -136,3 +136,12 @@ def test_where_no_chain_is_found_nothing_is_certified_and_the_report_says_so(
     assert shown.code == 1
     assert "nothing was written: no chain of rules was found" in shown.err
     assert not file.exists()
+
+
+def test_with_json_the_line_on_the_certificate_is_an_error_line(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "run.json"
+    shown = meganeura("explain-opt", "digits_mlp", "--certificate", str(file), "--json")
+    assert json.loads(shown.out)["mode"] == "infer"
+    assert "check it by meganeura-verify" in shown.err

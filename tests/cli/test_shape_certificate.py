@@ -59,3 +59,23 @@ def test_one_program_has_a_certificate(meganeura: Command, tmp_path: Path) -> No
     notes.write_text("{}")
     assert meganeura("check", str(program), "--certificate", str(notes)).code == 1
     assert notes.read_text() == "{}"
+
+
+def test_a_certificate_of_another_kind_stays(meganeura: Command, tmp_path: Path) -> None:
+    program, run = tmp_path / "halves.mgn", tmp_path / "run.json"
+    program.write_text(PROGRAM.format(" where d % 2 == 0"))
+    run.write_text('{"format":"meganeura-run-1"}')
+    done = meganeura("check", str(program), "--certificate", str(run))
+    assert done.code == 1
+    assert "it is not a certificate of shapes" in done.err
+    assert run.read_text() == '{"format":"meganeura-run-1"}'
+    assert meganeura("check", str(program), "--certificate", str(run), "--force").code == 0
+
+
+def test_a_program_that_is_not_read_has_no_certificate(meganeura: Command, tmp_path: Path) -> None:
+    program, proof = tmp_path / "halves.mgn", tmp_path / "proof.json"
+    program.write_text("block Halves(\n")
+    done = meganeura("check", str(program), "--certificate", str(proof))
+    assert done.code == 1
+    assert f"{proof} is not written: nothing was proved or refuted of" in done.err
+    assert not proof.exists()

@@ -215,7 +215,7 @@ def test_the_command_says_what_is_right_and_what_is_refused(
     assert main([str(bad), str(none)]) == 1
     errors = capsys.readouterr().err
     assert "bad.json: REFUSED: run 0: step" in errors
-    assert "none.json: REFUSED: [Errno 2]" in errors
+    assert f"none.json: REFUSED: `{none}` cannot be read: No such file or directory" in errors
     assert main([]) == 2
 
 

@@ -187,6 +187,21 @@ def test_malformed_certificates_are_refused_in_words(
         assert ("REFUSED" in said.err) == bool(code)
 
 
+def test_what_cannot_be_checked_is_told_as_what_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proof, text = tmp_path / "proof.json", tmp_path / "a.mgn"
+    proof.write_text(json.dumps(_certificate()))
+    assert main([str(proof), "--text", str(text)]) == 1
+    assert f"proof.json: REFUSED: `{text}` cannot be read: No such file" in capsys.readouterr().err
+    assert main([str(tmp_path)]) == 1
+    assert f"REFUSED: `{tmp_path}` cannot be read: Is a directory" in capsys.readouterr().err
+    proof.write_text(json.dumps({**_certificate(), "format": "meganeura-shapes-2"}))
+    assert main([str(proof)]) == 1
+    reason = "its format is meganeura-shapes-2, and meganeura-shapes-1 and meganeura-run-1 are"
+    assert reason in capsys.readouterr().err
+
+
 def test_what_a_stranger_writes_is_shown_without_control_characters(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from meganeura_verify import CertificateError, require
+from meganeura_verify.runs import FORMAT as RUNS
 from meganeura_verify.runs import check_runs
 from meganeura_verify.shapes import FORMAT as SHAPES
 from meganeura_verify.shapes import check_shapes
@@ -37,7 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{name}: {_checked(name, texts)}")
         except (CertificateError, OSError) as error:
             failed = True
-            print(f"{name}: REFUSED: {printable(str(error))}", file=sys.stderr)
+            reason = str(error)
+            if isinstance(error, OSError):
+                reason = f"`{error.filename}` cannot be read: {error.strerror}"
+            print(f"{name}: REFUSED: {printable(reason)}", file=sys.stderr)
     return int(failed)
 
 
@@ -68,9 +72,11 @@ def _checked(name: str, texts: Sequence[str]) -> str:
         certificate = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise CertificateError(f"it is no JSON: {error}") from None
-    is_of_shapes = isinstance(certificate, dict) and certificate.get("format") == SHAPES
+    require(isinstance(certificate, dict), "this is no certificate")
+    form = certificate.get("format")
+    require(form in (SHAPES, RUNS), f"its format is {form}, and {SHAPES} and {RUNS} are checked")
     try:
-        lines = _shapes(certificate, texts) if is_of_shapes else _runs(certificate, texts)
+        lines = (_shapes if form == SHAPES else _runs)(certificate, texts)
     except (LookupError, TypeError, ValueError) as error:
         raise CertificateError(f"malformed: {error!r}") from None
     return "\n  ".join(["right", *map(printable, lines)])

@@ -87,7 +87,7 @@ def check(
         text = f"a certificate is of one program, and not of {len(targets)}"
         raise typer.BadParameter(text, param_hint="--certificate")
     reads = map(Path, targets)
-    kinds = [Kind.CERTIFICATE]
+    kinds = [Kind.SHAPES]
     require_writable(certified, kinds, force=force, reads=reads, option="--certificate")
     if fix:
         for_people = shape in (Format.TEXT, Format.SHORT)
@@ -112,7 +112,14 @@ def _recorder() -> "Recorder":
 
 
 def _certify(result: Checked, recorder: "Recorder", file: Path, *, err: bool) -> None:
-    """Write what was proved and refuted of sizes, and say what is not certified."""
+    """Write what was proved and refuted of sizes, and say what is not certified.
+
+    A program with an error that nothing could be asked about has no certificate, as one of nothing
+    would be right.
+    """
+    if result.errors and not recorder.answers:
+        say(f"{file} is not written: nothing was proved or refuted of {result.target}", err=True)
+        return
     from meganeura_dsl.symbolic.certificates.shape_certificate import shape_certificate
     from meganeura_runtime.io.files.atomic_write import write_text
 

@@ -61,7 +61,7 @@ def explain_opt(
     if drawing is not None and drawing.suffix not in DRAWINGS:
         text = f"`{drawing}` is neither a .svg nor a .html file"
         raise typer.BadParameter(text, param_hint="--svg")
-    kinds = [Kind.CERTIFICATE]
+    kinds = [Kind.RUNS]
     require_writable(certified, kinds, force=force, reads=[Path(target)], option="--certificate")
     require_device(device)
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device)
@@ -79,7 +79,7 @@ def explain_opt(
     if drawing is not None:
         _draw(built, drawing)
     if certified is not None:
-        _certify(built, certified)
+        _certify(built, certified, err=as_data)
     if as_data:
         say(json.dumps({"mode": mode, "sizes": sizes, **report_data(built)}, indent=2))
         return
@@ -88,7 +88,8 @@ def explain_opt(
     say(report_text(built))
 
 
-def _certify(built: Compiled, file: Path) -> None:
+def _certify(built: Compiled, file: Path, *, err: bool) -> None:
+    """Write the certificate, and say so; on standard error if `err`."""
     from meganeura_dsl.transforms.egraph.certificates.run_certificate import (
         NoChainError,
         certificate,
@@ -107,7 +108,8 @@ def _certify(built: Compiled, file: Path) -> None:
         raise typer.Exit(1) from None
     write_text(file, certificate_text(made))
     runs = count(len(made["runs"]), "optimization")
-    say(f"{file}: {count(steps_in(made), 'step')} of {runs}; check it by meganeura-verify {file}")
+    steps = count(steps_in(made), "step")
+    say(f"{file}: {steps} of {runs}; check it by meganeura-verify {file}", err=err)
 
 
 def _draw(built: Compiled, file: Path) -> None:

@@ -31,7 +31,8 @@ class Kind(Enum):
     PAGE = "a page of Meganeura"
     ARRAY = "an array"
     PICTURE = "a picture"
-    CERTIFICATE = "a certificate"
+    SHAPES = "a certificate of shapes"
+    RUNS = "a certificate of an optimization"
     SOURCE = "a program of PyTorch"
     PREDICTIONS = "a table of predictions"
 
@@ -45,12 +46,16 @@ SUFFIXES = {
     Kind.PAGE: ".html",
     Kind.ARRAY: ".npy",
     Kind.PICTURE: ".png",
-    Kind.CERTIFICATE: ".json",
+    Kind.SHAPES: ".json",
+    Kind.RUNS: ".json",
     Kind.SOURCE: ".py",
     Kind.PREDICTIONS: ".csv",
 }
-CERTIFIED = b'{"format":"meganeura-'
-"""The beginning of a certificate."""
+CERTIFIED = {
+    Kind.SHAPES: b'{"format":"meganeura-shapes-',
+    Kind.RUNS: b'{"format":"meganeura-run-',
+}
+"""The beginnings of certificates."""
 GENERATOR = b'<meta name="generator" content="Meganeura">'
 WRITTEN = b"# Written by `meganeura export"
 """The beginning of a program of PyTorch."""
@@ -118,9 +123,9 @@ def _is(path: Path, kind: Kind) -> bool:
         case Kind.PAGE:
             with path.open("rb") as file:
                 return GENERATOR in file.read(HEAD)
-        case Kind.CERTIFICATE:
+        case Kind.SHAPES | Kind.RUNS:
             with path.open("rb") as file:
-                return file.read(len(CERTIFIED)) == CERTIFIED
+                return file.read(len(CERTIFIED[kind])) == CERTIFIED[kind]
         case Kind.PREDICTIONS:
             from meganeura_runtime.infer.prediction import BEGIN
 
