@@ -134,6 +134,21 @@ PROGRAMS = {
         """,
         {"n": 2, "s": 3},
     ),
+    "tensors that are read twice, beside locals of the same names": (
+        """\
+        block Net()(x: [n, p, 4], near: i32[n, k]) -> [n, k, 4], [40, p, 4], [40, p, 4]
+            where 0 <= near, near < p, 1 <= n, n <= 40:
+          table = x |> fc: linear(4)
+          near_by = gather(table * 2, near, axis=1, batch=1)
+          updates = 0.5 * x
+          total = scatter_add(iota(n), updates + 1, 40) - scatter_add(iota(n), x * x, 40)
+          largest = scatter_max(iota(n), x + 2, 40, empty=0.0)
+          return near_by + gather(table, near, axis=1, batch=1), total + sum(updates), largest
+
+        model net = Net()
+        """,
+        {"n": 2, "p": 12, "k": 3},
+    ),
     "a number of rows that a block is told": (
         """\
         block Part(rows)(x: [n, d]) -> [n, d]:

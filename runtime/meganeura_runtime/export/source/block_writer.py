@@ -139,6 +139,8 @@ class BlockWriter:
         """What is put into lists behind the loops that fill them."""
         self._bind_signature()
         self.signature_kinds = dict(self.env)
+        self._names = _names_in(self.block)
+        """The names that are taken in the class or function."""
         self._pipes = {
             node.layer: node
             for statement in self.block.body
@@ -223,11 +225,19 @@ class BlockWriter:
         return tuple(found)
 
     def simple(self, code: Code, name: str) -> Code:
-        """The text of a tensor that is read twice: a name, which a statement binds if need be."""
+        """The text of a tensor that is read twice: a name, which a statement binds if need be.
+
+        The name is `name`, with a number behind it where the block has that name already.
+        """
         if re.fullmatch(r"[\w.]+", code.text):
             return code
-        self.emit(f"{name} = {code}", (name,))
-        return Code(name)
+        new, number = name, 1
+        while new in self._names or new in self.source.reserved:
+            number += 1
+            new = f"{name}{number}"
+        self._names.add(new)
+        self.emit(f"{new} = {code}", (new,))
+        return Code(new)
 
     def pipes(self, node: ast.Call) -> list[ast.Pipe]:
         """The pipe that ends in a call, if one does."""
@@ -259,3 +269,10 @@ class BlockWriter:
     def run(self, statements: Sequence[ast.Statement]) -> bool:
         """Writes statements; returns True where a `return` ends them."""
         return self._forms.run(self, statements)
+
+
+def _names_in(block: ast.Block) -> set[str]:
+    """Returns the names that a block reads or binds, or that its signature has."""
+    nodes = [*block.body, *(each.type for each in block.inputs)]
+    found = {n.text for each in nodes for n in walk(each) if isinstance(n, ast.Name)}
+    return found | {each.name for each in (*block.inputs, *block.parameters)}
