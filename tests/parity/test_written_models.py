@@ -149,6 +149,26 @@ PROGRAMS = {
         """,
         {"n": 2, "p": 12, "k": 3},
     ),
+    "blocks that are called as what the file uses, and a local as a function": (
+        """\
+        block main()(x: [n, 4]) -> [n, 4]:
+          return 2 * x
+
+        block zip()(x: [n, 4]) -> [n, 4]:
+          return 3 * x
+
+        block centred()(x: [...a, d]) -> [...a, d]:
+          return x - (mean(x, -1) |> expand([...a] -> [...a, d]))
+
+        block Net()(x: [n, s, 4], y: [n, 4]) -> [n, s, 4], [n, 4]:
+          centred2 = centred(y)
+          z = centred(x |> fc: linear(4))
+          return z, centred2 |> main |> zip
+
+        model net = Net()
+        """,
+        {"n": 2, "s": 3},
+    ),
     "a number of rows that a block is told": (
         """\
         block Part(rows)(x: [n, d]) -> [n, d]:
@@ -360,6 +380,23 @@ def test_what_has_no_form_otherwise() -> None:
         """
     with pytest.raises(ProblemError, match="a scan with a condition"):
         written(linked(program))
+
+
+def test_a_block_does_not_take_the_names_of_what_runs_the_file() -> None:
+    program = """\
+        block sys()(x: [n, 4]) -> [n, 4]:
+          return 2 * x
+
+        block np()(x: [n, 4]) -> [n, 4]:
+          return 3 * x
+
+        block Net()(x: [n, 4]) -> [n, 4]:
+          return x |> sys |> np |> fc: linear(4)
+
+        model net = Net()
+        """
+    functions = [each for each in written(linked(program)).text.splitlines() if "def " in each]
+    assert functions[:2] == ["def sys_(x):", "def np_(x):"]
 
 
 def test_the_file_compares_what_it_computes_with_arrays(tmp_path: Path) -> None:

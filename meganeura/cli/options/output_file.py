@@ -57,8 +57,6 @@ CERTIFIED = {
 }
 """The beginnings of certificates."""
 GENERATOR = b'<meta name="generator" content="Meganeura">'
-WRITTEN = b"# Written by `meganeura export"
-"""The beginning of a program of PyTorch."""
 HEAD = 4096
 """Bytes of a page within which the tag of its generator stands."""
 
@@ -132,8 +130,10 @@ def _is(path: Path, kind: Kind) -> bool:
             with path.open("rb") as file:
                 return file.read(len(BEGIN)) == BEGIN.encode()
         case Kind.SOURCE:
+            from meganeura_runtime.export.source.write import MARK
+
             with path.open("rb") as file:
-                return file.read(len(WRITTEN)) == WRITTEN
+                return file.read(len(MARK)) == MARK.encode()
         case Kind.COMPILED | Kind.OUTPUTS | Kind.WEIGHTS:
             return _kind_of_tensors(path) is kind
         case Kind.PROGRAM | Kind.ONNX | Kind.ARRAY | Kind.PICTURE:

@@ -139,7 +139,7 @@ class BlockWriter:
         """What is put into lists behind the loops that fill them."""
         self._bind_signature()
         self.signature_kinds = dict(self.env)
-        self._names = _names_in(self.block)
+        self._names = names_in(self.block)
         """The names that are taken in the class or function."""
         self._pipes = {
             node.layer: node
@@ -271,7 +271,7 @@ class BlockWriter:
         return self._forms.run(self, statements)
 
 
-def _names_in(block: ast.Block) -> set[str]:
+def names_in(block: ast.Block) -> set[str]:
     """Returns the names that a block reads or binds, or that its signature has."""
     nodes = [*block.body, *(each.type for each in block.inputs)]
     found = {n.text for each in nodes for n in walk(each) if isinstance(n, ast.Name)}

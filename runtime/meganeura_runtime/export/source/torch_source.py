@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.syntax import ast
-from meganeura_runtime.export.source.block_writer import BlockWriter, CarriedWidth, Forms
+from meganeura_runtime.export.source.block_writer import BlockWriter, CarriedWidth, Forms, names_in
 from meganeura_runtime.export.source.definitions import write_class, write_function
 from meganeura_runtime.export.source.followed_widths import begin_widths
 from meganeura_runtime.export.source.form_problems import refusal
@@ -18,27 +18,13 @@ from meganeura_runtime.export.source.unit import Unit, units_of
 from meganeura_runtime.export.source.widths import LostWidth, NeedsWidth, variable_for
 
 _BUILT_IN = frozenset(
-    [
-        "self",
-        "torch",
-        "nn",
-        "F",
-        "math",
-        "range",
-        "len",
-        "min",
-        "max",
-        "sum",
-        "int",
-        "float",
-        "str",
-        "print",
-        "super",
-        "getattr",
-        "setattr",
-        "abs",
-    ]
-)
+    (
+        "F", "abs", "float", "getattr", "int", "len", "load_file", "main", "math", "max", "min",
+        "nn", "np", "print", "range", "self", "setattr", "str", "sum", "super", "sys", "torch",
+        "zip",
+    )
+)  # fmt: skip
+"""Names that a file uses for what it imports, for its `main` and for functions of Python."""
 
 _HELPERS = {
     "sinusoids": '''\
@@ -84,6 +70,7 @@ class TorchSource:
         }
         self.reserved = _BUILT_IN | blocks | {*map(class_name, blocks)} | defs | set(_HELPERS)
         self._names: set[str] = set(_BUILT_IN | set(_HELPERS))
+        self._of_blocks = {name for each in {i.block for i in trace} for name in names_in(each)}
 
     def unit(self, node: ast.Node, children: Sequence[Instance]) -> Unit:
         """The class or function of what a call applies, written."""
@@ -112,8 +99,9 @@ class TorchSource:
         return self._functions[definition]
 
     def _new_name(self, wanted: str) -> str:
+        """Returns a name for a class or a function, with a number if `wanted` is taken."""
         name, number = python_name(wanted, _BUILT_IN), 1
-        while name in self._names:
+        while name in self._names or (number > 1 and name in self._of_blocks):
             number += 1
             name = f"{wanted}{number}"
         self._names.add(name)

@@ -52,13 +52,12 @@ def torch_text(
     if not any(each.owns for each in trace.roots):
         raise refusal(f"`{model.name.text}`", "it has no weights", model.name.span)
     body, root, source = source_of(trace)
-    name = python_name(model.name.text, frozenset({*source.reserved, root.name, "main"}))
+    name = python_name(model.name.text, source.reserved | {root.name})
     parts = [body.rstrip("\n"), *_made(name, root, trace, source), _main(name, root, trace)]
     whole = "\n\n\n".join(parts)
-    imports = ["import math\n"] if "math" in words_of(whole) else []
     head = f"{MARK} {model.name.text} --to torch`.\n\n"
-    head += "".join(["import sys\n" if not imports else "import math\nimport sys\n"])
-    head += "\nimport numpy as np\nimport torch\n"
+    head += "import math\n" if "math" in words_of(whole) else ""
+    head += "import sys\n\nimport numpy as np\nimport torch\n"
     head += "import torch.nn.functional as F\n" if "F" in words_of(whole) else ""
     head += "from safetensors.torch import load_file\nfrom torch import nn\n\n\n"
     closing = '\n\n\nif __name__ == "__main__":\n    main()\n'
