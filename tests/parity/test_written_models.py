@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch import nn
 
 import meganeura as api
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.export.source.module_attributes import ATTRIBUTES
 from meganeura_runtime.export.source.write import torch_text
 from tests.parity.cases import SMALL
 from tests.parity.models import Case
@@ -168,6 +170,18 @@ PROGRAMS = {
         model net = Net()
         """,
         {"n": 2, "s": 3},
+    ),
+    "layers that are called as methods of lists and dictionaries": (
+        """\
+        block Net(items, layers)(x: [n, 4]) -> [n, 4]:
+          param update: [4] = normal(1.0)
+          for i in 0..layers:
+            x = x |> blocks[i].pop: linear(4) |> blocks[i].append: layer_norm
+          return (x |> keys: linear(4)) * (x |> values: linear(4)) + items * update
+
+        model net = Net(0.5, 2)
+        """,
+        {"n": 3},
     ),
     "a number of rows that a block is told": (
         """\
@@ -333,6 +347,9 @@ def test_small_programs(name: str) -> None:
     ("line", "reason"),
     [
         ("x = x |> type: linear(4)", "an attribute of that name"),
+        ("x = x |> encoder.type: linear(4)", "an attribute of that name"),
+        ("x = x |> layers[2].keys: linear(4) |> layers.keys: linear(4)", "an attribute of that"),
+        ("x = x |> _modules: linear(4)", "an attribute of that name"),
         ("x = x |> dropout(0.5, training=false)", "a layer in a mode of its own"),
     ],
 )
@@ -380,6 +397,14 @@ def test_what_has_no_form_otherwise() -> None:
         """
     with pytest.raises(ProblemError, match="a scan with a condition"):
         written(linked(program))
+
+
+@pytest.mark.parametrize(
+    ("kind", "holder"), [("module", nn.Module), ("list", nn.ModuleList), ("dict", nn.ModuleDict)]
+)
+def test_the_attributes_that_no_layer_replaces(kind: str, holder: type[nn.Module]) -> None:
+    names = {each for each in dir(holder()) if not each.startswith("__")}
+    assert names <= ATTRIBUTES[kind]
 
 
 def test_a_block_does_not_take_the_names_of_what_runs_the_file() -> None:

@@ -14,7 +14,7 @@ from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source.form_problems import refusal
-from meganeura_runtime.export.source.module_attributes import MODULE_ATTRIBUTES
+from meganeura_runtime.export.source.module_attributes import ATTRIBUTES
 from meganeura_runtime.export.source.observed import Observed
 from meganeura_runtime.export.source.paths import Key, Paths, path_key
 from meganeura_runtime.export.source.text import Code, Create, Line, Statement, Step, python_name
@@ -181,10 +181,15 @@ class BlockWriter:
 
     def attribute(self, name: str) -> str:
         """The attribute that has an argument of the constructor."""
-        taken = {key[0] for key in self.paths.kinds if len(key) == 1} | MODULE_ATTRIBUTES
+        taken = {key[0] for key in self.paths.kinds if len(key) == 1} | ATTRIBUTES[self._holder(())]
         if self.base is not None:
             taken |= set(self.base.configuration)
         return python_name(name, frozenset(taken))
+
+    def _holder(self, key: Key) -> str:
+        """Returns what has the parts of paths below a path: `module`, `list` or `dict`."""
+        kind = self.paths.kinds.get(key, "module")
+        return kind if kind in ATTRIBUTES else "module"
 
     def emit(self, text: str, binds: tuple[str, ...] = (), *, effect: bool = True) -> None:
         """Appends a line of the function or the method."""
@@ -195,10 +200,10 @@ class BlockWriter:
     ) -> None:
         """Makes a layer, parameter or state in the constructor."""
         key = path_key(path)
-        if key[0] in MODULE_ATTRIBUTES:
-            raise refusal(
-                f"`{key[0]}`", "each module of PyTorch has an attribute of that name", path.span
-            )
+        for at, name in enumerate(key):
+            if name in ATTRIBUTES[self._holder(key[:at])]:
+                reason = "each module of PyTorch has an attribute of that name"
+                raise refusal(f"`{name}`", reason, path.span)
         create = Create(key, self.steps(path, "init"), value, kind, tuple(then))
         if not self.paths.is_late(key):
             self.init[-1].append(create)
