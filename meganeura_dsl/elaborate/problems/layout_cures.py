@@ -14,6 +14,13 @@ from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.size import Size, product, show
 
 Same = Callable[[Size, Size], bool]
+NO_CHANNELS = frozenset(
+    (
+        *("n", "b", "batch", "s", "t", "l", "h", "w", "z", "height", "width", "depth", "length"),
+        *("time", "steps", "rows", "columns", "seq", "tokens", "frames", "samples", "patches"),
+    )
+)
+"""The usual names of axes that are no channels."""
 Wanted = Sequence[Size | None]
 """The sizes of the axes that a place takes; None for one that may have any size."""
 _USUAL = {2: ("n", "k"), 3: ("n", "s", "d"), 4: ("n", "c", "h", "w")}
@@ -56,19 +63,27 @@ def rearranged(call: str, before: str, place: int, pattern: str) -> str:
 def channels_moved(
     shape: Shape, known: Collection[str], call: str, before: str, *, is_first: bool
 ) -> Help | None:
-    """How the one of axis 1 and the last whose size is a number comes to where a layer takes it.
+    """Returns the call with its channels moved to the axis that a layer takes them from.
 
     `call` takes its channels from axis 1 if `is_first`, and else from the last axis; `known` are
-    the names in scope. None for fewer than three axes.
+    the names in scope. None unless the last axis is a number if `is_first`, and else axis 1, and
+    the others have names that channels do not have.
     """
-    there, here = (1, -1) if is_first else (-1, 1)
-    if len(shape) < 3 or not isinstance(shape[here], int) or isinstance(shape[there], int):
+    if len(shape) < 3 or not isinstance(shape[-1 if is_first else 1], int):
+        return None
+    others = shape[1:-1] if is_first else shape[2:]
+    if not all(map(_counts_places, others)):
         return None
     order = (_to_front if is_first else _to_back)(len(shape))
     places = ("axis 1", "the last axis")
     wanted, found = places if is_first else places[::-1]
     text = f"the channels are taken from {wanted}, and are {found} here: move them"
     return Help(text, rearranged(call, before, 0, _pattern(shape, order, known)))
+
+
+def _counts_places(size: Size) -> bool:
+    """Returns True for a size of names that axes other than channels usually have."""
+    return not isinstance(size, int) and size.variables() <= NO_CHANNELS
 
 
 def _to_front(rank: int) -> tuple[int, ...]:

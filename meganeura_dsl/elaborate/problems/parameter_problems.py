@@ -5,6 +5,7 @@ import re
 from meganeura_dsl.diagnostics.problem import Help, Report
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems import habits
+from meganeura_dsl.elaborate.problems.layout_cures import NO_CHANNELS
 from meganeura_dsl.elaborate.problems.location import LocatedProblem
 
 CHANNELS_FIRST = (
@@ -17,12 +18,6 @@ _CHANNELS = {
     **dict.fromkeys(CHANNELS_FIRST, "axis 1"),
 }
 """The axis that a layer of the library takes its number of channels from."""
-
-_NO_CHANNELS = (
-    *("n", "b", "batch", "s", "t", "l", "h", "w", "z"),
-    *("height", "width", "depth", "length", "time", "steps", "rows", "columns"),
-)
-"""What axes other than channels are usually called."""
 
 
 class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
@@ -67,7 +62,7 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
             return None
         name, parameters, inputs = header.groups()
         (dim,) = self.dims
-        if not dim.isidentifier() or dim in _NO_CHANNELS:
+        if not dim.isidentifier() or dim in NO_CHANNELS:
             return None
         sized = re.search(rf"\w+: *(?:\w+)?\[[^\]]*\b{dim}\b[^\]]*\]", inputs)
         made = re.search(rf"^model \w+ *= *(?:\w+: *)?{name}\b", text, re.MULTILINE)

@@ -139,7 +139,9 @@ def _label_layout(inner: Frame, span: Span, labels: Tensor, logits: Tensor) -> H
         return inner.facts.proves(Compare("==", one, other))
 
     of_labels = layout_pattern(given, rows, known, is_same)
-    of_logits = layout_pattern(logits.type.shape, (*given, None), known, is_same)
+    classes = next((size for size in reversed(logits.type.shape) if size != 1), None)
+    classes = classes if len(given) < len(rows) else None
+    of_logits = layout_pattern(logits.type.shape, (*given, classes), known, is_same)
     before = span.source.text[: span.start]
     if of_logits is not None and (of_labels is None or len(given) < len(rows)):
         text = "give the logits the axes of the labels, and the classes behind them"

@@ -191,3 +191,38 @@ train fit(x: [batch, 4], y: i32[batch]):
     assert report.code == "E0307"
     assert report.help is not None
     assert report.help.code == "f32(y)"
+
+
+def test_labels_of_sequences_do_not_make_classes_of_their_steps() -> None:
+    report = refused(net("[n, s, 8]", "x", "[batch, s, 8]").replace("-> [n, 10]", "-> [n, s, 10]"))
+    assert report.code == "E0503"
+    assert report.help is not None
+    assert report.help.code is None
+    assert "i32[batch, s]" in report.help.text
+
+
+@pytest.mark.parametrize(
+    ("shape", "layer", "cure"),
+    [
+        ("[n, c_in, 32, 32]", "conv2d(8, 3)", "x: [n, 64, 32, 32]"),
+        ("[n, c_in, 128]", "conv1d(8, 3)", "x: [n, 64, 128]"),
+        ("[n, 16, d]", "layer_norm", "x: [n, 16, 64]"),
+        (
+            "[n, h, w, 3]",
+            "conv2d(8, 1)",
+            "rearrange([n, h, w, c] -> [n, c, h, w]) |> l: conv2d(8, 1)",
+        ),
+        ("[n, 16, h, w]", "layer_norm", "rearrange([n, c, h, w] -> [n, h, w, c]) |> l: layer_norm"),
+    ],
+)
+def test_channels_are_moved_where_the_names_of_the_axes_say_so(
+    shape: str, layer: str, cure: str
+) -> None:
+    text = f"block Net()(x: {shape}) -> f32[]:\n  return mean(x |> l: {layer})\nmodel net = Net()\n"
+    report = refused(text)
+    assert report.help is not None
+    assert (report.code, report.help.code) == ("E0206", cure)
+    new = cure if cure.startswith("x") else f"x |> {cure}"
+    old = f"x: {shape}" if cure.startswith("x") else f"x |> l: {layer}"
+    assert old in text
+    assert check(Source("net.mgn", text.replace(old, new)), LOAD).fine
