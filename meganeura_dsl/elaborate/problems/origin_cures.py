@@ -16,6 +16,7 @@ from meganeura_dsl.elaborate.values import Tensor, is_assumed_tensor, show_shape
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.syntax.problems.foreign_layers import free_label
 
 _REDUCTIONS = (ops.ReduceMax, ops.Sum)
 _FILLED = re.compile(r"\b(zeros|ones|full|random_normal|random_uniform)\(\[([^\]]*)\]")
@@ -209,11 +210,16 @@ def patches_cure(block: str, wanted: str) -> Help | None:
 
 
 def projection_cure(
-    left: tuple[str, Shape], right: tuple[str, Shape], axis: int, channels_by: Collection[str]
+    left: tuple[str, Shape],
+    right: tuple[str, Shape],
+    axis: int,
+    channels_by: Collection[str],
+    block: str,
 ) -> Help | None:
     """A projection of the side that is a name, where two sides differ in their channels alone.
 
     `channels_by` are the names that count channels: no layer makes as many as the data has.
+    `block` is the text of the block, whose labels are taken.
     """
     (name, shape), (_, wanted) = left, right
     others = zip(_without(shape, axis), _without(wanted, axis), strict=False)
@@ -227,7 +233,8 @@ def projection_cure(
 
     channels = show(wanted[axis])
     if axis == 1 and len(shape) == 4 and counts_channels(wanted[axis]):
-        return Help(f"project `{name}`", f"{name} |> shortcut: conv2d({channels}, 1)")
+        label = free_label("shortcut", block)
+        return Help(f"project `{name}`", f"{name} |> {label}: conv2d({channels}, 1)")
     other = right[0]
     if axis == len(shape) - 1 and not counts_channels(shape[axis]):
         kept = show(shape[axis])
@@ -238,7 +245,7 @@ def projection_cure(
         )
     if axis == len(shape) - 1 and re.fullmatch(r"\w+", other) and is_written(show(shape[axis])):
         text = f"a residual keeps the size: bring `{other}` back to that of `{name}`"
-        return Help(text, f"{other} |> out: linear({show(shape[axis])})")
+        return Help(text, f"{other} |> {free_label('out', block)}: linear({show(shape[axis])})")
     return None
 
 

@@ -15,6 +15,7 @@ from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_assumed_tensor,
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.syntax.problems.foreign_layers import free_label
 
 Same = Callable[[Size, Size], bool]
 _JOINED = re.compile(r"concat\((?P<given>.*), *axis=(?P<axis>\d+)\)")
@@ -30,9 +31,9 @@ def skip_cure(
 ) -> Help | None:
     """The `concat` with another value in scope in place of one whose size does not fit.
 
-    `code` is the call as it is written, and `named` what is in scope. An argument of a window that
-    gives the size comes first; where no value fits, it is what brings the smaller side to the size
-    of the larger one.
+    `code` is the call as it is written, and `named` what is in scope. What is computed from what
+    it would be joined with is none. An argument of a window that gives the size comes first; where
+    no value fits, it is what brings the smaller side to the size of the larger one.
     """
     found = _JOINED.fullmatch(code)
     given = top_level(found["given"]) if found else []
@@ -42,9 +43,11 @@ def skip_cure(
     padded = meeting_cure(operands, same, source_of) if axis == 1 else None
     if padded is not None:
         return padded
+    sides = list(zip(given, operands, strict=True))
+    scaled = rescaled_cure(sides[0], sides[1], same) if len(sides) == 2 else None
     for place in reversed(range(len(operands))):
         rest = [each for at, each in enumerate(operands) if at != place]
-        if not given[place].isidentifier() or not _are_joined([*rest], axis, same):
+        if not given[place].isidentifier() or not _are_joined(rest, axis, same):
             continue
         fitting = [
             name
@@ -53,11 +56,11 @@ def skip_cure(
             and name not in given
             and value.type.dtype is operands[place].type.dtype
             and _are_joined([*rest, value], axis, same)
+            and all(part is not each for part in rest for each, _ in made_from(value, source_of))
         ]
         if fitting:
             made = [each for each in fitting if not _is_input(named[each])]
-            scaled = rescaled_cure((given[0], operands[0]), (given[place], operands[place]), same)
-            if scaled is not None and not made and len(operands) == 2:
+            if scaled is not None and not made:
                 return scaled
             fitting = [*(each for each in fitting if each not in made), *made]
             other = fitting[-1]
@@ -67,9 +70,7 @@ def skip_cure(
             )
             text = f"`{given[place]}` is of another size, and `{other}` fits{also}"
             return Help(text, f"concat({joined}, axis={axis})")
-    if len(operands) != 2:
-        return None
-    return rescaled_cure((given[0], operands[0]), (given[1], operands[1]), same)
+    return scaled
 
 
 def _is_input(value: ElabValue) -> bool:
@@ -104,11 +105,15 @@ def rescaled_cure(left: tuple[str, Tensor], right: tuple[str, Tensor], same: Sam
 
 
 def shortcut_cure(
-    kept: tuple[str, Tensor], changed: tuple[str, Tensor], same: Same, source_of: SourceOf
+    kept: tuple[str, Tensor],
+    changed: tuple[str, Tensor],
+    same: Same,
+    source_of: SourceOf,
+    block: str,
 ) -> Help | None:
     """The projection of a value to what a convolution with a stride made of it.
 
-    None unless the value is what the other was computed from.
+    `block` is the text of the block. None unless the value is what the other was computed from.
     """
     (name, value), (_, other) = kept, changed
     shape, wanted = value.type.shape, other.type.shape
@@ -122,7 +127,8 @@ def shortcut_cure(
         pairs = zip(shape[2:], wanted[2:], strict=True)
         if all(same((size - 1) // stride + 1, to) for size, to in pairs):
             layer = f"conv{len(shape) - 2}d({show(wanted[1])}, 1, stride={stride})"
-            return Help(f"bring `{name}` to this size as well", f"{name} |> shortcut: {layer}")
+            label = free_label("shortcut", block)
+            return Help(f"bring `{name}` to this size as well", f"{name} |> {label}: {layer}")
     return None
 
 

@@ -121,14 +121,14 @@ def _cure_by_origin(
             names[place], at, size, span, frame.names, config
         )
     if cure is None and not frame.choices.words:
-        cure = _other_resolution(frame, pair, names, same)
+        cure = _other_resolution(frame, pair, names, same, written)
     if changed and cure is None and not frame.choices.words:
         (name, _), *_ = changed
         sides = [(names[at], pair[at].type.shape) for at in (0, 1)]
         if axes[0] == axes[1]:
             sides.sort(key=lambda side: side[0] == name)
             cure = origin_cures.projection_cure(
-                sides[0], sides[1], axes[0], config | _given_to_layers(frame)
+                sides[0], sides[1], axes[0], config | _given_to_layers(frame), written
             )
     return cure
 
@@ -138,13 +138,14 @@ def _other_resolution(
     pair: tuple[Tensor, Tensor],
     names: tuple[str, str],
     same: Callable[[Size, Size], bool],
+    block: str,
 ) -> Help | None:
-    """Advice for two sides of which one has other rows and columns."""
+    """Advice for two sides of a block, of which one has other rows and columns."""
     left, right = ((names[at], pair[at]) for at in (0, 1))
     source_of = frame.state.values.source_of
     cure = None
     for kept, changed in ((left, right), (right, left)):
-        cure = cure or resolution_cures.shortcut_cure(kept, changed, same, source_of)
+        cure = cure or resolution_cures.shortcut_cure(kept, changed, same, source_of, block)
     return cure or resolution_cures.rescaled_cure(left, right, same)
 
 

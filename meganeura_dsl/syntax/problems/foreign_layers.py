@@ -105,7 +105,7 @@ def layer_cure(
         return None
     value = applied[0] if applied else "x"
     then = f" |> {activation}" if activation in _ACTIVATIONS else ""
-    return Help("here it is", f"{value} |> {_free(layer.label, before)}: {code}{then}")
+    return Help("here it is", f"{value} |> {free_label(layer.label, before)}: {code}{then}")
 
 
 def _call(name: str, given: Sequence[str], named: Sequence[str]) -> str:
@@ -122,8 +122,8 @@ def _one(sizes: str) -> str:
     return each.pop() if len(each) == 1 else ""
 
 
-def _free(label: str, before: str) -> str:
-    """A label that the block up to here does not give to another layer."""
+def free_label(label: str, before: str) -> str:
+    """Returns the label, or with a number, so that no layer of the block up to here has it."""
     block = re.split(r"^(?=\S)", before, flags=re.MULTILINE)[-1]
     names = [label, *(f"{label}{number}" for number in range(2, 100))]
     return next(each for each in names if not re.search(rf"\b{each}:", block))

@@ -50,6 +50,11 @@ block Stage(c)(x: [n, k, h, w]) -> [n, c, (h - 1) // 2 + 1, (w - 1) // 2 + 1]:
   y = x |> a: conv2d(c, 3, 2, pad=1) |> relu |> b: conv2d(c, 3, pad=1)
   return {} + y
 """
+CHANNELS = """\
+block Stage(c)(x: [n, k, h, w]) -> [n, c, h, w]:
+  y = x |> shortcut: conv2d(c, 3, pad=1)
+  return {} + y
+"""
 PYRAMID = """\
 block Fpn(c)(fine: [n, k, 2 * h, 2 * w], coarse: [n, l, h, w]) -> [n, c, 2 * h, 2 * w]:
   p = fine |> a: conv2d(c, 1)
@@ -85,6 +90,14 @@ block Layer(c)(x: [n, k, h, w]) -> [n, c, h, w]:
             RESIDUAL, "E0301", "x |> shortcut: conv2d(c, 1, stride=2)",
             "x", "(x |> shortcut: conv2d(c, 1, stride=2))",
         ),
+        (
+            RESIDUAL.replace("a:", "shortcut:"), "E0301", "x |> shortcut2: conv2d(c, 1, stride=2)",
+            "x", "(x |> shortcut2: conv2d(c, 1, stride=2))",
+        ),
+        (
+            CHANNELS, "E0301", "x |> shortcut2: conv2d(c, 1)",
+            "x", "(x |> shortcut2: conv2d(c, 1))",
+        ),
         (PYRAMID, "E0301", "q |> upsample(2)", "q", "(q |> upsample(2))"),
         (JOIN, "E0320", "x |> upsample(2)", "x", "x |> upsample(2)"),
         (SKIPPED, "E0320", "b |> upsample(2)", "b", "b |> upsample(2)"),
@@ -101,6 +114,21 @@ def test_the_cure_is_what_makes_the_sizes_meet(
     assert report.help.edits == ()
     cured = check(Source("net.mgn", text.format(right)), lambda *_: None)
     assert cured.fine, cured.reports
+
+
+def test_a_value_is_not_joined_with_what_is_computed_from_it() -> None:
+    text = """\
+block Join(c)(x: [n, 3, 64, 64]) -> [n, c, 32, 32]:
+  a = x |> e: conv2d(c, 3, pad=1)
+  u = a |> max_pool(2)
+  v = {}
+  return concat(u, a, axis=1) |> o: conv2d(c, 1)
+"""
+    codes = [refused(text.format(v)).help for v in ("u", "f32(u > 0)", "u |> w: conv2d(c, 1)")]
+    assert [each and each.code for each in codes] == ["u |> upsample(2)"] * 3
+    other = refused(text.format("a |> avg_pool(2)")).help
+    assert other is not None
+    assert other.code == "concat(u, v, axis=1)"
 
 
 @pytest.mark.parametrize(
