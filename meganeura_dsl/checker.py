@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from meganeura_dsl.diagnostics.problem import (
@@ -223,14 +223,27 @@ class Checker:
     def _judged(self, problem: Problem) -> Problem:
         """The problem itself; of a block that is left to others, an error if there are none.
 
-        There may be some among what was not asked for, or behind what was refused.
+        There may be some among what was not asked for, or behind what was refused. A value that is
+        never used is told the types of its declaration, which are known at the end.
         """
+        if isinstance(problem, UnusedValue):
+            return replace(problem, types=self._types_around(problem.location.span))
         block = next((block for each, block in self._undecided if each is problem), None)
         if block is None or block in self._used or self.only is not None or self._failed:
             return problem
         assert isinstance(problem, CheckedPerModel)
         example = example_expectation(self.module, block, problem.reason)
         return NothingChecks(problem.location, problem.block, problem.reason, example)
+
+    def _types_around(self, span: Span) -> tuple[tuple[str, TensorType], ...]:
+        """The types of what the declaration around a place binds, in the order of the text."""
+        nodes = (*self.module.own.values(), *self.module.trains.values())
+        around = next(each.span for each in nodes if each.span.start <= span.start < each.span.end)
+        return tuple(
+            (each.name, each.type)
+            for (start, _), each in sorted(self._values.items())
+            if around.start <= start < around.end
+        )
 
     def _elaborate(
         self, module: LinkedModule, model: ast.Model, config: Mapping[str, StaticValue]

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor, show_shape
-from meganeura_dsl.ir.types import DType, Shape
+from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.syntax import ast
 
 _NAMED_AXES = ("dim", "dims", "axis", "axes")
@@ -335,10 +335,11 @@ def of_states(span: Span) -> Help | None:
     return Help(text, f"{found[1]} = {found[2].strip()}")
 
 
-def added_to_result(span: Span) -> Help | None:
+def added_to_result(span: Span, types: Mapping[str, TensorType]) -> Help | None:
     """The last line with a shortcut added, where it is computed and never used.
 
-    `span` is the name that is never used. None for names that no shortcut has, and where the block
+    `span` is the name that is never used, and `types` are those of names of the block. None for
+    names that no shortcut has, for another type than that of the result, and where the block
     returns more than a name, or a function of a name.
     """
     if not re.search(r"shortcut|residual|skip|identity", span.text):
@@ -348,6 +349,9 @@ def added_to_result(span: Span) -> Help | None:
     if len(found) != 1 or found[0][1:] == ("", span.text):
         return None
     function, inside, alone = found[0]
+    type_ = types.get(span.text)
+    if type_ is None or not type_.dtype.is_float or types.get(inside or alone) != type_:
+        return None
     total = f"{inside or alone} + {span.text}"
     code = f"return {function}({total})" if function else f"return {total}"
     return Help(f"add it to the result, or call it `_{span.text}` to keep it", code)

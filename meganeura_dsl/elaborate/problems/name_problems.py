@@ -9,6 +9,7 @@ from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location, did_you_mean
 from meganeura_dsl.elaborate.problems.parameter_problems import scanned
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.syntax.problems.foreign_calls import function_cure, split_top
 from meganeura_dsl.syntax.problems.foreign_layers import layer_cure
 
@@ -271,12 +272,14 @@ class UnusedValue(LocatedProblem, code="E0207", topic="unused"):
     """A value is computed or declared and never used."""
 
     name: str
+    types: tuple[tuple[str, TensorType], ...] = ()
+    """The names that the declaration binds, with their types, in the order of the text."""
 
     def report(self) -> Report:
         span = self.location.span
         cure = (
             habits.used_in_place(span)
-            or habits.added_to_result(span)
+            or habits.added_to_result(span, dict(self.types))
             or habits.of_states(span)
             or habits.table_of_configuration(span, (), self.name)
         )

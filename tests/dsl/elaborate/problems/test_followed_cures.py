@@ -675,6 +675,9 @@ def test_an_unused_name_may_be_declared_by_more_than_a_name() -> None:
         {"shortcut": "other"},
         {"return relu(y)": "return relu(y) * 2"},
         {"  return": "  if c > 2:\n    return y\n  return"},
+        {"down: conv2d(c, 1)": "down: conv2d(2 * c, 1)"},
+        {"x |> down: conv2d(c, 1)": "argmax(x, 1)"},
+        {"x |> down: conv2d(c, 1)": "shape(x)"},
     ],
 )
 def test_nothing_is_added_that_is_no_shortcut_or_has_no_one_place(change: dict[str, str]) -> None:
