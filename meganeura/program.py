@@ -85,7 +85,7 @@ class Run:
     epochs: tuple[float, ...] = ()
     """The mean training loss of each epoch, over all of its examples."""
     samples: tuple[tuple[int, str], ...] = ()
-    """What a language model wrote after which step, as `sample_prompt` asks for."""
+    """The step and the text of each sample that `sample_prompt` asks for."""
     usage: DeviceUsage | None = None
     """How busy the devices were; `None` where no step was made."""
 

@@ -69,9 +69,10 @@ def _data_reports(
 
 
 def _seems_to_fit(path: Path, train: ast.Train, settings: "RunSettings") -> bool:
-    """Whether the shapes in the header of a file are those of the inputs, without NumPy.
+    """Returns True if the header of a file has the shapes of all inputs.
 
-    Only what is written as numbers and names is compared, and all else is said not to fit.
+    It saves the import of NumPy where data fits. Only sizes that are written as numbers or names
+    are compared: of others it returns False, and `match_data` decides.
     """
     with path.open("rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))

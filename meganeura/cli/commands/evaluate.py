@@ -1,4 +1,4 @@
-"""`meganeura evaluate`: the loss and the metrics of weights, on examples."""
+"""`meganeura evaluate`: the loss and the metrics of weights on examples."""
 
 import json
 from pathlib import Path
@@ -43,8 +43,8 @@ def evaluate(
 ) -> None:
     """Measure weights on the examples held out, or on all where none are; nothing is trained.
 
-    With `--data` all of these examples are measured. Of a classifier the recall and the precision
-    of each class are shown too.
+    With `--data` these are examples of that data, of which `validation` holds nothing out. Of a
+    classifier the recall and the precision of each class are shown too.
     """
     from meganeura.cli.reports.measurement_report import measurement_data, measurement_text
     from meganeura_dsl import pipeline

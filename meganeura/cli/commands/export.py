@@ -19,7 +19,7 @@ from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OLDEST_OPSET, On
 
 
 class Target(StrEnum):
-    """What a model is written as."""
+    """A format that a model is written in."""
 
     ONNX = "onnx"
     TORCH = "torch"

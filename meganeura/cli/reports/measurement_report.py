@@ -1,4 +1,4 @@
-"""The loss and the metrics of weights on examples, and how each class is told."""
+"""A measurement of weights as text and as JSON: the loss, the metrics, and each class."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ def measurement_data(found: Measurement) -> dict[str, object]:
 
 
 class _Class:
-    """A class, and what its examples were taken for."""
+    """The recall and the precision of a class, and the predictions for its examples."""
 
     def __init__(self, counts: "np.ndarray", number: int, names: Sequence[str]) -> None:
         own, right = counts[number], int(counts[number, number])

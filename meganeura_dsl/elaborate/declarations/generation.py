@@ -87,18 +87,21 @@ class TokenStep:
     draws: bool = True
     """Whether it draws a token; otherwise it gives the logits, and somebody else does."""
     keeps: bool = True
-    """Whether what is computed of these tokens is kept in caches, by a model that has them."""
+    """True if a model that has caches keeps in them what it computes of these tokens."""
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """How a model takes its tokens."""
+    """The inputs of a model of tokens."""
 
     ids: str
+    """The input of the tokens."""
     rows: str
     tokens: str
+    """The names of its two sizes."""
     context: tuple[str, ...]
     lacks: tuple[str, ...]
+    """What is missing to keep caches, as a message says it; empty where they are kept."""
 
 
 def elaborate_tokens(

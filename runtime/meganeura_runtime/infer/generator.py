@@ -357,5 +357,5 @@ def _positions(elaboration: Elaboration) -> int:
 
 
 def bounds_of(elaboration: Elaboration) -> Mapping[str, Bound]:
-    """Returns those of inputs that pick something, and those that are stated of them."""
+    """Returns the bounds of inputs: of those that are indices, and those that a program states."""
     return all_of(leaf_bounds(elaboration.graph), elaboration.stated_bounds({}))

@@ -37,7 +37,7 @@ class TextTask:
     length: int
     """Of how many tokens the text is."""
     notes: tuple[Report, ...]
-    """What is to be said of a model that keeps no caches."""
+    """The note on a model that keeps no caches, or nothing."""
 
     @classmethod
     def of(

@@ -172,7 +172,7 @@ class NothingToStopBy(Problem, code="E0573", topic="training"):
     def report(self) -> Report:
         return self.message(
             f"`{self.setting}` asks for evaluations, and the data holds no examples out",
-            cure=Help("hold some out, or leave it away", f"--set {self.setting}=none"),
+            cure=Help("hold some out, or leave it out", f"--set {self.setting}=none"),
         )
 
 
@@ -188,7 +188,7 @@ class NothingToSample(Problem, code="E0668", topic="training"):
             span=self.span,
             cure=Help(
                 "a sample is written on one device, by a `model` that `meganeura docs generation` "
-                "describes; leave it away otherwise",
+                "describes; leave it out otherwise",
                 "--set sample_prompt=none",
             ),
         )

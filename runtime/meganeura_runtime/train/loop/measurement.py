@@ -23,7 +23,7 @@ UNUSED = ("sampling_weights", "balance", "stop_after", "eval_every_steps", "samp
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured of some examples."""
+    """The loss, the metrics and the confusion matrix of weights on examples."""
 
     values: Mapping[str, float]
     """The loss and the metrics, as means over the examples."""
@@ -37,7 +37,7 @@ class Measurement:
     device: str
     """The device, as people read it."""
     differences: tuple[str, ...]
-    """What the weights were trained on otherwise."""
+    """How inputs are prepared otherwise than in the training of the weights, a line each."""
 
 
 def measure(
@@ -48,7 +48,7 @@ def measure(
     start: Start,
     data: object = None,
 ) -> Measurement:
-    """Measures the examples held out, or all where the data holds none out.
+    """Returns what is measured of the examples held out, or all where the data holds none out.
 
     `folder` is what paths of the program are relative to; `data` takes the place of its files.
     Raises `ProblemError` or `ProblemsError` for everything that is wrong with settings, data,

@@ -1,4 +1,4 @@
-"""The sample that a language model writes after each evaluation: by which model, from what."""
+"""Finds the model, the prompt and the tokenizer of the samples that a training writes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ TEMPERATURE = 0.8
 
 @dataclass(frozen=True, eq=False)
 class TextSample:
-    """What a sample is written by."""
+    """The prompt of a sample, and the model and the tokenizer that write it."""
 
     prompt: str
     elaborate: Elaborate

@@ -49,7 +49,7 @@ class TrainJob:
     last: SizedStep | None = None
     """The step on a last batch that is not full; `None` where there is no such batch."""
     sample: TextSample | None = None
-    """What is written after each evaluation, if anything is."""
+    """The sample that is written after each evaluation; `None` where none is."""
     sums: tuple[SizedStep, ...] = ()
     """Steps that only add up gradients, one for each size of a batch; empty for most runs."""
 
