@@ -53,9 +53,9 @@ def test_equal_layers_are_one_line_with_its_count(meganeura: Command, tmp_path: 
 
 def test_the_figures_of_resnet18_are_those_that_are_known(meganeura: Command) -> None:
     """1.82 G multiply-adds, 11,689,512 weights (torchvision)."""
-    shown = meganeura("summary", "resnet18", "--set", "h=224", "--set", "w=224", "--depth", "1")
+    shown = meganeura("summary", "resnet18", "--set", "w=224", "--set", "h=224", "--depth", "1")
     assert "11,689,512 weights; 46.8 MB in memory" in shown.out
-    assert "3.64 G FLOPs for " in shown.out
+    assert "3.64 G FLOPs for w=224, h=224, n=1: " in shown.out
     assert ["layer4", "Stage", "f32[n, 512, 7, 7]", "8,393,728", "823 M"] in [
         [cell.strip() for cell in row] for row in rows(shown.out)
     ]

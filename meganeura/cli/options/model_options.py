@@ -183,7 +183,7 @@ def configured(target: str, changes: Sequence[str] | None, *, whole: str = "") -
     given = {key: each.value for key, each in with_overrides({}, changes or ()).items()}
     free = free_sizes(pipeline.elaborate_model(program, name).inputs.values()) if given else []
     sizes: dict[str, int] = {}
-    for key in given.keys() & free:
+    for key in [each for each in given if each in free]:
         number = given.pop(key)
         if type(number) is not int or number < 1:
             raise typer.BadParameter(f"the size `{key}` is a number from 1", param_hint="--set")
