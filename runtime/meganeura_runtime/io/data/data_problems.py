@@ -74,21 +74,31 @@ class MissingTensor(DataProblem, code="E0522"):
     """The input of a `train` block that it would feed, which a setting may name."""
 
     def report(self) -> Report:
-        near = get_close_matches(self.name, self.present, n=1)
+        near = self._near()
         advice = self._named(near) if self.input and self.present and self.span else None
         if near and advice is None:
-            advice = Help(f"did you mean `{near[0]}`?")
+            advice = Help(f"did you mean `{near}`?")
         there = Remark("it holds", ", ".join(self.present) if self.present else "no tensor")
         return self.words(f"`{self.file}` has no tensor `{self.name}`", (there,), advice)
 
-    def _named(self, near: Sequence[str]) -> Help:
+    @property
+    def _split(self) -> str:
+        return next((each for each in ("train.", "test.") if self.name.startswith(each)), "")
+
+    def _near(self) -> str:
+        """Returns the tensor with much the same name, or nothing; `train.` makes no names alike."""
+        names = {each.removeprefix(self._split): each for each in self.present}
+        found = get_close_matches(self.name.removeprefix(self._split), names, n=1)
+        return names[found[0]] if found else ""
+
+    def _named(self, near: str) -> Help:
         """How to say which tensor is meant."""
-        meant = f"did you mean `{near[0]}`? " if near else ""
-        split = next((each for each in ("train.", "test.") if self.name.startswith(each)), "")
-        tensor = near[0].removeprefix(split) if near else "..."
-        quoted = re.search(r'"([^"]+)"', self.span.text) if self.span is not None else None
-        is_file = quoted is not None and Path(quoted[1]).stem == self.file.stem
-        written = quoted[1] if quoted is not None and is_file else self.file.name
+        meant = f"did you mean `{near}`? " if near else ""
+        tensor = near.removeprefix(self._split) if near else "..."
+        text = "" if self.span is None else self.span.text
+        said = re.search(r'"([^"]+)"', text) or re.search(r"=\s*([^\s()]+)$", text)
+        is_file = said is not None and Path(said[1]).stem == self.file.stem
+        written = said[1] if said is not None and is_file else self.file.name
         call = f'data = file("{written}", {self.input}="{tensor}")'
         return Help(f"{meant}name the tensor", call)
 
