@@ -86,7 +86,7 @@ class MissingTensor(DataProblem, code="E0522"):
         return next((each for each in ("train.", "test.") if self.name.startswith(each)), "")
 
     def _near(self) -> str:
-        """Returns the tensor with much the same name, or nothing; `train.` makes no names alike."""
+        """Returns the tensor with much the same name, or nothing; `train.` is no part of it."""
         names = {each.removeprefix(self._split): each for each in self.present}
         found = get_close_matches(self.name.removeprefix(self._split), names, n=1)
         return names[found[0]] if found else ""
