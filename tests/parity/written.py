@@ -51,7 +51,7 @@ def linked(text: str) -> Program:
 
 def written(program: Program, name: str = "net") -> Written:
     """The source of a model, executed. Raises `ProblemError`."""
-    text, _ = torch_text(program.module, program.module.models[name], {}, {})
+    text = torch_text(program.module, program.module.models[name], {}, {})
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.py"
         path.write_text(text)

@@ -36,7 +36,7 @@ class SourceFile(Protocol):
         ...
 
     def helper(self, name: str) -> None:
-        """Has a function of our own in the file."""
+        """Adds a function that the language has and PyTorch has not to the file, once."""
         ...
 
     def function(self, module: LinkedModule, definition: ast.Def) -> str:
@@ -54,7 +54,7 @@ class CarriedWidth:
 
 @dataclass(frozen=True)
 class Bound:
-    """What a name was bound to: a value or, of several, one; and what others were before."""
+    """The value that a name was bound to, its place among several, and the bindings before it."""
 
     value: ast.Expression
     result: int
@@ -69,14 +69,12 @@ class Following:
     """Tensors that loops rebind, and the variables that have their widths."""
     unfollowed: frozenset[str]
     """Those whose widths no variable follows."""
-    moved: set[str] = field(default_factory=set[str])
-    """Those that a loop has rebound by now."""
     touched: set[str] = field(default_factory=set[str])
-    """All names that a loop has rebound by now."""
+    """The names that a loop has rebound by now."""
     lost: set[str] = field(default_factory=set[str])
     """Those whose width is not known any more."""
     bound: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
-    """What other tensors were bound to last."""
+    """The last binding of each other tensor."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ class BlockWriter:
         self.init: list[list[Statement]] = [[]]
         self.forward: list[list[Statement]] = [[]]
         self.env: dict[str, str] = {}
-        """What each name is: `config`, `size`, `rest`, `local`, `static` or `own`."""
+        """The kind of each name: `config`, `size`, `rest`, `local`, `static` or `own`, a weight."""
         self.widths: list[ast.Expression] = []
         """The first arguments of the layers so far: the widths of what they gave."""
         self.follow = Following(carried, unfollowed)
@@ -136,7 +134,7 @@ class BlockWriter:
         self.known_codes: dict[ast.Expression, Code] = {}
         self.made: set[Key] = set()
         self.late: list[Statement] = []
-        """What is put into lists behind the loops that fill them."""
+        """Statements that put layers into lists, behind the loops that fill them."""
         self._bind_signature()
         self.signature_kinds = dict(self.env)
         self._names = names_in(self.block)
@@ -249,7 +247,7 @@ class BlockWriter:
         return [self._pipes[node]] if node in self._pipes else []
 
     def anchor(self) -> str:
-        """What says where new tensors are: the device of the first input."""
+        """Returns the device of the first input, where new tensors are, as text; "" without one."""
         inputs = self.unit.inputs
         return f"{self.local(inputs[0].name)}.device" if inputs else ""
 

@@ -38,7 +38,7 @@ def given_tensors(
 
 
 def is_direct(writer: BlockWriter, node: ast.Call, block: ast.Block) -> bool:
-    """Whether a call gives all configuration of a block that is not its default."""
+    """Returns True where a call itself gives all configuration of a block but the defaults."""
     if writer.env.get(node.callee) == "config":
         given = [each.signature[node.callee] for each in writer.instances]
         return all(

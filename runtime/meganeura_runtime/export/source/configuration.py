@@ -33,7 +33,7 @@ def configuration(
 def config(
     writer: BlockWriter, node: ast.Call, events: Sequence[Event], name: str, where: str
 ) -> Code | None:
-    """What a call gives for an argument of a block; None where that is the plain default."""
+    """Returns the text of an argument of a call; None where it has its plain default."""
     block = events[0].child.block
     parameter = next(each for each in block.parameters if each.name == name)
     if is_direct(writer, node, block):

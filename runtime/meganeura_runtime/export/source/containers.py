@@ -25,7 +25,7 @@ def with_containers(statements: list[Statement], kinds: Mapping[Key, str]) -> li
     depend on.
     """
     made = frozenset(each.path for each in _creates(statements) if each.kind == "module")
-    return _placed(behind_their_modules(statements), kinds, made, frozenset())
+    return _placed(behind_their_modules(statements), kinds, made)
 
 
 def behind_their_modules(statements: list[Statement]) -> list[Statement]:
@@ -69,10 +69,7 @@ def _is_below(path: Key, above: Key) -> bool:
 
 
 def _placed(
-    statements: list[Statement],
-    kinds: Mapping[Key, str],
-    made: frozenset[Key],
-    around: frozenset[str],
+    statements: list[Statement], kinds: Mapping[Key, str], made: frozenset[Key]
 ) -> list[Statement]:
     uses: dict[Key, list[int]] = {}
     parts: dict[Key, tuple[Step, ...]] = {}
@@ -105,14 +102,14 @@ def _placed(
     for at, each in enumerate(statements):
         found += before.get(at, [])
         if isinstance(each, Compound):
-            each.body = _placed(each.body, kinds, known, around)
-            each.otherwise = _placed(each.otherwise, kinds, known, around)
+            each.body = _placed(each.body, kinds, known)
+            each.otherwise = _placed(each.otherwise, kinds, known)
         found.append(each)
     return found
 
 
 def _belongs_below(compound: Compound, key: Key, parts: tuple[Step, ...]) -> bool:
-    """Whether a container is made inside of the one statement that puts layers into it."""
+    """Returns True for a container that is made inside of the one statement that fills it."""
     if compound.head.startswith("if "):
         sides = (compound.body, compound.otherwise)
         return (
@@ -126,7 +123,7 @@ def _belongs_below(compound: Compound, key: Key, parts: tuple[Step, ...]) -> boo
 
 
 def _loop_names(statement: Statement) -> set[str]:
-    """The names that a loop binds anew in each round."""
+    """The names that a loop binds anew in each iteration."""
     if not isinstance(statement, Compound) or statement.head.startswith("if "):
         return set()
     inside = {

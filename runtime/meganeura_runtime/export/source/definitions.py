@@ -109,7 +109,7 @@ def _parameters(unit: Unit, writer: BlockWriter) -> list[str]:
 
 
 def _docstring(unit: Unit, indent: int) -> list[str]:
-    """What the comment above the block says, and the types that were proved."""
+    """Returns a docstring: the comment above the block, and the types that were proved."""
     block = unit.block
     source = block.span.source.text
     above = source[: block.span.start].splitlines()

@@ -57,8 +57,6 @@ def follow_widths(writer: BlockWriter, statement: ast.Bind) -> None:
             writer.follow.lost.discard(target.text)
             if text.text != followed.variable:
                 _emit(writer, followed.variable, text)
-                if not writer.loops:
-                    writer.follow.moved.discard(target.text)
     before = writer.follow.bound
     now = {
         each.text: Bound(statement.value, at, before) for at, each in enumerate(statement.targets)
@@ -67,15 +65,14 @@ def follow_widths(writer: BlockWriter, statement: ast.Bind) -> None:
 
 
 def enter_loop(writer: BlockWriter, loop: ast.For) -> None:
-    """Forgets what a loop binds: it has other widths in each round."""
+    """Forgets what a loop binds: it has another width in each iteration."""
     names = bound_in(loop)
-    writer.follow.moved |= names & writer.follow.carried.keys()
     writer.follow.touched |= names
     writer.follow.bound = without_rebound(writer.follow.bound, loop)
 
 
 def without_rebound(bound: Mapping[str, Bound], statement: ast.Statement) -> Mapping[str, Bound]:
-    """What names were bound to, but for those that a loop or a choice binds."""
+    """Returns the bindings without those of names that a loop or a choice binds."""
     names = bound_in(statement)
     return {name: each for name, each in bound.items() if name not in names}
 
@@ -159,7 +156,7 @@ def _pruned(
 
 
 def _reads_first(statements: Sequence[Statement], variable: str) -> bool:
-    """Whether a body may read what the variable was before it."""
+    """Returns True where a body may read the value of a variable from before it."""
     for each in statements:
         match each:
             case Line(binds=(name,), text=text) if name == variable:

@@ -52,7 +52,7 @@ def _is_comprehension(text: str) -> bool:
 
 
 def _in_brackets(text: str, indent: int) -> list[str]:
-    """A long value in brackets of its own, broken before operators or methods of its outermost."""
+    """A long value in brackets, broken at its outermost commas, operators or methods."""
     head, separator, value = text.partition(" = ")
     if not separator and text.startswith("return "):
         head, separator, value = "return", " ", text.removeprefix("return ")
@@ -64,7 +64,10 @@ def _in_brackets(text: str, indent: int) -> list[str]:
 
 
 def _outermost(text: str) -> list[str]:
-    """The operands of the loosest operators of a text, or what its methods are called of."""
+    """The items of a text, the operands of its loosest operators, or what its methods are of."""
+    items = split_commas(text)
+    if len(items) > 1:
+        return [f"{each}," for each in items]
     for signs in _LOOSEST_FIRST:
         places = [at for at in _outside(text) if text.startswith(signs, at)]
         if places:

@@ -98,7 +98,7 @@ def over_layers(statements: list[Statement], writer: BlockWriter) -> list[Statem
 
 
 def _is_filled(picks: set[str], writer: BlockWriter, count: str) -> bool:
-    """Whether a list has as many layers as the loop has rounds, in each application."""
+    """Returns True where a list has a layer for each iteration, in each application."""
     (layers,) = picks
     words = tuple(layers.split(".")[1:])
     name = count.removeprefix("self.")

@@ -1,4 +1,4 @@
-"""What the nodes of a block were, in all of its applications."""
+"""The values of the nodes of a block, in all of its applications."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ class Observed:
         return [each for each in self.values(node) if is_tensor(each)]
 
     def is_data(self, node: ast.Node) -> bool:
-        """Whether a node is a tensor, several or a list of them."""
+        """Returns True for a node that is a tensor, several or a list of them."""
         return any(
             is_tensor(each)
             or isinstance(each, TensorList)
@@ -49,7 +49,7 @@ class Observed:
         return first
 
     def same_shapes(self, left: ast.Node, right: ast.Node) -> bool:
-        """Whether two tensors always have one shape."""
+        """Returns True for two tensors that always have one shape."""
         pairs = zip(self.tensors(left), self.tensors(right), strict=False)
         return len(self.tensors(left)) == len(self.tensors(right)) and all(
             a.type.shape == b.type.shape for a, b in pairs

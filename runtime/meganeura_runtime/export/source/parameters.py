@@ -30,7 +30,7 @@ DTYPES = {
     DType.I32: "torch.int64",
     DType.U32: "torch.int64",
 }
-"""What holds truth values and whole numbers: an index is `int64` in PyTorch."""
+"""The types of PyTorch for truth values and whole numbers: an index is `int64` there."""
 
 
 def declare(writer: BlockWriter, statement: ast.Declare) -> None:

@@ -36,7 +36,7 @@ LONG = 64
 
 
 def run(writer: BlockWriter, statements: Sequence[ast.Statement]) -> bool:
-    """Writes statements; whether a `return` ends them."""
+    """Writes statements; returns True where a `return` ends them."""
     for at, statement in enumerate(statements):
         if isinstance(statement, ast.If):
             chosen = writer.seen.choice(statement)
@@ -280,7 +280,10 @@ def _is_in_order(writer: BlockWriter, part: ast.Part, scan: ast.Scan) -> bool:
 
 
 def _round_of(writer: BlockWriter, name: ast.Name, scan: ast.Scan) -> ast.Expression:
-    """What a name of a round is: `t` for `at = s - 1 - t if backwards else t` that never turns."""
+    """Returns the value of a name in a scan.
+
+    It is `t` for `at = s - 1 - t if backwards else t` where `backwards` is always false.
+    """
     for statement in scan.body:
         match statement:
             case ast.Bind(targets=(target,), value=value) if target.text == name.text:

@@ -1,4 +1,4 @@
-"""What is known before any data is, as Python: sizes, numbers, truth values, texts and lists."""
+"""Values that are known without data, as Python: sizes, numbers, truth values, texts, lists."""
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.values import BlockValue, is_initializer, is_tensor

@@ -17,7 +17,7 @@ _SIMPLE = re.compile(r"-?[\w.]+(e-\d+)?")
 """A name, an attribute or a number."""
 _STRING = re.compile(r'\w?"(?:[^"\\]|\\.)*"')
 _BRACES = re.compile(r"\{([^{}]*)\}")
-"""What is computed in a string, or in a path."""
+"""The part of a string or of a path that is computed."""
 _KEYWORD = re.compile(r"(?<=[(\s])[A-Za-z_]\w*=(?![=\s])")
 
 
@@ -104,7 +104,7 @@ class Create:
     """A layer, parameter or state that comes to be: `self.a.b = value`."""
 
     path: tuple[str, ...]
-    """What tells the path from others of the class: its parts as they are written."""
+    """The key of the path: its parts, as they are written in the block."""
     parts: tuple["Step", ...]
     value: str
     kind: str = "module"

@@ -62,7 +62,7 @@ _OTHER_DEFAULTS = {"rms_norm": {"eps": 1e-6}}
 
 
 def is_torch(events: Sequence[Event]) -> bool:
-    """Whether a layer is a module of PyTorch."""
+    """Returns True for a layer of the library that is a module of PyTorch."""
     first = events[0].child
     return first.frame.module.is_library and first.block.name.text in TORCH and first.owns
 
@@ -184,7 +184,7 @@ class Use:
         return config(self.writer, self.node, self.events, name, "forward") or Code(default)
 
     def is_given(self, name: str) -> bool:
-        """Whether an optional input is given another number than its default, or a tensor."""
+        """Returns True where an optional input is a tensor, or another number than its default."""
         item = next(each for each in self.events[0].child.block.inputs if each.name == name)
         default = _number_of(item.default)
         fills = [each.child.fill_of(each.child.signature[name]) for each in self.events]

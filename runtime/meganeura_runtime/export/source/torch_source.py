@@ -46,7 +46,6 @@ def linear_recurrence(a, b, dim):
 ''',
 }
 
-
 FORMS = Forms(static_code, expression, tensor, whole, run)
 
 
@@ -86,7 +85,7 @@ class TorchSource:
         return unit
 
     def helper(self, name: str) -> None:
-        """Has a function of our own in the file."""
+        """Adds a function of `_HELPERS` to the file, once."""
         if name not in self._helpers:
             self._helpers.append(name)
 

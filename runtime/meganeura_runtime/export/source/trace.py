@@ -52,7 +52,7 @@ class Instance:
     frame: Frame
     parent: "Instance | None"
     signature: Names
-    """What its inputs, its configuration and the sizes in its signature are."""
+    """The values of its inputs, of its configuration and of the sizes in its signature."""
     values: dict[ast.Node, list[ElabValue]] = field(
         default_factory=dict[ast.Node, "list[ElabValue]"]
     )
@@ -65,7 +65,7 @@ class Instance:
     order: list[tuple[str, ...]] = field(default_factory=list["tuple[str, ...]"])
     """These paths in the order in which they came."""
     owns: bool = False
-    """Whether there are parameters or states in it or below it."""
+    """True if there are parameters or states in it or below it."""
 
     @property
     def path(self) -> str:

@@ -12,7 +12,7 @@ from meganeura_runtime.export.source.trace import Instance
 
 @dataclass(eq=False)
 class Unit:
-    """What becomes a class, if it has weights, or a function."""
+    """Applications of a block that become one class, if it has weights, or one function."""
 
     block: ast.Block
     instances: list[Instance] = field(default_factory=list[Instance])
@@ -28,7 +28,7 @@ class Unit:
     late_read: list[str] = field(default_factory=list[str])
     """The configuration that a class takes with the tensors, by name, in order."""
     training: bool = False
-    """Whether the function takes `training`."""
+    """True for a function that takes `training`."""
     is_written: bool = False
 
     @property
@@ -57,7 +57,7 @@ def is_size(value: ElabValue) -> bool:
 
 
 def key_of(instance: Instance) -> Hashable:
-    """What two applications have in common that are written as one class or function."""
+    """Returns a key that is equal for applications that are written as one class or function."""
     inputs = [(name, instance.signature[name.name]) for name in instance.block.inputs]
     types = tuple(
         (value.type.dtype, value.type.rank, repr(instance.fill_of(value)))

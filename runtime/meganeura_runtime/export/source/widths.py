@@ -61,7 +61,7 @@ def bound_in(statement: ast.Statement) -> set[str]:
 def is_width(
     found: ast.Expression, numbers: Sequence[tuple[Names, ElabValue]], known: Known
 ) -> bool:
-    """Whether an expression is the number in every application."""
+    """Returns True for an expression that has the wanted value in every application."""
     if any(len(each) != len(numbers) for each in known.values()):
         return False
     return all(

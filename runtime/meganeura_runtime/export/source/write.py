@@ -1,7 +1,6 @@
 """A model as one file of Python: its classes, what makes it, and what compares it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
@@ -17,15 +16,7 @@ from meganeura_runtime.export.source.unit import Unit
 from meganeura_runtime.io.files.atomic_write import write_text
 
 MARK = "# Written by `meganeura export"
-"""How a file begins that may be replaced."""
-
-
-@dataclass(frozen=True)
-class Written:
-    """What was written: the number of classes and functions, and of lines."""
-
-    units: int
-    lines: int
+"""The beginning of a file that `meganeura export` wrote and may replace."""
 
 
 def write_torch(
@@ -34,11 +25,11 @@ def write_torch(
     config: Mapping[str, StaticValue],
     sizes: Mapping[str, int],
     path: Path,
-) -> Written:
-    """Writes a model as PyTorch source. Raises `ProblemError`."""
-    text, units = torch_text(module, model, config, sizes)
+) -> int:
+    """Writes a model as PyTorch source; returns the number of lines. Raises `ProblemError`."""
+    text = torch_text(module, model, config, sizes)
     write_text(path, text)
-    return Written(units, text.count("\n"))
+    return text.count("\n")
 
 
 def torch_text(
@@ -46,8 +37,8 @@ def torch_text(
     model: ast.Model,
     config: Mapping[str, StaticValue],
     sizes: Mapping[str, int],
-) -> tuple[str, int]:
-    """The source of a model, and the number of its classes and functions."""
+) -> str:
+    """Returns the source of a model. Raises `ProblemError`."""
     trace = traced(module, model, config, sizes)
     if not any(each.owns for each in trace.roots):
         raise refusal(f"`{model.name.text}`", "it has no weights", model.name.span)
@@ -61,7 +52,7 @@ def torch_text(
     head += "import torch.nn.functional as F\n" if "F" in words_of(whole) else ""
     head += "from safetensors.torch import load_file\nfrom torch import nn\n\n\n"
     closing = '\n\n\nif __name__ == "__main__":\n    main()\n'
-    return head + whole + closing, len(source.order)
+    return head + whole + closing
 
 
 def _made(name: str, root: Unit, trace: Trace, source: TorchSource) -> list[str]:
@@ -109,7 +100,7 @@ def _below(path: str, made: str, root: Unit, source: TorchSource) -> str:
 
 
 def _main(name: str, root: Unit, trace: Trace) -> str:
-    """What runs the model on given inputs, and compares."""
+    """Returns the `main` of the file: it runs the model on given inputs, and compares."""
     outputs = list(trace.elaborated.graph.outputs)
     inputs = [each.name for each in root.inputs]
     lines = [

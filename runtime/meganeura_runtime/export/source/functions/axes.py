@@ -10,7 +10,7 @@ from meganeura_runtime.export.source.static_code import rank_of_rest, sizes_of_r
 from meganeura_runtime.export.source.text import ATOM, Code, method, tuple_text
 
 SPREADS = frozenset(("expand", "insert_axis"))
-"""What only repeats a tensor, so that PyTorch broadcasts it where it meets another."""
+"""Functions that only repeat a tensor: PyTorch broadcasts it where it meets another."""
 
 
 class Axis:
@@ -112,7 +112,7 @@ def rearranged(arguments: Arguments) -> Code:
 
 
 def _joined(source: list[list[Axis]], target: list[list[Axis]]) -> Callable[[Code], Code] | None:
-    """What leaves all axes in order and only joins some of them, or adds or drops axes of 1."""
+    """Returns a function that joins axes, or adds or drops axes of 1; None if axes are moved."""
     flat = [each.key for group in source for each in group]
     if flat != [each.key for group in target for each in group]:
         return None

@@ -33,11 +33,7 @@ def pair(writer: BlockWriter, node: ast.Binary) -> Code:
         return writer.expression(left)
     if operator == "+" and str(fills[0]) in ("0", "0.0"):
         return writer.expression(right)
-    a, b = together(writer, (left, right), node)
-    if operator in ("&", "|"):
-        # What is known before any data is a truth value of Python, which tensors take too.
-        return binary(operator, a, b)
-    return binary(operator, a, b)
+    return binary(operator, *together(writer, (left, right), node))
 
 
 def together(
