@@ -183,6 +183,20 @@ PROGRAMS = {
         """,
         {"n": 3},
     ),
+    "layers that differ by their path alone, on the sides of a choice": (
+        """\
+        block Net(layers, deep)(x: [n, 4]) -> [n, 4]:
+          for i in 0..layers:
+            if i % 2 == 0 and deep:
+              x = x |> even[i]: linear(4)
+            else:
+              x = x |> odd[i]: linear(4) |> tanh
+          return x
+
+        model net = Net(4, true)
+        """,
+        {"n": 3},
+    ),
     "a number of rows that a block is told": (
         """\
         block Part(rows)(x: [n, d]) -> [n, d]:

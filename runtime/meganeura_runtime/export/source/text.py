@@ -2,7 +2,7 @@
 
 import keyword
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 ANY, OR, AND, NOT, COMPARE, BIT_OR, BIT_AND, SUM, PRODUCT, SIGN, POWER, ATOM = range(12)
@@ -197,7 +197,7 @@ def _kept(statements: list[Statement], read: set[str]) -> tuple[list[Statement],
                 each.body, inner = _kept(each.body, read)
                 each.otherwise, other = _kept(each.otherwise, read)
                 changed = changed or inner or other
-                if each.head.startswith("if ") and _texts(each.body) == _texts(each.otherwise):
+                if each.head.startswith("if ") and _content(each.body) == _content(each.otherwise):
                     kept += each.body
                     changed = True
                     continue
@@ -213,8 +213,18 @@ def _kept(statements: list[Statement], read: set[str]) -> tuple[list[Statement],
     return kept, changed
 
 
-def _texts(statements: Sequence[Statement]) -> list[str]:
-    return [text for _, text in texts(statements)]
+def _content(statements: Sequence[Statement]) -> list[Hashable]:
+    """Returns lists that are equal for statements that do the same."""
+    found: list[Hashable] = []
+    for each in statements:
+        match each:
+            case Line(text=text):
+                found.append(text)
+            case Create(parts=parts, value=value, kind=kind, then=then):
+                found.append((parts, value, kind, then))
+            case Compound(head=head, body=body, otherwise=otherwise):
+                found.append((head, tuple(_content(body)), tuple(_content(otherwise))))
+    return found
 
 
 _TURNED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
