@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 from torch import nn
 
 import meganeura as api
@@ -437,26 +438,36 @@ def test_a_block_does_not_take_the_names_of_what_runs_the_file() -> None:
         block sys()(x: [n, 4]) -> [n, 4]:
           return 2 * x
 
-        block np()(x: [n, 4]) -> [n, 4]:
+        block load_file()(x: [n, 4]) -> [n, 4]:
           return 3 * x
 
         block Net()(x: [n, 4]) -> [n, 4]:
-          return x |> sys |> np |> fc: linear(4)
+          return x |> sys |> load_file |> fc: linear(4)
 
         model net = Net()
         """
     functions = [each for each in written(linked(program)).text.splitlines() if "def " in each]
-    assert functions[:2] == ["def sys_(x):", "def np_(x):"]
+    assert functions[:2] == ["def sys_(x):", "def load_file_(x):"]
 
 
-def test_the_file_compares_what_it_computes_with_arrays(tmp_path: Path) -> None:
+def test_the_file_compares_what_it_computes_with_a_run(tmp_path: Path) -> None:
     model = api.load("digits_mlp").model(seed=3)
     program = written(pipeline.load("digits_mlp"), "digits_mlp")
     (tmp_path / "digits.py").write_text(program.text)
     model.save(tmp_path / "w.safetensors")
     image = np.random.default_rng(0).normal(size=(5, 1, 8, 8)).astype(np.float32)
     found = model.run({"image": image}, device="cpu")["output"]
-    np.savez(tmp_path / "arrays.npz", image=image, output=found + np.float32(0.5))
-    words = (sys.executable, "digits.py", "w.safetensors", "arrays.npz")
-    said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    assert said.startswith("output: largest difference 0.5")
+    save_file({"image": image}, tmp_path / "in.safetensors")
+    save_file({"output": found + np.float32(0.5)}, tmp_path / "out.safetensors")
+
+    def said(*files: str) -> subprocess.CompletedProcess[str]:
+        words = (sys.executable, "digits.py", *files)
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    compared = said("w.safetensors", "in.safetensors", "out.safetensors")
+    assert (compared.returncode, compared.stderr) == (0, "")
+    assert compared.stdout.startswith("output: largest difference 0.5")
+    alone = said()
+    assert (alone.returncode, alone.stdout) == (1, "")
+    assert "python FILE WEIGHTS INPUTS OUTPUTS" in alone.stderr
+    assert "Traceback" not in alone.stderr

@@ -20,7 +20,7 @@ from meganeura_runtime.export.source.widths import LostWidth, NeedsWidth, variab
 _BUILT_IN = frozenset(
     (
         "F", "abs", "float", "getattr", "int", "len", "load_file", "main", "math", "max", "min",
-        "nn", "np", "print", "range", "self", "setattr", "str", "sum", "super", "sys", "torch",
+        "nn", "print", "range", "self", "setattr", "str", "sum", "super", "sys", "torch",
         "zip",
     )
 )  # fmt: skip

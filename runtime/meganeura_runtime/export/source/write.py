@@ -48,7 +48,7 @@ def torch_text(
     whole = "\n\n\n".join(parts)
     head = f"{MARK} {model.name.text} --to torch`.\n\n"
     head += "import math\n" if "math" in words_of(whole) else ""
-    head += "import sys\n\nimport numpy as np\nimport torch\n"
+    head += "import sys\n\nimport torch\n"
     head += "import torch.nn.functional as F\n" if "F" in words_of(whole) else ""
     head += "from safetensors.torch import load_file\nfrom torch import nn\n\n\n"
     closing = '\n\n\nif __name__ == "__main__":\n    main()\n'
@@ -103,30 +103,33 @@ def _main(name: str, root: Unit, trace: Trace) -> str:
     """Returns the `main` of the file: it runs the model on given inputs, and compares."""
     outputs = list(trace.elaborated.graph.outputs)
     inputs = [each.name for each in root.inputs]
+    results = "output" if len(outputs) == 1 else "outputs"
+    called = f"{results} = model(*(given[name] for name in {_names(inputs)}))"
     lines = [
         "def main():",
-        '    """Run the model: python FILE weights.safetensors arrays.npz.',
+        '    """Compare with a run: python FILE WEIGHTS INPUTS OUTPUTS, all of them .safetensors.',
         "",
         f"    The inputs are {', '.join(inputs) or 'none'}; it compares {', '.join(outputs)}.",
         '    """',
+        "    if len(sys.argv) != 4:",
+        "        sys.exit(main.__doc__)",
+        "    weights, given, wanted = (load_file(path) for path in sys.argv[1:])",
         f"    model = {name}()",
-        "    model.load_state_dict(load_file(sys.argv[1]), strict=True)",
+        "    model.load_state_dict(weights, strict=True)",
         "    model.eval()",
-        "    arrays = np.load(sys.argv[2])",
-        *laid_out(f"inputs = [torch.from_numpy(arrays[name]) for name in {_names(inputs)}]", 4),
         "    with torch.no_grad():",
-        f"        {'output' if len(outputs) == 1 else 'outputs'} = model(*inputs)",
+        *laid_out(called, 8),
     ]
     if len(outputs) == 1:
         name = outputs[0]
         lines += [
-            f'    difference = abs(output.numpy() - arrays["{name}"]).max()',
+            f'    difference = (output - wanted["{name}"]).abs().max()',
             f'    print(f"{name}: largest difference {{difference:.3g}}")',
         ]
     else:
         lines += [
             *laid_out(f"for name, output in zip({_names(outputs)}, outputs, strict=True):", 4),
-            "        difference = abs(output.numpy() - arrays[name]).max()",
+            "        difference = (output - wanted[name]).abs().max()",
             '        print(f"{name}: largest difference {difference:.3g}")',
         ]
     return "\n".join(lines)
