@@ -102,5 +102,5 @@ def _write_source(model: str, output: Path, changes: Changes, *, force: bool) ->
 
     chosen = configured(model, changes)
     module = chosen.program.module
-    made = write_torch(module, module.models[chosen.name], chosen.config, chosen.sizes, output)
-    say(f"written: {output} ({count(made.lines, 'line')})")
+    lines = write_torch(module, module.models[chosen.name], chosen.config, chosen.sizes, output)
+    say(f"written: {output} ({count(lines, 'line')})")
