@@ -1,1 +1,1 @@
-"""What installed packages add: backends, sources of data, optimizers, schedules and importers."""
+"""Plugins of installed packages: backends, data, optimizers, schedules and importers."""

@@ -278,7 +278,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _imported(plugin: Plugin) -> object:
-    """What an entry point names; raises `PluginError`."""
+    """Returns the object that an entry point names; raises `PluginError`."""
     found = _VALUE.fullmatch(plugin.value.partition("[")[0].strip())
     if found is None:
         raise plugin.failure(f"`{plugin.value}` is not of the form `module:attribute`")

@@ -36,4 +36,4 @@ class PluginError(ProblemError):
 
 
 class UnfitPluginError(Exception):
-    """What an entry point names is no plugin of its group; the text follows its name."""
+    """An entry point names no plugin of its group; the text follows its name."""

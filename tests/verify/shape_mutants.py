@@ -70,7 +70,7 @@ def spoil(certificate: Json, random: Random) -> None:
 
 
 def is_false(certificate: Json) -> bool:
-    """Whether small sizes satisfy all facts of a certificate of one question, and not its claim."""
+    """Returns True if small sizes satisfy all facts of a single question, and not its claim."""
     (question,) = certificate["questions"]
     contexts, place, facts = certificate["contexts"], question["in"], []
     while True:

@@ -32,7 +32,7 @@ from tests.effort import effort
 
 Any_ = Callable[..., Any]
 Found = Any
-"""What a function of the prover takes or gives."""
+"""An argument or a result of a function of the prover."""
 RARE = [51814, 51164]
 """Questions that two faults are found by, which few others are."""
 SEEDS = [*RARE, *(int(line.partition(" ")[0]) for line in FILE.read_text().splitlines())]
@@ -234,7 +234,7 @@ def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _wrong(questions: Iterable[Question]) -> Iterator[Recorder]:
-    """What was recorded of each question that is answered wrongly."""
+    """Yields the answers that were recorded of each question that is answered wrongly."""
     for asked in questions:
         recorder = Recorder()
         facts = Facts(recorder=recorder)

@@ -92,7 +92,7 @@ def names_in(lines: Iterable[Line]) -> set[str]:
 
 
 def is_same(first: Line, second: Line) -> bool:
-    """Whether two lines say the same, sizes being 0 as their negatives are."""
+    """Returns True if two lines say the same, sizes being 0 as their negatives are."""
     if first[0] == second[0] and first[0] in ("==", "!="):
         return first[1] in (second[1], negative(second[1]))
     return first == second
@@ -118,7 +118,7 @@ def value_of(size: Json, at: Mapping[str, int]) -> int:
 
 
 def holds(condition: Json, at: Mapping[str, int]) -> bool:
-    """Whether a condition is true for some sizes and flags."""
+    """Returns True if a condition is true for some sizes and flags."""
     match condition:
         case bool():
             return condition

@@ -123,7 +123,7 @@ class _Sizes:
 
 
 def classes(periods: Json) -> list[dict[str, Poly]]:
-    """For each residue class of some names, what they are in it."""
+    """Returns the values of some names in each of their residue classes."""
     steps = [(str(name), int(step)) for name, step in periods.items()]
     require(all(step >= 1 for _, step in steps), "a period is not positive")
     require(prod(step for _, step in steps) <= MOST_CLASSES, "there are too many classes")
@@ -137,7 +137,7 @@ def classes(periods: Json) -> list[dict[str, Poly]]:
 
 
 def is_apart(size: Poly) -> bool:
-    """Whether a size is not 0 by its form: it has a sign, or is no multiple of some number."""
+    """Returns True if a size is not 0 by its form: it has a sign, or is no multiple of a number."""
     divisor, number = gcd(*(value for monomial, value in size.items() if monomial)), size.get((), 0)
     if number % divisor if divisor else number:
         return True

@@ -43,11 +43,11 @@ from meganeura_verify.sizes import (
 
 Json = Any
 NEW = "quotient "
-"""How the names begin that steps introduce; those of the program do not."""
+"""Prefix of the names that steps introduce; no name of a program has it."""
 
 
 class Scope:
-    """The lines that are known somewhere, and what is least of each name."""
+    """The lines that are known somewhere, and the least value of each name."""
 
     def __init__(self, around: Scope | None = None) -> None:
         self.lines: list[Line] = list(around.lines) if around else []

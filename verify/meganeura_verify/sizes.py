@@ -150,7 +150,7 @@ def expand(size: Poly, change: Callable[[Factor], Poly]) -> Poly:
 
 
 def is_plain(size: Poly) -> bool:
-    """Whether a size is >= 0 by its form: no coefficient is negative, also inside of floors."""
+    """Returns True if no coefficient of a size is negative, also inside of floors: it is >= 0."""
     parts = (part for monomial in size for f in monomial if f[0] == 1 for part in f[1:])
     return all(value > 0 for value in size.values()) and all(is_plain(polynomial(p)) for p in parts)
 

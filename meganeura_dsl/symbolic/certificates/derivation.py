@@ -1,4 +1,4 @@
-"""What follows from facts, step by step as the prover learns it, in lines of a certificate.
+"""Derivation of the lines of a certificate from facts, step by step as the prover learns them.
 
 A `Derivation` watches the prover absorb facts. For everything that the prover keeps, it adds steps
 that derive the line which says so, each checked as it is added. What has no line is not known: a
@@ -46,7 +46,6 @@ from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Dim, Size, dim
 
 Json = Any
-Key = tuple[Any, ...]
 
 
 class Derivation(Lines):

@@ -1,4 +1,4 @@
-"""What bounds of floors say: lines that hold where a divisor is 1 at least."""
+"""Lines that follow from the bounds of floors, where a divisor is 1 at least."""
 
 from __future__ import annotations
 

@@ -91,10 +91,7 @@ class Lines(ABC):
 
     def equal(self, target: Size, parts: Sequence[tuple[Size, Size]]) -> None:
         """Show that `target` is 0 as a sum of multiples of what is 0."""
-        less: list[Json] = []
-        for times, size in parts:
-            number = self.signed(size)
-            less.append([size_data(times if number >= 0 else -times), max(number, -1 - number)])
+        less = [self._multiple(times, size) for times, size in parts]
         if target != 0:
             proof: Json = {"rewrite": {"less": less}, "proofs": []}
             self.lemma(Compare("==", target, 0), [proof])
@@ -102,7 +99,7 @@ class Lines(ABC):
     # --- lines by what they say ------------------------------------------------------------------
 
     def says(self, condition: Condition) -> bool:
-        """Whether a condition has lines that are all known."""
+        """Returns True if a condition has lines, and all of them are known."""
         lines = lines_of(condition_data(condition))
         return bool(lines) and all(_key(line) in self._numbers for line in lines)
 
@@ -134,7 +131,7 @@ class Lines(ABC):
         )
 
     def how(self, size: Size) -> Json:
-        """How `known.reduce` rewrites a size."""
+        """Returns the rewriting that `known.reduce` does to a size, as a step writes it."""
         known = self.known
         names = sorted(variables_of(size) & known.values.keys())
         values = [[name, self.zero(dim(name) - known.values[name])] for name in names]
@@ -143,10 +140,14 @@ class Lines(ABC):
         for relation in known.zero:
             share, size = divide(size, relation)
             if share != 0:
-                number = self.signed(relation)
-                less.append([size_data(share if number >= 0 else -share), max(number, -1 - number)])
+                less.append(self._multiple(share, relation))
         how = {"values": values, "less": less}
         return {key: each for key, each in how.items() if each}
+
+    def _multiple(self, times: Size, size: Size) -> Json:
+        """Returns a multiple of a size that is 0, by the number of its line."""
+        number = self.signed(size)
+        return [size_data(times if number >= 0 else -times), max(number, -1 - number)]
 
     def where_false(self, fact: Or, place: int) -> Self:
         """The derivation where all parts of an `or` but one are false."""

@@ -47,7 +47,7 @@ class _Certificate:
         self.contexts: list[Json] = []
         self.questions: list[Json] = []
         self.uncertified: list[Json] = []
-        """What was answered and is not certified: the condition, where it is asked, and why."""
+        """Answers that are not certified: the condition, the line that asks it, and the reason."""
         self._derivations: dict[tuple[Least, tuple[Condition, ...]], tuple[int, Derivation]] = {}
 
     def add(self, answer: Answer) -> None:

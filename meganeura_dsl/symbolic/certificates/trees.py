@@ -27,7 +27,7 @@ class Unexplained(Exception):
 
 
 UNEXPLAINED = (Unexplained, CertificateError, ArithmeticError, LookupError, ValueError)
-"""What is raised where an answer has no proof, or one that the checker does not take."""
+"""Errors that are raised where an answer has no proof, or one that the checker refuses."""
 
 
 class Trees:

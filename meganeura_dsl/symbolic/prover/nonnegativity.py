@@ -69,9 +69,9 @@ class FloorStep:
     above: Size
     below: Size
     share: Size
-    """How often the floor was in the size, without the sign."""
+    """Coefficient of the floor in the size, without the sign."""
     is_added: bool
-    """Whether it was added, and not subtracted."""
+    """True if it was added, False if it was subtracted."""
     whole: Size | None = None
     """The size is `share * (whole +- floor)` and a sum that is plainly >= 0; None if not so."""
 

@@ -38,7 +38,7 @@ ONNX = "onnx"
 
 @dataclass(frozen=True, eq=False)
 class ExampleRun:
-    """What a model gives for some inputs, all by their names in the program."""
+    """Inputs of a model and the outputs it gives, all by their names in the program."""
 
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array]
@@ -46,14 +46,14 @@ class ExampleRun:
 
 @dataclass(frozen=True, eq=False)
 class ReadModel:
-    """What an importer makes of a file."""
+    """A file as an importer read it."""
 
     program: str
     """The text of a program with one model."""
     weights: Mapping[str, Array]
     """The values of its parameters, by their names."""
     examples: Sequence[ExampleRun] = ()
-    """What the program that wrote the file computes; without any nothing is compared."""
+    """Outputs that the program which wrote the file computes; without any nothing is compared."""
 
 
 class Importer(ABC):
