@@ -93,6 +93,16 @@ def test_a_suffix_that_is_not_known_lists_those_that_are(meganeura: Command) -> 
     assert "error[E0533]: there is no `none.mlp`" in shown.err
 
 
+@pytest.mark.usefixtures("example")
+def test_a_file_that_the_system_does_not_give_is_no_mistake_of_the_importer(
+    meganeura: Command,
+) -> None:
+    Path("net.mlp").mkdir()
+    shown = meganeura("import", "net.mlp", "-o", "net.mgn")
+    assert shown.code == 1
+    assert "error[E0530]: cannot read `net.mlp` (files) because Is a directory" in says(shown.err)
+
+
 HEAD = """\
 import numpy as np
 from meganeura_runtime.importing.importers import ExampleRun, Importer, ReadModel

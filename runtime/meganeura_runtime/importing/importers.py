@@ -105,6 +105,10 @@ def import_model(path: Path, program: Path, sizes: Mapping[str, int] | None = No
             model = _require_model(importer.read(path, sizes or {}))
         except ValueError as error:
             raise ProblemError(UnreadableFile(path, str(error))) from error
+        except OSError as error:
+            if str(error.filename) != str(path):
+                raise
+            raise ProblemError(UnreadableFile(path, error.strerror or str(error))) from error
     return _Import(importer, path, program, model).written()
 
 
