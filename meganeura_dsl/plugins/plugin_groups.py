@@ -103,7 +103,7 @@ class PluginGroup(Generic[T]):
 
     def _plugins(self) -> Mapping[str, tuple[Plugin, ...]]:
         found: dict[str, tuple[Plugin, ...]] = {}
-        for name, value, owner in sorted(entry_points().get(PREFIX + self.group, ())):
+        for name, value, owner in sorted(set(entry_points().get(PREFIX + self.group, ()))):
             found[name] = (*found.get(name, ()), Plugin(self.kind, name, value, owner))
         return found
 
@@ -112,7 +112,9 @@ class PluginGroup(Generic[T]):
         if reason := self._naming_error(found[0]):
             raise found[0].failure(reason)
         if len(found) > 1:
-            owners = tuple(each.owner for each in found)
+            owners = tuple(dict.fromkeys(each.owner for each in found))
+            if len(owners) == 1:
+                raise found[0].failure("its package has several of this name")
             reason, cure = "several packages have one of this name", "uninstall all but one of them"
             raise PluginError(PluginFailure(self.kind, found[0].name, owners, reason, cure))
 

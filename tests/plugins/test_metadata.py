@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from meganeura_dsl.plugins.plugin_groups import malformed_metadata
+from meganeura_dsl.settings.choices import PLUGINS
 from tests.cli.command import Command
 from tests.distributions import install
 
@@ -36,3 +37,19 @@ def test_an_error_of_a_library_that_reads_it_is_known(
         entry_points(group="plugins.of.a.library")
     assert "package `meganeura-broken` in" in malformed_metadata(raised.value)
     assert malformed_metadata(TypeError("of something else")) == ""
+
+
+def test_a_name_twice_in_one_package_is_told_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = (
+        b"[meganeura.optimizers]\ntwice = a:A\ntwice = b:B\nsame = json:dumps\nsame = json:dumps\n"
+    )
+    installed(tmp_path / "site", monkeypatch, lines)
+    assert PLUGINS["optimizer"].names() == ("same",)
+    _, errors = PLUGINS["optimizer"].usable()
+    reasons = {each.failure.name: (each.failure.owners, each.failure.reason) for each in errors}
+    assert reasons["twice"] == (
+        ("meganeura-broken 1.0",),
+        "its package has several of this name",
+    )
