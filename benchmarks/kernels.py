@@ -71,7 +71,7 @@ class Case:
 
     @property
     def is_winograd(self) -> bool:
-        """Whether Winograd's form is another way to compute it."""
+        """True if Winograd's form is another way to compute it."""
         return isinstance(self.op, Convolution) and "3^2 / 1" in self.name
 
 

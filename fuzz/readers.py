@@ -216,7 +216,7 @@ def _records(path: Path) -> None:
 
 
 def _is_graph(path: Path) -> bool:
-    """Whether a file is a model whose graph can be looked at."""
+    """True if a file is a model whose graph can be looked at."""
     try:
         read_onnx(path)
     except ProblemError:

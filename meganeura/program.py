@@ -380,7 +380,7 @@ class _Record:
 
     watches: Sequence[Watch]
     asked: bool = False
-    """Whether an observer asked for the end."""
+    """True if an observer asked for the end."""
     losses: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     held_out: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
     epochs: list[float] = field(default_factory=list[float])
@@ -405,7 +405,7 @@ class _Record:
                 self.asked = True
 
     def is_asked(self) -> bool:
-        """Whether the run is to end after the current step."""
+        """True if the run is to end after the current step."""
         return self.asked
 
 

@@ -168,7 +168,7 @@ class Trainer(Closing):
 
     @property
     def should_stop(self) -> bool:
-        """Whether as many evaluations gave nothing better as the setting `stop_after` says."""
+        """True if as many evaluations gave nothing better as the setting `stop_after` says."""
         most = self._spec.settings.stop_after
         return most is not None and self._stale >= most
 

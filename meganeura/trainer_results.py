@@ -50,7 +50,7 @@ class StepResult:
 
     @property
     def is_skipped(self) -> bool:
-        """Whether a gradient was not finite and `not_finite = "skip"` left the update out."""
+        """True if a gradient was not finite and `not_finite = "skip"` left the update out."""
         return SKIPPED in self._outputs and bool(self._outputs[SKIPPED])
 
     @property

@@ -84,7 +84,7 @@ class CheckResult:
 
     @property
     def fine(self) -> bool:
-        """Whether nothing is wrong; notes are not wrong."""
+        """True if nothing is wrong; notes are not errors."""
         return all(problem.severity is not Severity.ERROR for problem in self.problems)
 
 
@@ -139,7 +139,7 @@ class Checker:
         self._used: set[ast.Block] = set()
         """The blocks that a model, an expectation, a training or another block's proof ran."""
         self._failed = bool(self.module.unread)
-        """Whether a model, an expectation or a training was refused, or could not be read."""
+        """True if a model, an expectation or a training was refused, or could not be read."""
 
     @property
     def texts(self) -> list[tuple[str, Source]]:
@@ -431,7 +431,7 @@ class Checker:
                 self._add(problem)
 
     def _is_of_refused(self, problem: Problem) -> bool:
-        """Whether a problem is one of a refused block, of which all that is wrong is told."""
+        """True if a problem is in a refused block, whose problems are all reported."""
         return any(_is_within(problem, block) for block in self._refused)
 
     def _labels(self) -> Iterator[Label]:
@@ -452,13 +452,13 @@ class Checker:
 
 
 def _is_same(problem: Problem, other: Problem) -> bool:
-    """Whether two problems are one, told with more or with fewer remarks."""
+    """True if two problems are one, with more or fewer remarks."""
     one, two = problem.report(), other.report()
     return (one.code, one.headline, one.label) == (two.code, two.headline, two.label)
 
 
 def _is_within(problem: Problem, node: ast.Node) -> bool:
-    """Whether a problem is one of a declaration."""
+    """True if a problem is located in a declaration."""
     label, span = problem.report().label, node.span
     if label is None or label.span.source is not span.source:
         return False
@@ -466,7 +466,7 @@ def _is_within(problem: Problem, node: ast.Node) -> bool:
 
 
 def _explains(root: Problem, unused: UnusedValue | UnappliedLayer) -> bool:
-    """Whether a problem is why something is unused."""
+    """True if a problem explains why something is unused."""
     if isinstance(root, UnknownName) and root.kind == "layer or function":
         name = unused.name if isinstance(unused, UnusedValue) else unused.layer
         return name in root.nearest

@@ -34,7 +34,7 @@ class Program:
     notes: tuple[Report, ...] = ()
     """What its proof has to say although nothing is wrong."""
     is_standard: bool = False
-    """Whether it ships with the package."""
+    """True if it ships with the package."""
 
     @property
     def source(self) -> Source:
@@ -76,7 +76,7 @@ class Program:
         return self._pick("train", name, known)
 
     def _applies(self, train: str, model: str) -> bool:
-        """Whether a `train` block applies a model by its name."""
+        """True if a `train` block applies a model by its name."""
         return any(
             isinstance(node, ast.Call) and node.callee == model
             for node in walk(self.module.trains[train])

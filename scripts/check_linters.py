@@ -127,7 +127,7 @@ PLANTS = (
 
 
 def objects(plant: Plant, tree: Path) -> bool:
-    """Whether the linter fails on `plant`, standing in `tree`, and for the reason expected."""
+    """True if the linter fails on `plant`, standing in `tree`, and for the reason expected."""
     program, *arguments = plant.linter
     whole_tree = plant.linter == IMPORTS
     file = tree / plant.path

@@ -132,7 +132,7 @@ def name_of(path: Path, test: str = "") -> str:
 
 
 def is_fast(item: pytest.Item) -> bool:
-    """Whether a test is in the fast tier."""
+    """True if a test is in the fast tier."""
     test = item.nodeid.partition("::")[2]
     return item.get_closest_marker("adapter") is None and not is_full(name_of(item.path, test))
 

@@ -50,7 +50,7 @@ class Claim:
     words: str = ""
 
     def covers(self, report: Report) -> bool:
-        """Whether a report is the one this claim speaks of."""
+        """True if a report is the one this claim speaks of."""
         return (
             report.label is not None
             and report.label.span.line == self.line

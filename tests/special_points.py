@@ -82,7 +82,7 @@ class Case:
     absolute: float = SMALLEST
     """By how much a result in single precision may be off where it is small."""
     slopes: bool = True
-    """Whether gradients are compared too."""
+    """True if gradients are compared too."""
     slope: float = 0.0
     """By how much a gradient may be off more, as PyTorch's own is rounded."""
     imports: str = ""

@@ -53,7 +53,7 @@ def ticked(page: Path) -> list[str]:
 
 
 def is_placeholder(path: str) -> bool:
-    """Whether a part of a path stands for any name, as in `tests/passes/NAME`."""
+    """True if a part of a path stands for any name, as in `tests/passes/NAME`."""
     return any(part.partition(".")[0].isupper() for part in path.split("/"))
 
 
@@ -224,5 +224,23 @@ def test_the_terms_of_the_field_are_used() -> None:
         f"{path.relative_to(ROOT)}: {match[0]}"
         for path in files
         for match in words.finditer(path.read_text())
+    }
+    assert found == set()
+
+
+QUESTIONS = ("Whether",)
+"""Words that begin a question in place of a statement; `True if` or a noun says the same."""
+PYTHON = (*PACKAGES, "verify", "tests", "scripts", "benchmarks", "fuzz")
+
+
+def test_no_docstring_is_a_question() -> None:
+    words = re.compile(rf'^ *r?"""({"|".join(QUESTIONS)})\b.*', re.MULTILINE)
+    assert all(words.search(f'    """{word} it is so."""') for word in QUESTIONS)
+    files = {path: text for folder in PYTHON for path, text in sources(folder).items()}
+    assert len(files) > 1500
+    found = {
+        f"{path.relative_to(ROOT)}: {match[0].strip()}"
+        for path, text in files.items()
+        for match in words.finditer(text)
     }
     assert found == set()

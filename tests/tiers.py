@@ -167,6 +167,6 @@ FULL = (
 
 
 def is_full(name: str) -> bool:
-    """Whether a folder, a file or a test, named as in `FULL`, is in the full tier alone."""
+    """True if a folder, a file or a test, named as in `FULL`, is in the full tier alone."""
     test = name.split("[", maxsplit=1)[0]
     return any(test == each or test.startswith((f"{each}/", f"{each}::")) for each in FULL)

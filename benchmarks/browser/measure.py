@@ -168,7 +168,7 @@ def pages(folder: Path, model: Path, case: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_near(data: Sequence[float], wanted: Sequence[float]) -> bool:
-    """Whether an answer is right."""
+    """True if an answer is right."""
     most = max(map(abs, wanted))
     pairs = zip(data, wanted, strict=True)
     return all(abs(one - other) <= 1e-4 * most for one, other in pairs)

@@ -100,7 +100,7 @@ class Comparison:
         return self._begin + self._options.seconds - monotonic()
 
     def _is_awaited(self, case: Case) -> bool:
-        """Whether a contender of a case is not ready yet."""
+        """True if a contender of a case is not ready yet."""
         workers = [worker.job for worker in self._preparing]
         return any(job.case == case for job in (*self._waiting, *workers))
 

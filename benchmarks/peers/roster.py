@@ -22,12 +22,12 @@ class Mode:
     precisions: Sequence[Precision] = COMMON
     is_ours: bool = False
     by_xla: bool = False
-    """Whether it is compiled by XLA, which times kernels while it compiles."""
+    """True if it is compiled by XLA, which times kernels while it compiles."""
     trains: bool = True
     infers: bool = True
 
     def takes(self, case: Case, precision: Precision) -> bool:
-        """Whether it is compared on a case."""
+        """True if it is compared on a case."""
         able = self.trains and precision != "f16" if case.trains else self.infers
         return able and precision in self.precisions
 

@@ -116,7 +116,7 @@ def rounded(weights: Mapping[str, Array], dtype: jnp.dtype[Any]) -> State:
 
 
 def _is_of_norm(name: str, weights: Mapping[str, Array]) -> bool:
-    """Whether a weight is a scale or shift, which has one axis and belongs to no product."""
+    """True if a weight is a scale or shift, which has one axis and belongs to no product."""
     owner = name.rpartition(".")[0]
     weight = weights.get(f"{owner}.weight")
     return name.endswith(STATISTICS) or (weight is not None and weight.ndim == 1)

@@ -191,7 +191,7 @@ def allow_tf32(*, allowed: bool) -> None:
 
 
 def _is_mark(name: str) -> bool:
-    """Whether an event of a trace is a region that TorchInductor marked, with kernels inside."""
+    """True if an event of a trace is a region that TorchInductor marked, with kernels inside."""
     return name.startswith(("##", "Torch-Compiled", "CompiledF"))
 
 

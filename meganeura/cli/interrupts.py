@@ -45,7 +45,7 @@ class Interruption:
         self._before.close()
 
     def is_wanted(self) -> bool:
-        """Whether there was an interrupt."""
+        """True if there was an interrupt."""
         return self._is_mute or self._signal is not None
 
     @property

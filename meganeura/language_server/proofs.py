@@ -9,7 +9,7 @@ from meganeura_dsl.syntax import ast
 
 
 def proof_status(analysis: Analysis, module: LinkedModule, node: Named) -> str:
-    """Whether a block or model holds; empty for a formula, of which nothing is proved."""
+    """The verdict on a block or model as text; empty for a formula, which is not proved."""
     if isinstance(node, ast.Def):
         return ""
     if module.is_library:

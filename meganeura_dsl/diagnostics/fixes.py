@@ -56,7 +56,7 @@ def next_fixes(reports: Iterable[Report], source: Source, *, unsafe: bool) -> tu
 
 
 def _overlap(one: Edit, other: Edit) -> bool:
-    """Whether two edits change the same characters, or one inserts at an end of the other."""
+    """True if two edits change the same characters, or one inserts at an end of the other."""
     first, second = one.span, other.span
     if first.start == first.end or second.start == second.end:
         return first.start <= second.end and second.start <= first.end

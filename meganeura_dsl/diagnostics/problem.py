@@ -161,5 +161,5 @@ class Sink:
 
     @property
     def has_errors(self) -> bool:
-        """Whether any problem is an error."""
+        """True if any problem is an error."""
         return any(report.severity is Severity.ERROR for report in self._problems)

@@ -23,7 +23,7 @@ def meant(word: str, known: Iterable[str], shortest: int = SHORTEST) -> str | No
 
 
 def _is_slip(word: str, other: str, shortest: int) -> bool:
-    """Whether one slip makes a word of another; two swapped letters, in shorter ones too."""
+    """True if one slip makes a word of another; two swapped letters, in shorter ones too."""
     if not word or _digits(word) != _digits(other):
         return False
     start = 0
@@ -58,5 +58,5 @@ def corrected(span: Span, word: str, known: Iterable[str], text: str) -> Help:
 
 
 def _is_part(before: str, after: str) -> bool:
-    """Whether these characters make what is between them part of a longer word."""
+    """True if these characters make what is between them part of a longer word."""
     return any(char.isalnum() or char == "_" for char in before + after)

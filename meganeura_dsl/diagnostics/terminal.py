@@ -43,7 +43,10 @@ Paint = Callable[[str, str], str]
 
 
 def wants_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Whether to colour what goes to a stream: `NO_COLOR`, then `FORCE_COLOR`, then a terminal."""
+    """True if a stream takes colours.
+
+    By `NO_COLOR`, then `FORCE_COLOR`, then if it is a terminal.
+    """
     if environ.get("NO_COLOR"):
         return False
     if environ.get("FORCE_COLOR"):

@@ -133,32 +133,32 @@ ElabValue = StaticValue | Tensor | TensorList | LayerWeights | Pattern | tuple[T
 
 
 def is_size(value: ElabValue) -> TypeGuard[Size]:
-    """Whether the value can be the size of an axis."""
+    """True if the value can be the size of an axis."""
     return isinstance(value, (int, Dim)) and not isinstance(value, bool)
 
 
 def is_number(value: ElabValue) -> TypeGuard[int | float | Dim | Opaque]:
-    """Whether the value is a number, known or symbolic."""
+    """True if the value is a number, known or symbolic."""
     return isinstance(value, (int, float, Dim, Opaque)) and not isinstance(value, bool)
 
 
 def is_condition(value: ElabValue) -> TypeGuard[Condition]:
-    """Whether the value is true, false or a condition on sizes."""
+    """True if the value is true, false or a condition on sizes."""
     return isinstance(value, (bool, Compare, Flag, Not, And, Or))
 
 
 def is_symbolic(value: ElabValue) -> TypeGuard[SymbolicCondition]:
-    """Whether the value is a condition on sizes that is neither true nor false yet."""
+    """True if the value is a condition on sizes that is neither true nor false yet."""
     return isinstance(value, (Compare, Flag, Not, And, Or))
 
 
 def is_initializer(value: ElabValue) -> TypeGuard[Initializer]:
-    """Whether the value is what a parameter begins as, and not merely a number."""
+    """True if the value is what a parameter begins as, and not merely a number."""
     return isinstance(value, Initializer)
 
 
 def is_tensor(value: ElabValue) -> TypeGuard[Tensor]:
-    """Whether the value is a tensor of the graph."""
+    """True if the value is a tensor of the graph."""
     return isinstance(value, Value)
 
 
@@ -177,7 +177,7 @@ def is_assumed_tensor(value: Tensor) -> bool:
 
 
 def is_static(value: ElabValue) -> TypeGuard[StaticValue]:
-    """Whether the value is known before any data is."""
+    """True if the value is known before any data is."""
     return isinstance(value, Axes) or not isinstance(
         value, (Value, TensorList, LayerWeights, Pattern, tuple)
     )

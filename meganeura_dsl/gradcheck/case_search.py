@@ -139,7 +139,7 @@ class _Search:
 
     @cached_property
     def is_proved(self) -> bool:
-        """Whether its block is proved for all that is drawn, sizes and flags.
+        """True if its block is proved for all sizes and flags that are drawn.
 
         A proof says nothing of a real number, such as an `eps: real` that `where eps < 1` bounds:
         a case that is refused for one is left out.

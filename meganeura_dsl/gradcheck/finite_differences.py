@@ -70,7 +70,7 @@ class Slope:
 
     @property
     def is_decided(self) -> bool:
-        """Whether a gradient that is off by a thousandth of the terms would have been seen.
+        """True if a gradient that is off by a thousandth of the terms would have been seen.
 
         A slope that is 0 in both ways decides nothing.
         """
@@ -78,7 +78,7 @@ class Slope:
 
     @property
     def agrees(self) -> bool:
-        """Whether the two are as near as the differences are exact; what is infinite is not."""
+        """True if the two are as near as the differences are exact; what is infinite is not."""
         is_near = abs(self.reverse - self.differences) <= self.allowed
         return is_near and isfinite(self.reverse)
 
@@ -93,16 +93,16 @@ class SidedSlope:
     right: float
     allowed: float
     is_alone: bool
-    """Whether no op crosses a kink of its own in more than one element."""
+    """True if no op crosses a kink of its own in more than one element."""
 
     @property
     def is_kink(self) -> bool:
-        """Whether the two sides differ."""
+        """True if the two sides differ."""
         return abs(self.right - self.left) > self.allowed
 
     @property
     def agrees(self) -> bool:
-        """Whether reverse mode gives the slope, or at a kink a number between the two."""
+        """True if reverse mode gives the slope, or at a kink a number between the two."""
         if not isfinite(self.reverse):
             return False
         if self.is_kink and not self.is_alone:
@@ -293,7 +293,7 @@ def _quotient(low: Mapping[str, Array], high: Mapping[str, Array], width: float)
 
 
 def _decides_as(left: Mapping[str, Array], right: Mapping[str, Array]) -> bool:
-    """Whether the same choice was made at every kink."""
+    """True if the same choice was made at every kink."""
     return all(
         left[name] is right[name] or np.array_equal(left[name], right[name])
         for name in left

@@ -82,7 +82,7 @@ class Point:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the loss is."""
+        """True if the loss is finite."""
         return bool(np.isfinite(self.moved({}, 0)[LOSS]))
 
     def moved(self, direction: Mapping[str, Array], by: float) -> Mapping[str, Array]:

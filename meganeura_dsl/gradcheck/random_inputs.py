@@ -156,7 +156,7 @@ class Use:
         return tuple(name for name in names if name is not None)
 
     def holds(self, known: Mapping[str, Range]) -> bool:
-        """Whether the index is in range for such inputs; what is not known of it is taken so."""
+        """True if the index is in range for such inputs, or nothing is known of it."""
         range_ = ranges_of(self.graph, known).get(self.ids.id)
         return range_ is None or range_.within(0, self.count - 1)
 

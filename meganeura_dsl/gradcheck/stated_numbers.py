@@ -38,7 +38,7 @@ def _predicate(elaboration: Elaboration, element: Element) -> Callable[[int], bo
 
 
 def agree(elaboration: Elaboration, feeds: Mapping[str, Array]) -> bool:
-    """Whether the facts that are about several inputs hold for all of their elements."""
+    """True if the facts that are about several inputs hold for all of their elements."""
     elements = _elements(elaboration)
     named = {element.symbol: (name, element) for name, element in elements.items()}
     for fact in _facts(elaboration):

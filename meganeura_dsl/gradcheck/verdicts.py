@@ -111,7 +111,7 @@ class Skipped:
     name: str
     reason: str
     is_constant: bool = False
-    """Whether there is no gradient, or one that is 0 everywhere: nothing is left to check."""
+    """True if there is no gradient, or one that is 0 everywhere: nothing is left to check."""
 
 
 Verdict = Passed | Failed | Skipped

@@ -125,7 +125,7 @@ def matching(
 
 
 def is_plain_mean(found: Statistics, graph: Graph, counter: str, wanted: Value) -> bool:
-    """Whether a value is a sum of means over the examples, and of what does not depend on them.
+    """True if a value is a sum of means over the examples, and of what does not depend on them.
 
     Its mean over batches, each weighted by its examples, is then that over all examples.
     """
@@ -160,7 +160,7 @@ def is_plain_mean(found: Statistics, graph: Graph, counter: str, wanted: Value) 
 
 
 def _counts(size: object, counter: str) -> bool:
-    """Whether a number depends on how many examples there are."""
+    """True if a number depends on how many examples there are."""
     return isinstance(size, Dim) and counter in variables_of(size)
 
 
@@ -262,7 +262,7 @@ def _reshaped(value: Value, at: Kind, own: int | None) -> Kind:
 
 
 def _is_whole(value: Value, at: Kind) -> bool:
-    """Whether a slice or padding leaves the axis of examples as it is."""
+    """True if a slice or padding leaves the axis of examples as it is."""
     if not isinstance(at, int):
         return False
     match value.op:

@@ -44,7 +44,7 @@ class Op:
     flops_per_element: ClassVar[int] = 1
     """Additions and multiplications, about, for each element of its largest operand or result."""
     multiple_results: ClassVar[bool] = False
-    """Whether it has several results; its facets then give and take a tuple of them."""
+    """True if the op has several results; its methods then take and return tuples of them."""
 
     @property
     def bodies(self) -> tuple[Body, ...]:
@@ -145,7 +145,7 @@ class Leaf(Op, abstract=True):
     traits = frozenset({Trait.LEAF})
     element_cost = ElementCost.LOAD
     is_persistent: ClassVar[bool]
-    """Whether its value stays from one run to the next, so that a graph may update it."""
+    """True if its value stays from one run to the next, so that a graph may update it."""
 
     name: str
     dtype: DType

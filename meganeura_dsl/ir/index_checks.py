@@ -245,7 +245,7 @@ def _unproved(graph: Graph, bounds: Mapping[str, Bound], ranges: Ranges) -> Iter
 
 
 def _depends(ids: Value, *, on_rounds: bool = True) -> bool:
-    """Whether an index depends on anything that is fed or learned, or drawn, or on the round."""
+    """True if an index depends on an input, a parameter, a random number or the iteration."""
     leaves = (each.op for each in dependencies([ids]) if isinstance(each.op, Leaf))
     return any(on_rounds or leaf.name != ROUND for leaf in leaves)
 
@@ -270,7 +270,7 @@ def _numbered(graph: Graph) -> set[int]:
 
 
 def _is_zero(value: Value) -> bool:
-    """Whether a value is 0 everywhere, also through views that `is_zero` does not know."""
+    """True if a value is 0 everywhere, also through views that `is_zero` does not know."""
     while _has_same_values(value):
         value = value.operands[0]
     return is_zero(value)
@@ -376,7 +376,7 @@ def _whole(value: Value) -> Value:
 
 
 def _has_same_values(value: Value) -> bool:
-    """Whether a value holds values of its operand and no others, if those are integers."""
+    """True if a value holds values of its operand and no others, if those are integers."""
     return Trait.VIEW in value.op.traits or isinstance(value.op, Cast)
 
 

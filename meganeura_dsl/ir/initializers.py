@@ -88,7 +88,7 @@ def spell(initializer: Initializer) -> str:
 
 
 def fits(initializer: Initializer, shape: tuple[int, ...]) -> bool:
-    """Whether a parameter of this shape can begin so; a table of sinusoids is not for every one."""
+    """True if a parameter of this shape can begin so; a table of sinusoids is not for every one."""
     if not isinstance(initializer, Sinusoids):
         return True
     return len(shape) == 2 and shape[1] % 2 == 0 and shape[1] >= 4
@@ -100,7 +100,7 @@ WHOLE = {DType.BOOL: (0, 1), DType.I32: (-MOST_WHOLE, MOST_WHOLE), DType.U32: (0
 
 
 def holds(dtype: DType, initializer: Initializer) -> bool:
-    """Whether elements of a type can begin so: whole numbers and truth values are not drawn."""
+    """True if elements of a type can begin so: whole numbers and truth values are not drawn."""
     if dtype not in WHOLE or isinstance(initializer, Zeros | Ones):
         return True
     low, high = WHOLE[dtype]

@@ -62,7 +62,7 @@ class Range:
         return Range(min(self.low, other.low), max(self.high, other.high))
 
     def within(self, low: int, high: int) -> bool:
-        """Whether no value lies outside of these limits."""
+        """True if no value lies outside of these limits."""
         return low <= self.low and self.high <= high
 
 
@@ -84,7 +84,7 @@ def ranges_of(graph: Graph, known: Mapping[str, Range]) -> Ranges:
 
 
 def _holds(dtype: DType, range_: Range) -> bool:
-    """Whether numbers of a type hold all of a range, exactly."""
+    """True if numbers of a type hold all of a range, exactly."""
     match dtype:
         case DType.I32 | DType.U32:
             return range_.within(*LIMITS[dtype])

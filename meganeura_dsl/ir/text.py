@@ -233,7 +233,7 @@ def _bounded(size: Size) -> Size:
 
 @cache
 def _judge(hint: object) -> Callable[[Attribute], bool]:
-    """Whether an attribute has a type that its field may have; a bool is no number."""
+    """Returns a test that an attribute has a type of its field; a bool is no number."""
     parts = get_args(hint)
     if get_origin(hint) is Literal:
         return lambda value: value in parts
@@ -454,7 +454,7 @@ class _Line:
         return self._tokens[self._at][0]
 
     def _has(self, mark: str) -> bool:
-        """Whether `mark` comes next; if so it is taken."""
+        """True if `mark` comes next; if so it is taken."""
         found = self._tokens[self._at] == ("mark", mark)
         self._at += found
         return found

@@ -29,7 +29,7 @@ class Operands:
         return tuple(range(least, least + len(self.optional) + 1))
 
     def accepts(self, count: int) -> bool:
-        """Whether an op may have so many."""
+        """True if an op may have so many."""
         least = len(self.required)
         return least <= count and (bool(self.variadic) or count <= least + len(self.optional))
 

@@ -22,12 +22,12 @@ class DType(Enum):
 
     @property
     def is_float(self) -> bool:
-        """Whether values of this type can carry a gradient."""
+        """True if values of this type can carry a gradient."""
         return self in (DType.F32, DType.F16)
 
     @property
     def is_integer(self) -> bool:
-        """Whether values of this type can be indices."""
+        """True if values of this type can be indices."""
         return self in (DType.I32, DType.U32)
 
     @property

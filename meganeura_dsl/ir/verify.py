@@ -1,4 +1,4 @@
-"""Whether a graph is what every stage may rely on; run after each pass that is under test."""
+"""Verifies the invariants of a graph that every stage relies on, after each pass under test."""
 
 from meganeura_dsl.ir.graph import Body, Graph, Leaf, TypeRuleError, Value, dependencies
 from meganeura_dsl.ir.types import TensorType

@@ -44,7 +44,7 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing is left."""
+        """True if nothing is left."""
         return self.left < 0
 
 

@@ -34,7 +34,7 @@ class StartupError(ValueError):
 
 
 def is_enabled(trick: Trick) -> bool:
-    """Whether a trick is used; raises `StartupError`."""
+    """True if a trick is used; raises `StartupError`."""
     return trick not in _disabled(os.environ.get(VARIABLE, ""))
 
 

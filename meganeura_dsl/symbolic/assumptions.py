@@ -117,7 +117,7 @@ class Facts:
 
     @property
     def is_contradictory(self) -> bool:
-        """Whether the facts were seen to exclude each other; everything follows from such facts."""
+        """True if the facts were seen to exclude each other; everything follows from such facts."""
         return self._known.is_contradictory
 
     def with_lower_bound(self, name: str, least: int) -> "Facts":
@@ -174,14 +174,14 @@ class Facts:
         return self._known.least_of(name)
 
     def decide(self, condition: Condition) -> Verdict:
-        """Whether a condition holds for all sizes that satisfy the facts."""
+        """Decides if a condition holds for all sizes that satisfy the facts."""
         verdict = self._verdicts.get(condition)
         if verdict is None:
             verdict = self._verdicts[condition] = self._judge(condition)
         return verdict
 
     def proves(self, condition: Condition) -> bool:
-        """Whether a condition was shown to hold for all such sizes; `decide` says why not."""
+        """True if a condition was shown to hold for all such sizes; `decide` says why not."""
         proved = self._proved.get(condition)
         if proved is None:
             proved = self._proved[condition] = self._follows(condition)

@@ -98,7 +98,7 @@ def negate(condition: Condition) -> Condition:
 
 
 def holds(condition: Condition, values: Mapping[str, int]) -> bool:
-    """Whether the condition is true for these values; ZeroDivisionError where a size has none."""
+    """True if the condition is true for these values; ZeroDivisionError where a size has none."""
     match condition:
         case bool():
             return condition
@@ -197,7 +197,7 @@ def with_differing(condition: Condition, names: frozenset[str]) -> Condition:
 
 
 def _is_one_of(size: Dim, names: frozenset[str]) -> bool:
-    """Whether a size is one of some variables, and nothing more."""
+    """True if a size is one of some variables, and nothing more."""
     ((monomial, coefficient), *others) = size.terms.items()
     return not others and coefficient == 1 and len(monomial) == 1 and monomial[0] in names
 

@@ -260,7 +260,7 @@ def floors_of(size: Size) -> list[Floor]:
 
 
 def is_plainly_nonnegative(size: Size) -> bool:
-    """Whether a size is >= 0 by its form alone, whatever its variables, which are >= 0."""
+    """True if a size is >= 0 by its form alone, whatever its variables, which are >= 0."""
     parts = (part for floor in floors_of(size) for part in (floor.numerator, floor.denominator))
     return all(value > 0 for value in terms_of(size).values()) and all(
         map(is_plainly_nonnegative, parts)

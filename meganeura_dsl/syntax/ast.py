@@ -413,7 +413,7 @@ class Input(Node):
     name: str
     type: Type
     whole: bool = False
-    """Whether a `train` feeds all of it at every step."""
+    """True if a `train` feeds all of it at every step."""
     default: "Expression | None" = None
     """What it is where a block is given none: a tensor, or a number or truth value all over."""
 

@@ -18,7 +18,7 @@ _SPACE = re.compile(r"(?:\s|#[^\n]*)*")
 
 
 def needs_brackets(source: ast.Expression) -> bool:
-    """Whether what is piped has to stand in brackets: no name, call or product, or a sign first."""
+    """True if what is piped has to stand in brackets: no name, call or product, or a sign first."""
     if isinstance(source, ast.Binary) and source.operator not in (*_PRODUCTS, "**"):
         return True
     while isinstance(source, ast.Binary) and source.operator in _PRODUCTS:
@@ -76,5 +76,5 @@ def _operators(source: ast.Expression) -> Iterator[Span]:
 
 
 def _begin_together(one: ast.Node, other: ast.Node) -> bool:
-    """Whether a node begins with another: there is no bracket before it."""
+    """True if a node begins with another: there is no bracket before it."""
     return one.span.start == other.span.start

@@ -202,7 +202,7 @@ def _types(op: Loop) -> list[TensorType]:
 
 
 def _reads_round(op: Loop) -> bool:
-    """Whether a round depends on its number."""
+    """True if a round depends on its number."""
     number = op.body.inputs[ROUND]
     read = {each.id for value in op.body.graph.values for each in value.operands}
     return number.id in read or any(value is number for value in (*op.next, *op.given))

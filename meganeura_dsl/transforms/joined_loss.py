@@ -62,7 +62,7 @@ def joins_of(symbolic: Graph, counter: str | None) -> tuple[Joins, Statistics | 
 
 
 def _is_linear(value: Value, counter: str) -> bool:
-    """Whether a constant that depends on the number of examples is a multiple of it."""
+    """True if a constant that depends on the number of examples is a multiple of it."""
     if not isinstance(value.op, Constant) or not isinstance(value.op.value, Dim):
         return True
     size = value.op.value

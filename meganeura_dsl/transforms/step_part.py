@@ -20,5 +20,5 @@ class StepPart(Enum):
 
     @property
     def moves(self) -> bool:
-        """Whether it moves parameters."""
+        """True if it moves parameters."""
         return self in (StepPart.WHOLE, StepPart.UPDATE)

@@ -346,7 +346,7 @@ def _require_matches(graph: Graph, settings: TrainingSettings) -> None:
 
 
 def is_divisible(forward: Graph) -> bool:
-    """Whether the update of a step can be parted from its gradients.
+    """True if the update of a step can be parted from its gradients.
 
     It cannot where something that follows an update reads what it moved.
     """

@@ -86,7 +86,7 @@ class Gate:
         return {name: self._chosen(finite, value, old[name]) for name, value in new.items()}
 
     def is_finite(self) -> Value:
-        """Whether the gradients of all objectives are finite, as those of none are."""
+        """A scalar bool: true if the gradients of all objectives are finite; true without any."""
         if not self._finite:
             return self._build.add(Constant(value=True, dtype=DType.BOOL))
         return reduce(self._both, self._finite)
@@ -108,7 +108,7 @@ class Gate:
         )
 
     def _all_finite(self, gradients: list[Value]) -> Value:
-        """Whether the norm of all of them is a number that an update can be made of, a bool scalar.
+        """Returns a scalar bool: true if the norm of all gradients is finite.
 
         Where gradients are bounded afterwards any number will do; elsewhere it is below
         `LARGEST_NORM`. The cast of NaN is 0 on every device, where a comparison of floats with NaN

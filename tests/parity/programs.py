@@ -150,7 +150,7 @@ def _theirs(graph: Graph, whole: Graph, feeds: Mapping[str, Array]) -> dict[str,
 
 
 def _is_on_one_side(graph: Graph, feeds: Mapping[str, Array]) -> bool:
-    """Whether single precision takes the same branches as double: no run says otherwise."""
+    """True if single precision takes the same branches as double: no run says otherwise."""
     probed = probe(graph)
     fed = {**RandomInputs(0).feeds(probed.graph), **feeds}
     fed = {name: fed[name] for name in _leaves(probed.graph)}

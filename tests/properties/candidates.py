@@ -21,7 +21,7 @@ def standard_texts() -> tuple[str, ...]:
 
 
 def is_mutant(seed: int) -> bool:
-    """Whether the text of a seed was changed, so that it may mean anything."""
+    """True if the text of a seed was changed, so that it may mean anything."""
     return Random(seed).random() <= MUTANTS
 
 

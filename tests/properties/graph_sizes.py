@@ -10,5 +10,5 @@ MOST_NUMBERS = 200_000
 
 
 def is_small(graph: Graph) -> bool:
-    """Whether a graph of sizes that are numbers is to be run."""
+    """True if a graph of sizes that are numbers is to be run."""
     return sum(prod(concrete_shape(value.type.shape)) for value in graph.values) <= MOST_NUMBERS

@@ -149,7 +149,7 @@ class Block:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no weight depends on the size of an input, so that a model can be made of it."""
+        """True if no weight depends on the size of an input, so that a model can be made of it."""
         channels = self.input[1] if self.kind == "image" else self.input[-1]
         return CLOSED.fullmatch(channels) is not None
 

@@ -139,7 +139,7 @@ def _proved_block(subject: Subject, random: Random, tally: Tally) -> None:
 
 
 def _is_covered(case: Case) -> bool:
-    """Whether a proof takes the case: of an axis counted from the last it takes the default."""
+    """True if a proof takes the case: of an axis counted from the last it takes the default."""
     return not any(
         parameter.kind is None
         and isinstance(parameter.default, ast.Unary)
@@ -235,7 +235,7 @@ def _runs(elaboration: Elaboration, case: Case, random: Random, tally: Tally) ->
 
 
 def _is_regular(graph: Graph, feeds: Mapping[str, Array]) -> bool:
-    """Whether all on the way is finite; a quotient by a number that is given as 0 has no slope."""
+    """True if all on the way is finite; a quotient by a number that is given as 0 has no slope."""
     values = Interpreter(graph, Precision.DOUBLE).every_value(feeds)
     return all(np.isfinite(each).all() for each in values if each is not None)
 

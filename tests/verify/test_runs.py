@@ -149,7 +149,7 @@ def spoil(run: Json, random: Random) -> None:
 
 
 def is_true(run: Json) -> bool:
-    """Whether both graphs of a run have the same outputs, up to rounding."""
+    """True if both graphs of a run have the same outputs, up to rounding."""
     first, second = outputs(run["before"]), outputs(run["after"])
     return all(np.allclose(first[name], second[name], 1e-6, 1e-6) for name in first)
 

@@ -75,7 +75,7 @@ class Replay(Equalities):
         """The numbers of the values that are parameters."""
 
     def holds(self, atom: Atom, bound: Mapping[str, Value]) -> bool:
-        """Whether an atom holds for what its variables are bound to."""
+        """True if an atom holds for what its variables are bound to."""
         match atom:
             case "node", name, op, arguments:
                 found = self.find(self.node_of(op, [self.value(each, bound) for each in arguments]))
@@ -129,7 +129,7 @@ class Replay(Equalities):
         return op, tuple(operands), tuple(attributes), of
 
     def _states(self, table: str, row: tuple[Value, ...]) -> bool:
-        """Whether a fact holds: by arithmetic, by the first graph, or as a step stated it."""
+        """True if a fact holds: by arithmetic, by the first graph, or as a step stated it."""
         match table, row:
             case "copies", (shape, kept, axes, count):
                 size = float(prod(shape[axis] for axis in axes))

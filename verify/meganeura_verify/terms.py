@@ -36,7 +36,7 @@ def parsed(text: str) -> list[Term]:
 
 
 def is_op(term: Term) -> bool:
-    """Whether a term applies an op: ops, and they alone, begin with a capital."""
+    """True if a term applies an op: ops, and they alone, begin with a capital."""
     return (
         isinstance(term, tuple) and term[0][:1].isupper() and term[0] not in ("T", "Pair", "Value")
     )

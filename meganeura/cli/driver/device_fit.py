@@ -1,4 +1,4 @@
-"""Whether a training step fits a GPU, said before one is needed."""
+"""Tests that a training step fits a GPU, which is said before one is needed."""
 
 from meganeura.cli.ui.console import count
 from meganeura_dsl import pipeline

@@ -116,7 +116,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _is(path: Path, kind: Kind) -> bool:
-    """Whether the content of a file is of a kind, as far as the file itself says it."""
+    """True if the content of a file is of a kind, as far as the file itself says it."""
     match kind:
         case Kind.PAGE:
             with path.open("rb") as file:

@@ -160,7 +160,7 @@ def fold_min(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def fold_any(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Whether one of some truth values holds."""
+    """Returns a bool that is true where any value along the axes is."""
     if value.type.dtype is not DType.BOOL:
         raise call.wrong("a bool tensor", value)
     number = tensor_values.cast(call.frame, call.span, value, DType.I32)
@@ -168,7 +168,7 @@ def fold_any(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def fold_all(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Whether all of some truth values hold: not one does not."""
+    """Returns a bool that is true where all values along the axes are, as `not any(not x)`."""
     if value.type.dtype is not DType.BOOL:
         raise call.wrong("a bool tensor", value)
     invert = tensor_arithmetic.invert_tensor

@@ -49,7 +49,7 @@ class BlockDomain:
     inputs: tuple[DomainInput, ...]
     facts: Facts
     has_paths: bool = False
-    """Whether this is one of several paths through the choices of the signature."""
+    """True if this is one of several paths through the choices of the signature."""
 
     @property
     def flags(self) -> tuple[str, ...]:

@@ -237,13 +237,13 @@ def _sized_by_data(
 
 
 def is_held_back(problem: Problem, others: tuple[Problem, ...]) -> bool:
-    """Whether a problem lacks a fact about sizes that make the first of the others a mistake."""
+    """True if a problem lacks a fact about sizes that make the first of the others a mistake."""
     first = others[0] if others else None
     return isinstance(first, InputSizedParameter) and _is_about(problem, first.dims)
 
 
 def _is_about(problem: Problem, dims: tuple[str, ...]) -> bool:
-    """Whether a fact about sizes of the data alone is what a problem lacks."""
+    """True if a fact about sizes of the data alone is what a problem lacks."""
     fact: str = getattr(problem, "fact", "")
     return bool(fact) and set(re.findall(r"[A-Za-z_]\w*", fact)) <= set(dims)
 
@@ -254,7 +254,7 @@ def prove_block(module: LinkedModule, block: ast.Block) -> Problem | None:
 
 
 def _is_of_several_types(block: ast.Block) -> bool:
-    """Whether an input may be of any element type, so that no proof covers the block."""
+    """True if an input may be of any element type, so that no proof covers the block."""
     return any(item.type.dtype == "any" for item in block.inputs)
 
 

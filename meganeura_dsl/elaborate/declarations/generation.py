@@ -85,7 +85,7 @@ class TokenStep:
     sizes: tuple[tuple[str, int], ...] = ()
     """The sizes that the inputs of the context leave open, by name."""
     draws: bool = True
-    """Whether it draws a token; otherwise it gives the logits, and somebody else does."""
+    """True if the graph draws a token; otherwise it returns logits, and its caller draws."""
     keeps: bool = True
     """True if a model that has caches keeps in them what it computes of these tokens."""
 

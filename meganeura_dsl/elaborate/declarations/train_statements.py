@@ -168,7 +168,7 @@ def _below(path: str, node: ast.Path, frame: Frame) -> frozenset[str]:
 
 
 def _can_be_shown(found: TensorType, counter: str | None) -> bool:
-    """Whether a value is a matrix that is none of the batch, or one picture for each example."""
+    """True if a value is a matrix that is none of the batch, or one picture for each example."""
     shape = found.shape
     if len(shape) == 2:
         sizes = [size for size in shape if isinstance(size, Dim)]

@@ -284,7 +284,7 @@ def of_whole_number(
 
 
 def is_quotient(written: str) -> bool:
-    """Whether there is a division in a text that is not rounded."""
+    """True if there is a division in a text that is not rounded."""
     return _QUOTIENT.search(written) is not None
 
 

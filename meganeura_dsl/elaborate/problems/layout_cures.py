@@ -230,7 +230,7 @@ def _split(
 
 
 def _is_product(sizes: Sequence[Size | None], size: Size, same: Same) -> bool:
-    """Whether sizes multiply to another one; a single size that may be any does."""
+    """True if sizes multiply to another one; a single size that may be any does."""
     if len(sizes) == 1:
         return sizes[0] is None or same(sizes[0], size)
     known = [each for each in sizes if each is not None]

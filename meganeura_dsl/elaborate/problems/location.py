@@ -56,7 +56,7 @@ class Location:
     where: "Clause | None" = None
     """Where the block that is being proved can state a further fact."""
     precedes_where: bool = False
-    """Whether no `where` of the block is known yet, as in its defaults and the types of inputs."""
+    """True if no `where` of the block is known yet, as in its defaults and the types of inputs."""
 
     def outside(self) -> "Location":
         """The same place, without what happens below it."""

@@ -205,7 +205,7 @@ class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
     loop: str = ""
     """The header of the loop that reaches it more than once, if it is known."""
     is_over_data: bool = False
-    """Whether a size of the data is how many rounds the loop has."""
+    """True if a size of the data is how many rounds the loop has."""
 
     def report(self) -> Report:
         written = self.location.span.text

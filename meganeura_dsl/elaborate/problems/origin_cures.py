@@ -122,7 +122,7 @@ def changed_at(value: Tensor, axis: int, wanted: Size, same: Same) -> Tensor | N
 
 
 def _reads_input(value: Tensor) -> bool:
-    """Whether a value is no number, parameter or tensor of one number repeated."""
+    """True if a value is no number, parameter or tensor of one number repeated."""
     while isinstance(value.op, ops.Broadcast):
         value = value.operands[0]
         if value.type.rank == 0:
@@ -408,7 +408,7 @@ def _joined_cure(source: Tensor, call: str, written: str, config: Collection[str
 
 
 def _is_assumed(value: Tensor) -> bool:
-    """Whether a value depends on a layer of which a proof knows the signature alone."""
+    """True if a value depends on a layer of which a proof knows the signature alone."""
     return any(map(is_assumed_tensor, _made_of(value)))
 
 
@@ -424,7 +424,7 @@ def _made_of(value: Tensor) -> Iterator[Tensor]:
 
 
 def _was_split(value: Tensor, axis: str) -> bool:
-    """Whether an axis counts heads, or was split off from another by a rearrangement."""
+    """True if an axis counts heads, or was split off from another by a rearrangement."""
     if axis in _HEADS:
         return True
     for each in _made_of(value):

@@ -58,7 +58,7 @@ def helpful_fact(facts: Facts, condition: Condition) -> Condition | None:
 
 
 def _pins(facts: Facts, fact: Condition) -> bool:
-    """Whether a fact, with those that are known, makes two sizes equal, or one a certain number.
+    """True if a fact, with those that are known, makes two sizes equal, or one a certain number.
 
     `h >= w` does so where `w >= h` is known, and `w <= 1` always.
     """
@@ -104,7 +104,7 @@ def require_countable(type_: TensorType, location: Location, facts: Facts) -> No
 
 
 def is_countable(shape: Shape, facts: Facts) -> bool:
-    """Whether a device can have a tensor: its axes, and its elements where it is smallest."""
+    """True if a device can have a tensor: its axes, and its elements where it is smallest."""
     if len(shape) > MOST_AXES:
         return False
     count = 1

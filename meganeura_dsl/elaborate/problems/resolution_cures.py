@@ -74,12 +74,12 @@ def skip_cure(
 
 
 def _is_input(value: ElabValue) -> bool:
-    """Whether a value is what the block is given, and nothing that its layers made."""
+    """True if a value is what the block is given, and nothing that its layers made."""
     return is_tensor(value) and isinstance(value.op, ops.Input) and not is_assumed_tensor(value)
 
 
 def _are_joined(values: Sequence[Tensor], axis: int, same: Same) -> bool:
-    """Whether tensors can be joined along an axis."""
+    """True if tensors can be joined along an axis."""
     first, *rest = (each.type.shape for each in values)
     return all(
         len(shape) == len(first) > axis

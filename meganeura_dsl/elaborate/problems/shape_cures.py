@@ -169,7 +169,7 @@ def _added(large: Sequence[str], small: Sequence[str]) -> list[str] | None:
 
 
 def _can_add(added: Sequence[str], kept: Sequence[str], known: Collection[str]) -> bool:
-    """Whether a pattern can add axes: their names are in scope, and none is kept as well."""
+    """True if a pattern can add axes: their names are in scope, and none is kept as well."""
     names = {name for axis in added for name in re.findall(r"[A-Za-z_]\w*", axis)}
     named = [axis for axis in added if not axis.isdecimal()]
     return not set(added) & set(kept) and len(set(named)) == len(named) and names <= set(known)
@@ -180,5 +180,5 @@ def _pattern(axes: Sequence[str]) -> str:
 
 
 def is_written(axis: str) -> bool:
-    """Whether a size stands in a pattern as it is shown: no `ceil(...)` or `max(...)`."""
+    """True if a size stands in a pattern as it is shown: no `ceil(...)` or `max(...)`."""
     return re.fullmatch(r"[\w\s+*/%()-]+", axis) is not None and re.search(r"\w\(", axis) is None

@@ -138,7 +138,7 @@ class LabelsMismatch(LocatedProblem, code="E0503", topic="training"):
     cure: Help
     names: tuple[str, str] = ("labels", "logits")
     is_stretched: bool = True
-    """Whether other systems would stretch an axis here; otherwise there are too many rows."""
+    """True if other systems would stretch an axis here; otherwise there are too many rows."""
 
     def report(self) -> Report:
         target, prediction = self.names

@@ -54,12 +54,12 @@ class Window:
 
     @property
     def is_transposed(self) -> bool:
-        """Whether it makes an axis larger, as it goes back from windows to what they cover."""
+        """True if it makes an axis larger, as it goes back from windows to what they cover."""
         return self.name.startswith("conv_transpose")
 
     @property
     def is_pool(self) -> bool:
-        """Whether it has no weights."""
+        """True if it has no weights."""
         return self.name.endswith("pool")
 
     @property

@@ -52,16 +52,16 @@ class OpenScan:
     states: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     """What stands for a state that the rounds update, at the start of a round."""
     going: Tensor | None = None
-    """Whether no round before ended the scan, at the start of a round; of a scan with `while`."""
+    """True at the start of an iteration if the `while` of the scan has held so far."""
     goes_on: Tensor | None = None
-    """Whether this round counts."""
+    """True if this iteration counts."""
     safe: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     """What stands for a carried name in the body of a scan with `while`."""
     key: Tensor | None = None
     """The counter of the round's random draws, u32[2], if it draws."""
 
     def is_at_start(self, name: str, value: object) -> bool:
-        """Whether a value is what a carried name is at the start of a round."""
+        """True if a value is what a carried name is at the start of a round."""
         return value is not None and (
             self.carried.get(name) is value or self.safe.get(name) is value
         )

@@ -31,7 +31,7 @@ class ProofPath:
     given: tuple[str, ...] = ()
     """What was decided before this path began, which its words start with."""
     is_joined: bool = False
-    """Whether what is found on each path is joined to one condition, so that none is left out."""
+    """True if what is found on each path is joined to one condition, so that none is left out."""
 
     def begin(self) -> None:
         """Be at the beginning of the path again."""

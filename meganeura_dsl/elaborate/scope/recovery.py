@@ -83,11 +83,11 @@ class Recovery:
             self.add(problem)
 
     def is_affected(self, statement: ast.Statement) -> bool:
-        """Whether a statement reads something of which nothing is known."""
+        """True if a statement reads something of which nothing is known."""
         return any(self.speaks(node) for node in _read(statement))
 
     def speaks(self, node: ast.Node) -> bool:
-        """Whether a node, or what is in it, names something of which nothing is known."""
+        """True if a node, or what is in it, names something of which nothing is known."""
         return bool(self.unknown) and not self.unknown.isdisjoint(_names(node))
 
     def learn(self, statement: ast.Statement) -> None:
@@ -108,7 +108,7 @@ class Recovery:
 
 
 def _says_more(report: Report, known: Report) -> bool:
-    """Whether one report is another with more remarks, or with code for its cure.
+    """True if one report is another with more remarks, or with code for its cure.
 
     The first run takes proved layers for their results, and this one knows what they computed.
     """
@@ -196,6 +196,6 @@ def calls_of(node: ast.Node) -> tuple[tuple[ast.Call, bool], ...]:
 
 
 def is_plain(node: ast.Node) -> bool:
-    """Whether a node is made of names, numbers and operators alone."""
+    """True if a node is made of names, numbers and operators alone."""
     open_ = ast.Call | ast.Subscript | ast.Attribute | ast.Conditional | ast.Rearrangement
     return not any(isinstance(each, open_) for each in walk(node))

@@ -205,7 +205,7 @@ class ElaborationState:
         self.recovery.add(problem)
 
     def _is_same(self, first: TensorType, again: TensorType) -> bool:
-        """Whether two types are equal for all sizes the facts admit."""
+        """True if two types are equal for all sizes the facts admit."""
         if first == again:
             return True
         if first.dtype is not again.dtype or first.rank != again.rank:
@@ -291,7 +291,7 @@ class ElaborationState:
         return tuple([scan.number for scan in self.scans.values()])
 
     def depends_on_symbol(self, value: ElabValue) -> bool:
-        """Whether a size, or one of some axes, depends on a number that a symbol stands for."""
+        """True if a size, or one of some axes, depends on a number that a symbol stands for."""
         if not self.abstract.symbols:
             return False
         sizes = value if isinstance(value, Axes) else (value,)
@@ -301,7 +301,7 @@ class ElaborationState:
         )
 
     def differs_by_round(self, value: ElabValue) -> bool:
-        """Whether a size or condition speaks of the index of a scan that is open."""
+        """True if a size or condition speaks of the index of a scan that is open."""
         if not self.scans:
             return False
         if isinstance(value, Dim):

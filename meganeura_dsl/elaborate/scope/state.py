@@ -28,7 +28,7 @@ class ElaboratedObjective:
     """The names of the parameters that have other values from here on; none in evaluation."""
     location: Location
     is_limited: bool
-    """Whether it says what it moves."""
+    """True if it says what it moves."""
 
 
 @dataclass
@@ -80,9 +80,9 @@ class Context:
     training: StaticValue = False
     """The value of the name `training`."""
     frozen: bool = False
-    """Whether parameters are read as constants."""
+    """True if parameters are read as constants."""
     shared: bool = False
-    """Whether a layer is being applied again, so that its parameters already exist."""
+    """True if a layer is being applied again, so that its parameters already exist."""
     open_models: int = 0
     """The number of models around this part."""
     summaries: Summaries | None = None

@@ -41,7 +41,7 @@ def unused_values(
 
 
 def _is_read(name: ast.Name, after: int, last_first: Iterable[Span]) -> bool:
-    """Whether a read of the name, of all in the order from the last, begins at `after` or later."""
+    """True if a read of the name, of all in the order from the last, begins at `after` or later."""
     later = takewhile(lambda span: span.start >= after, last_first)
     return any(span is not name.span for span in later)
 
@@ -65,7 +65,7 @@ def words_of(path: ast.Path) -> tuple[str, ...]:
 
 
 def labels_like(path: ast.Path, declaration: ast.Node | None) -> bool:
-    """Whether a declaration labels a layer with the words of a path, whatever its numbers are."""
+    """True if a declaration labels a layer with the words of a path, whatever its numbers are."""
     calls = (
         (node for node in walk(declaration) if isinstance(node, ast.Call)) if declaration else ()
     )

@@ -171,7 +171,7 @@ def _without_kind(declaration: ast.Node | None) -> list[ElabValue]:
 
 
 def is_about_open_real(clause: ast.Expression, frame: Frame, block: ast.Block) -> bool:
-    """Whether, in a proof, a clause of a block's `where` speaks of a real that stands for all."""
+    """True if, in a proof, a clause of a block's `where` speaks of a real that stands for all."""
     read = {each.text for each in walk(clause) if isinstance(each, ast.Name)}
     return frame.state.proof is not None and any(
         is_real(each) and each.name in read and frame.names[each.name] is Opaque.NUMBER
@@ -180,7 +180,7 @@ def is_about_open_real(clause: ast.Expression, frame: Frame, block: ast.Block) -
 
 
 def is_real(parameter: ast.Parameter) -> bool:
-    """Whether a parameter takes a number that need not be whole."""
+    """True if a parameter takes a number that need not be whole."""
     return is_named(parameter.kind, "real") or isinstance(parameter.default, ast.Real)
 
 
@@ -198,7 +198,7 @@ def _lack_of_size(inner: Frame, value: ElabValue) -> str | None:
 
 
 def is_named(kind: ast.ConfigKind | None, name: str) -> bool:
-    """Whether a kind is the one that this word names."""
+    """True if a kind is the one that this word names."""
     return isinstance(kind, ast.NamedKind) and kind.name == name
 
 
@@ -321,7 +321,7 @@ def size_as_condition(frame: Frame, span: Span, value: ElabValue) -> ProblemErro
 
 
 def is_configured(frame: Frame, value: Dim) -> bool:
-    """Whether, in a proof, a number is made of configuration and of the indices of loops alone."""
+    """True if, in a proof, a number is made of configuration and of the indices of loops alone."""
     if frame.state.proof is None:
         return False
     known = {parameter.name for parameter in _root_parameters(frame)} | frame.state.loops.indices

@@ -36,7 +36,7 @@ def contract_of(parameter: ast.Parameter, frame: Frame) -> BoundBlock | AnyBlock
 
 
 def _says_all(header: ast.Block) -> bool:
-    """Whether a header alone tells the types of the results."""
+    """True if a header alone tells the types of the results."""
     types = (*(item.type for item in header.inputs), *(header.results or ()))
     return header.results is not None and all(each.dtype != "any" for each in types)
 

@@ -56,7 +56,7 @@ class FoundIndex(ProblemError):
         """The index and what it is below, if it is compared with what it picks."""
 
     def is_left_out(self, values: Sequence[Tensor]) -> bool:
-        """Whether the program compares the index with a number that may stand for none."""
+        """True if the program compares the index with a number that may stand for none."""
         if self.compared is None:
             return False
         ids, count = self.compared
@@ -89,7 +89,7 @@ def check_index(
 
 
 def _is_inside(frame: Frame, reach: Reach, count: Size) -> bool:
-    """Whether all elements are known to be in range."""
+    """True if all elements are known to be in range."""
     return any(_holds(frame, _needed(each, count, is_above=True)) for each in reach.high) and any(
         _holds(frame, _needed(each, count, is_above=False)) for each in reach.low
     )

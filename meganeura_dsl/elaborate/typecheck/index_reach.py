@@ -43,23 +43,23 @@ class Reach:
     varies: frozenset[object] = frozenset()
     """The axes along which elements differ, and the scans in whose rounds they do."""
     may_wrap: bool = False
-    """Whether elements may be so large that they wrap, and are below 0 instead."""
+    """True if elements may be so large that they wrap, and are below 0 instead."""
     is_full: bool = False
-    """Whether every whole number between the one lower and the one upper bound is an element."""
+    """True if every whole number between the one lower and the one upper bound is an element."""
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it is known from below and from above, so that a sum of it does not wrap."""
+        """True if it is known from below and from above, so that a sum of it does not wrap."""
         return bool(self.low and self.high)
 
     @property
     def is_tight(self) -> bool:
-        """Whether elements are known to reach a bound that none exceeds, at both ends."""
+        """True if elements are known to reach a bound that none exceeds, at both ends."""
         return not (set(self.top).isdisjoint(self.high) or set(self.bottom).isdisjoint(self.low))
 
     @property
     def is_trivial(self) -> bool:
-        """Whether no index can be told to be out of range by it."""
+        """True if no index can be told to be out of range by it."""
         return all(each == 0 for each in self.top) and all(
             isinstance(each, int) and each >= 0 for each in self.bottom
         )

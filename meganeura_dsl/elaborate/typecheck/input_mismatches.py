@@ -196,7 +196,7 @@ def _labels_problem(
 
 
 def _are_classes(labels: Tensor, logits: Tensor) -> bool:
-    """Whether labels are whole numbers along all axes of the rows, of which some are not equal."""
+    """True if labels are whole numbers along all axes of the rows, of which some are not equal."""
     return not labels.type.dtype.is_float and labels.type.rank == logits.type.rank - 1
 
 

@@ -16,7 +16,7 @@ from meganeura_dsl.syntax import ast
 
 
 def is_whole(parameter: ast.Parameter) -> bool:
-    """Whether a parameter of the library takes a whole number."""
+    """True if a parameter of the library takes a whole number."""
     return parameter.kind is None and isinstance(
         parameter.default, ast.Integer | ast.Name | ast.Unary | None
     )
@@ -39,7 +39,7 @@ def require_whole_numbers(
 
 
 def _is_no_whole_number(value: ElabValue, node: ast.Expression) -> bool:
-    """Whether a value is a text, a list or a fraction; one that is not known, by its text."""
+    """True if a value is a text, a list or a fraction; one that is not known, by its text."""
     if value is Opaque.NUMBER:  # `2 ** i` may be no number in a proof, and be whole in models
         return habits.is_quotient(habits.bound_before(node.span) or node.span.text)
     return isinstance(value, str | OpenText | list | float)

@@ -35,7 +35,7 @@ def outside_proof(inner: Frame, block: ast.Block, location: Location) -> KindMis
 
 
 def is_of_numbers(problem: Problem) -> bool:
-    """Whether a proof for other numbers would have found a problem: it is no limit, and no name."""
+    """True if a proof for other numbers would have found a problem: it is no limit, and no name."""
     if isinstance(problem, WrongKind | NoResult | UnfitLabel):
         return True
     return problem.code.startswith("E03") and problem.topic != "limits"

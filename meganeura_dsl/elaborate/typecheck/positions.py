@@ -75,7 +75,7 @@ def handed_on(frame: Frame, value: Tensor) -> Dim | None:
 
 
 def _is_free(frame: Frame, value: Tensor) -> bool:
-    """Whether several whole numbers are an input as it came, of which nothing is stated."""
+    """True if several whole numbers are an input as it came, of which nothing is stated."""
     several = value.type != POSITION
     while True:
         if (
@@ -148,7 +148,7 @@ def assume_bounds(frame: Frame, value: Tensor, bounds: Invariants) -> None:
 
 
 def has_bound(frame: Frame, value: Tensor, operator: Literal["<=", ">="], bound: Size) -> bool:
-    """Whether every element of a value is known to be on this side of a bound."""
+    """True if every element of a value is known to be on this side of a bound."""
     found = _element_of(frame, value)
     known = found.narrowest(found.low if operator == ">=" else found.high)
     facts = (Compare(operator, each, bound) for each in known)
@@ -166,7 +166,7 @@ def symbols(frame: Frame) -> frozenset[str]:
 
 
 def speaks_of(frame: Frame, condition: Condition) -> bool:
-    """Whether a condition is about a whole number of the graph."""
+    """True if a condition is about a whole number of the graph."""
     return not sizes_in(condition).isdisjoint(symbols(frame))
 
 

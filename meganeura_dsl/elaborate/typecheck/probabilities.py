@@ -32,7 +32,7 @@ def normalised_by(value: Tensor) -> str:
 
 
 def _is_share(part: Tensor, whole: Tensor) -> bool:
-    """Whether a value is divided by its own sum, repeated."""
+    """True if a value is divided by its own sum, repeated."""
     while isinstance(whole.op, ops.Reshape | ops.Broadcast):
         whole = whole.operands[0]
     return (

@@ -23,7 +23,7 @@ from meganeura_dsl.syntax import ast
 
 
 def is_position(item: ast.Input) -> bool:
-    """Whether an input holds whole numbers that facts can be about."""
+    """True if an input holds whole numbers that facts can be about."""
     return item.type.dtype == "i32"
 
 

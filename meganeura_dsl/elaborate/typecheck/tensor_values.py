@@ -86,7 +86,7 @@ def promoted(frame: Frame, span: Span, *values: Tensor) -> tuple[Tensor, ...]:
 
 
 def equal(frame: Frame, left: Size, right: Size) -> Verdict:
-    """Whether two sizes are equal for all sizes the facts admit."""
+    """Decides if two sizes are equal for all sizes that the facts admit."""
     if left is right or left == right:
         return Proved()
     return frame.facts.decide(Compare("==", left, right))

@@ -359,7 +359,7 @@ def _told_elsewhere(span: Span) -> str:
 
 
 def _is_likelier(window: str, stride: str) -> bool:
-    """Whether a window and its stride are rather a number of channels and a window."""
+    """True if a window and its stride are rather a number of channels and a window."""
     if not (window.isdecimal() and stride.isdecimal()):
         return False
     return int(window) >= 8 and int(window) % 2 == 0 and int(stride) % 2 == 1
@@ -426,5 +426,5 @@ def _shown(value: ElabValue) -> str:
 
 
 def _is_about_element(inner: Frame, part: Condition) -> bool:
-    """Whether a condition is about a number that has no name in the program."""
+    """True if a condition is about a number that has no name in the program."""
     return not sizes_in(part).isdisjoint(inner.state.values.symbol_ranges)

@@ -81,7 +81,7 @@ def _with_bounds(known: SolverState, facts: Iterable[Condition]) -> SolverState:
 
 
 def entails(known: SolverState, condition: Condition, splits: int = 2) -> bool:
-    """Whether a condition was shown to follow, by cases if need be."""
+    """True if a condition was shown to follow, by cases if need be."""
     if follows(condition, known):
         return True
     match condition:
@@ -98,7 +98,7 @@ def entails(known: SolverState, condition: Condition, splits: int = 2) -> bool:
 
 
 def _entails_last(known: SolverState, parts: tuple[Condition, ...], splits: int) -> bool:
-    """Whether the last part follows where all others are false."""
+    """True if the last part follows where all others are false."""
     return entails(assume(known, negate(Or(parts[:-1]))), parts[-1], splits)
 
 

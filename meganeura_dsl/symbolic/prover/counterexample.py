@@ -35,7 +35,7 @@ class Group(NamedTuple):
     flags: frozenset[str]
 
     def touches(self, other: "Group") -> bool:
-        """Whether the groups share a variable or a flag."""
+        """True if the groups share a variable or a flag."""
         return not (self.sizes.isdisjoint(other.sizes) and self.flags.isdisjoint(other.flags))
 
     def joined(self, other: "Group") -> "Group":

@@ -28,7 +28,7 @@ _MOST_CLASSES = 64
 
 
 def follows(condition: Condition, known: SolverState) -> bool:
-    """Whether a condition follows from the solver state, each part for itself."""
+    """True if a condition follows from the solver state, each part for itself."""
     if known.is_contradictory:
         return True
     match condition:
@@ -54,7 +54,7 @@ def follows(condition: Condition, known: SolverState) -> bool:
 
 
 def is_plain(condition: Condition, known: SolverState) -> bool:
-    """Whether a condition holds by the form of its sizes alone, a quick test."""
+    """True if a condition holds by the form of its sizes alone, a quick test."""
     if not isinstance(condition, Compare):
         return condition is True
     try:
@@ -107,14 +107,14 @@ def _comparison_follows(condition: Compare, known: SolverState) -> bool:
 
 
 def is_at_least(size: Size, least: int, known: SolverState) -> bool:
-    """Whether a reduced size was shown to be no less than a number."""
+    """True if a reduced size was shown to be no less than a number."""
     if isinstance(size, int):
         return size >= least
     return is_nonnegative(known.raised(size) - least, known.raised_facts)
 
 
 def is_zero(size: Size, known: SolverState) -> bool:
-    """Whether a reduced size was shown to be 0."""
+    """True if a reduced size was shown to be 0."""
     if isinstance(size, int):
         return size == 0
     if is_zero_everywhere(size):
@@ -124,7 +124,7 @@ def is_zero(size: Size, known: SolverState) -> bool:
 
 
 def is_nonzero(size: Size, known: SolverState) -> bool:
-    """Whether a reduced size was shown not to be 0."""
+    """True if a reduced size was shown not to be 0."""
     if isinstance(size, int):
         return size != 0
     if known.nonzero:
@@ -172,7 +172,7 @@ def without_outer_floor(size: Size, known: SolverState) -> Size | None:
 
 
 def _is_nonzero_by_residues(size: Size) -> bool:
-    """Whether the size, in each residue class, has a sign or is no multiple of some number."""
+    """True if the size, in each residue class, has a sign or is no multiple of some number."""
     if _is_nonzero_class(size):
         return True
     periods = periods_of(size)

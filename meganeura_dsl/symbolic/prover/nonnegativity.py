@@ -108,7 +108,7 @@ _Enough = tuple[Size, FloorStep | FactStep]
 
 
 def is_nonnegative(size: Size, facts: Iterable[Size] = ()) -> bool:
-    """Whether `size >= 0` follows from all variables and all `facts` being >= 0.
+    """True if `size >= 0` follows from all variables and all `facts` being >= 0.
 
     It takes the same steps whether or not it was asked before.
     """

@@ -35,7 +35,7 @@ _TERMS_OF_A_STEP = 8
 
 
 def is_zero_everywhere(size: Dim) -> bool:
-    """Whether a size is zero for all integers; False also where that would take too long.
+    """True if a size is zero for all integers; False also where that would take too long.
 
     A floor with a symbolic divisor is treated as one more variable, which proves less.
     """

@@ -34,7 +34,7 @@ class _Tests:
     """The values of the other unknowns that are read."""
 
     def accept(self, name: str, value: int) -> bool:
-        """Whether all conditions are true with this value; a division by zero is not."""
+        """True if all conditions are true with this value; a division by zero is not."""
         unknowns = {**dict(self.given), name: value}
         try:
             solved = {each: evaluate(size, unknowns) for each, size in self.solved}

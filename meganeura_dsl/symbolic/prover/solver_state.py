@@ -30,7 +30,7 @@ class SolverState:
     choices: tuple[Or, ...] = ()
     """Alternatives of which none is known to be the one."""
     is_contradictory: bool = False
-    """Whether the facts exclude each other."""
+    """True if the facts exclude each other."""
 
     def contradicted(self) -> "SolverState":
         """The state of facts that exclude each other."""

@@ -100,7 +100,7 @@ class Phrase:
 
     @property
     def is_broken(self) -> bool:
-        """Whether it takes several lines however wide they are."""
+        """True if it takes several lines however wide they are."""
         return any(isinstance(item, Break) and item.is_written for item in self.items)
 
     @property

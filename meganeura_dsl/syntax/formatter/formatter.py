@@ -39,7 +39,7 @@ class _Writer:
         self.done = 0
         """The offset in the source up to which everything is written."""
         self.opens_body = True
-        """Whether the next line is the first of a body, above which no blank line stands."""
+        """True if the next line is the first of a body, above which no blank line stands."""
         self.margin = 0
         """The indentation of the last logical line."""
 
@@ -114,7 +114,7 @@ class _Writer:
         return widths
 
     def are_apart(self, first: ast.Node, second: ast.Node) -> bool:
-        """Whether another line stands between two nodes."""
+        """True if another line stands between two nodes."""
         return self.source.text.count("\n", first.span.end, second.span.start) > 1
 
     def declaration(self, node: ast.Declaration, width: int) -> None:
@@ -195,7 +195,7 @@ def _last(node: ast.Block | ast.Train) -> Span:
 
 
 def _are_akin(first: ast.Declaration, second: ast.Declaration) -> bool:
-    """Whether no blank line need stand between two declarations: one-liners of one kind."""
+    """True if no blank line need stand between two declarations: one-liners of one kind."""
     return _kind(first) == _kind(second) is not None
 
 

@@ -41,7 +41,7 @@ class Break:
     joint: str = " "
     shift: int = 0
     closes: bool = False
-    """Whether the bracket that ends an indented list follows, in the column of its mark."""
+    """True if the bracket that ends an indented list follows, in the column of its mark."""
 
 
 Item = str | Mark | Break
@@ -66,12 +66,12 @@ class Comments:
 
 
 def fits(columns: int) -> bool:
-    """Whether a line of so many columns is no longer than lines are."""
+    """True if a line of so many columns is no longer than lines are."""
     return columns <= WIDTH
 
 
 def is_alone(comment: Span) -> bool:
-    """Whether nothing but the comment stands on its line."""
+    """True if nothing but the comment stands on its line."""
     return comment.source.line(comment.line).lstrip().startswith("#")
 
 

@@ -14,7 +14,7 @@ _BEFORE_RESULTS, _BEFORE_BODY = -2, -1
 
 
 def is_formula(node: ast.Block) -> bool:
-    """Whether the body of a block is written as `= expression`."""
+    """True if the body of a block is written as `= expression`."""
     match node.body:
         case (ast.Return(values=(value,)) as only,):
             return only.span.start == value.span.start

@@ -98,7 +98,7 @@ class _Scanner:
         self._indent_to(width, position)
 
     def _awaits_brackets(self) -> bool:
-        """Whether all there is so far is `block name` or `block name(...)`.
+        """True if all there is so far is `block name` or `block name(...)`.
 
         Its signature goes on, as nothing else begins with a bracket.
         """

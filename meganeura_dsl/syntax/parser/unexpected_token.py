@@ -52,18 +52,18 @@ class Failure:
 
     @property
     def follows_targets(self) -> bool:
-        """Whether names were read that only a `=` could make a statement of."""
+        """True if names were read that only a `=` could make a statement of."""
         return self.accepts - {"LSQB"} == frozenset({"EQUAL", "COMMA"})
 
     @property
     def is_in_brackets(self) -> bool:
-        """Whether a bracket is open."""
+        """True if a bracket is open."""
         kinds = [token.kind for token in self.line]
         opened = sum(map(kinds.count, ("LPAR", "LSQB", "LBRACE")))
         return opened > sum(map(kinds.count, ("RPAR", "RSQB", "RBRACE")))
 
     def accepts_only(self, *kinds: str) -> bool:
-        """Whether these kinds and no others could stand here."""
+        """True if these kinds and no others could stand here."""
         return self.accepts == frozenset(kinds)
 
     def span(self, token: Token) -> Span:

@@ -66,12 +66,12 @@ def _next_line(span: Span) -> str:
 
 
 def _is_last_of_its_body(span: Span) -> bool:
-    """Whether the next line is not indented deeper than the line of a span."""
+    """True if the next line is not indented deeper than the line of a span."""
     return _indentation(_next_line(span)) <= _indentation(_line(span))
 
 
 def is_balanced(text: str) -> bool:
-    """Whether all brackets of a text are closed in it."""
+    """True if all brackets of a text are closed in it."""
     open_: list[str] = []
     for char in _WITHOUT_CODE.sub("", text):
         if char in CLOSING:
@@ -102,7 +102,7 @@ def _declaration_before(span: Span) -> str:
 
 
 def ends_line(span: Span) -> bool:
-    """Whether no code follows a span on its line."""
+    """True if no code follows a span on its line."""
     return not _after(span)
 
 
@@ -122,7 +122,7 @@ def indenting_tabs(span: Span) -> tuple[Span, ...]:
 
 
 def opens_body(span: Span) -> bool:
-    """Whether nothing follows on the line, and the next line is indented as its body."""
+    """True if nothing follows on the line, and the next line is indented as its body."""
     start = Span(span.source, span.start, span.start)
     return ends_line(start) and not _is_last_of_its_body(start)
 
@@ -184,14 +184,14 @@ def end_of_brackets(opening: Span) -> Span | None:
 
 
 def is_superfluous(closing: Span) -> bool:
-    """Whether a bracket that closes nothing stands last behind what no bracket could group."""
+    """True if a bracket that closes nothing stands last behind what no bracket could group."""
     before = _outermost(_before(closing))
     value = before.rpartition("=")[2].replace("|>", "").replace("return", "")
     return ends_line(closing) and not re.search(r"[-+*/%@<>()\[\]{}]|\b(and|or|not|if)\b", value)
 
 
 def is_only_bracket(opening: Span, closing: Span) -> bool:
-    """Whether no other bracket is open between these two, nor left open or closed after them."""
+    """True if no other bracket is open between these two, nor left open or closed after them."""
     return is_balanced(_declaration_before(opening)) and is_balanced(_after(closing))
 
 
@@ -219,7 +219,7 @@ def quotes(span: Span) -> tuple[Span, ...]:
 
 
 def is_whole_text(span: Span, text: str) -> bool:
-    """Whether a text without a closing quote is all that is left of its line: a word or a path."""
+    """True if a text without a closing quote is all that is left of its line: a word or a path."""
     before = _before(span)
     return (
         re.fullmatch(r'"[\w./-]+', text) is not None
@@ -249,7 +249,7 @@ NUMBERED_LAYERS = frozenset({"relu6"})
 
 
 def is_label(source: Source, label: str) -> bool:
-    """Whether a path can only be a label: it has parts, or ends in a number as few layers do."""
+    """True if a path can only be a label: it has parts, or ends in a number as few layers do."""
     if "." in label or "[" in label:
         return True
     is_numbered = re.fullmatch(r"[a-z_]+\d+", label) is not None
@@ -264,12 +264,12 @@ def _declared(source: Source) -> frozenset[str]:
 
 
 def is_in_condition(span: Span) -> bool:
-    """Whether a place belongs to the condition of an `if` or a `where`, on the same line."""
+    """True if a place belongs to the condition of an `if` or a `where`, on the same line."""
     return re.search(r"^\s*(?:else\s+)?if\b|\bwhere\b", _before(span)) is not None
 
 
 def is_plain_chain(operator: Span, middle: str) -> bool:
-    """Whether two comparisons joined by `and` say what the chain said: no `not` is before them."""
+    """True if two comparisons joined by `and` say what the chain said: no `not` is before them."""
     return is_balanced(middle) and re.search(r"\bnot\b", _before(operator)) is None
 
 
@@ -331,7 +331,7 @@ def _update(span: Span) -> tuple[Edit, ...]:
 
 
 def ends_block(span: Span) -> bool:
-    """Whether the line of a span is the last of a block, which returns nothing."""
+    """True if the line of a span is the last of a block, which returns nothing."""
     lines = span.source.text.split("\n")
     depth = len(lines[span.line - 1]) - len(lines[span.line - 1].lstrip())
     above = list(reversed(lines[: span.line - 1]))

@@ -184,7 +184,7 @@ class UnknownCharacter(SyntaxProblem, code="E0108"):
 
 
 def _is_beside_number(span: Span) -> bool:
-    """Whether the operand on either side is a whole number."""
+    """True if the operand on either side is a whole number."""
     text = span.source.text
     before, after = text[: span.start].rstrip(), text[span.start + 1 :].lstrip()
     return bool(re.search(r"(?<![\w.])\d+$", before) or re.match(r"\d+(?![\w.])", after))

@@ -117,7 +117,7 @@ class DuplicateName(SyntaxProblem, code="E0122"):
     first: Span
     name: str
     is_size: bool = False
-    """Whether the first is a size of an input."""
+    """True if the first is a size of an input."""
 
     def report(self) -> Report:
         first = Remark("first", "", self.first)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RewriteOptions:
-    """Whether graphs are optimized, without which rules, and for what device."""
+    """Options of rewriting: on or off, rules that are disabled, and the device."""
 
     enabled: bool = True
     disabled: tuple[str, ...] = ()

@@ -54,12 +54,12 @@ class Schedule(Choice, ABC):
 
     @property
     def is_steady(self) -> bool:
-        """Whether the factor is 1 in every step, so that the rate is a constant of the graph."""
+        """True if the factor is 1 in every step, so that the rate is a constant of the graph."""
         return False
 
     @property
     def spans_run(self) -> bool:
-        """Whether its rates depend on how long the whole run is."""
+        """True if its rates depend on how long the whole run is."""
         return self.needs == "steps"
 
     @property

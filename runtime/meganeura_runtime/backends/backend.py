@@ -42,7 +42,7 @@ class Capabilities:
     """What a backend can do, as data; what is left out it cannot do."""
 
     opens_slowly: bool = False
-    """Whether a device is worth opening in a thread while the program is read."""
+    """True if a device is worth opening in a thread while the program is read."""
     stages: tuple[str, ...] = ()
     """What `build --emit` prints; `after:PASS` stands for every name that begins with `after:`."""
     portable_stages: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Capabilities:
     precisions: tuple[ComputePrecision, ...] = (ComputePrecision.F32,)
     """How exactly its devices can compute, if not all of them each."""
     plans_memory: bool = False
-    """Whether it knows what a step takes without compiling it."""
+    """True if it knows what a step takes without compiling it."""
     plans_of: str = ""
     """The backend whose plans it runs, so that a list of plans need not have both."""
     cache: str = ""
@@ -68,7 +68,7 @@ class Hosts:
 
     @property
     def is_first(self) -> bool:
-        """Whether this one writes what is written once."""
+        """True if this one writes what is written once."""
         return self.index == 0
 
 
@@ -110,7 +110,7 @@ class Backend(ABC):
     capabilities: ClassVar[Capabilities] = Capabilities()
 
     def accepts(self, name: str) -> bool:
-        """Whether a name is one of a device, which need not be there."""
+        """True if a name is one of a device, which need not be there."""
         return re.fullmatch(self.pattern, name) is not None
 
     def can_emit(self, stage: str) -> bool:

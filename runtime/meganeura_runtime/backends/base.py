@@ -97,7 +97,7 @@ class Session(Guarded):
         return None
 
     def agree(self, *, wish: bool) -> bool:
-        """Whether any process of a run wishes something; all of them ask after the same step."""
+        """True if any process of a run wishes something; all of them ask after the same step."""
         return wish
 
     def write(self, name: str, array: Array) -> None:
@@ -248,7 +248,7 @@ class Session(Guarded):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a step that was handed to the device is not done yet; never waits.
+        """True if a step that was handed to the device is not done yet; never waits.
 
         A session that has made a step when the call returns is never busy between calls.
         """

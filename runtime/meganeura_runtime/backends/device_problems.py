@@ -44,7 +44,7 @@ class TooLittleMemory(Problem, code="E0554", topic="device"):
     cure: str
     change: str | None = None
     is_stated: bool = False
-    """Whether it is the setting `memory` that says what there is."""
+    """True if it is the setting `memory` that says what there is."""
 
     @staticmethod
     def of(error: MemoryExceededError, batch: tuple[str, int] | None) -> "TooLittleMemory":

@@ -89,7 +89,7 @@ def emitting(stage: str) -> Backend | None:
 
 
 def is_device(name: str) -> bool:
-    """Whether it is `auto` or a name of some backend's devices, which need not be there."""
+    """True if it is `auto` or a name of some backend's devices, which need not be there."""
     try:
         if name != AUTO:
             backend_of(name)

@@ -93,7 +93,7 @@ class Guard:
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is another process than the one that opened the device."""
+        """True if this is another process than the one that opened the device."""
         return self._process != os.getpid()
 
 

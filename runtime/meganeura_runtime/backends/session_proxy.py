@@ -20,7 +20,7 @@ class SessionProxy(Session):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the other session is."""
+        """True if the other session is."""
         return self._inner.is_busy
 
     @property
@@ -37,7 +37,7 @@ class SessionProxy(Session):
         return self._inner.memory()
 
     def agree(self, *, wish: bool) -> bool:
-        """Whether any process wishes it."""
+        """True if any process wishes it."""
         return self._inner.agree(wish=wish)
 
     def ready(self) -> None:

@@ -55,7 +55,7 @@ class SizedSession(Session):
 
     @property
     def is_busy(self) -> bool:
-        """Whether any session is."""
+        """True if any session is."""
         return any(each.is_busy for each in self.opened)
 
     @property
@@ -72,7 +72,7 @@ class SizedSession(Session):
         return self._first.memory()
 
     def agree(self, *, wish: bool) -> bool:
-        """Whether any process wishes it."""
+        """True if any process wishes it."""
         return self._first.agree(wish=wish)
 
     def ready(self) -> None:

@@ -79,9 +79,9 @@ class Progress(BaseModel):
     loss_examples: Count = 0
     """How many examples these were."""
     is_ended: bool = False
-    """Whether the run ended with this step in the middle of an epoch, and was evaluated there."""
+    """True if the run ended with this step in the middle of an epoch, and was evaluated there."""
     is_by_hand: bool = False
-    """Whether Python gave the batches; then `data` is empty, and `epoch` is 0."""
+    """True if Python gave the batches; then `data` is empty, and `epoch` is 0."""
     learning_rate: float | None = None
     """The learning rate that was set by hand, which ended the schedule."""
     reduction: Reduction = Reduction()
@@ -99,7 +99,7 @@ class Progress(BaseModel):
         return (self.reduction if is_same else Reduction(), *by_path)
 
     def chooses_as(self, settings: RunSettings) -> bool:
-        """Whether settings choose the best weights by the metric that chose them so far."""
+        """True if settings choose the best weights by the metric that chose them so far."""
         return self.settings.best_metric == settings.best_metric
 
 

@@ -61,7 +61,7 @@ class Trace:
         return begin
 
     def is_due(self, step: int) -> bool:
-        """Whether a step, counted from 0, is one of those that are traced."""
+        """True if a step, counted from 0, is one of those that are traced."""
         return self._first <= step < self._first + STEPS
 
     def finish(self) -> Timeline:

@@ -47,7 +47,7 @@ class WorkerProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the next question is for a process that has been started."""
+        """True if the next question is for a process that has been started."""
         return self.running is not None and self.running[0] == os.getpid()
 
     def ask(self, asked: Mapping[str, object], content: bytes) -> bytes:

@@ -75,7 +75,7 @@ def subject(file: str, block: str) -> Subject:
 
 
 def is_network(checked: Subject) -> bool:
-    """Whether a model of the same file is this block."""
+    """True if a model of the same file is this block."""
     models = checked.module.models.values()
     return any(model_configuration(checked.module, each)[1] is checked.block for each in models)
 

@@ -24,7 +24,7 @@ def expression(tree: Tree) -> Any:  # noqa: ANN401 - Z3 has no types
 
 
 def asked(facts: list[Any], claim: Any) -> z3.CheckSatResult:  # noqa: ANN401 - Z3 has no types
-    """Whether some sizes satisfy the facts and not the claim, within some milliseconds."""
+    """Asks z3 for sizes that satisfy the facts and not the claim, within some milliseconds."""
     solver = z3.Solver()
     solver.set("timeout", 100)
     solver.add(*(z3.Int(name) >= 1 for name in "hws"), *facts, z3.Not(claim))

@@ -108,7 +108,7 @@ def outcome(row: Row, sample: Any, devices: Mapping[str, RunGraph] = {}) -> Outc
 
 
 def told(row: Row, mistake: Any) -> Outcome:  # noqa: ANN401 - of PyTorch's class
-    """Whether what PyTorch refuses is refused here."""
+    """Returns the outcome here of a program that PyTorch refuses."""
     try:
         said = row.say(mistake.sample_input)
         text = said.source()

@@ -71,7 +71,7 @@ class Given:
         return self.sample.kwargs.get(name, default)
 
     def has(self, name: str) -> bool:
-        """Whether an argument was given."""
+        """True if an argument was given."""
         return self.names.index(name) < len(self.sample.args) or name in self.sample.kwargs
 
     def demand(self, name: str, allowed: Sequence[object], reason: str) -> None:

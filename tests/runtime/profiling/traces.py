@@ -19,11 +19,11 @@ class Shown:
     details: Mapping[str, object]
 
     def holds(self, other: "Shown") -> bool:
-        """Whether another lies within it."""
+        """True if another lies within it."""
         return self.start <= other.start + NANOSECOND and other.end <= self.end + NANOSECOND
 
     def is_apart(self, other: "Shown") -> bool:
-        """Whether they have no moment in common."""
+        """True if they have no moment in common."""
         return self.end <= other.start + NANOSECOND or other.end <= self.start + NANOSECOND
 
 

@@ -23,7 +23,7 @@ from meganeura_dsl.syntax import ast
 
 
 def may_assume_signature(inner: Frame, block: ast.Block) -> bool:
-    """Whether the block was proved for the arguments it is given here."""
+    """True if the block was proved for the arguments it is given here."""
     proof = inner.state.proof
     if proof is None or proof.flags_if_proved is None:
         return False
@@ -46,7 +46,7 @@ def _covers_input(value: ElabValue) -> bool:
 
 
 def is_known_size(inner: Frame, name: str) -> bool:
-    """Whether what a call solved for is 1 or more, as an axis is, or is needed by nothing.
+    """True if a size that a call solved for is at least 1, as axes are, or is not needed.
 
     `x: [n, c + k]` takes `k` columns too, where `c` is 0.
     """
@@ -55,7 +55,7 @@ def is_known_size(inner: Frame, name: str) -> bool:
 
 
 def _reaches(inner: Frame, block: ast.Block) -> bool:
-    """Whether what the block picks by an input may be out of range, of which `where` says nothing.
+    """True if the block indexes by an input that may be out of range, and no `where` bounds it.
 
     Such a block is looked into where it is applied, as its own proof knows nothing of the input.
     """
@@ -77,7 +77,7 @@ def _covers_rest(value: ElabValue) -> bool:
 
 
 def _covers(inner: Frame, parameter: ast.Parameter) -> bool:
-    """Whether a configuration value is among those a proof takes for all (see `prove`)."""
+    """True if a configuration value is among those a proof takes for all (see `prove`)."""
     if parameter.kind is not None:
         return True  # the value was fitted to the kind
     value = inner.names[parameter.name]
@@ -105,5 +105,5 @@ def _covers(inner: Frame, parameter: ast.Parameter) -> bool:
 
 
 def _follows(node: ast.Expression | None) -> bool:
-    """Whether a default is made of other arguments."""
+    """True if a default is computed from other arguments."""
     return node is not None and any(isinstance(each, ast.Name) for each in walk(node))

@@ -163,7 +163,7 @@ def _of_all_files(symbolic: SymbolicApplication, inner: Frame, block: ast.Block)
 
 
 def _is_rare(key: Hashable, block: ast.Block, summaries: Summaries) -> bool:
-    """Whether a block is applied so for the first time, or no symbols fit it."""
+    """True if a block is applied like this for the first time, or no symbols fit it."""
     is_first = key not in summaries.seen
     summaries.seen.add(key)
     return is_first or summaries.attempts.get(block, 0) >= MOST_ATTEMPTS
@@ -195,7 +195,7 @@ def _summary_in_symbols(
 
 
 def _may_stand_here(inner: Frame, summary: Summary) -> bool:
-    """Whether nothing that was applied is applied around it as well, and nothing is too deep."""
+    """True if no enclosing block is applied in the summary again, and none is nested too deep."""
     below = summary.applied.depths
     depth, frame = 0, inner.parent
     while frame is not None:
@@ -272,7 +272,7 @@ class _Summarizer:
         return name.removeprefix(self.inner.join("x")[:-1])
 
     def _is_plain(self, value: Tensor) -> bool:
-        """Whether nothing but its type is known of a value."""
+        """True if nothing but its type is known of a value."""
         is_whole = value.type.dtype is DType.I32
         if is_whole and (value.type.rank or position_of(self.inner, value) is not None):
             return False

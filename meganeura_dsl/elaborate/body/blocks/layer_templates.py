@@ -72,7 +72,7 @@ def _hashable(config: tuple[ElabValue | None, ...]) -> Hashable:
 
 
 def is_hashable(key: tuple[object, ...]) -> bool:
-    """Whether a dict can have a key; one with a list in it, it cannot."""
+    """True if a dict can have a key; one with a list in it, it cannot."""
     try:
         hash(key)
     except TypeError:
@@ -136,7 +136,7 @@ class _Recorder:
 
 
 def _are_numbers(values: Iterable[Tensor]) -> bool:
-    """Whether values depend on no leaf of the graph; each value is looked at once."""
+    """True if values depend on no leaf of the graph; each value is visited once."""
     pending = list(values)
     seen = {value.id for value in pending}
     while pending:

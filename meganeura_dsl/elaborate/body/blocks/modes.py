@@ -48,7 +48,7 @@ def in_mode(mode: Mapping[str, ElabValue], frame: Frame, span: Span) -> Generato
 
 
 def _holds(value: ElabValue, frame: Frame, span: Span) -> bool | None:
-    """Whether a condition holds; None where a proof leaves it open, as no shape depends on it."""
+    """True if a condition holds; None where a proof leaves it open, as no shape depends on it."""
     if not is_condition(value):
         raise ProblemError(WrongKind(frame.location(span), "a condition", describe(value)))
     truth = frame.facts.truth(value)

@@ -34,7 +34,7 @@ def lifted_operand(frame: Frame, node: ast.Binary, side: ElabValue, other: ElabV
 
 
 def speaks_of_round(entry: ast.Entry, frame: Frame) -> bool:
-    """Whether a subscript differs from round to round."""
+    """True if a subscript differs from round to round."""
     return innermost_of(entry, frame) > 0
 
 

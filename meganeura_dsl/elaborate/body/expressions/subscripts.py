@@ -142,7 +142,7 @@ def _bound(
 
 
 def _is_negative(bound: Size, frame: Frame) -> bool:
-    """Whether a position counts from the end: a number below 0, or configuration that is one."""
+    """True if a position counts from the end: a number below 0, or configuration that is one."""
     if isinstance(bound, int):
         return bound < 0
     proof = frame.state.proof

@@ -139,7 +139,7 @@ def _evaluated(statement: ast.Update, frame: Frame, of: Mapping[str, str]) -> Te
 
 
 def _is_layer(name: str, frame: Frame) -> bool:
-    """Whether a name in an update of a layer is that of a layer or a model."""
+    """True if a name in an update of a layer is that of a layer or a model."""
     if name in frame.layers:
         return True
     found = frame.module.find(name) if name not in frame.names else None

@@ -23,7 +23,7 @@ from meganeura_dsl.syntax import ast
 
 
 def binds_only(statement: ast.If) -> bool:
-    """Whether the sides of an `if` do nothing but bind names: they return nothing."""
+    """True if the sides of an `if` do nothing but bind names: they return nothing."""
     return all(
         isinstance(each, ast.Bind) or (isinstance(each, ast.If) and binds_only(each))
         for each in (*statement.then, *statement.otherwise)
@@ -78,7 +78,7 @@ def _joined(frame: Frame, name: str, first: ElabValue, other: ElabValue) -> Elab
 
 
 def _declares_nothing(saved: Savepoint, frame: Frame) -> bool:
-    """Whether no weight, layer or state is new or changed."""
+    """True if no weight, layer or state is new or changed."""
     before, now = saved.body, frame.state.body
     return (
         _known(before) == _known(now)

@@ -94,7 +94,7 @@ def _unstable(
 
 
 def _grows(frame: Frame, before: Tensor, after: Tensor) -> bool:
-    """Whether a round adds entries to an axis for every size, or adds an axis."""
+    """True if a round adds entries to an axis for every size, or adds an axis."""
     if before.type.rank != after.type.rank:
         return before.type.rank < after.type.rank
     pairs = zip(before.type.shape, after.type.shape, strict=True)

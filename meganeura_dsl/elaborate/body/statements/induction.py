@@ -93,7 +93,7 @@ class Loop:
 
     @property
     def has_round(self) -> bool:
-        """Whether it is known that there is a round."""
+        """True if the loop is known to have an iteration."""
         return self.frame.facts.proves(Compare("<", self.start, self.stop))
 
     @property

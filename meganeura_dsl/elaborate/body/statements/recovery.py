@@ -107,6 +107,6 @@ def _claim_alone(
 
 
 def _is_known(name: str, frame: Frame) -> bool:
-    """Whether anything has a name."""
+    """True if the name is bound."""
     is_named = name in frame.names or name in frame.layers or name in BUILTINS
     return is_named or frame.module.find(name) is not None

@@ -231,7 +231,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _nearness(build: Builder, x: Value) -> tuple[Value, Value]:
-    """Whether x <= 0, and exp(-|x|)."""
+    """Returns two values: a bool that is true where x <= 0, and exp(-|x|)."""
     below = build.add(Compare("le"), x, full(build, x.type, 0))
     size = build.add(Where(), below, x, build.add(Neg(), x))
     return below, build.add(Exp(), size)

@@ -288,7 +288,7 @@ def _is_picked(logits: Array, labels: Array) -> Array:
 
 
 def _picked(build: Builder, logits: Value, labels: Value) -> Value:
-    """Whether each class is its row's label."""
+    """Returns a bool for each row and class: true where the class is the row's label."""
     shape, last = logits.type.shape, logits.type.rank - 1
     classes = build.add(Iota(concrete(shape[-1])))
     wanted = build.add(Broadcast(shape, tuple(range(last))), labels)

@@ -87,7 +87,7 @@ def others(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
 
 
 def is_zero(value: Value) -> bool:
-    """Whether a value is the constant 0, broadcast or not."""
+    """True if a value is the constant 0, broadcast or not."""
     while isinstance(value.op, Broadcast):
         (value,) = value.operands
     return isinstance(value.op, Constant) and value.op.value == 0

@@ -84,14 +84,14 @@ class Cumulative(Op):
         return _shifted(build, out, self.axis, 1 if not self.backward else -1)
 
     def _is_first(self, build: Builder, out: Value) -> Value:
-        """Whether an element is the first in this op's order."""
+        """Returns a bool for each element: true for the first in this op's order."""
         size = out.type.shape[self.axis]
         positions = build.add(Broadcast(out.type.shape, (self.axis,)), build.add(Iota(size)))
         first = size - 1 if self.backward else 0
         return build.add(Compare("eq"), positions, full(build, positions.type, first))
 
     def _records(self, build: Builder, out: Value) -> Value:
-        """Whether an element is the first that is as large, or as small, as it is."""
+        """Returns a bool for each element: true for the first that is as large, or as small."""
         changed = build.add(Compare("ne"), out, self._before(build, out))
         yes = full(build, changed.type, value=True)
         return build.add(Where(), self._is_first(build, out), yes, changed)

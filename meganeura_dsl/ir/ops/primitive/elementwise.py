@@ -435,7 +435,7 @@ def _share(build: Builder, cotangent: Value, loses: "Compare", a: Value, b: Valu
 
 @dataclass(frozen=True)
 class Compare(Op):
-    """Whether a relation holds between a and b. Bools are only equal or not."""
+    """A bool for each element: true where a relation holds; bools are only equal or not."""
 
     operands = Operands(("a", "b"))
     traits = frozenset({Trait.ELEMENTWISE})

@@ -152,7 +152,7 @@ class ScatterExtreme(Scatter):
         return self._chosen(build, out)
 
     def _chosen(self, build: Builder, out: Value) -> Value:
-        """Whether an update is the first that is as large, or as small, as its row."""
+        """Returns a bool for each update: true for the first that equals the result of its row."""
         ids, updates = out.operands
         rows = ids.type.shape[self.batch :]
         count = product(rows)

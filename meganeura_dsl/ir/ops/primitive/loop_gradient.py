@@ -266,7 +266,7 @@ def _terms(value: Value) -> Iterator[Value]:
 
 
 def _is_stack(value: Value) -> bool:
-    """Whether a value is what a loop gives, in another shape or order."""
+    """True if a value is what a loop gives, in another shape or order."""
     while isinstance(value.op, Reshape | Transpose):
         (value,) = value.operands
     return isinstance(value.op, Loop)

@@ -98,7 +98,7 @@ class Region:
         self._leaves.add(number)
 
     def depends(self, value: Value) -> bool:
-        """Whether a value differs from round to round."""
+        """True if a value differs from round to round."""
         stack = [value]
         while stack:
             last = stack[-1]

@@ -20,7 +20,7 @@ Bound = Mapping[str, Value]
 
 @cache
 def is_variable(term: Term) -> bool:
-    """Whether a term is a name that a match binds."""
+    """True if a term is a name that a match binds."""
     return isinstance(term, str) and term not in ("true", "false") and term[0].isidentifier()
 
 

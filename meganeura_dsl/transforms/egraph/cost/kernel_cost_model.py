@@ -165,7 +165,7 @@ class FusionModel:
 
 
 def costs_nothing(op: Op | type[Op]) -> bool:
-    """Whether nothing is read, computed or written for an op: it reads nothing, or is a view."""
+    """True if nothing is read, computed or written for an op: it reads nothing, or is a view."""
     return op.operands == NOTHING or Trait.VIEW in op.traits
 
 

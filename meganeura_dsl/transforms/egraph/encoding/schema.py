@@ -57,7 +57,7 @@ class Constructor:
 
     @cached_property
     def has_reals(self) -> bool:
-        """Whether a field holds real numbers, which egglog may not tell apart."""
+        """True if a field holds real numbers, which egglog may not tell apart."""
         return any(sort == "f64" for _, sort in self.fields)
 
     @cached_property
@@ -173,7 +173,7 @@ def type_literal(of: TensorType) -> str:
 
 
 def is_exact(op: Op) -> bool:
-    """Whether egglog can tell the op's attributes apart: to it 0.0 is -0.0."""
+    """True if egglog can tell the op's attributes apart: to it 0.0 is -0.0."""
     values = (getattr(op, field.name) for field in fields(op))
     return not any(isinstance(value, float) and _is_confusing(value) for value in values)
 

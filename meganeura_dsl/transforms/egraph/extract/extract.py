@@ -93,7 +93,7 @@ def extract_graph(
 
 
 def _runs(found: EGraphSnapshot, number: int, node: Node) -> bool:
-    """Whether a node of a constant class is better read through than stored: it moves nothing.
+    """True if a node of a constant class is better read through than stored: it moves nothing.
 
     What is spread to the shape that it has is itself, from which nothing is computed.
     """

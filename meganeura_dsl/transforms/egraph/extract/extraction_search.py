@@ -192,7 +192,7 @@ class _Search:
             self.choice[number] = node
 
     def _is_cyclic(self, node: int, owner: int) -> bool:
-        """Whether the node's needs lead back to its class."""
+        """True if the node's needs lead back to its class."""
         component = self.component
         home = component[owner]
         seen: set[int] = set()

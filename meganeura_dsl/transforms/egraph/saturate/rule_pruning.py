@@ -75,7 +75,7 @@ def _read(rules: list[Rule]) -> list[Rule]:
 
 
 def answers(name: str, asking: frozenset[str]) -> bool:
-    """Whether a rule states what one of some others looks for."""
+    """True if a rule states what one of some others looks for."""
     states = _heads(rules_by_name()[name])[1]
     return any(not states.isdisjoint(_asks(each)) for each in asking)
 

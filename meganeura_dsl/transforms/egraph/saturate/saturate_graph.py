@@ -87,7 +87,7 @@ class _Program:
     tables: frozenset[str]
 
     def reads(self, fact: str) -> bool:
-        """Whether a fact is about one of the tables."""
+        """True if a fact is about one of the tables."""
         return fact[1:].split(maxsplit=1)[0] in self.tables
 
 

@@ -86,7 +86,7 @@ class WebGpuSession(Session):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a submission is not done."""
+        """True if a submission is not done."""
         return bool(self._running) and self.device.is_busy
 
     @property
@@ -358,7 +358,7 @@ class _Fetched(Outputs):
 
     @property
     def is_at_risk(self) -> bool:
-        """Whether the next step overwrites something that was not read."""
+        """True if the next step overwrites something that was not read."""
         return self.arriving is None and len(self._known) < len(self._tensors)
 
     def request(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether a plan that was read can be run: all that can be checked without its graph.
+"""Verifies that a plan that was read can be run, as far as that needs no graph.
 
 Every number in it is a place, and every place has to be there. What the kernels compute is not
 checked; that they stay within what they are bound to is for the device to see to, which compiles

@@ -73,7 +73,7 @@ def deploy(
 
 
 def looks_untrained(parameters: Iterable[ParameterInfo], values: Mapping[str, Array]) -> bool:
-    """Whether there are running statistics, and all are what they start as."""
+    """True if there are running statistics, and all are what they start as."""
     states = [each for each in parameters if each.kind == "state"]
     first = initial_values(states, seed=0)
     return bool(states) and all(

@@ -1,4 +1,4 @@
-"""Whether a graph, a plan and tensors are those of one model."""
+"""Verifies that a graph, a plan and tensors are those of one model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -106,7 +106,7 @@ def _require_generation(plan: Plan, caches: Sequence[str], form: GenerationForm)
 
 
 def _is_fed(plan: Plan, known: Mapping[str, TensorType], needed: str) -> bool:
-    """Whether the inputs of a plan are among those that are known, and one of them is there."""
+    """True if the inputs of a plan are among those that are known, and one of them is there."""
     inputs = _types(plan.inputs)
     return needed in inputs and inputs.items() <= known.items()
 

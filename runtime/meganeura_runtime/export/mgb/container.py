@@ -88,7 +88,7 @@ class Artefact:
     plan: Plan
     values: Mapping[str, Array]
     trusted: bool = True
-    """Whether this installation made the plan: kernels of others run with checked bounds."""
+    """True if this installation made the plan: kernels of others run with checked bounds."""
     training: TrainingForm | None = None
     """What the graph is a step of, if it trains."""
     generation: GenerationForm | None = None

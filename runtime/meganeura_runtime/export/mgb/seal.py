@@ -30,7 +30,7 @@ def seal(content: bytes) -> str | None:
 
 
 def is_sealed(content: bytes, claimed: str) -> bool:
-    """Whether this installation made that seal of it."""
+    """True if this installation made that seal of it."""
     expected = _sealed(content)
     return expected is not None and hmac.compare_digest(expected.encode(), claimed.encode())
 

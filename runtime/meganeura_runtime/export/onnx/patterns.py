@@ -215,7 +215,7 @@ def _gelu(value: Value) -> Match | None:
 
 
 def _is_tanh_argument(value: Value, x: Value) -> bool:
-    """Whether a value is sqrt(2/pi) (x + 0.044715 x^3)."""
+    """True if a value is sqrt(2/pi) (x + 0.044715 x^3)."""
     total = _scaled(value, sqrt(2 / pi))
     for first, second in _swapped(total, Add) if total else ():
         cube = _scaled(second, 0.044715)

@@ -41,7 +41,7 @@ class Page:
     tokenizer: str | None = None
     """The text of the tokenizer.json by which the page reads texts."""
     is_split: bool = False
-    """Whether the model lies in a file beside the page."""
+    """True if the model lies in a file beside the page."""
 
     def write(self, path: Path) -> tuple[Path, ...]:
         """Write the page, each file whole or not at all; the files. Raises `ProblemError`."""

@@ -58,11 +58,11 @@ class Stored:
     origin: str
     """The initializer, or empty for what the importer made."""
     is_constant: bool = False
-    """Whether the layer that declares it is frozen."""
+    """True if the layer that declares it is frozen."""
 
     @property
     def is_trained(self) -> bool:
-        """Whether training moves it."""
+        """True if training moves it."""
         return self.kind == "param" and not self.is_constant
 
 
@@ -73,7 +73,7 @@ class Kept:
     words: Words
     type: TensorType
     is_turned: bool = False
-    """Whether it is kept transposed."""
+    """True if it is kept transposed."""
 
 
 @dataclass
@@ -154,12 +154,12 @@ class Builder:
                 return None
 
     def is_iota(self, value: Tensor) -> bool:
-        """Whether a vector counts from 0."""
+        """True if a vector counts from 0."""
         code = self._codes.get(value.id)
         return isinstance(code, Code) and code.pieces[0] == "iota("
 
     def is_zero(self, value: Tensor) -> bool:
-        """Whether a value is seen to be 0 everywhere."""
+        """True if a value is seen to be 0 everywhere."""
         code = self._codes.get(value.id)
         if isinstance(code, Applied) and code.callee in ("expand", "rearrange"):
             code = self._codes.get(code.source)
@@ -210,7 +210,7 @@ class Builder:
         self._needs.append(condition)
 
     def same(self, left: Size, right: Size) -> bool:
-        """Whether two sizes are known to be equal."""
+        """True if two sizes are known to be equal."""
         if left == right:
             return True
         if isinstance(left, int) and isinstance(right, int):
@@ -218,7 +218,7 @@ class Builder:
         return self.facts.proves(Compare("==", left, right))
 
     def same_shape(self, left: Sequence[Size], right: Sequence[Size]) -> bool:
-        """Whether two shapes are known to be equal."""
+        """True if two shapes are known to be equal."""
         return len(left) == len(right) and all(map(self.same, left, right))
 
     # --- numbers ---------------------------------------------------------------------------------

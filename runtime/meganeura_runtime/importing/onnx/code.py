@@ -65,7 +65,7 @@ class Code:
     pieces: tuple[Piece, ...]
     level: Level
     is_named: bool = False
-    """Whether it has a line of its own, since its place among others matters."""
+    """True if it has a line of its own, since its place among others matters."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def _round_counters(build: Builder, shape: Sequence[Size]) -> Tensor:
 
 
 def is_draw(domain: str, op: str) -> bool:
-    """Whether a node draws random numbers."""
+    """True if a node draws random numbers."""
     return domain == DOMAIN and op in STREAMS
 
 

@@ -72,7 +72,7 @@ MOVED = frozenset({"Reshape", "Unsqueeze", "Transpose", "Expand"})
 
 
 def _is_weight(known: Known, least: int) -> bool:
-    """Whether numbers are weights that keep their name, and not part of a computation of sizes."""
+    """True if numbers are weights that keep their name, and not part of a computation of sizes."""
     is_large = known.rank > 1 or known.array.size > least
     return bool(known.name) and known.dtype.is_float and is_large and known.array.size > 1
 
@@ -156,7 +156,7 @@ SHAPES: Mapping[str, Callable[[Node], list[Value | None] | None]] = {
 
 
 def _are_sizes(*arrays: Array) -> bool:
-    """Whether some of these hold symbols."""
+    """True if some of these hold symbols."""
     return any(each.dtype == object for each in arrays)
 
 

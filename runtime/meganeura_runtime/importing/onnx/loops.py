@@ -223,7 +223,7 @@ def linear_recurrence(build: Builder, rounds: Rounds, body: GraphProto) -> list[
 
 
 def _is_recurrence(body: GraphProto) -> bool:
-    """Whether a body gives a h + b, of (h, a, b), as its carry and as what it collects."""
+    """True if a body gives a h + b, of (h, a, b), as its carry and as what it collects."""
     if len(body.input) != 3 or len(body.output) != 2 or body.initializer:
         return False
     same = {each.name: each.name for each in body.input}
@@ -244,5 +244,5 @@ def _is_recurrence(body: GraphProto) -> bool:
 
 
 def is_true(value: Value) -> bool:
-    """Whether a condition is known to hold."""
+    """True if a condition is known to hold."""
     return isinstance(value, Known) and value.array.size == 1 and bool(value.array.all())

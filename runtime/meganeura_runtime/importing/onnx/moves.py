@@ -37,7 +37,7 @@ class Move:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether everything stays where it is."""
+        """True if everything stays where it is."""
         return self.source == self.target
 
     def then(self, other: "Move") -> "Move | None":
@@ -56,7 +56,7 @@ class Move:
 
     @property
     def is_unambiguous(self) -> bool:
-        """Whether no two axes are written in the same way."""
+        """True if no two axes are written in the same way."""
         sizes = [each.size for axis in self.source for each in axis if isinstance(each, Fixed)]
         return len(set(sizes)) == len(sizes)
 

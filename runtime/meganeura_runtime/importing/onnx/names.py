@@ -88,7 +88,7 @@ class Paths:
         return self._free(words)
 
     def is_free(self, words: Words) -> bool:
-        """Whether nothing lies at a path, above it or below it."""
+        """True if nothing lies at a path, above it or below it."""
         is_below = any(each in self._taken for each in _above(words))
         return not is_below and words not in self._taken and words not in self._above_taken
 

@@ -23,7 +23,7 @@ class Known:
     name: str = ""
     """The initializer it is, or empty."""
     is_turned: bool = False
-    """Whether it is that initializer transposed."""
+    """True if it is that initializer transposed."""
     open_shape: Shape | None = None
     """Its sizes, if it has no elements and some of them are not numbers."""
 
@@ -39,7 +39,7 @@ class Known:
 
     @property
     def is_symbolic(self) -> bool:
-        """Whether some of it are sizes that are not numbers."""
+        """True if some of it are sizes that are not numbers."""
         return self.array.dtype == object
 
     @property
@@ -64,7 +64,7 @@ class Part:
     known: Known
     kind: str = "param"
     is_flipped: bool = False
-    """Whether the layer has the transpose of the constant."""
+    """True if the layer has the transpose of the constant."""
 
     @property
     def array(self) -> Array:
@@ -74,11 +74,11 @@ class Part:
 
     @property
     def is_turned(self) -> bool:
-        """Whether these are the transpose of the initializer."""
+        """True if these are the transpose of the initializer."""
         return self.is_flipped != self.known.is_turned
 
     def is_trained(self, constants: frozenset[str]) -> bool:
-        """Whether it is an initializer that is trained; a constant of a node is not."""
+        """True if it is an initializer that is trained; a constant of a node is not."""
         return bool(self.known.name) and self.known.name not in constants
 
 
@@ -142,16 +142,16 @@ class Node:
     tracked: Mapping[str, int] = field(default_factory=dict[str, int])
     """How many batches batch norms have seen, by the names of these counts."""
     is_round: bool = False
-    """Whether the node stands in the rounds of a loop."""
+    """True if the node stands in the rounds of a loop."""
     follower: Known | None = None
     """What is added to the result by the only node that reads it, if that is constant."""
     is_absorbed: bool = False
-    """Whether this node took the one that follows into its own."""
+    """True if this node took the one that follows into its own."""
 
     # --- operands --------------------------------------------------------------------------------
 
     def has(self, index: int) -> bool:
-        """Whether there is an operand at a place."""
+        """True if there is an operand at a place."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def value(self, index: int) -> Value:
@@ -241,13 +241,13 @@ class Node:
         return self.attributes.get(name, default)
 
     def wants(self, index: int) -> bool:
-        """Whether a result is named."""
+        """True if a result is named."""
         return index < len(self.outputs) and bool(self.outputs[index])
 
     # --- layers of the library -------------------------------------------------------------------
 
     def is_own(self, known: Value | None) -> bool:
-        """Whether an operand is an initializer that a layer may keep: finite, and of f32.
+        """True if an operand is an initializer that a layer may keep: finite, and of f32.
 
         Other nodes may read it too, but for one in the rounds of a loop.
         """

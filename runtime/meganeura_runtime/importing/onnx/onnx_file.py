@@ -168,7 +168,7 @@ def parsed_onnx(path: Path, content: bytes) -> OnnxFile:
 
 
 def _is_text(message: Message) -> bool:
-    """Whether all texts in a message are UTF-8; those that are not are left as bytes."""
+    """True if all texts in a message are UTF-8; those that are not are left as bytes."""
     for field, value in message.ListFields():
         if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
             continue

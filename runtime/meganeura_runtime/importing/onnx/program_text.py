@@ -51,7 +51,7 @@ class ProgramText:
     origin: str
     """The comment above it."""
     with_facts: bool = False
-    """Whether blocks state what the program states of sizes that they know."""
+    """True if blocks state what the program states of sizes that they know."""
 
     def text(self) -> str:
         """The program, formatted; raises `UnnamedSizeError` for a block that lacks a size."""

@@ -139,7 +139,7 @@ def _merged(
 
 
 def _is_shared(statement: Statement, reads: Counter[int]) -> bool:
-    """Whether a parameter is a constant of no round: without an index, or read several times."""
+    """True if a parameter is a constant of no round: without an index, or read several times."""
     code = statement.code
     if not isinstance(code, Declared) or code.kind == "param":
         return False

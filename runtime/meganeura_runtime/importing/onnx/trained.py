@@ -74,7 +74,7 @@ def _nodes(graph: GraphProto, depth: int) -> Iterator[tuple[NodeProto, int]]:
 
 
 def _is_mask(tensor: TensorProto) -> bool:
-    """Whether a matrix or more has two numbers, of which one is 0 and the other 1 or very low."""
+    """True if a matrix or more has two numbers, of which one is 0 and the other 1 or very low."""
     size = int(np.prod(tensor.dims))
     is_small = SMALLEST_MASK <= size <= LARGEST_MASK
     if len(tensor.dims) < 2 or not is_small or tensor.data_location == TensorProto.EXTERNAL:

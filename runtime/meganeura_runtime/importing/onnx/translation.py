@@ -85,7 +85,7 @@ class Translation:
     given: Mapping[str, Known]
     """The inputs that are given as numbers."""
     draws: bool = False
-    """Whether it draws random numbers, from the input `COUNTER` of the file."""
+    """True if it draws random numbers, from the input `COUNTER` of the file."""
 
 
 @dataclass
@@ -99,7 +99,7 @@ class _Scope:
     sequences: dict[str, Sequence[Value]] = field(default_factory=dict[str, Sequence[Value]])
     """The sequences of tensors among its names."""
     is_round: bool = False
-    """Whether it is gone through in each round of a loop."""
+    """True if it is gone through in each round of a loop."""
 
 
 def translate(
@@ -653,7 +653,7 @@ def _read_in(graph: GraphProto, depth: int) -> Iterator[str]:
 
 
 def is_open(size: TensorShapeProto.Dimension) -> bool:
-    """Whether a size is a symbol; some exporters write -1 for one."""
+    """True if a size is a symbol; some exporters write -1 for one."""
     return not size.HasField("dim_value") or size.dim_value == -1
 
 
@@ -663,7 +663,7 @@ def size_key(info: ValueInfoProto, axis: int, size: TensorShapeProto.Dimension) 
 
 
 def is_switch(info: ValueInfoProto) -> bool:
-    """Whether an input is one whole number or truth value, which may be given for good."""
+    """True if an input is one whole number or truth value, which may be given for good."""
     tensor = info.type.tensor_type
     is_whole = tensor.elem_type in (Proto.INT32, Proto.INT64, Proto.BOOL)
     return is_whole and all(size.dim_value == 1 for size in tensor.shape.dim)

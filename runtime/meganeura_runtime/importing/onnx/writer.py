@@ -117,7 +117,7 @@ class BodyWriter:
         yield self._bound(statement.results, shown, _primary(code))
 
     def _is_inside(self, shown: Text) -> bool:
-        """Whether an expression that is read once stands where it is read."""
+        """True if an expression that is read once stands where it is read."""
         return len(shown.text) <= (WIDEST_PIPE if shown.level is Level.PIPE else WIDEST)
 
     def _bound(self, results: Sequence[Tensor], shown: Text, primary: int | None) -> str:

@@ -95,7 +95,7 @@ class ClassFolder:
 
 
 def is_class_folder(path: Path) -> bool:
-    """Whether a folder has folders, and no tensors of its own."""
+    """True if a folder has folders, and no tensors of its own."""
     if not path.is_dir() or not _folders(path):
         return False
     return not any(is_tensor_file(each) for each in path.iterdir())
@@ -141,7 +141,7 @@ def _splits(folder: Path, span: Span | None) -> dict[str, Path]:
 
 
 def _has_splits(folder: Path) -> bool:
-    """Whether `train` is a split: beside other classes alone it is a class of that name."""
+    """True if `train` is a split: beside other classes alone it is a class of that name."""
     if not (folder / TRAIN).is_dir():
         return False
     beside = {*_folders(folder)} - {TRAIN}

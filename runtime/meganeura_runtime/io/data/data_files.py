@@ -51,7 +51,7 @@ def find_data_below(written: str, folder: Path, span: Span | None = None) -> Pat
 
 
 def is_glob(written: str) -> bool:
-    """Whether a text may stand for several files, such as `train-*.safetensors`."""
+    """True if a text may stand for several files, such as `train-*.safetensors`."""
     return any(each in written for each in "*?[")
 
 
@@ -119,7 +119,7 @@ def _is_alike(left: StoredTensor, right: StoredTensor) -> bool:
 
 
 def is_tensor_file(path: Path) -> bool:
-    """Whether a file of a folder is one of its tensors; hidden ones are none."""
+    """True if a file of a folder is one of its tensors; hidden ones are none."""
     if path.name.startswith("."):
         return False
     return path.suffix == ".npy" or is_idx(path)

@@ -36,7 +36,7 @@ KINDS = {"images": "image", "labels": "label"}
 
 
 def is_idx(path: Path) -> bool:
-    """Whether a name is one that IDX files have, such as `train-images-idx3-ubyte.gz`."""
+    """True if a name is one that IDX files have, such as `train-images-idx3-ubyte.gz`."""
     return IDX_NAME.fullmatch(path.name) is not None
 
 

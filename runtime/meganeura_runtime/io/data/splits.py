@@ -29,7 +29,7 @@ class Feed:
     rows: int
     """Rows of the tensor that make one example; 0 where the tensor is fed whole."""
     is_verified: bool = True
-    """Whether all values were checked before the run; others are when they are fed."""
+    """True if all values were checked before the run; others are when they are fed."""
     bound: Bound | None = None
     """Of indices that are checked when they are fed."""
     span: Span | None = None
@@ -68,12 +68,12 @@ class Split(ABC):
     examples: int
     """How many there are."""
     is_ordered = False
-    """Whether they can be had in their own order only, in batches of their own size."""
+    """True if they can be had in their own order only, in batches of their own size."""
 
     @property
     @abstractmethod
     def is_slow(self) -> bool:
-        """Whether an example takes computation, so that batches are prepared ahead of time."""
+        """True if an example takes computation, so that batches are prepared ahead of time."""
 
     @abstractmethod
     def take(self, examples: Examples) -> dict[str, Array]:
@@ -127,7 +127,7 @@ class StoredSplit(Split):
 
     @property
     def is_slow(self) -> bool:
-        """Whether an example takes computation, so that batches are prepared ahead of time."""
+        """True if an example takes computation, so that batches are prepared ahead of time."""
         contents = [feed.tensor.content for feed in self.feeds.values()]
         return any(not isinstance(each, np.ndarray) and each.is_slow for each in contents)
 

@@ -31,7 +31,7 @@ class _Pictures(Protocol):
 
 
 def is_pictures(values: Array) -> bool:
-    """Whether a tensor is a batch of images in grey or colour: floats [n, 1, h, w] or [n, 3, h, w].
+    """True if a tensor is a batch of images in grey or colour: floats [n, 1, h, w] or [n, 3, h, w].
 
     Booleans are black and white, whole numbers are no images.
     """

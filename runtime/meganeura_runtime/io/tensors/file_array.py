@@ -28,11 +28,11 @@ class RowSource(ABC):
     dtype: np.dtype[np.generic]
     """The type of an element."""
     is_read_at_once: ClassVar[bool] = True
-    """Whether all of it can be looked at before a run, rather than each row when it is used."""
+    """True if all of it can be looked at before a run, rather than each row when it is used."""
     is_checked: ClassVar[bool] = False
-    """Whether all values are known to be finite."""
+    """True if all values are known to be finite."""
     is_slow: ClassVar[bool] = False
-    """Whether rows take computation, so that several threads should ask for them ahead."""
+    """True if rows take computation, so that several threads should ask for them ahead."""
 
     @property
     def digest(self) -> str | None:
@@ -78,7 +78,7 @@ class InFile(RowSource):
     """What it is read as: the same bits, the least significant byte first."""
     shape: tuple[int, ...]
     is_held: bool = True
-    """Whether it is cached once scattered rows of it are read, if it is small enough."""
+    """True if it is cached once scattered rows of it are read, if it is small enough."""
     pieces: VerifiedPieces | None = None
     """Checksums with which what is read is compared."""
     _held: list[Array] = field(default_factory=list[Array])

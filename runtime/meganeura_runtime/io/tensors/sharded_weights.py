@@ -89,7 +89,7 @@ def _weight_map(index: Path) -> dict[str, str]:
 
 
 def _is_file_name(value: object) -> bool:
-    """Whether it is the name of a file in this folder: text, and no path."""
+    """True if it is the name of a file in this folder: text, and no path."""
     if not isinstance(value, str) or value in ("", ".", "..") or "\0" in value:
         return False
     try:

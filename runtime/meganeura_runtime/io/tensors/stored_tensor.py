@@ -75,7 +75,7 @@ class StoredTensor:
 
     @property
     def is_float(self) -> bool:
-        """Whether the file holds real numbers."""
+        """True if the file holds real numbers."""
         return self.stored in ("f64", "f32", "f16", "bf16")
 
     def __str__(self) -> str:
@@ -137,7 +137,7 @@ def _values(stored: str, bits: Array) -> Array:
 
 
 def _holds_all(stored: str, dtype: DType) -> bool:
-    """Whether every integer, or every finite float, of a stored type is one of the graph's type.
+    """True if every integer, or every finite float, of a stored type is one of the graph's type.
 
     The bits of a bf16 count as u16, which f32 holds, as it does all bf16, and f16 neither.
     """

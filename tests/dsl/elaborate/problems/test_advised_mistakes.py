@@ -123,7 +123,7 @@ FACT = re.compile(r"[^=<>!]+ (?:>=|<=|!=|>|<) [^=<>!]+|[^=<>!]+ % [^=<>!]+ == 0"
 
 
 def is_bound(fact: str) -> bool:
-    """Whether all of a fact are bounds and divisors."""
+    """True if all of a fact are bounds and divisors."""
     return all(map(FACT.fullmatch, fact.split(" and ")))
 
 

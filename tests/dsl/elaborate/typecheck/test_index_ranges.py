@@ -286,9 +286,9 @@ class Index:
     text: str
     of: Callable[[int, dict[str, Whole]], Whole]
     reads: bool = False
-    """Whether it depends on data."""
+    """True if it depends on data."""
     is_simple: bool = True
-    """Whether its bounds are known for all sizes."""
+    """True if its bounds are known for all sizes."""
 
 
 def an_index(draw: np.random.Generator, depth: int, *, is_open: bool) -> Index:
@@ -361,7 +361,7 @@ def draws(draw: np.random.Generator, size: int) -> Iterator[dict[str, Whole]]:
 
 
 def overruns(index: Index, s: int, rows: int, draw: np.random.Generator) -> list[bool]:
-    """Whether the index is out of range, of each data that is tried."""
+    """Returns a bool for each data that is tried: True if the index is out of range."""
     found = (index.of(s, data) for data in draws(draw, s))
     return [bool(((each < 0) | (each >= rows)).any()) for each in found]
 

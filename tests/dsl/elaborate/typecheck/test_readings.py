@@ -48,7 +48,7 @@ def inversions(order: Sequence[int]) -> int:
 
 
 def keeps_together(source: Sequence[str], order: Sequence[int]) -> bool:
-    """Whether every pair of equal axes and every third do what `TOGETHER` lists."""
+    """True if every pair of equal axes and every third do what `TOGETHER` lists."""
     for pair in combinations(range(len(source)), 2):
         if source[pair[0]] != source[pair[1]]:
             continue

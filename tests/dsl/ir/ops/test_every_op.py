@@ -23,7 +23,7 @@ def test_random_graphs_have_every_op() -> None:
 
 
 def follows(sample: Sample) -> bool:
-    """Whether the analysis knows a result of a sample; what it knows is true of the sample."""
+    """True if the analysis knows a result of a sample; what it knows is true of the sample."""
     build = Builder()
     known = {
         f"x{number}": Range(int(np.floor(operand.min())), int(np.ceil(operand.max())))

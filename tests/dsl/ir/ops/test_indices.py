@@ -42,7 +42,7 @@ APPLICATIONS: tuple[tuple[Op, tuple[TensorType, ...]], ...] = (
 
 
 def _takes_whole_numbers(op: Op, types: tuple[TensorType, ...]) -> bool:
-    """Whether the type rule takes whole numbers for some of the operands."""
+    """True if the type rule takes whole numbers for some of the operands."""
     places = range(len(types))
     chosen = [some for count in (1, 2, len(types)) for some in combinations(places, count)]
     return any(

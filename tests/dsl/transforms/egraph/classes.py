@@ -1,4 +1,4 @@
-"""Whether every e-class holds one type and one value, whichever of its nodes computes it."""
+"""Verifies that an e-class holds one type and one value, whichever node computes it."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Whether two graphs give the same numbers, and what an optimized graph is fed."""
+"""Comparison of the numbers of two graphs, and inputs for an optimized graph."""
 
 from collections.abc import Collection, Mapping
 from zlib import crc32

@@ -169,7 +169,7 @@ def losses(folder: Path, kind: str = "step", name: str = "loss") -> list[float]:
 
 
 def assert_the_same(found: Path, wanted: Path) -> None:
-    """Whether two runs have the same losses and weights, but for the order of sums."""
+    """Asserts that two runs have the same losses and weights, but for the order of sums."""
     for kind in ("step", "epoch", "held_out"):
         np.testing.assert_allclose(losses(found, kind), losses(wanted, kind), atol=CLOSE, rtol=0)
     precisions = (losses(each, "held_out", "first") for each in (found, wanted))

@@ -42,7 +42,7 @@ def graph_of(sample: Sample) -> tuple[Graph, dict[str, Array]]:
 
 
 def is_refused(sample: Sample) -> bool:
-    """Whether an op pads between elements."""
+    """True if an op pads between elements."""
     return isinstance(sample.op, Pad) and any(sample.op.interior)
 
 

@@ -29,13 +29,13 @@ class Case:
     outputs: int = 1
     opset: int = 20
     positive: bool = False
-    """Whether it is applied to exp(x), as it has no value for negative numbers."""
+    """True if it is applied to exp(x), as it has no value for negative numbers."""
     whole: bool = False
-    """Whether it is fed whole numbers."""
+    """True if it is fed whole numbers."""
     truth: bool = False
-    """Whether it is fed truth values."""
+    """True if it is fed truth values."""
     small: bool = False
-    """Whether it is applied to x / 1000, beside which an epsilon counts."""
+    """True if it is applied to x / 1000, beside which an epsilon counts."""
 
 
 X = [2, 3, 4]

@@ -240,7 +240,7 @@ def test_a_file_without_pieces_is_compared_when_it_is_opened(
 
 @pytest.mark.parametrize("size", [WORTH_THREADS - 1, WORTH_THREADS])
 def test_what_comes_of_runs_is_in_their_order(size: int) -> None:
-    """Whether they are worth threads or not."""
+    """The order is the same with threads and without."""
     threads = set[int]()
 
     def work(run: int) -> int:

@@ -42,27 +42,27 @@ SMALL = 1 << 14
 
 
 def is_reduction(value: Value) -> bool:
-    """Whether each element combines many terms."""
+    """True if each element combines many terms."""
     return Trait.REDUCTION in value.op.traits
 
 
 def is_contraction(value: Value) -> bool:
-    """Whether each element is a sum of products."""
+    """True if each element is a sum of products."""
     return Trait.CONTRACTION in value.op.traits
 
 
 def is_transform(value: Value) -> bool:
-    """Whether small squares of its elements are computed from small squares together."""
+    """True if small squares of its elements are computed from small squares together."""
     return Trait.TRANSFORM in value.op.traits
 
 
 def is_attention(value: Value) -> bool:
-    """Whether it is made by walking over keys or queries."""
+    """True if it is made by walking over keys or queries."""
     return Trait.ATTENTION in value.op.traits
 
 
 def is_loop(value: Value) -> bool:
-    """Whether its kernels run again and again."""
+    """True if its kernels run again and again."""
     return Trait.LOOP in value.op.traits
 
 
@@ -74,12 +74,12 @@ def held_as(value: Value) -> Value:
 
 
 def is_anchor(value: Value) -> bool:
-    """Whether a kernel is made for it, which elementwise work may join."""
+    """True if a kernel is made for it, which elementwise work may join."""
     return not value.op.traits.isdisjoint(ANCHORS)
 
 
 def is_factor(op: Op) -> bool:
-    """Whether a contraction reads its factors through an op, for nothing but index arithmetic.
+    """True if a contraction reads its factors through an op, for nothing but index arithmetic.
 
     Random bits follow from an index too, but for arithmetic that is too much to repeat so often.
     """
@@ -147,7 +147,7 @@ def _small_totals(graph: Graph) -> set[int]:
 
 
 def _is_sum_alone(value: Value, uses: Mapping[int, int], *, again: bool) -> bool:
-    """Whether a value is a sum that nothing else reads; `again`: also in parts, or with a bias."""
+    """True if a value is a sum that nothing else reads; `again`: also in parts, or with a bias."""
     if uses[value.id] > 1:
         return False
     match value.op:
@@ -165,12 +165,12 @@ def _is_sum_alone(value: Value, uses: Mapping[int, int], *, again: bool) -> bool
 
 
 def _is_bias(value: Value) -> bool:
-    """Whether it repeats a smaller tensor."""
+    """True if it repeats a smaller tensor."""
     return isinstance(value.op, Broadcast) and elements(value.operands[0]) < elements(value)
 
 
 def _is_sum_of_parts(value: Value) -> bool:
-    """Whether it adds up the parts of a product, which any reader does on the way."""
+    """True if it adds up the parts of a product, which any reader does on the way."""
     if isinstance(value.op, Add):
         return all(map(_is_sum_of_parts, value.operands))
     while isinstance(value.op, Reshape | Slice):
@@ -221,7 +221,7 @@ def _costs(graph: Graph, prices: RecomputeCosts) -> Mapping[int, float]:
 
 
 def _is_repeated(value: Value) -> bool:
-    """Whether every element is one of a small tensor, which is then in memory and in caches."""
+    """True if every element is one of a small tensor, which is then in memory and in caches."""
     if not isinstance(value.op, Broadcast):
         return False
     return REPEATED * elements(value.operands[0]) <= elements(value)

@@ -54,7 +54,7 @@ COSTS: Mapping[Style, RecomputeCosts] = {
 
 
 def is_free(op: Op) -> bool:
-    """Whether an op only says where the elements of others are read."""
+    """True if an op only says where the elements of others are read."""
     return op.element_cost is ElementCost.FREE
 
 
@@ -66,7 +66,7 @@ class Uses:
     reads: float
 
     def worth_storing(self, cost: float, costs: RecomputeCosts) -> bool:
-        """Whether one more kernel that stores the value is cheaper than computing it each time."""
+        """True if one more kernel that stores the value is cheaper than computing it each time."""
         if self.reads == inf:
             return True
         again = self.reads * cost

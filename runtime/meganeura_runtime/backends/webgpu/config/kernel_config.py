@@ -29,7 +29,7 @@ class Tile:
 
     @property
     def is_even(self) -> bool:
-        """Whether every lane loads as many vec4 of each factor, and computes whole vec4."""
+        """True if every lane loads as many vec4 of each factor, and computes whole vec4."""
         sides = (self.rows * self.terms, self.columns * self.terms)
         whole = self.rows_each % 4 == self.columns_each % 4 == 0
         return whole and self.lanes > 0 and not any(side % (4 * self.lanes) for side in sides)
@@ -65,13 +65,13 @@ class FusionConfig:
     launch: float = 1.0
     """What one more kernel costs, in units of what the planner takes it for."""
     fuse_attention: bool | None = None
-    """Whether attention is one kernel wherever it fits, or never if it need not; or as it pays."""
+    """True if attention is one kernel wherever it fits, or never if it need not; or as it pays."""
     quick: bool = False
-    """Whether the kernels of products that are over soon are such as compile soon."""
+    """True if the kernels of products that are over soon are such as compile soon."""
 
     @property
     def is_sensible(self) -> bool:
-        """Whether kernels stay within what compilers cope with."""
+        """True if kernels stay within what compilers cope with."""
         return 0 <= self.epilogue <= 400 and 0 < self.launch < 1000
 
     def __str__(self) -> str:

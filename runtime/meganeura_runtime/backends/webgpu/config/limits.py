@@ -51,7 +51,7 @@ class DeviceLimits:
     lanes: int = 0
     """Lanes of a subgroup whose shuffles work; 0 where that is not known."""
     half_floats: bool = False
-    """Whether the adapter has `shader-f16`."""
+    """True if the adapter has `shader-f16`."""
     matrix_units: MatrixUnits | None = None
     """Units that contractions are computed by, in f16; none where they are computed in f32."""
 

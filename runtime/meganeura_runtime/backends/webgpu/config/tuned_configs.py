@@ -138,7 +138,7 @@ def read_tuned_configs(path: Path, key: TuningKey, limits: DeviceLimits) -> Tune
 
 
 def is_possible(config: KernelConfig, limits: DeviceLimits) -> bool:
-    """Whether kernels can be written in a way, and an adapter can run them."""
+    """True if kernels can be written in a way, and an adapter can run them."""
     if config.split_k < 1 or (
         config.rows is not None and not (0 < config.rows <= MOST_ROWS and limits.lanes)
     ):

@@ -33,7 +33,7 @@ class DeviceInfo:
 
     @property
     def is_software(self) -> bool:
-        """Whether it is software Vulkan."""
+        """True if it is software Vulkan."""
         return self.kind == "CPU"
 
     def __str__(self) -> str:

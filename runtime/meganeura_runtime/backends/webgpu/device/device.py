@@ -338,7 +338,7 @@ class Device:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a submission is not done; does not wait for it."""
+        """True if a submission is not done; does not wait for it."""
         with self._explained("running a step"):
             return self._api.is_busy(self._device)
 

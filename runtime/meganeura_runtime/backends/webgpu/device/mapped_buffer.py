@@ -26,7 +26,7 @@ class MappedBuffer:
 
     @property
     def is_here(self) -> bool:
-        """Whether the host may use it; polling and waiting for submissions bring it."""
+        """True if the host may use it; polling and waiting for submissions bring it."""
         failed = self.status not in (None, self._library.lib.WGPUMapAsyncStatus_Success)
         if failed:
             raise RuntimeError(f"a buffer could not be mapped (status {self.status})")

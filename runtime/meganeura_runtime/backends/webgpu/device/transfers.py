@@ -28,7 +28,7 @@ class StagingBuffer:
 
     @property
     def is_here(self) -> bool:
-        """Whether no submission needs it any more."""
+        """True if no submission needs it any more."""
         return all(mapped.is_here for mapped in self._mapped.values())
 
     def fill(self, tensors: Sequence[Tensor], feeds: Mapping[str, Array]) -> None:

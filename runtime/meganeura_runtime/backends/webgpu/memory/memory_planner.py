@@ -22,7 +22,7 @@ class Lifetime:
     last: int
 
     def meets(self, other: "Lifetime") -> bool:
-        """Whether both are alive at some time."""
+        """True if both are alive at some time."""
         return self.first <= other.last and other.first <= self.last
 
 

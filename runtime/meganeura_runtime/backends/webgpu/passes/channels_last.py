@@ -70,7 +70,7 @@ class _Layout:
         return self.build.reapply(value, *operands)
 
     def _gains(self, op: Convolution, value: Value, operands: tuple[Value, ...]) -> bool:
-        """Whether there are channels for all lanes, and pixels that repay to move the kernel."""
+        """True if there are channels for all lanes, and pixels that repay to move the kernel."""
         y = value if isinstance(op, Conv) else operands[1]
         samples, *channels = concrete_shape(y.type.shape[:2])
         pixels = samples * prod(concrete_shape(y.type.shape[2:]))
@@ -80,7 +80,7 @@ class _Layout:
         return fit and pixels >= FEWEST_PIXELS and concrete(op.groups) == 1
 
     def _are_moved(self, operands: tuple[Value, ...]) -> bool:
-        """Whether it costs nothing to have all of them with channels last."""
+        """True if it costs nothing to have all of them with channels last."""
         others = [operand for operand in operands if not isinstance(operand.op, REPEATED)]
         return bool(others) and all(operand.id in self.moved for operand in others)
 

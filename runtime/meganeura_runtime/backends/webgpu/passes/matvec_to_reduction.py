@@ -31,7 +31,7 @@ def matvec_to_reduction(graph: Graph, target: Target) -> Graph:
 
 
 def _is_matvec(op: MatMul, a: Value, b: Value, *, target: Target) -> bool:
-    """Whether one factor is a vector, long enough for a workgroup, and nobody chose otherwise."""
+    """True if one factor is a vector, long enough for a workgroup, and nobody chose otherwise."""
     whole = named_contraction(op, a, b)
     is_vector = 1 in (prod(whole.rows), prod(whole.columns))
     return is_vector and whole.count >= FEWEST_TERMS and whole.name not in target.configs

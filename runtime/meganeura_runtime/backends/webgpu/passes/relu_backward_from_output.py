@@ -31,7 +31,7 @@ def relu_backward_from_output(graph: Graph, _target: Target) -> Graph:
 
 
 def _cuts_off(condition: Value, if_true: Value, if_false: Value) -> bool:
-    """Whether a choice is 0 where x <= 0, and x elsewhere."""
+    """True if a choice is 0 where x <= 0, and x elsewhere."""
     return (
         condition.op == Compare("le")
         and condition.operands == (if_false, if_true)

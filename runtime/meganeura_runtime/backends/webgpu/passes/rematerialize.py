@@ -79,7 +79,7 @@ class _Use:
     reads: Mapping[int, frozenset[int]]
 
     def is_held(self, value: Value, time: int) -> bool:
-        """Whether a value is made before and read after."""
+        """True if a value is made before and read after."""
         own = self.lifetimes.get(value.id)
         return own is not None and own.first <= time < own.last
 

@@ -142,7 +142,7 @@ def _require_declared(graph: Graph) -> None:
 
 
 def _concern(choices: TunedConfigs, graph: Graph, lowered: Graph) -> bool:
-    """Whether choices speak of a graph, or of a contraction that it has once it is lowered."""
+    """True if choices speak of a graph, or of a contraction that it has once it is lowered."""
     if choices.fusing_of(graph) != DEFAULT_FUSION:
         return True
     return bool(choices.configs) and any(

@@ -87,7 +87,7 @@ class Group:
         return (self.aligned | self.elsewhere) - self.computed
 
     def holds(self, count: int) -> bool:
-        """Whether values of so many elements may be made here."""
+        """True if values of so many elements may be made here."""
         if self.rows is None or count == self.count:
             return count == self.count
         terms = self.count * self.rows.terms
@@ -201,7 +201,7 @@ class Fusion:
         )
 
     def _may_write_too(self, group: Group, value: Value) -> bool:
-        """Whether a group writes parts of the same shape at the same place as an update."""
+        """True if a group writes parts of the same shape at the same place as an update."""
         first = group.values[0]
         return first.id in self._parts and (
             first.type.shape == value.type.shape
@@ -210,7 +210,7 @@ class Fusion:
         )
 
     def _may_share(self, group: Group, value: Value) -> bool:
-        """Whether a transform is of the same tensor as one of a group, or for the same reader."""
+        """True if a transform is of the same tensor as one of a group, or for the same reader."""
         return len(group.anchors) < len(NAMES) and any(
             may_share(anchor, value)
             and (
@@ -222,7 +222,7 @@ class Fusion:
         )
 
     def _fits(self, group: Group, results: Sequence[Value], reads: AccessPattern) -> bool:
-        """Whether a kernel can make the results of one more op."""
+        """True if a kernel can make the results of one more op."""
         value, computed = results[0], group.computed
         if (value.id in self._parts) is not (group.values[0].id in self._parts):
             return False
@@ -253,7 +253,7 @@ class Fusion:
         return 0 if scattered and group.count >= LARGE else self._target.fusing.epilogue
 
     def _may_reduce(self, group: Group, value: Value, reads: AccessPattern) -> bool:
-        """Whether a value is no reduction, or one that can go along with those of the group."""
+        """True if a value is no reduction, or one that can go along with those of the group."""
         if not is_reduction(value):
             return True
         if group.rows is None:
@@ -292,13 +292,13 @@ class Fusion:
 
 
 def _is_scattered(value: Value) -> bool:
-    """Whether a contraction gives elements that lie apart, so that reading beside them is slow."""
+    """True if a contraction gives elements that lie apart, so that reading beside them is slow."""
     op = value.op
     return isinstance(op, ConvInputGradient) and any(step != 1 for step in op.stride)
 
 
 def _is_for_later(value: Value) -> bool:
-    """Whether a transform is for another pass than what it is made of, and too large to wait."""
+    """True if a transform is for another pass than what it is made of, and too large to wait."""
     return isinstance(value.op, WinogradKernel) and size_in_bytes(value.type) >= AHEAD
 
 

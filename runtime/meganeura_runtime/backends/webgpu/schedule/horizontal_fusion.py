@@ -75,7 +75,7 @@ def _has_loop(one: FusedKernel) -> bool:
 
 
 def _fits(launch: _Launch, bound: set[int], target: Target) -> bool:
-    """Whether a launch has room for one more small kernel."""
+    """True if a launch has room for one more small kernel."""
     few = len(launch.bound | bound) <= target.limits.storage_buffers
     return launch.is_small and few and len(launch.kernels) < MOST
 

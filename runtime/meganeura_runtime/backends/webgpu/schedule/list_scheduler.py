@@ -46,7 +46,7 @@ def list_schedule(graph: Graph, kernels: Sequence[FusedKernel]) -> Schedule:
 def _may_overwrite(
     kernels: Sequence[FusedKernel], writer: int, leaf: Value, before: list[set[int]]
 ) -> bool:
-    """Whether the writer can come after all readers of the leaf; if so, it is made to."""
+    """True if the writer can come after all readers of the leaf; if so, it is made to."""
     if leaf.id in kernels[writer].elsewhere:
         return False
     readers = {

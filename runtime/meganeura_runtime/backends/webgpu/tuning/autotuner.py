@@ -90,7 +90,7 @@ class Outcome:
 
     @property
     def gains(self) -> bool:
-        """Whether the best way is not the planner's."""
+        """True if the best way is not the planner's."""
         return self.best != self.planned
 
 
@@ -116,7 +116,7 @@ class Tuning:
 
     @property
     def gains(self) -> bool:
-        """Whether anything was found to gain, and the step has become faster."""
+        """True if anything was found to gain, and the step has become faster."""
         something = self.fusing != DEFAULT_FUSION or any(one.gains for one in self.outcomes)
         return something and self.after < self.before
 
@@ -258,7 +258,7 @@ class _Race:
             self.seconds[config] = share * self.seconds[first]
 
     def _matches(self, config: KernelConfig, found: Array) -> bool:
-        """Whether a way gives the numbers of the first."""
+        """True if a way gives the numbers of the first."""
         if self._expected is None:
             self._expected = np.array(found)
             self._largest = max(float(np.abs(found).max()), 1e-30)
@@ -310,7 +310,7 @@ def _steps_of(device: Device, graph: Graph, plans: Sequence[Plan]) -> list[float
 
 
 def _is_near(found: Array, expected: Array) -> bool:
-    """Whether sums in another order may explain the difference; of floats, as others are exact."""
+    """True if sums in another order may explain the difference; of floats, as others are exact."""
     if not np.issubdtype(expected.dtype, np.floating):
         return bool(np.array_equal(found, expected))
     finite = np.isfinite(expected)

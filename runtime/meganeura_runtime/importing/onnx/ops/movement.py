@@ -113,7 +113,7 @@ def _concat(node: Node) -> list[Value | None]:
 
 
 def _is_empty(value: Value | None) -> bool:
-    """Whether a value has no elements, which a concatenation is without."""
+    """True if a value has no elements, which a concatenation is without."""
     return isinstance(value, Known) and value.array.size == 0
 
 

@@ -83,7 +83,7 @@ def _momentum(node: Node) -> tuple[tuple[str], ...]:
 
 
 def _is_scale(node: Node, known: Value | None, size: Size) -> bool:
-    """Whether an operand is the weight or the bias of a layer over so many channels."""
+    """True if an operand is the weight or the bias of a layer over so many channels."""
     return (
         isinstance(known, Known)
         and node.is_own(known)

@@ -289,7 +289,7 @@ def _times(old: Size, scale: float | None, size: Size | None) -> int | None:
 
 
 def _repeats(attributes: Mapping[str, object], node: Node) -> bool:
-    """Whether the nearest of a whole multiple is each element in a row."""
+    """True if the nearest of a whole multiple is each element in a row."""
     mode = attributes.get("coordinate_transformation_mode", "half_pixel")
     if node.opset < 11:
         return True

@@ -349,7 +349,7 @@ expect net has 2 params, 12 weights
 
 
 def test_a_path_that_a_round_takes_goes_on_behind_the_scan() -> None:
-    """Whether `flag` holds is decided in the round, and is no other question behind it."""
+    """`flag` is decided in the round, and is no other condition behind the scan."""
     text = """
 block Net(flag: bool)(x: [n, s, d]) -> [n, d]:
   h = zeros([n, d])

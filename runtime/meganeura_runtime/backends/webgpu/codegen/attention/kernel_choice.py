@@ -46,7 +46,7 @@ def attention_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
 
 
 def is_fused(heads: Heads, target: Target, *, trains: bool) -> bool:
-    """Whether one kernel makes an attention.
+    """True if one kernel makes an attention.
 
     It does where that is faster; in training, where the expansion keeps what the gradients need,
     it is not. And it does where the scores would not fit an adapter, or a tuner found it faster.

@@ -192,7 +192,7 @@ def vec4s_of(
 
 
 def are_many_vec4s(count: int, target: Target) -> bool:
-    """Whether a device stays busy with one invocation for every four elements."""
+    """True if a device stays busy with one invocation for every four elements."""
     return count % 4 == 0 and count >= 4 * FEWEST_VEC4S[target.style]
 
 
@@ -201,7 +201,7 @@ def _holds_vec4s(memory: Memory, tensor: int, dtype: DType) -> bool:
 
 
 def is_vec4(positions: Sequence[Affine]) -> bool:
-    """Whether these are four neighbours that can be read or written at once."""
+    """True if these are four neighbours that can be read or written at once."""
     first = positions[0]
     return (
         len(positions) == 4

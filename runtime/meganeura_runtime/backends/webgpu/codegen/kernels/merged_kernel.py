@@ -28,7 +28,7 @@ def merged_kernels(kernels: Sequence[Kernel], limits: DeviceLimits) -> list[list
 
 
 def _may_join(others: Sequence[Kernel], one: Kernel, limits: DeviceLimits) -> bool:
-    """Whether a kernel uses the memory that it shares with others as they do."""
+    """True if a kernel uses the memory that it shares with others as they do."""
     together = (*others, one)
     if len({kernel.shader.size for kernel in together}) > 1:
         return False

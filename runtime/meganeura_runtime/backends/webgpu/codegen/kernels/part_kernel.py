@@ -29,7 +29,7 @@ WORKGROUP = 64
 
 
 def writes_parts(work: Work, memory: Memory) -> bool:
-    """Whether all it stores are tensors in their own memory with a part replaced."""
+    """True if all it stores are tensors in their own memory with a part replaced."""
     return not work.anchors and all(_is_part(value, memory) for value in work.stores)
 
 

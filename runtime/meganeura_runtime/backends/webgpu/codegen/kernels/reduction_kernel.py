@@ -114,7 +114,7 @@ class _Accumulator:
                 assert_never(self.reduction.kind)
 
     def _exceeds(self, element: str) -> str:
-        """Whether an element is larger than all before; NaN is the largest."""
+        """WGSL that is true if an element is larger than all before; NaN is the largest."""
         if self.dtype.is_float:
             return f"exceeds({element}, {self.name})"
         return f"{element} > {self.name}"
@@ -173,7 +173,7 @@ def _all_of_term(make: Expressions, term: Term) -> Expression:
 
 
 def _is_plain(reduction: Reduction) -> bool:
-    """Whether all elements have their terms at the same loop indices."""
+    """True if all elements have their terms at the same loop indices."""
     return reduction.links is None and reduction.kind is not Kind.ARG_MAX
 
 

@@ -167,7 +167,7 @@ class _Sum:
 
     @property
     def has_positions(self) -> bool:
-        """Whether the result is the place of a term."""
+        """True if the result is the place of a term."""
         return reduction(self.anchor).kind is Kind.ARG_MAX
 
     def declare(self, emitter: WgslEmitter) -> None:
@@ -220,7 +220,7 @@ class _Sum:
         return f"larger({a}, {b})" if self.dtype.is_float else f"max({a}, {b})"
 
     def _exceeds(self, a: str, b: str) -> str:
-        """Whether one term is larger than another; NaN is the largest."""
+        """WGSL that is true if one term is larger than another; NaN is the largest."""
         return f"exceeds({a}, {b})" if self.dtype.is_float else f"{a} > {b}"
 
 

@@ -120,7 +120,7 @@ def read(reading: ElementReader, value: Value, index: Index) -> Expression:
 
 
 def _is_relu(operands: tuple[Expression, ...]) -> bool:
-    """Whether a choice is 0 where x <= 0, and x elsewhere.
+    """True if a choice is 0 where x <= 0, and x elsewhere.
 
     A driver may compile that to a maximum, which drops NaN; it is written so that none does.
     """

@@ -133,7 +133,10 @@ class _Merge:
         return self.whole("{0} + {1} - {2}", self.middle, self.position, left)
 
     def right_first(self, left: Expression, right: Expression) -> Expression:
-        """Whether B's element at `right` comes before A's at `left`; of equal ones A's does."""
+        """WGSL that is true if `right` of B comes before `left` of A.
+
+        Of equal ones A's is first.
+        """
         pair = [self.reading.at(self.values, self.index(at)) for at in (left, right)]
         larger = "exceeds({0}, {1})" if self.values.type.dtype.is_float else "{0} > {1}"
         ordered = reversed(pair) if self.op.descending else pair

@@ -43,7 +43,7 @@ def transform_of(value: Value) -> Transform:
 
 
 def may_share(a: Value, b: Value) -> bool:
-    """Whether one kernel can write the results of both to the same places of their own.
+    """True if one kernel can write the results of both to the same places of their own.
 
     It reads the same squares for both, or those of equal index of two images.
     """

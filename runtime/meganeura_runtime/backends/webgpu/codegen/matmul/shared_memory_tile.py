@@ -171,7 +171,7 @@ def staged(side: Operand, steps: Steps, lane: Axis, make: Expressions) -> Shared
 
 
 def _are_vec4s(elements: Sequence[Expression]) -> bool:
-    """Whether the elements are read four neighbours at a time."""
+    """True if the elements are read four neighbours at a time."""
     loads = [next((e for e in walk([one]) if isinstance(e, Load)), None) for one in elements]
     indices = [load.index for load in loads if load is not None]
     return len(indices) == len(elements) and all(

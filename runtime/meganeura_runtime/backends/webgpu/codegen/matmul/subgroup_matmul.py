@@ -226,7 +226,7 @@ class _Rows:
 
 
 def _in_fours(contraction: Contraction, shuffle: SubgroupTile, before: Mapping[int, int]) -> bool:
-    """Whether rows lie next to each other in memory, rather than terms, and so for all lanes."""
+    """True if rows lie next to each other in memory, rather than terms, and so for all lanes."""
     total = prod(contraction.rows)
     if shuffle.rows % VEC4 or total % VEC4:
         return False
@@ -339,14 +339,14 @@ def _common_guards(factor: Sequence[Sequence[Expression]]) -> list[BoundsCheck]:
 
 
 def _fails_for_good(guard: BoundsCheck, loop: Axis, inside: Collection[Axis]) -> bool:
-    """Whether a guard that fails for a value of a loop fails for all after it, for any lane."""
+    """True if a guard that fails for a value of a loop fails for all after it, for any lane."""
     step = dict(guard.position.terms).get(loop, 0)
     grows = guard.step == 1 and step > 0 and bounds(guard.position)[0] >= 0
     return grows and _is_free_of(guard.position - variable(loop) * step, inside)
 
 
 def _is_free_of(index: Affine, axes: Collection[Axis]) -> bool:
-    """Whether an index surely depends on none of these axes."""
+    """True if an index surely depends on none of these axes."""
     for atom in atoms(index):
         match atom:
             case Axis():

@@ -74,13 +74,13 @@ def workgroup_count(tile: Tile, contraction: Contraction) -> int:
 
 
 def is_short(contraction: Contraction) -> bool:
-    """Whether the time to compile its kernel is most of what it costs."""
+    """True if the time to compile its kernel is most of what it costs."""
     sums = prod(contraction.batch) * prod(contraction.rows) * prod(contraction.columns)
     return sums * contraction.count <= FEW_PRODUCTS
 
 
 def _is_wide(contraction: Contraction) -> bool:
-    """Whether there is work enough for large tiles, in steps enough to get going."""
+    """True if there is work enough for large tiles, in steps enough to get going."""
     plain = len(contraction.terms) == 1
     short = plain and contraction.count <= SHORT
     enough = ENOUGH_WORKGROUPS // 2 if contraction.count >= MANY_TERMS else ENOUGH_WORKGROUPS
@@ -88,7 +88,7 @@ def _is_wide(contraction: Contraction) -> bool:
 
 
 def _is_large(contraction: Contraction) -> bool:
-    """Whether a tile is mostly used, or the sums are so long that they need many lanes anyway."""
+    """True if a tile is mostly used, or the sums are so long that they need many lanes anyway."""
     short, long = sorted((prod(contraction.rows), prod(contraction.columns)))
     if short > 1 and contraction.count >= MANY_TERMS:
         return long >= FEWEST

@@ -88,13 +88,13 @@ class BoundsCheck:
 
     @property
     def always_holds(self) -> bool:
-        """Whether no position can fail."""
+        """True if no position can fail."""
         low, high = bounds(self.position)
         return self.step == 1 and low >= 0 and high < self.size
 
     @property
     def never_holds(self) -> bool:
-        """Whether every position fails."""
+        """True if every position fails."""
         low, high = bounds(self.position)
         return high < 0 or (low >= self.size * self.step and high < WORD)
 
@@ -182,7 +182,7 @@ def affine(constant: int, terms: Iterable[tuple[Atom, int]]) -> Affine:
 
 
 def _holds(collected: Mapping[Atom, int], whole: Affine, factor: int) -> bool:
-    """Whether a sum has `factor` times `whole`, the one atom that is left of a division."""
+    """True if a sum has `factor` times `whole`, the one atom that is left of a division."""
     ((atom, _),) = whole.terms
     return collected.get(atom) == factor
 

@@ -305,7 +305,7 @@ def _nested(choice: Choice) -> tuple[tuple[BoundsCheck, ...], Expression]:
 
 
 def is_aligned(index: Affine) -> bool:
-    """Whether an element always has the same place among four neighbours."""
+    """True if an element always has the same place among four neighbours."""
     return all(count % 4 == 0 for _, count in index.terms)
 
 
