@@ -58,7 +58,7 @@ from meganeura_dsl.target_problems import UnknownTarget
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found: all problems, what was proved, and every visible value's type."""
+    """The result of a check: all problems, the declarations that were proved, and the types."""
 
     program: Program
     problems: tuple[Problem, ...]
@@ -74,7 +74,7 @@ class CheckResult:
 
     @property
     def reports(self) -> tuple[Report, ...]:
-        """What is said about each problem."""
+        """A report for each problem."""
         return tuple(problem.report() for problem in self.problems)
 
     @property
@@ -173,7 +173,7 @@ class Checker:
         )
 
     def _explained(self) -> set[Problem]:
-        """What is unused because of another problem of its declaration, which is the root.
+        """The problems of unused names that another problem of the same declaration explains.
 
         Without a `return` nothing is used, nor is a value whose name is misspelt where it is read.
         """
@@ -213,7 +213,7 @@ class Checker:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What a target can choose."""
+        """The names that a target can choose."""
         return (*self.module.models, *self.module.trains)
 
     def unknown(self, chosen: str) -> UnknownTarget:

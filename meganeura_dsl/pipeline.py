@@ -163,7 +163,7 @@ def elaborate_train(
 
 
 def train_settings(program: Program, train: str | None = None) -> dict[str, WrittenSetting]:
-    """What is written under `run:`, evaluated but not judged. Raises `ProblemError`."""
+    """Returns the settings under `run:`, evaluated but not validated. Raises `ProblemError`."""
     return written_settings.train_settings(
         program.module, program.module.trains[program.train(train)]
     )

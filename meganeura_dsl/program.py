@@ -30,9 +30,9 @@ class Program:
     chosen: str | None = None
     """The model or `train` asked for by name, if one was."""
     prefix: str = ""
-    """What stands before the `:` where one of its declarations is asked for; its name if empty."""
+    """The text before the `:` in the name of a declaration; the program's name if empty."""
     notes: tuple[Report, ...] = ()
-    """What its proof has to say although nothing is wrong."""
+    """Notes of the proof of a program without problems."""
     is_standard: bool = False
     """True if it ships with the package."""
 
@@ -115,7 +115,7 @@ class Target:
 
     @property
     def prefix(self) -> str:
-        """What names the program alone."""
+        """The name of the program alone."""
         return self.path.stem if self.is_standard else str(self.path)
 
     def read(self) -> Source:

@@ -89,7 +89,7 @@ def _as_data(note: Report, texts: Texts) -> dict[str, object]:
 
 
 def _notes(content: bytes, texts: Texts) -> tuple[Report, ...] | None:
-    """What an entry holds; None if it makes no sense."""
+    """Returns the notes of an entry; None if it cannot be decoded."""
     try:
         return tuple(_report(each, texts) for each in json.loads(content))
     except (ValueError, TypeError, LookupError):

@@ -33,7 +33,7 @@ class Layer:
     times: int = 1
     """How many layers in a row are like this one; numbers are those of one."""
     paths: str = ""
-    """What they are called together, `h.[0-11]`."""
+    """The joined paths of the layers, `h.[0-11]`."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What can be wrong with the name of a program."""
+"""Problems with the name of a program."""
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Report
 
@@ -11,7 +11,7 @@ class UnknownTarget(Problem, code="E0218", topic="program"):
     name: str
     known: tuple[str, ...]
     model: str = ""
-    """What no `train` applies, if that is what is wrong."""
+    """The model that no `train` applies, if that is the problem."""
 
     def report(self) -> Report:
         listed = ", ".join(f"`{name}`" for name in self.known)

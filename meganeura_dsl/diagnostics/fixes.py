@@ -44,7 +44,7 @@ def compatible_fixes(
 
 
 def next_fixes(reports: Iterable[Report], source: Source, *, unsafe: bool) -> tuple[Report, ...]:
-    """What is to be applied next: all safe fixes, or if there is none and `unsafe`, one suggested.
+    """Returns the next fixes to apply: all safe ones, or, if none and `unsafe`, one suggestion.
 
     The program has to be checked again behind each round.
     """

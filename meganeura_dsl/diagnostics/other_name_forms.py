@@ -1,4 +1,4 @@
-"""What functions and layers of PyTorch, NumPy and Keras are, as code of this language.
+"""Code of this language for functions and layers of PyTorch, NumPy and Keras.
 
 Each form is proved as it stands, and gives what the calls of other systems beside it give: a test
 runs both. `x`, `y`: [n, d], `v`: [n, 8 * k], `z`: [n, c, d], `one`: [n, 1, d], `w`: [n, d, k],

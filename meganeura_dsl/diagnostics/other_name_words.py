@@ -1,4 +1,4 @@
-"""What is said of names of PyTorch, NumPy and Keras: what stands for them, and what differs."""
+"""Answers in words to names of PyTorch, NumPy and Keras: the counterpart, and the differences."""
 
 from collections.abc import Mapping
 
@@ -180,7 +180,7 @@ WORDS: Mapping[str, str] = {
     ),
     "optimizers stand under `run:`, as `optimizer = adamw(lr=1e-3)`": "Optimizer",
 }
-"""What is said of names that no form is."""
+"""Words for names without a form."""
 
 WARNINGS: Mapping[str, str] = {
     "an exponent is whole, 0.5 or -0.5; any other is a product with the logarithm, of x > 0": (
@@ -226,4 +226,4 @@ WARNINGS: Mapping[str, str] = {
     "the reduction is called by its own name, with the axes that are left": "reduce",
     "it drops in training alone": "Dropout Dropout2d SpatialDropout2D",
 }
-"""What is said beside the forms of a name."""
+"""Warnings that are shown beside the forms of a name."""

@@ -1,4 +1,4 @@
-"""What is answered to names that PyTorch, NumPy and Keras have, and this language does not."""
+"""Answers to names that PyTorch, NumPy and Keras have and this language does not."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is said to a name of another system: words, forms or both."""
+    """The answer to a name of another system: words, forms or both."""
 
     words: str
     forms: tuple[Form, ...]

@@ -1,4 +1,4 @@
-"""What can be said about a program: problems as data. Each renderer is a module beside this one."""
+"""Problems of a program, as data. Each renderer is a module beside this one."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ class Problem(ABC):
     def __init_subclass__(
         cls, *, code: str = "", topic: str = "", severity: Severity | None = None
     ) -> None:
-        """What is left out is that of the base class."""
+        """Sets the fields of a class of problems; those left out are the base class's."""
         super().__init_subclass__()
         dataclass(frozen=True)(cls)
         if code:

@@ -1,4 +1,4 @@
-"""What a reader of a problem is shown, before it is drawn: a place, remarks, and a help."""
+"""Reports: problems as a reader sees them, before they are drawn: a place, remarks, and a help."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -40,7 +40,7 @@ class Edit:
 
 
 class Applicability(Enum):
-    """What a fix does to the meaning of a program, and so who may apply it."""
+    """The effect of a fix on the meaning of a program, which decides who may apply it."""
 
     SAFE = "safe"
     """Syntax that can mean one thing only, and now says it. No program that was valid changes."""

@@ -1,4 +1,4 @@
-"""What an expression can be while a program is elaborated: sizes, numbers, tensors and layers."""
+"""Values of expressions in an elaboration: sizes, numbers, tensors and layers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -128,7 +128,7 @@ class LayerWeights:
 
 
 Results = tuple[Tensor, ...]
-"""What a block returns."""
+"""The results of a block."""
 ElabValue = StaticValue | Tensor | TensorList | LayerWeights | Pattern | tuple[Tensor, ...]
 
 

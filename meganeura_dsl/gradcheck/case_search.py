@@ -152,7 +152,7 @@ class _Search:
         return not has_reals and prove_block(subject.module, subject.block) is None
 
     def verdict(self) -> Verdict:
-        """What was found where nothing is wrong."""
+        """The verdict if nothing is wrong."""
         name, effort = self.subject.name, self.effort
         if not self.examples:
             return Skipped(name, self.refusal or NO_CASE)
@@ -199,7 +199,7 @@ class _Search:
         every_case()
 
     def examine(self, case: Case) -> Fault | None:
-        """What is wrong with one case, if anything."""
+        """Returns the fault of one case, or None."""
         try:
             elaboration, probed = self._probe(case)
         except ProblemError as error:
@@ -324,7 +324,7 @@ def _outside(error: OutsideError) -> str:
 
 
 def _missing_fact(problem: Problem, module: LinkedModule) -> str | None:
-    """What leaves out a size for which a program divides by 0; None for any other problem.
+    """Returns a fact that excludes sizes for which a program divides by 0; None otherwise.
 
     Empty where the divisor is not in this file.
     """

@@ -103,7 +103,7 @@ def _domain(
     alternative: int,
     decided: Sequence[bool] = (),
 ) -> BlockDomain:
-    """What the rest is chosen from: one domain for equal choices so far, which keeps its proofs."""
+    """Returns the domain of the remaining choices, one object for equal choices so far."""
     key = repr((ranks, subject.drawn(given), alternative, decided))
     if key not in subject.domains:
         case = alternatives(subject.block)[alternative].values
@@ -125,7 +125,7 @@ def _table(choose: Choose, rows: tuple[tuple[int, ...], ...]) -> StaticValue:
 def _argument(
     choose: Choose, block: ast.Block, name: str, value: StaticValue, found: Mapping[str, int]
 ) -> StaticValue:
-    """What is given for one parameter of the configuration."""
+    """Returns the argument for one parameter of the configuration."""
     match value:
         case Flag():
             return bool(found[name])

@@ -53,7 +53,7 @@ Direction = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Slope:
-    """What both ways of differentiation say of one direction; `where` says which."""
+    """The slopes of both ways of differentiation along one direction, named by `where`."""
 
     where: str
     reverse: float

@@ -48,7 +48,10 @@ class Probe:
 
     @cached_property
     def indices(self) -> Indices:
-        """What the whole numbers it reads may be; rounds of loops are seen one by one."""
+        """The ranges of the whole numbers that it reads.
+
+        Iterations of loops are seen one by one.
+        """
         has_loops = any(value.op.bodies for value in self.graph.values)
         graphs = (self.graph, self.forward) if has_loops else (self.graph,)
         return indices_of(*graphs, stated=self.stated)

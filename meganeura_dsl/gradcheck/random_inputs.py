@@ -167,14 +167,14 @@ Stated = Mapping[str, Callable[[int], bool]]
 
 @dataclass(frozen=True)
 class Indices:
-    """What the whole numbers that a graph reads may be."""
+    """The ranges of the whole numbers that a graph reads."""
 
     allowed: Mapping[str, Sequence[int]]
     """Of each input of whole numbers that is an index, or that facts are about."""
 
 
 def indices_of(*graphs: Graph, stated: Stated | None = None) -> Indices:
-    """What the whole numbers that graphs read may be: what is stated, and keeps indices in range.
+    """Returns the ranges of the whole numbers that graphs read: as stated, and within indices.
 
     What reaches an index is drawn so that the index is in range, by interval analysis of all that
     is computed on the way.

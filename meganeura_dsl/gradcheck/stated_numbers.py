@@ -1,4 +1,4 @@
-"""What `where` states of the whole numbers that an elaborated block is fed."""
+"""The facts in `where` about the whole numbers that an elaborated block is given."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

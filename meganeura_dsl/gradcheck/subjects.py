@@ -1,4 +1,4 @@
-"""What is checked: a block with any configuration, or a model with its own."""
+"""Subjects of a check: a block with any configuration, or a model with its own."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -41,7 +41,7 @@ class Subject:
     largest_real: float = 1 / 8
     """The largest such number that is drawn: small, as widths are multiples of them."""
     domains: dict[str, BlockDomain] = field(default_factory=dict[str, BlockDomain], compare=False)
-    """What was found out about the sizes that a part of the configuration leaves."""
+    """Domains of sizes, for parts of the configuration that were tried."""
 
     def drawn(self, config: Mapping[str, StaticValue]) -> dict[str, StaticValue]:
         """Of a configuration, what differs between cases: numbers, lists, flags and texts."""
@@ -51,7 +51,7 @@ class Subject:
         return f"<{self.name}>"
 
     def _repr_pretty_(self, printer: RepresentationPrinter, _cycle: object) -> None:
-        """What Hypothesis shows of it, which would otherwise be the tree of its whole file."""
+        """Prints the name for Hypothesis, which would else print the tree of the whole file."""
         printer.text(repr(self))
 
 
@@ -154,7 +154,7 @@ def subjects(module: LinkedModule, chosen: str | None = None) -> list[Subject]:
 
 
 def _given(module: LinkedModule, block: ast.Block) -> Iterator[Mapping[str, StaticValue]]:
-    """What models of the same file give a block."""
+    """Yields the arguments that models of the same file give a block."""
     for model in module.models.values():
         _, used, given = model_configuration(module, model)
         if used is block:

@@ -67,7 +67,7 @@ def _deviation(found: Deviation) -> str:
 
 
 def describe_fault(fault: Fault) -> str:
-    """What is wrong, and with which value first."""
+    """Returns the description of a fault, and the first value that is wrong."""
     return f"\n{INDENT}".join([_fault(fault), *_culprit(fault)])
 
 

@@ -1,4 +1,4 @@
-"""What a check of gradients can find."""
+"""Verdicts of a check of gradients."""
 
 from dataclasses import dataclass
 
@@ -69,7 +69,7 @@ class DividesByZero:
 
     report: Report
     fact: str
-    """What a `where` has to state to leave that size out; empty if that is not known."""
+    """The clause of `where` that would exclude the size; empty if not known."""
 
 
 Fault = WrongGradient | WrongAtPoint | DividesByZero | WrongOnDevice | NotFinite | RefusedAfterProof

@@ -71,14 +71,14 @@ class Statistics:
     """Values as functions of others that are added up, or of which the largest counts."""
 
     joined: Mapping[int, Meeting]
-    """What is joined over batches, by the number of the value: `SUM`, `MAX`, or `NOT` for what is
-    the same in each batch."""
+    """The way each value, by number, is joined over batches: `SUM`, `MAX`, or `NOT` if it is
+    equal in each."""
     computed: tuple[int, ...]
     """The numbers of the values that are computed from those, in order."""
 
 
 def statistics(graph: Graph, counter: str, wanted: Iterable[Value]) -> Statistics | None:
-    """What values of a graph are computed from, where `counter` is the size of the batch.
+    """Returns the statistics that values are computed from, where `counter` is the batch size.
 
     `None` where examples meet in one of them in another way.
     """

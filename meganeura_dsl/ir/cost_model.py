@@ -1,4 +1,4 @@
-"""What kernels cost: memory traffic, arithmetic and launches, and the time a device takes for them.
+"""Costs of kernels: memory traffic, arithmetic and launches, and the time a device needs.
 
     seconds = launches launch + max(bytes / bandwidth, flops / throughput)
 
@@ -16,7 +16,7 @@ from meganeura_dsl.ir.types import TensorType, size_in_bytes
 
 @dataclass(frozen=True)
 class DeviceModel:
-    """What choices depend on: three numbers of a device, and kernels that not all have.
+    """The parts of a device that choices depend on: three numbers, and optional kernels.
 
     The numbers are what was achieved on an NVIDIA H200: kernels of a step follow each other in
     3 us, copies move 2.5 TB/s, convolutions compute 35 TFLOP/s. Choices depend on their ratios:

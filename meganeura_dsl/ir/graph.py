@@ -40,7 +40,7 @@ class Op:
     traits: ClassVar[Traits]
     """How the elements of the result depend on those of the operands."""
     element_cost: ClassVar[ElementCost]
-    """What one more element costs where the result is read."""
+    """The cost of one more element where the result is read."""
     flops_per_element: ClassVar[int] = 1
     """Additions and multiplications, about, for each element of its largest operand or result."""
     multiple_results: ClassVar[bool] = False
@@ -161,7 +161,7 @@ class Leaf(Op, abstract=True):
 
 @dataclass(frozen=True)
 class Bound(Leaf):
-    """What differs from round to round of a loop whose body is being made; no graph holds one."""
+    """A leaf of a loop's body that differs between iterations, while the body is built only."""
 
     is_persistent = False
 
@@ -204,7 +204,7 @@ class Value:
 
     @property
     def application(self) -> Application:
-        """What it is a result of; equal for all results of one application."""
+        """The application that gives this result; equal for all its results."""
         return self.op, tuple([operand.id for operand in self.operands])
 
 
@@ -240,7 +240,7 @@ class Body:
 
     @cached_property
     def computation(self) -> Hashable:
-        """What is computed, whatever of it is given out."""
+        """A key of the computation, equal for all of its results."""
         return tuple(
             (value.op, tuple(self.numbers[each.id] for each in value.operands), value.index)
             for value in self.graph.values
@@ -283,7 +283,7 @@ class Builder:
 
     @property
     def facts(self) -> Facts:
-        """What type rules may rely on. A value made under other facts is made, and proved, anew."""
+        """The facts that type rules may use. A value of other facts is built and proved again."""
         return self._facts
 
     @facts.setter

@@ -49,7 +49,7 @@ from meganeura_dsl.symbolic.size import Dim, Size, evaluate, show
 
 @dataclass(frozen=True)
 class Bound:
-    """What an index may be: one of 0 ... count - 1, or a value the program compares it with.
+    """The bound of an index: 0 ... count - 1, or a value that the program compares it with.
 
     A loss that leaves out labels compares them with the number that stands for none, such as -100.
     """
@@ -70,7 +70,7 @@ class Bound:
         return least
 
     def narrowed(self, other: Bound) -> Bound:
-        """What satisfies both, reported as the narrower one."""
+        """Returns the bound that satisfies both, reported as the narrower one."""
         least = min(self, other, key=lambda bound: bound.count)
         return Bound(least.count, self.exempt & other.exempt, least.shown, least.location)
 
@@ -328,7 +328,7 @@ def _uses(graph: Graph) -> Iterator[Use]:
 
 
 def counted_by(value: Value) -> Iterator[tuple[Value, Size]]:
-    """What a comparison compares with all numbers from 0 on, and how many those are.
+    """Yields values that a comparison compares with 0, 1, ..., and the count of those.
 
     Where it varies along the axis of these numbers, each of its elements is compared with one of
     them alone, which picks nothing.

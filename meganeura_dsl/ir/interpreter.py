@@ -40,12 +40,12 @@ class Precision(Enum):
 
 
 class FeedError(ValueError):
-    """What was fed does not fit the graph's inputs and parameters."""
+    """Arrays do not fit the inputs and parameters of the graph."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """What a run gives: the outputs, and the next values of parameters and states."""
+    """The results of a run: outputs, and the next values of parameters and states."""
 
     outputs: Mapping[str, Array]
     updates: Mapping[str, Array]
@@ -70,7 +70,7 @@ class Step:
 
     op: Op
     evaluate: Callable[..., Sequence[Array]]
-    """What gives each result, from the operands."""
+    """The function that computes the results from the operands."""
     operands: tuple[int, ...]
     halves: tuple[int, ...]
     """Which of the operands are kept in half precision, in which nothing is computed."""
@@ -98,7 +98,7 @@ _STORAGE: Mapping[DType, type[np.generic]] = {
 def evaluate(
     graph: Graph, feeds: Mapping[str, Array], precision: Precision = Precision.SINGLE
 ) -> Results:
-    """What the graph gives for these inputs and parameters."""
+    """Returns the results of the graph for these inputs and parameters."""
     return Interpreter(graph, precision).run(feeds)
 
 
@@ -294,7 +294,7 @@ def replaced_in_place(x: Array, part: Array, *starts: Array) -> Sequence[Array]:
 
 
 def evaluation(op: Op, precision: Precision = Precision.SINGLE) -> Callable[..., Sequence[Array]]:
-    """What gives each result of an op in NumPy, from its operands."""
+    """Returns a function that computes the results of an op in NumPy from its operands."""
     return Rounds(op, precision).run if isinstance(op, Loop) else op.evaluate_all
 
 

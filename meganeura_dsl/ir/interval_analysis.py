@@ -58,7 +58,7 @@ class Range:
     high: int
 
     def join(self, other: "Range") -> "Range":
-        """What holds the values of both."""
+        """Returns the smallest range that contains both."""
         return Range(min(self.low, other.low), max(self.high, other.high))
 
     def within(self, low: int, high: int) -> bool:
@@ -179,7 +179,7 @@ def _of_operands(value: Value, known: list[Range | None]) -> Range | None:
 
 
 def _of_bounds(value: Value, known: list[Range | None]) -> Range | None:
-    """What one operand alone implies: `maximum` and `minimum` of a whole number of any value."""
+    """Returns the range of `maximum` and `minimum` that follows from one known operand."""
     limits = LIMITS.get(value.type.dtype)
     if limits is None or not isinstance(value.op, Maximum | Minimum):
         return None

@@ -7,4 +7,4 @@ LEARNING_RATE = "learning_rate"
 STATES = "optimizer."
 """How the names of what an optimizer remembers begin."""
 RECORDED = ("kind", "step", "epoch", LEARNING_RATE, "steps_per_second")
-"""What the records of a run have beside its loss and its metrics."""
+"""Entries of a run's records beside its loss and its metrics."""

@@ -58,7 +58,7 @@ def format_graph(graph: Graph, *, origins: bool = True) -> str:
 
 
 _INSIDE = "  "
-"""What a line of a body begins with."""
+"""The indentation of a line of a body."""
 
 
 def _lines(body: Body, *, origins: bool) -> list[str]:
@@ -249,7 +249,7 @@ def _judge(hint: object) -> Callable[[Attribute], bool]:
 
 
 def _kind_of(value: Attribute) -> str:
-    """What an attribute is that should be something else."""
+    """Returns the kind of an attribute that has the wrong type."""
     match value:
         case bool():
             return "true or false, and should not be"

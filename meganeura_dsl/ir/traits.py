@@ -1,4 +1,4 @@
-"""What an op class declares about itself, so that no pass keeps a list of ops."""
+"""Declarations of op classes, so that no pass keeps a list of ops."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ PRODUCTS: Traits = frozenset((Trait.CONTRACTION, Trait.ATTENTION))
 
 
 class ElementCost(Enum):
-    """What one more element of a value costs where it is read, the operands' elements given.
+    """The cost of one more element of a value where it is read, without its operands' elements.
 
     A device has a price for each (`recompute_cost`).
     """

@@ -78,7 +78,7 @@ EXAMPLES = 1
 """How many examples stand for any number of them."""
 
 LENGTH = 32
-"""What stands for any height, width or length."""
+"""The number used for any height, width or length."""
 
 
 def example_sizes(types: Iterable[TensorType]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts, Unproved
 
 ILL_FORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What a type rule may stumble over where operands or attributes are not of its op at all."""
+"""Errors of type rules whose operands or attributes are not of the op at all."""
 
 
 class GraphError(Exception):

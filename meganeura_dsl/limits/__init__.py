@@ -1,1 +1,1 @@
-"""What a program may ask for, and the budget of work of a check."""
+"""Limits of a program, and the budget of work of a check."""

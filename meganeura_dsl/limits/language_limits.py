@@ -1,4 +1,4 @@
-"""What a program may ask for: every limit of the language, so that any check ends.
+"""Every limit of the language, so that any check ends.
 
 All are far beyond what the standard models and the largest programs of the benchmarks take, and
 none depends on the machine.

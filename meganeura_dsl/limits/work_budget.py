@@ -119,7 +119,7 @@ def steps_left() -> int | None:
 
 
 def measured(action: Callable[[], _Result]) -> tuple[_Result, int]:
-    """What an action gives and how many steps it takes, which are left to the caller to count."""
+    """Returns the result of an action and its number of steps, which the caller counts."""
     outer = _CURRENT.get()
     budget = Budget(_ENDLESS if outer is None else outer.left)
     before = _CURRENT.set(budget)

@@ -51,7 +51,7 @@ def functions_page() -> Page:
 
 
 def settings_page() -> Page:
-    """What stands under `run:`, and the arguments of each choice."""
+    """Returns the page of settings under `run:`, and of the arguments of each choice."""
     entries = [
         Entry(name, f"{_with_default(name, setting)}: {setting.meaning}")
         for name, setting in SETTINGS.items()

@@ -25,10 +25,10 @@ class Mention:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the reference says about a word; with neither, it says nothing."""
+    """The answer of the reference to a word; empty if no page mentions it."""
 
     entries: tuple[Entry, ...]
-    """What the word names."""
+    """Entries of the word."""
     mentions: tuple[Mention, ...]
     """Where else it occurs; those first that have it in their heading."""
 
@@ -100,7 +100,7 @@ def _sections() -> tuple[tuple[Mention, str], ...]:
 
 
 def _of_other_systems(wanted: str) -> list[Entry]:
-    """What a name of another system, in lower case, is called here."""
+    """Returns entries for a name of another system, in lower case."""
     return [
         Entry(name, f"`{name}` is a name of other systems: {_told(answer.help())}")
         for name, answer in other_names().items()

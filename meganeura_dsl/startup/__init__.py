@@ -1,1 +1,1 @@
-"""What makes a process start fast, each trick with its measured gain and a switch."""
+"""Tricks that make a process start fast, each with its measured gain and a switch."""

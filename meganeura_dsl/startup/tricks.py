@@ -13,7 +13,7 @@ PLAIN = "plain"
 
 
 class Trick(StrEnum):
-    """What makes a process start faster, by the name that switches it off."""
+    """A trick that makes a process start faster, by the name that switches it off."""
 
     CFFI = "cffi"
     """Declarations of wgpu's library come as cached tables instead of a parsed header."""

@@ -76,14 +76,14 @@ class DiskCache:
         return (Path(entry.path) for entry in self._entries())
 
     def bytes(self) -> int:
-        """What all entries take."""
+        """Returns the size of all entries in bytes."""
         return sum(size for _, size, _ in self._ages())
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}{SUFFIX}"
 
     def _entries(self) -> Iterator[os.DirEntry[str]]:
-        """What the folder has of entries; there may be thousands, so that no paths are made."""
+        """Yields the entries of the folder without building paths, as there may be thousands."""
         try:
             folder = os.scandir(self.folder)
         except FileNotFoundError:

@@ -83,7 +83,7 @@ class Unproved(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What is known of the sizes in scope. Variables are >= 1 unless said otherwise.
+    """Facts about the sizes in scope. Variables are >= 1 unless stated otherwise.
 
     Immutable: each assumption gives new facts, so that a branch can have its own.
     """
@@ -297,7 +297,7 @@ class Facts:
 
     @cached_property
     def _said(self) -> frozenset[Condition]:
-        """What was stated, alone or with others: it may have taken too many steps to be learned."""
+        """The stated conditions, also those that took too many steps to be learned."""
         parts = (each.parts if isinstance(each, And) else (each,) for each in self.stated)
         return frozenset(part for each in parts for part in each)
 

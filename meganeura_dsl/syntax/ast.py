@@ -170,7 +170,7 @@ Expression = (
     | Attribute | Subscript | Spliced | Call | Pipe
 )  # fmt: skip
 AxisEntry = Expression | Range
-"""What stands for one axis in the brackets of a subscript."""
+"""An entry for one axis in the brackets of a subscript."""
 Entry = AxisEntry | EllipsisEntry
 
 
@@ -363,7 +363,7 @@ Statement = (
     | Run
 )
 TrainStatement = Minimize | Metric | Show | Run
-"""What only a `train` block may say."""
+"""A statement that only a `train` block may contain."""
 
 
 # --- declarations --------------------------------------------------------------------------------
@@ -415,7 +415,7 @@ class Input(Node):
     whole: bool = False
     """True if a `train` feeds all of it at every step."""
     default: "Expression | None" = None
-    """What it is where a block is given none: a tensor, or a number or truth value all over."""
+    """The default of an optional input: a tensor, or a number or truth value for all elements."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ def needs_brackets(source: ast.Expression) -> bool:
 
 
 def ambiguous_pipes(tree: ast.Node) -> tuple[AmbiguousPipe, ...]:
-    """What has no brackets left of a pipe and needs them, in the order of the text."""
+    """Returns the pipes that lack brackets on their left, in the order of the text."""
     pipes = [node for node in walk(tree) if isinstance(node, ast.Pipe)]
     continued = {id(pipe.source) for pipe in pipes if _begin_together(pipe, pipe.source)}
     found = [

@@ -1,4 +1,4 @@
-"""What tests of programs and of compilers need: Hypothesis strategies, and checks of gradients.
+"""Tools for tests of programs and compilers: Hypothesis strategies, and gradient checks.
 
 @given(case=cases(block("net.mgn", "Head")))
 def test_the_gradient_of_my_head(case):

@@ -184,7 +184,7 @@ def _index(draw: st.DrawFn, build: Builder, x: Value, _: Sequence[Value]) -> Val
 
 
 def _order(draw: st.DrawFn, build: Builder, x: Value, _: Sequence[Value]) -> Value | None:
-    """What goes along an axis: accumulations, orders, and parts that begin where they say."""
+    """Adds an op along an axis: accumulations, orders, and parts with a computed start."""
     if not x.type.rank:
         return None
     axis, backward = draw(st.integers(0, x.type.rank - 1)), draw(st.booleans())
@@ -251,7 +251,7 @@ STEPS: tuple[Step, ...] = (
     _unary, _bounded, _binary, _binary, _fold, _broadcast, _move, _move, _join, _index, _product,
     _pool, _order, _choice, _convolution,
 )  # fmt: skip
-"""What a graph may grow by."""
+"""Steps by which a graph may grow."""
 
 LEFT_OUT: Mapping[str, str] = {
     "RandomBits": "it reads the counter of a run; tests of `random_uniform` have it",

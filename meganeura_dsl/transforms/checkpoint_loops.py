@@ -108,7 +108,7 @@ class _Segments:
     length: int
 
     def results(self, operands: Sequence[Value]) -> tuple[Value, ...]:
-        """What the loop gives for its operands; the rest has the last places of all slices."""
+        """Returns the results of the loop for its operands; the rest is last in all slices."""
         op, rounds = self.op, concrete(self.op.rounds)
         carries, sources, captured = op.parts(operands)
         whole = rounds - rounds % self.length
@@ -197,7 +197,7 @@ class _Segments:
 
 
 def _types(op: Loop) -> list[TensorType]:
-    """What a round reads, operand by operand."""
+    """Returns the type that an iteration reads of each operand."""
     return [op.body.inputs[name].type for name in op.names]
 
 

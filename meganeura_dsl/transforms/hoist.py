@@ -59,7 +59,7 @@ def _early(graph: Graph, inputs: Collection[str]) -> set[int]:
 
 
 def _looked_through(value: Value) -> Value:
-    """What a value is a view of, which is early if the value is."""
+    """Returns the operand of a view, which is early if the view is."""
     while Trait.VIEW in value.op.traits:
         value = value.operands[0]
     return value

@@ -18,7 +18,7 @@ LOSS = "loss"
 
 
 class JoinedGradients:
-    """What becomes of the gradients of a batch and of those before it."""
+    """Adds the gradients of a batch to those of the batches before it."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class JoinedGradients:
         self.own = own
         """The loss of the batch alone."""
         self.decisive: dict[str, Value] = {}
-        """What is not finite where the update is to be left out."""
+        """Values that are not finite if the update has to be left out."""
         self._build = build
         self._whole = whole
         """The loss of the batch and of those before it."""
@@ -102,7 +102,7 @@ class JoinedGradients:
         return self._build.add(Add(), a, b)
 
     def _sum(self, name: str, index: int, parameter: Value) -> Value:
-        """What a part's gradient with respect to a parameter has been over the batches before."""
+        """Returns a part's summed gradient of a parameter over the batches before."""
         path = f"{sum_of(name)}.{index}"
         return self._build.add(Parameter(path, DType.F32, parameter.type.shape, "state"))
 

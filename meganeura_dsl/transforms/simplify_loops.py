@@ -58,7 +58,7 @@ def _merged(graph: Graph) -> Graph:
 
 
 def _rounds(value: Value, op: Loop) -> Hashable:
-    """What two loops have in common that differ at most in what they collect."""
+    """Returns a key that is equal for loops that differ at most in what they collect."""
     following = tuple(op.body.numbers[each.id] for each in op.next)
     operands = tuple(each.id for each in value.operands)
     return operands, op.body.computation, following, op.rounds, op.sliced, op.backward

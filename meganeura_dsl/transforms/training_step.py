@@ -122,7 +122,7 @@ class TrainingSettings:
         return any(plugin_behind(each) is not None for each in moving)
 
     def optimizer_of(self, name: str) -> Optimizer | None:
-        """What moves a parameter, if anything does."""
+        """Returns the optimizer that moves a parameter, if any."""
         found = self.optimizer
         for glob, optimizer in self.groups:
             if fnmatchcase(name, glob):

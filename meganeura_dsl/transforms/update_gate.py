@@ -1,4 +1,4 @@
-"""What the gradients of a batch do: move the parameters, be added to a sum, or nothing.
+"""Gates of a batch's gradients: move the parameters, add to a sum, or do nothing.
 
 Gradients that are not finite leave the parameters, the states of optimizers and the averages as
 they were. Of a batch that is added to a sum the sum decides, so that what one batch of an update

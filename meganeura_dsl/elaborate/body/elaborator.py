@@ -46,7 +46,7 @@ EXPRESSIONS: Mapping[type[ast.Node], Callable[..., ElabValue]] = {
     ast.Attribute: evaluate_attribute,
     ast.Spliced: evaluate_spliced,
 }
-"""What evaluates each form of expression: a table is faster than to test one after another."""
+"""The function that evaluates each form of expression; a table is faster than a chain of tests."""
 
 
 def run_statement(

@@ -173,7 +173,7 @@ class Builtin:
     """How many arguments stand before those that have names; None if any number may."""
 
     def called(self, call: BuiltinCall) -> ElabValue:
-        """What a call gives. Raises `ProblemError` if it has an argument of no use."""
+        """Returns the result of a call. Raises `ProblemError` if an argument is not used."""
         for name in call.named:
             if name not in self.named:
                 raise call.fault(f"has no argument `{name}`", name)

@@ -11,7 +11,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Dim
 
 Number = float | Dim | Opaque
-"""What an entry may be; a bool is an int."""
+"""The type of an entry; a bool is an int."""
 
 
 def constant(call: BuiltinCall) -> ElabValue:

@@ -185,7 +185,7 @@ def top_k(call: BuiltinCall) -> ElabValue:
 
 
 def cumulative(kind: Accumulation) -> Callable[[BuiltinCall], ElabValue]:
-    """What all elements up to each give."""
+    """Returns the built-in function that accumulates elements along an axis."""
 
     def apply(call: BuiltinCall) -> ElabValue:
         x = call.tensor(0)

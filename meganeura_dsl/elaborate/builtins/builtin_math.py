@@ -96,7 +96,7 @@ def where(call: BuiltinCall) -> ElabValue:
 
 
 def _known_choice(call: BuiltinCall, condition: Tensor, chosen: ElabValue) -> Tensor:
-    """What is chosen everywhere, as the condition is an optional tensor that was not given."""
+    """Returns the side that is chosen everywhere, as an optional condition was not given."""
     frame, shape = call.frame, condition.type.shape
     if is_tensor(chosen):
         names = ("the condition", "what is chosen")

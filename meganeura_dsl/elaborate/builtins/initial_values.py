@@ -72,7 +72,7 @@ def initial_setting(value: Invocation) -> Initializer | None:
 
 
 def as_initializer(value: ElabValue, frame: Frame) -> Initializer | None:
-    """What a parameter that is given a value begins as, or None if it cannot begin so."""
+    """Returns the initializer that a value stands for, or None if it cannot be one."""
     if is_initializer(value):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What a block may be given: its configuration and sizes as symbols, and the facts between them."""
+"""The domain of a block: its configuration and sizes as symbols, and the facts between them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ def block_domain(
     decided: Sequence[bool] = (),
     defaults: bool = False,
 ) -> BlockDomain:
-    """What a block may be given, apart from what is `given`.
+    """Returns the domain of a block, without what is `given`.
 
     Other configuration stays open, or with `defaults` has its default; `case` has the values of one
     of the `alternatives` of a proof. Of the choices in types and defaults the first ones go as

@@ -70,8 +70,8 @@ MOST_IMPORTED = 1024
 _imported: dict[
     tuple[ast.Block, Sources], tuple[Problem | None, frozenset[str] | None, frozenset[ast.Block]]
 ] = {}
-"""What became of the proof of a block in the files it is linked with, its parameters that are
-conditions unless its signature may not be assumed, and the blocks it ran."""
+"""Proofs of blocks in the files they are linked with: the problem, if any; the parameters that
+are conditions, or None if the signature may not be assumed; and the blocks that were run."""
 
 
 class Prover:
@@ -79,7 +79,7 @@ class Prover:
 
     def __init__(self, facts: Facts | None = None) -> None:
         self._facts = Facts() if facts is None else facts
-        """What proofs start from: what one learns from `where` is known to the others."""
+        """The facts that proofs start from; what one learns from `where` is known to the others."""
         self.proved: dict[ast.Block, frozenset[str]] = {}
         """The blocks that hold, and which of their parameters without a kind are conditions.
 
@@ -93,7 +93,7 @@ class Prover:
         self.bindings: list[Binding] = []
         """The values of all blocks so far, for the first of their rest ranks."""
         self.notes: list[Problem] = []
-        """What is noted of the blocks so far."""
+        """The notes on the blocks so far."""
 
     def prove(self, module: LinkedModule, block: ast.Block) -> Problem | None:
         """Prove a block for all sizes and configurations.
@@ -292,7 +292,7 @@ def _proofs(
 
 @dataclass(frozen=True)
 class _Start:
-    """What a proof takes for the numbers of axes of rests, for texts and signs, and for choices."""
+    """The assumptions of a proof: ranks of rests, texts and signs, and choices."""
 
     ranks: Mapping[str, int]
     case: Alternative

@@ -1,4 +1,4 @@
-"""What an `expect` for a block looks like, with numbers for its configuration."""
+"""Examples of an `expect` for a block, with numbers for its configuration."""
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR
@@ -96,7 +96,7 @@ def _text(value: ElabValue) -> str:
 def _types(
     module: LinkedModule, block: ast.Block, given: dict[str, ElabValue]
 ) -> tuple[list[str], list[str]]:
-    """What the block takes and gives, by its signature alone."""
+    """Returns the types of the inputs and results of a block, by its signature alone."""
     frame = Frame(
         ElaborationState(ELABORATOR, Builder()),
         module,

@@ -49,7 +49,7 @@ Elaborate = Callable[[LinkedModule, ast.Model, Mapping[str, StaticValue]], Elabo
 
 @dataclass(frozen=True)
 class Subject:
-    """What an expectation speaks of: a model or a block, and its configuration."""
+    """The subject of an expectation: a model or a block, and its configuration."""
 
     module: LinkedModule
     declaration: ast.Model | ast.Block

@@ -41,10 +41,10 @@ from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.walk import walk
 
 IDS, POSITION, CAPACITY = "ids", "position", "capacity"
-"""What a model that generates calls its tokens, where the first is, and how many it remembers."""
+"""Names of a generating model's tokens, of the first one's position, and of its capacity."""
 TEMPERATURE, TOKEN = "temperature", "token"
 LOGITS, TOP_K = "logits", "top_k"
-"""What a step and a draw that are graphs of their own hand on, and are fed."""
+"""Names of the output of a step, and of the inputs of a draw, which are separate graphs."""
 SAMPLE, SAMPLE_TOP = "sample", "sample_top"
 """The blocks of the standard library that draw a token."""
 
@@ -101,7 +101,7 @@ class _Reading:
     """The names of its two sizes."""
     context: tuple[str, ...]
     lacks: tuple[str, ...]
-    """What is missing to keep caches, as a message says it; empty where they are kept."""
+    """The parts that caches need and the model lacks, as words of a message; empty if none."""
 
 
 def elaborate_tokens(
@@ -287,7 +287,7 @@ def _drawn(model: ast.Model, root: Frame, logits: Tensor, step: TokenStep) -> Te
 
 
 def _sampled(span: Span, root: Frame, name: str, given: Arguments) -> Tensor:
-    """What a block of the standard library draws."""
+    """Returns the result of a block of the standard library that draws."""
     module = next(each for each in library() if name in each.own)
     block = module.own[name]
     assert isinstance(block, ast.Block)

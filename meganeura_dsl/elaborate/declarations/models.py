@@ -62,9 +62,9 @@ class Elaboration:
 
     graph: Graph
     parameters: tuple[ParameterInfo, ...]
-    """What a checkpoint holds."""
+    """The parameters that a checkpoint holds."""
     caches: tuple[ParameterInfo, ...]
-    """What a session keeps from call to call, and no checkpoint holds."""
+    """The tensors that a session keeps from call to call and no checkpoint holds."""
     inputs: Mapping[str, TensorType]
     bindings: tuple[Binding, ...]
     notes: tuple[Problem, ...]
@@ -79,7 +79,7 @@ class Elaboration:
     """The symbols in these sizes that stand for elements."""
 
     def stated_bounds(self, sizes: Mapping[str, int]) -> dict[str, Bound]:
-        """What `where` states of all elements of an input, as what data has to be held against.
+        """Returns the bounds that `where` states for inputs, which data is compared with.
 
         Of numbers below 0 those are allowed that it states, if sizes decide which these are.
         """
@@ -103,14 +103,14 @@ class Elaboration:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a model is fed: of the types that its signature says, unless others are given."""
+    """The inputs of a model, of the types in its signature unless others are given."""
 
     types: tuple[TensorType, ...] = ()
     """One for each input that has no default, or for each input; none for those it says."""
     optional: frozenset[str] = frozenset()
     """The names of inputs with a default that are fed as well."""
     facts: Facts | None = None
-    """What is known of the sizes in the types that are given."""
+    """Facts about the sizes in the types that are given."""
 
     def of(self, block: ast.Block) -> tuple[ast.Input, ...]:
         """The inputs of a block that are fed, in order."""
@@ -288,7 +288,7 @@ def _signature_inputs(
 
 
 def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboration:
-    """What was elaborated, closed into a graph. Raises `ProblemError`."""
+    """Closes an elaboration into a graph. Raises `ProblemError`."""
     _require_one_counter(state)
     settle(state)
     inputs = {

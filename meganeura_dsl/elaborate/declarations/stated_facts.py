@@ -23,7 +23,7 @@ CLOSED = re.compile(r"(?:(?:\s|#.*)*\))*")
 
 @contextmanager
 def preceding_where() -> Generator[None]:
-    """What is evaluated before any `where` is known: its problems say so."""
+    """Marks problems of the `with` block as found before any `where` is known."""
     try:
         yield
     except ProblemError as error:
@@ -99,7 +99,7 @@ def _signature_end(block: ast.Block | ast.Train) -> int:
 
 
 def _names(block: ast.Block) -> frozenset[str]:
-    """What the facts of a block may speak of."""
+    """Returns the names that the facts of a block may use."""
     names = {parameter.name for parameter in block.parameters}
     for item in block.inputs:
         names.update(re.findall(r"[A-Za-z_]\w*", item.type.span.text))

@@ -72,7 +72,7 @@ TRAIN_ELABORATOR = replace(ELABORATOR, run=run_train_statement)
 
 
 def _show(statement: ast.Show, frame: Frame) -> None:
-    """What is looked at when held-out examples are measured; a training step has none of it."""
+    """Adds a value that evaluations show; a training step does not compute it."""
     state, name = frame.state, statement.name
     if name.text in state.train.shown:
         raise frame.refuse(name.span, f"`{name.text}`", "is shown twice")

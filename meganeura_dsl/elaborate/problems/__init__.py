@@ -1,1 +1,1 @@
-"""What can be wrong with names, shapes and training, and the words for it."""
+"""Problems with names, shapes and training, and their words."""

@@ -68,7 +68,7 @@ def conversion(span: Span, name: str, place: int, wanted: str, shape: str) -> He
 
 
 def mask_cure(name: str, *, has_bias: bool) -> Help:
-    """What to give in place of floats where true or false is taken: `bool` may invert them.
+    """Returns the cure for floats where a mask is wanted: `bool` may invert them.
 
     A mask that is added to scores has 0 where a key is seen, which converts to false.
     """
@@ -101,7 +101,7 @@ def label_start(labels: Tensor, logits: Tensor, axis: int) -> Size | None:
 
 
 def _part_of(value: Tensor, axis: int) -> tuple[Tensor, Size]:
-    """What a tensor is a contiguous part of along an axis, and where it begins there."""
+    """Returns the tensor of which a value is a contiguous part along an axis, and the start."""
     start: Size = 0
     while isinstance(value.op, ops.Cast | ops.Slice):
         if isinstance(value.op, ops.Slice) and value.type.rank > axis:

@@ -143,7 +143,7 @@ def piped_into(span: Span) -> str:
 
 
 def top_level(text: str) -> list[str]:
-    """What stands between the commas of a text that are in no brackets."""
+    """Splits a text at the commas that are outside of all brackets."""
     found, depth = [""], 0
     for character in text:
         depth += (character in "([{") - (character in ")]}")
@@ -176,7 +176,7 @@ def of_subscript(span: Span, entry: str, given: ElabValue, base: Tensor) -> Help
 
 
 def spread(written: str, shape: Shape, of: Shape, axis: int = 0) -> str:
-    """What repeats a tensor over the axes before and behind its own in a larger shape."""
+    """Returns code that repeats a tensor over the other axes of a larger shape."""
     if len(shape) in (0, len(of)):
         return written
     if len(set(of)) == len(of) and shape == of[axis : axis + len(shape)]:
@@ -210,7 +210,7 @@ def of_choice(
     condition: Shape,
     shapes: Mapping[str, Shape],
 ) -> Help:
-    """What is written in place of a choice that data decides, of names whose shapes are given."""
+    """Returns the cure for a choice that depends on data, by names whose shapes are given."""
     text = "what a program does is settled before there is data; values are chosen"
     asked = " ".join(choice.condition.span.text.split())
     if isinstance(choice, ast.Conditional):
@@ -239,7 +239,7 @@ def of_choice(
 
 
 def _bound(statements: Sequence[ast.Statement]) -> dict[str, str]:
-    """What each name is bound to, and "" to what is returned; empty if there is anything else."""
+    """Returns the expression bound to each name, `""` for `return`; empty for other statements."""
     found: dict[str, str] = {}
     for each in statements:
         match each:
@@ -289,7 +289,7 @@ def is_quotient(written: str) -> bool:
 
 
 def bound_before(span: Span) -> str:
-    """What a name was bound to last in its block; empty for what is no name, or a parameter."""
+    """Returns the last expression bound to a name before; empty if none, or for a parameter."""
     if not re.fullmatch(r"[^\W\d]\w*", span.text):
         return ""
     block = re.split(r"^(?=\S)", span.source.text[: span.start], flags=re.MULTILINE)[-1]

@@ -31,7 +31,7 @@ _FREE = ("c", "h", "w", "d", "e", "i", "j", "k")
 def layout_pattern(
     shape: Shape, wanted: Wanted, known: Collection[str], same: Same
 ) -> tuple[str, str] | None:
-    """What is said of the axes, and the pattern of a `rearrange` that brings them to `wanted`.
+    """Returns words about the axes, and a pattern of `rearrange` that gives the `wanted` order.
 
     `known` are the names in scope, which a pattern takes for the sizes that they have. None if
     there is no such pattern, or more than one reading.

@@ -10,7 +10,7 @@ from meganeura_dsl.diagnostics.spelling import corrected, meant
 from meganeura_dsl.diagnostics.wording import quoted
 
 FIRST = " where "
-"""What begins the first clause of a `where`, on the line of the signature if that stays short."""
+"""The text before the first clause of a `where`, on the signature's line if that stays short."""
 
 WIDTH = 100
 STATE_IT = "state it where the sizes come from"
@@ -74,7 +74,7 @@ class Location:
         return Help(text, f"where {fact}") if edit is None else suggested_fix(text, edit)
 
     def remarks(self) -> tuple[Remark, ...]:
-        """What to add to a message so that the place is understood."""
+        """The remarks that a message needs so that the place is understood."""
         remarks = [
             Remark(f"inside `{name}`", span.text.split("\n")[0], span) for name, span in self.inside
         ]

@@ -21,7 +21,7 @@ class UnknownName(LocatedProblem, code="E0201", topic="naming"):
     kind: str
     nearest: tuple[str, ...]
     foreign: Answer | None = None
-    """What is said to a name that other systems have."""
+    """The answer to a name that other systems have."""
 
     def report(self) -> Report:
         if self.foreign is not None:
@@ -449,7 +449,7 @@ class KindMismatch(LocatedProblem, code="E0220", topic="kind"):
     found: str = ""
     declared: Location | None = None
     fact: str = ""
-    """What would make the value one of the kind."""
+    """A fact that would make the value one of the kind."""
     cure: str = ""
     """The parameter with the kind that it is used as."""
 
@@ -464,7 +464,7 @@ class KindMismatch(LocatedProblem, code="E0220", topic="kind"):
 
 
 class UnfitLabel(LocatedProblem, code="E0226", topic="naming"):
-    """What stands in braces in a label or in the name of a parameter cannot be part of a name."""
+    """A value in the braces of a label or a parameter's name cannot be part of a name."""
 
     found: str
 

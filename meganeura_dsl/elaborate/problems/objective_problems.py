@@ -25,7 +25,7 @@ class MovedTwice(LocatedProblem, code="E0508", topic="training"):
     open: Location | None = None
     """The objective that does not say what it moves; this one, if none is given."""
     over: tuple[str, ...] = ()
-    """What that objective reaches and the other does not move."""
+    """The layers that the objective reaches and the other one does not move."""
 
     def report(self) -> Report:
         which = "this" if self.open is None else "the first"

@@ -88,7 +88,7 @@ def _is_same(found: Shape, wanted: Shape, same: Same) -> bool:
 
 
 def _reduced_from(value: Tensor) -> tuple[Tensor, tuple[int, ...], Span] | None:
-    """What a value was reduced from, over which axes and where; None if it was not."""
+    """Returns the operand of a reduction, its axes and its place; None if it is none."""
     while value.origin.span is not None and value.operands:
         if isinstance(value.op, ops.ArgMax):
             return value.operands[0], (value.op.axis,), value.origin.span

@@ -69,7 +69,7 @@ def wider_cure(
 
 
 def _one_more(size: Size) -> str | None:
-    """What a size is with one more of its parts: `2 * d` for `d`, and `3 * d` for `2 * d`."""
+    """Returns the size with one part more: `2 * d` for `d`, `3 * d` for `2 * d`."""
     if isinstance(size, int):
         return str(2 * size)
     found = re.fullmatch(r"(?:(\d+)\*)?([A-Za-z_]\w*)", show(size))

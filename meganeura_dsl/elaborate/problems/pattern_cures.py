@@ -12,7 +12,7 @@ from meganeura_dsl.symbolic.size import show
 from meganeura_dsl.syntax import ast
 
 _NAMES = ("c", "h", "w", "e", "rows", "columns")
-"""What axes are called that have numbers alone, of pictures those behind the first."""
+"""Names in advice for axes without one; those of pictures come after the first."""
 
 
 def numbers_cure(node: ast.Rearrangement, shape: Shape, known: Collection[str]) -> Help | None:

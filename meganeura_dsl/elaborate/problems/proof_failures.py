@@ -39,7 +39,7 @@ from meganeura_dsl.symbolic.size import Size, dim, show, substitute
 
 
 def example_of(verdict: Verdict, shapes: Sequence[tuple[str, Sequence[Size]]]) -> Example | None:
-    """What the shapes come to for the sizes that refute a claim."""
+    """Returns the shapes for the sizes that refute a claim."""
     if not isinstance(verdict, Refuted):
         return None
     named = [f"{name} {show_shape(at(shape, verdict.example))}".lstrip() for name, shape in shapes]

@@ -8,7 +8,7 @@ _ONE_BODY = "a scan has one body for all rounds"
 
 
 class UnstableCarry(LocatedProblem, code="E0309", topic="scan"):
-    """What a scan carries from round to round does not keep its type."""
+    """A name that a scan carries from iteration to iteration does not keep its type."""
 
     name: str
     before: str

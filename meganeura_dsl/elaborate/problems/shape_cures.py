@@ -1,4 +1,4 @@
-"""What to write where two shapes do not meet: code in the names of the program, if it is exact.
+"""Cures for two shapes that differ: code in the names of the program, if it is exact.
 
 A cure moves, adds or drops axes of one side. It never says that two sizes are equal.
 """
@@ -145,7 +145,7 @@ def product_cure(
 
 
 def order_cure(axes: Sequence[str], pattern: Sequence[str], axis: int) -> Help | None:
-    """What to do with a tensor whose axes are those of a pattern in another order.
+    """Returns the cure for a tensor that has the axes of a pattern in another order.
 
     `axis` is the first that differs; the other's is elsewhere on each side.
     """

@@ -102,7 +102,7 @@ class RearrangeMismatch(LocatedProblem, code="E0304", topic="rearrangement"):
     example: Example | None = None
     fact: str = ""
     cure: Help | None = None
-    """What to write where no fact helps."""
+    """The cure if no fact helps."""
 
     def report(self) -> Report:
         return self.words(
@@ -136,7 +136,7 @@ class TooSmall(LocatedProblem, code="E0305", topic="empty result"):
     example: Example | None
     fact: str
     cure: Help | None = None
-    """What to write where no fact helps."""
+    """The cure if no fact helps."""
 
     def report(self) -> Report:
         return self.words(
@@ -184,7 +184,7 @@ class ArgumentMismatch(LocatedProblem, code="E0308", topic="argument shape"):
     example: Example | None
     fact: str = ""
     advice: str = ""
-    """What to do where no fact helps."""
+    """The advice if no fact helps."""
     order: Help | None = None
     """The call with its arguments in the order of the inputs, if they are called as these are."""
 
@@ -210,7 +210,7 @@ class WhereUnproved(LocatedProblem, code="E0311", topic="unmet condition"):
     fact: str
     cure: str = ""
     rather: str = ""
-    """What to write in place of the fact, where it is likelier to be meant."""
+    """Code that is likelier meant than the fact."""
 
     def report(self) -> Report:
         stated = Remark("stated here", self.clause_location.span.text, self.clause_location.span)
@@ -328,7 +328,7 @@ class PartOutside(LocatedProblem, code="E0315", topic="index range"):
     example: Example | None
     fact: str
     rather: Help | None = None
-    """What is meant in place of a fact: another axis, or other rounds of a scan."""
+    """A cure that is likelier meant than a fact: another axis, or other iterations of a scan."""
 
     def report(self) -> Report:
         return self.words(
@@ -360,7 +360,7 @@ class IndexOverrun(LocatedProblem, code="E0323", topic="index range"):
     is_above: bool
     is_reached: bool
     applied: Span | None = None
-    """What was applied to these sizes, if that stands elsewhere."""
+    """The place where these sizes were applied, if it is another one."""
     written: str = ""
     """How the index is written, if that is short and where the message points."""
     begins: str = ""
@@ -399,7 +399,7 @@ class IndexOverrun(LocatedProblem, code="E0323", topic="index range"):
 
 
 def _of_index(index: "IndexOverrun | IndexMayOverrun") -> tuple[str, str]:
-    """What an index has to be, and what it comes to."""
+    """Returns the range that an index needs, and the range that it has."""
     needed, more = (f"below {index.count}", "more") if index.is_above else ("at least 0", "less")
     return needed, index.value if index.is_reached else f"{index.value} or {more}"
 

@@ -79,7 +79,7 @@ class NothingChecks(LocatedProblem, code="E0404", topic="proof"):
 
 
 class LossNotScalar(LocatedProblem, code="E0501", topic="training"):
-    """What is minimized has axes."""
+    """The value that is minimized has axes."""
 
     found: str
 

@@ -64,7 +64,7 @@ class Window:
 
     @property
     def numbers(self) -> tuple[str | int, ...]:
-        """What says how it changes sizes; calls of the same numbers are changed together."""
+        """The numbers that decide its sizes; calls with equal numbers are changed together."""
         return self.name, self.k, self.stride, self.pad, self.dilation, self.output_pad
 
     @property
@@ -141,7 +141,7 @@ def keeping_cure(text: str) -> Help | None:
 
 
 class Applied(Protocol):
-    """What a layer was applied to of whose result only the type is known."""
+    """The inputs of a layer of whose result only the type is known."""
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
@@ -280,7 +280,7 @@ def _help(changes: Changes, *, is_kept: bool) -> Help:
 
 @dataclass
 class _Walk:
-    """What is met on the way back from a value."""
+    """The layers that are met on the way back from a value."""
 
     same: Same
     source_of: SourceOf
@@ -343,7 +343,7 @@ def _spatial(value: Tensor, walk: _Walk, changes: Mapping[Window, Window]) -> Sh
 
 
 def _source(value: Tensor) -> Tensor | None:
-    """What a layer was applied to: the first value with its rank from another place."""
+    """Returns the input of a layer: the first value of its rank from another place."""
     rest, seen = [value], set[int]()
     while rest:
         each = rest.pop()

@@ -1,1 +1,1 @@
-"""What names mean while a block is elaborated."""
+"""The meaning of names while a block is elaborated."""

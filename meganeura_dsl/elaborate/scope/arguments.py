@@ -1,4 +1,4 @@
-"""What a call is given, before it meets a signature."""
+"""The arguments of a call, before they are matched with a signature."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from meganeura_dsl.syntax import ast
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a call was given, tensors and configuration together."""
+    """The arguments of a call, tensors and configuration together."""
 
     positional: tuple[ElabValue, ...]
     named: Mapping[str, ElabValue]

@@ -1,4 +1,4 @@
-"""What a reader of a program sees of it: the values that are bound to names."""
+"""Bindings: the values of names, as the reader of a program sees them."""
 
 from typing import NamedTuple
 

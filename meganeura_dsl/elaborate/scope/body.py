@@ -68,7 +68,7 @@ class Body:
     notes: list[ProblemError] = field(default_factory=list["ProblemError"])
     """Remarks on what is allowed."""
     applied: Applied = field(default_factory=Applied)
-    """What was applied so far."""
+    """The applications so far."""
     iterations: int = 0
     """Iterations of loops that were unrolled."""
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 Scope = TypeVar("Scope")
-"""What names mean where the expression stands."""
+"""The names in scope where the expression stands."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written:
-    """What a round writes into a slice of its own, and whether the last slice is written first."""
+    """A value that each iteration writes to its slice; `backward` if the last is written first."""
 
     value: Tensor
     axis: int
@@ -35,9 +35,9 @@ class OpenScan:
     number: int
     """No two scans of an elaboration have the same."""
     carried: dict[str, Tensor]
-    """What stands for a name at the start of a round, if it was bound outside."""
+    """The value of a name at the start of an iteration, if it was bound outside."""
     before: dict[str, Tensor]
-    """What these names were bound to outside."""
+    """The values of these names outside."""
     parts: frozenset[str]
     """The names of which a round writes parts."""
     named_once: frozenset[str]
@@ -50,13 +50,13 @@ class OpenScan:
     weights: dict[str, LayerWeights] = field(default_factory=dict[str, "LayerWeights"])
     """The names of weights that the rounds carry in parts, and what they are bound to outside."""
     states: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
-    """What stands for a state that the rounds update, at the start of a round."""
+    """The value, at the start of an iteration, of a state that iterations update."""
     going: Tensor | None = None
     """True at the start of an iteration if the `while` of the scan has held so far."""
     goes_on: Tensor | None = None
     """True if this iteration counts."""
     safe: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
-    """What stands for a carried name in the body of a scan with `while`."""
+    """The value of a carried name in the body of a scan with `while`."""
     key: Tensor | None = None
     """The counter of the round's random draws, u32[2], if it draws."""
 

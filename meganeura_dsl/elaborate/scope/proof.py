@@ -1,4 +1,4 @@
-"""What a proof of a block for all sizes and configurations knows beside the walk."""
+"""The state that only a proof of a block for all sizes and configurations has."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class ProofPath:
     next: int = 0
     words: list[str] = field(default_factory=list[str])
     assumed: list[Condition] = field(default_factory=list["Condition"])
-    """What was decided, in order."""
+    """The decisions, in order."""
     case: tuple[str, ...] = ()
-    """What distinguishes the values that the proof takes for the configuration here."""
+    """Words that distinguish the values that the proof assumes for the configuration."""
     given: tuple[str, ...] = ()
-    """What was decided before this path began, which its words start with."""
+    """Decisions from before this path began; its words start with them."""
     is_joined: bool = False
     """True if what is found on each path is joined to one condition, so that none is left out."""
 
@@ -50,7 +50,7 @@ class ProofPath:
 
 @dataclass
 class Proof(Generic[Scope]):
-    """What only a proof of a block for all sizes and configurations knows."""
+    """The state that only a proof of a block for all sizes and configurations has."""
 
     flags_if_proved: Callable[[LinkedModule, ast.Block], frozenset[str] | None] | None = None
     """Returns the flags of a block whose signature may be assumed; None if it may not."""

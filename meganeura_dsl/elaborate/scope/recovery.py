@@ -20,7 +20,7 @@ from meganeura_dsl.syntax.walk import children
 
 
 class EndOfPathError(Exception):
-    """What a block returns on this path is unknown: nothing behind it is run."""
+    """The results of a block are unknown on this path: nothing after it is run."""
 
 
 class Recovery:
@@ -42,7 +42,7 @@ class Recovery:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What was found, in the order of the text."""
+        """The problems that were found, in the order of the text."""
         return tuple(problem for _, problem in sorted(self._found.items()))
 
     def add(self, problem: Problem) -> None:
@@ -91,18 +91,18 @@ class Recovery:
         return bool(self.unknown) and not self.unknown.isdisjoint(_names(node))
 
     def learn(self, statement: ast.Statement) -> None:
-        """What a statement bound is known."""
+        """Marks the names that a statement binds as known."""
         if not isinstance(statement, ast.If | ast.For | ast.Scan):
             self.unknown.difference_update(_bound(statement))
 
     def forget(self, statement: ast.Statement, layers: Container[str]) -> None:
-        """What a statement binds is unknown, and what the layers hold that it may apply first."""
+        """Marks the names that a statement binds, and the layers it may apply first, as unknown."""
         self.unknown.update(_bound(statement))
         applied = (each.callee for each in walk(statement) if isinstance(each, ast.Call))
         self.unknown.update(name for name in applied if name in layers)
 
     def forget_new(self, statement: ast.Statement, is_known: Callable[[str], bool]) -> None:
-        """What a statement names that nothing bound before is unknown: it is told once."""
+        """Marks the new names of a statement as unknown, so that they are reported once."""
         named = (each.text for each in walk(statement) if isinstance(each, ast.Name))
         self.unknown.update(name for name in named if not is_known(name))
 
@@ -124,7 +124,7 @@ def _says_more(report: Report, known: Report) -> bool:
 
 
 def _read(statement: ast.Statement) -> tuple[ast.Node, ...]:
-    """What a statement reads before it binds anything; all of a loop, whose rounds read more."""
+    """Returns the nodes that a statement reads before it binds anything; all of a loop."""
     match statement:
         case ast.Bind(value=value) | ast.Minimize(value=value):
             return (value,)

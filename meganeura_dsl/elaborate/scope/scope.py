@@ -1,4 +1,4 @@
-"""What is in scope while a block is elaborated, and the state shared by the whole elaboration."""
+"""The scope of a block that is elaborated, and the state of the whole elaboration."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class ElaborationState:
     values: ValueFacts = field(default_factory=ValueFacts)
     loops: SymbolicLoops = field(default_factory=SymbolicLoops)
     proof: Proof[Frame] | None = None
-    """What only a proof for all sizes and configurations knows; None in a walk with numbers."""
+    """The state of a proof for all sizes and configurations; None in a walk with numbers."""
     abstract: Abstraction[Frame] = field(default_factory=Abstraction["Frame"])
     memo: Memo = field(default_factory=Memo)
     scans: dict[str, OpenScan] = field(default_factory=dict[str, "OpenScan"])
@@ -287,7 +287,7 @@ class ElaborationState:
 
     @property
     def rounds_open(self) -> tuple[int, ...]:
-        """What tells the values of one round from those of others."""
+        """A key for the open iterations, which tells their values from those of others."""
         return tuple([scan.number for scan in self.scans.values()])
 
     def depends_on_symbol(self, value: ElabValue) -> bool:
@@ -350,7 +350,7 @@ class Frame:
     initials: dict[str, Initializer] = field(default_factory=dict[str, "Initializer"])
     """Initial values that the caller gave for parameters declared here."""
     signature: Mapping[str, ElabValue] = field(default_factory=dict[str, "ElabValue"])
-    """What the names of its signature were bound to before its body, which may bind them anew."""
+    """The values of the signature's names before the body, which may bind them again."""
 
     @property
     def label(self) -> str:
@@ -378,7 +378,7 @@ class Frame:
 
     @property
     def facts(self) -> Facts:
-        """What is known of the sizes here."""
+        """The facts about sizes here."""
         return self.state.build.facts
 
     def outermost(self, span: Span) -> tuple[str, Location]:

@@ -33,12 +33,12 @@ class ElaboratedObjective:
 
 @dataclass
 class Train:
-    """What the body of a `train` block gives so far; nothing in a model."""
+    """Outputs and objectives of a `train` block so far; empty in a model."""
 
     outputs: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     """The loss, metrics and tensors to show, by name."""
     objectives: list[ElaboratedObjective] = field(default_factory=list["ElaboratedObjective"])
-    """What is minimized, in order."""
+    """The objectives, in order."""
     shown: set[str] = field(default_factory=set[str])
     """The names of what is shown."""
     counter: str | None = None
@@ -47,7 +47,7 @@ class Train:
 
 @dataclass(frozen=True)
 class Repeated:
-    """What is wrong with a second iteration of a loop, by its index, and the facts there."""
+    """The problem of a second iteration of a loop, by its index, and the facts there."""
 
     index: str
     problem: Problem
@@ -63,12 +63,12 @@ class SymbolicLoops:
     open: tuple[str, ...] = ()
     """Those of them in whose next iteration what is declared now would be declared again."""
     repeated: tuple[Repeated, ...] = ()
-    """What is wrong with a second iteration of these."""
+    """The problems of a second iteration of these loops."""
 
 
 @dataclass(frozen=True, eq=False)
 class GivenWeights:
-    """What a layer is applied with in place of its parameters, by their full names."""
+    """Values that replace the parameters of a layer, by their full names."""
 
     tensors: Mapping[str, Tensor]
 
@@ -90,7 +90,7 @@ class Context:
     is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
     """Returns whether a block holds for all sizes; None where that is not asked."""
     weights: GivenWeights | None = None
-    """What stands for the parameters of a layer that is applied with changed weights."""
+    """Values for the parameters of a layer that is applied with changed weights."""
 
 
 class ContextChanges(TypedDict, total=False):
@@ -112,6 +112,6 @@ class Memo:
     )
     """The value of each `def` for each of its arguments."""
     templates: dict[Hashable, Template] | None = field(default_factory=dict["Hashable", "Template"])
-    """What library layers made, for those like them; None where each application is run."""
+    """Recorded applications of library layers, to be repeated; None to run each application."""
     fitting_blocks: set[Hashable] = field(default_factory=set["Hashable"])
     """The block arguments that were found to fit."""

@@ -1,4 +1,4 @@
-"""What is known of an application from one that was like it: types and names, and no graph."""
+"""Summaries: types and names of an application, without a graph, for others like it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Summarized(Op, abstract=True):
-    """What a layer gave that was summarized; its operands are what its gradient reaches.
+    """A result of a summarized layer; its operands are the values that its gradient reaches.
 
     It stands in the graph of a check, of which nothing but types is asked.
     """
@@ -33,7 +33,7 @@ class Summarized(Op, abstract=True):
     of: TensorType
     """Its type."""
     normalised_by: str = ""
-    """What gave it, if that makes probabilities of logits."""
+    """The name of the function that gave it, if that makes probabilities of logits."""
 
     def infer(self, _facts: Facts, *_operands: TensorType) -> TensorType:
         """The type it was given."""
@@ -64,7 +64,7 @@ class Applied:
             self.depths[declaration] = depth
 
     def add(self, other: Applied, deeper: int = 0) -> None:
-        """What was applied elsewhere too, so much deeper."""
+        """Adds the applications of another place, `deeper` levels down."""
         depths = self.depths
         for declaration, depth in other.depths.items():
             if depth + deeper > depths.get(declaration, -1):
@@ -85,7 +85,7 @@ class SummarizedValue(NamedTuple):
     parameters: tuple[str, ...]
     """The names, inside of the layer, of the parameters that it reaches."""
     normalised_by: str = ""
-    """What gave it, if that makes probabilities of logits."""
+    """The name of the function that gave it, if that makes probabilities of logits."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +100,13 @@ class Summary:
     bindings: tuple[Binding, ...]
     """With the paths of the application that was summarized; the first at each place."""
     applied: Applied
-    """What was applied, and how deep below the application."""
+    """The applications inside, and their depth."""
     values: int
     rounds: int
     deferred: tuple[DeferredNumber[Any], ...] = ()
     """The numbers that are left to those who know what symbols stand for."""
     needs: tuple[Condition, ...] = ()
-    """What has to be true of the sizes that symbols stand for."""
+    """Conditions on the sizes that symbols stand for."""
     shapes: frozenset[Shape] = frozenset()
     """The shapes of all values that were made with symbols."""
 
@@ -126,6 +126,6 @@ class Summaries:
     )
     """Summaries in symbols, for what was applied twice; None where there is none."""
     seen: set[Hashable] = field(default_factory=set["Hashable"])
-    """What was applied once."""
+    """Keys of applications that were met once."""
     attempts: dict[ast.Block, int] = field(default_factory=dict["ast.Block", int])
     """How often it was tried in vain to elaborate a block in symbols."""

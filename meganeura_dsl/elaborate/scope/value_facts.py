@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Applied:
-    """What a layer was applied to of whose result only the type is known."""
+    """The inputs of a layer of whose result only the type is known."""
 
     value: Tensor
     operands: tuple[Tensor, ...]

@@ -45,7 +45,7 @@ WORDS = {
     "text": "a text",
     "list": "a list",
 }
-"""What each kind takes, by the word that names it."""
+"""The values that each kind takes, in words, by its name."""
 
 _WORD = re.compile(r"\w+'*")
 """The name in a variable of a proof: `depth`, `widths[0]`, `(-shift)`."""
@@ -101,7 +101,7 @@ def fitted(
 def _fault(
     inner: Frame, kind: ast.NamedKind | ast.TextKind, value: ElabValue
 ) -> tuple[str, str] | None:
-    """What the kind takes, if not this value, and a fact that would help; None if it fits."""
+    """Returns the values that the kind takes, and a helpful fact; None if the value fits."""
     if isinstance(kind, ast.TextKind):
         options = tuple(option.value for option in kind.options)
         fits = value in options
@@ -157,7 +157,7 @@ def with_open_numbers(inner: Frame, block: ast.Block) -> Frame:
 
 
 def _without_kind(declaration: ast.Node | None) -> list[ElabValue]:
-    """What parameters of a block without a kind are in its proof, but for sizes of its axes."""
+    """Returns the values that a proof assumes for parameters without a kind that are no axis."""
     if not isinstance(declaration, ast.Block):
         return []
     types = (*(item.type for item in declaration.inputs), *(declaration.results or ()))

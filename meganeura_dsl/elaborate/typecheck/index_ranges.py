@@ -46,7 +46,7 @@ MOST_COMPUTED = 1 << 16
 
 
 class FoundIndex(ProblemError):
-    """What was found of an index, to be told at the end unless the program leaves it out."""
+    """A problem of an index, reported at the end unless the program masks the index."""
 
     def __init__(
         self, problem: IndexOverrun | IndexMayOverrun, compared: tuple[Tensor, Size] | None
@@ -140,7 +140,7 @@ def _found(
     *,
     is_above: bool,
 ) -> IndexOverrun | IndexMayOverrun | None:
-    """What is wrong with a bound that some element of an index reaches."""
+    """Returns the problem of a bound that some element of an index reaches."""
     bound, count, reach = known
     needed = _needed(bound, count, is_above=is_above)
     if _holds(frame, needed):
@@ -212,7 +212,7 @@ def _excluding(frame: Frame, ids: Tensor, count: Size, *, is_above: bool) -> str
 
 
 def _computed(value: Tensor) -> Reach | None:
-    """What elements are that depend on numbers alone, computed; None of any others, or of many."""
+    """Returns the reach of elements that depend on numbers alone; None for others, or many."""
     needed = _numbers(value)
     if needed is None:
         return None

@@ -30,7 +30,7 @@ MOST_BOUNDS = 6
 
 @dataclass(frozen=True)
 class Reach:
-    """What is known of all elements of whole numbers, and of some, whatever the data is."""
+    """Bounds of all elements of whole numbers, and of some of them, for any data."""
 
     low: Bounds = ()
     """No element is below any of these."""
@@ -66,12 +66,12 @@ class Reach:
 
 
 def reach_of(frame: Frame, value: Tensor, *, is_stated: bool = False) -> Reach:
-    """What is known of the elements of a value; with `is_stated`, a stated number is its symbol."""
+    """Returns the reach of a value; with `is_stated`, a stated number is its own symbol."""
     return _Reaches(frame, is_stated=is_stated).of(value)
 
 
 class _Reaches:
-    """What is known of some values, each looked at once."""
+    """Computes the reaches of values, each once."""
 
     def __init__(self, frame: Frame, *, is_stated: bool) -> None:
         self._frame = frame
@@ -79,7 +79,7 @@ class _Reaches:
         self._known: dict[int, Reach] = {}
 
     def of(self, value: Tensor) -> Reach:
-        """What is known of the elements of a value."""
+        """Returns the reach of a value."""
         if value.type.dtype is not DType.I32:
             return Reach()
         if value.id not in self._known:
@@ -182,7 +182,7 @@ class _Reaches:
         return Reach() if reach.may_wrap else _mapped(reach, lambda each: each // divisor)
 
     def _remainder(self, reach: Reach, divisor: Size) -> Reach:
-        """What is left by a divisor, which no element is below 0 or as large as."""
+        """Returns the reach of a remainder, which is at least 0 and less than the divisor."""
         if not reach.is_full or reach.may_wrap:
             return _within((0,), (divisor - 1,))
         (low,), (high,) = reach.low, reach.high
@@ -290,7 +290,7 @@ def _negative(reach: Reach) -> Reach:
 
 
 def _mapped(reach: Reach, apply: Callable[[Size], Size]) -> Reach:
-    """What a function that keeps the order makes of elements."""
+    """Returns the reach of elements after a function that keeps their order."""
     low, high, top, bottom = (
         tuple(map(apply, each)) for each in (reach.low, reach.high, reach.top, reach.bottom)
     )

@@ -1,4 +1,4 @@
-"""What is said of a tensor whose shape does not match the input it is given for."""
+"""Problems of tensors whose shape does not match the input they are given for."""
 
 import re
 
@@ -34,7 +34,7 @@ LOGITS = "logits"
 TARGET = "target"
 
 PREDICTIONS = (LOGITS, "prediction")
-"""What the losses of the library call their first input."""
+"""Names of the first input of the library's losses."""
 
 
 def argument_problem(

@@ -1,4 +1,4 @@
-"""What the layers of the library take where they take a whole number, said where they are applied.
+"""Whole numbers of the library's layers, checked where the layers are applied.
 
 Their parameters have no kinds: a window, a width or a padding is what its uses make it. Without
 this, what is no whole number would be refused inside of the library.

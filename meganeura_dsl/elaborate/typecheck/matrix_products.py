@@ -49,7 +49,7 @@ def matmul(
 def _product_problem(
     frame: Frame, span: Span, pair: tuple[Tensor, Tensor], names: tuple[str, str]
 ) -> TypeRuleBroken:
-    """What is wrong with a product of matrices, in the notation of the program."""
+    """Returns the problem of a matrix product, in the notation of the program."""
     left, right = (value.type for value in pair)
     found = "\n".join(f"{name}: {value.type}" for name, value in zip(names, pair, strict=True))
     location = frame.location(span)

@@ -30,7 +30,7 @@ from meganeura_dsl.symbolic.size import Dim, Size, dim, substitute
 POSITION = TensorType(DType.I32, ())
 Bounds = tuple[Size, ...]
 Invariants = tuple[tuple[Literal["<=", ">="], Size], ...]
-"""What all elements of a value are between."""
+"""Bounds of all elements of a value."""
 
 
 def position_of(frame: Frame, value: Tensor) -> Size | None:
@@ -92,7 +92,7 @@ def _is_free(frame: Frame, value: Tensor) -> bool:
 
 
 def facts_about(frame: Frame, condition: Condition) -> Facts:
-    """What is known of the sizes here, and of the whole numbers of the graph in a condition."""
+    """Returns facts about the sizes here, and about the graph's whole numbers in a condition."""
     facts = frame.facts
     waiting = sorted(sizes_in(condition))
     seen = set(waiting)
@@ -109,7 +109,7 @@ def facts_about(frame: Frame, condition: Condition) -> Facts:
 
 
 def stated_bounds(frame: Frame, size: Size) -> tuple[Bounds, Bounds]:
-    """What facts say that a stated whole number is not below, and not above, in sizes alone."""
+    """Returns the lower and upper bounds of a stated whole number, in sizes alone."""
     whole_numbers = symbols(frame)
     own = _variables(size) & whole_numbers
     ranges = (frame.state.values.symbol_ranges.get(name, ()) for name in sorted(own))
@@ -129,7 +129,7 @@ def stated_bounds(frame: Frame, size: Size) -> tuple[Bounds, Bounds]:
 
 
 def bounds_of(frame: Frame, value: Tensor) -> Invariants:
-    """What every element of a value is known to be between, in sizes alone."""
+    """Returns the known bounds of every element of a value, in sizes alone."""
     found = _element_of(frame, value)
     known = symbols(frame) | frame.state.values.symbol_ranges.keys()
     bounds: list[tuple[Literal["<=", ">="], Size]] = [
@@ -172,14 +172,14 @@ def speaks_of(frame: Frame, condition: Condition) -> bool:
 
 @dataclass(frozen=True)
 class _Element:
-    """What is known of any element of whole numbers."""
+    """Bounds of any element of a tensor of whole numbers."""
 
     size: Size | None = None
     """The size that it is, if the prover knows it."""
     low: Bounds = ()
-    """What it is not below."""
+    """Lower bounds."""
     high: Bounds = ()
-    """What it is not above."""
+    """Upper bounds."""
 
     def narrowest(self, bounds: Bounds) -> Bounds:
         """Of its bounds those that say the most: the size, if it is known."""
@@ -187,7 +187,7 @@ class _Element:
 
 
 def _element_of(frame: Frame, value: Tensor) -> _Element:
-    """What is known of any element of a value of the graph."""
+    """Returns bounds of any element of a value of the graph."""
     if value.type.dtype is not DType.I32:
         return _Element()
     known = _known(frame, value)
@@ -213,7 +213,7 @@ def _known(frame: Frame, value: Tensor) -> Size | None:
 
 
 def _computed(frame: Frame, value: Tensor) -> _Element:
-    """What is known of an element that is computed of others."""
+    """Returns bounds of an element that is computed from others."""
     sides = [_element_of(frame, each) for each in value.operands]
     match value.op, [each.size for each in sides]:
         case ops.Constant(value=int() | Dim() as number), []:
@@ -245,7 +245,7 @@ def _computed(frame: Frame, value: Tensor) -> _Element:
 
 
 def _one_of(frame: Frame, value: Tensor, sides: Sequence[_Element]) -> _Element:
-    """What is known of an element that is one of some: the least, the largest, or any."""
+    """Returns bounds of an element that is one of several: the least, the largest, or any."""
     low = tuple(dict.fromkeys(chain.from_iterable(each.low for each in sides)))
     high = tuple(dict.fromkeys(chain.from_iterable(each.high for each in sides)))
     if not isinstance(value.op, ops.Maximum):
@@ -300,7 +300,7 @@ def _sized(frame: Frame, size: Size) -> _Element:
 
 
 def bounds_in(fact: Condition, size: Size) -> Iterator[tuple[Literal["<=", ">="], Size]]:
-    """What a fact says that a size is between."""
+    """Yields the bounds of a size that a fact states."""
     match fact:
         case And(parts):
             for part in parts:

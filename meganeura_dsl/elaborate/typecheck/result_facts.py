@@ -28,7 +28,7 @@ from meganeura_dsl.symbolic.size import dim
 from meganeura_dsl.syntax import ast
 
 RESULT = "result"
-"""What the only result of a block is called in its facts."""
+"""The name of a block's only result in its facts."""
 
 
 @lru_cache(maxsize=1024)
@@ -87,7 +87,7 @@ def assume_result_facts(
 def _stated(
     inner: Frame, block: ast.Block, signature: Mapping[str, ElabValue]
 ) -> dict[ast.Expression, Invariants]:
-    """What each fact says that the elements of the result are between."""
+    """Returns the bounds that each fact states for elements of the result."""
     clauses = result_facts(block)
     if not clauses:
         return {}

@@ -61,7 +61,7 @@ def symbol_of(
 
 @lru_cache(maxsize=1024)
 def negative_bound(block: ast.Block | ast.Train, name: str) -> Size | None:
-    """What an input is stated to be at least, if that is below 0 for all sizes; a number if any is.
+    """Returns the stated lower bound of an input if it is below 0, preferably a number.
 
     None where the facts state no such bound, and the input is 0 at least. It is read from clauses
     without functions and choices, in which all other names are sizes.

@@ -47,7 +47,7 @@ _TOO_LARGE = 10**MOST_DIGITS
 
 
 NONZERO = "a divisor other than zero"
-"""What is wanted where a program divides."""
+"""The words of a message for a division."""
 
 
 class KindError(Exception):

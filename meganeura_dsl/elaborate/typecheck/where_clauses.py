@@ -411,7 +411,7 @@ def _of_causal(inner: Frame, clause: ast.Expression, part: Condition) -> str:
 
 
 def _advice(part: Condition) -> str:
-    """What to do about two sizes that are to be equal, and are bound independently."""
+    """Returns advice for two sizes that have to be equal and are bound independently."""
     if not isinstance(part, Compare) or part.operator != "==" or isinstance(part.right, int):
         return ""
     return (

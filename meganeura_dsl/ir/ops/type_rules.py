@@ -1,4 +1,4 @@
-"""What the type rules of several op families ask for, and symbolic sizes as plain numbers."""
+"""Checks that type rules of several op families share, and symbolic sizes as plain numbers."""
 
 from collections.abc import Collection, Sequence
 

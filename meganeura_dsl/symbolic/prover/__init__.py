@@ -1,1 +1,1 @@
-"""What follows from facts about sizes; only `symbolic.assumptions` imports it."""
+"""Consequences of facts about sizes; only `symbolic.assumptions` imports it."""

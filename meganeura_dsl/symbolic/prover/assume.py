@@ -190,7 +190,7 @@ def _with_solution(known: SolverState, solution: Solution) -> SolverState:
 
 
 def _bounds_of_floor(size: Dim) -> Iterator[Condition]:
-    """What `floor(A/Q) == E` and `A % Q == 0` say of A.
+    """Yields the facts about A that `floor(A/Q) == E` and `A % Q == 0` imply.
 
     No harm is done where Q could be negative or 0.
     """
@@ -210,7 +210,7 @@ def _bounds_of_floor(size: Dim) -> Iterator[Condition]:
 
 
 def _least_multiple(floor: Floor) -> Condition:
-    """What `A % Q == 0` says of A: a multiple of Q from 1 is no less than Q."""
+    """Returns the bound that `A % Q == 0` implies: a positive multiple of Q is at least Q."""
     above, below = floor.numerator, floor.denominator
     is_less = Compare("<", below, 1), Compare("<", above, 1)
     return Or((*is_less, Compare(">=", above, below)))

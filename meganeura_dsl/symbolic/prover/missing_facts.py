@@ -73,7 +73,7 @@ def _forms(size: Size, sign: Sign, known: SolverState) -> list[Dim]:
 
 
 def _for_equality(size: Size, known: SolverState) -> Iterator[Condition]:
-    """What divides a size of which a floor is taken: `h % 2 == 0` for `h == 2 * (h // 2)`."""
+    """Yields facts about divisors of floors: `h % 2 == 0` for `h == 2 * (h // 2)`."""
     divisible = list(dict.fromkeys(_divisibilities(known.restore(size))))
     yield from divisible
     yield from map(And, combinations(divisible, 2))

@@ -312,7 +312,7 @@ def _least_with(fact: Size, name: str, point: Mapping[str, int]) -> int:
 
 
 def _without_a_term(size: Dim, fact: Size, place: int) -> Iterator[_Enough]:
-    """What makes `size >= 0` where `fact >= 0`; negative terms are cancelled first."""
+    """Yields conditions that give `size >= 0` from `fact >= 0`; negative terms cancel first."""
     terms = sorted(size.terms.items(), key=lambda term: term[1] > 0)
     for (monomial, coefficient), (other, scale) in product(terms, terms_of(fact).items()):
         left = quotient_of_monomials(monomial, other) if coefficient * scale > 0 else None
@@ -324,7 +324,7 @@ def _without_a_term(size: Dim, fact: Size, place: int) -> Iterator[_Enough]:
 
 
 def _floor_from_below(above: Size, below: Size, share: Size, rest: Size) -> Iterator[_Enough]:
-    """What makes `share * floor(above/below) + rest >= 0`, for share >= 0."""
+    """Yields conditions that give `share * floor(above/below) + rest >= 0`, for share >= 0."""
     if isinstance(share, int) or share.terms[leading_monomial(share)] > 0:
         whole, left = divide(rest, share)
         if is_plainly_nonnegative(left):
@@ -337,7 +337,7 @@ def _floor_from_below(above: Size, below: Size, share: Size, rest: Size) -> Iter
 
 
 def _floor_from_above(above: Size, below: Size, share: Size, rest: Size) -> Iterator[_Enough]:
-    """What makes `rest - share * floor(above/below) >= 0`, for share >= 0."""
+    """Yields conditions that give `rest - share * floor(above/below) >= 0`, for share >= 0."""
     if isinstance(share, int) or share.terms[leading_monomial(share)] > 0:
         whole, left = divide(rest, share)
         if is_plainly_nonnegative(left):

@@ -25,7 +25,7 @@ class _Test:
 
 @dataclass(frozen=True)
 class _Tests:
-    """What the value of one unknown decides. Equal tests have equal answers."""
+    """Tests that the value of one unknown decides. Equal tests have equal answers."""
 
     conditions: tuple[Condition, ...]
     solved: tuple[tuple[str, Size], ...]

@@ -77,7 +77,7 @@ class SolverState:
 
     @cached_property
     def raised_facts(self) -> tuple[Size, ...]:
-        """What is known to be >= 0, with each variable counted from its lower bound.
+        """Sizes known to be >= 0, with each variable counted from its lower bound.
 
         Of an equality with floors, only the bounds learned from it take part.
         """

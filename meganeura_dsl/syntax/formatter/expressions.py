@@ -16,7 +16,7 @@ _LEVELS = {
 
 _CONDITIONAL, PIPE, CONDITION, _NEGATION, _ATOM = 0, 1, 2, 8, 10
 _PER_BRACKET = 20
-"""What one bracket adds to the rank of a break: it breaks after all those outside of it."""
+"""The rank that each bracket adds to a break: outer brackets break first."""
 
 Part = TypeVar("Part", bound=ast.Node)
 
@@ -213,7 +213,7 @@ class Phrase:
             self.layer(stage.layer)
 
     def entry(self, entry: ast.Entry) -> None:
-        """What stands for an axis in a subscript, or for several."""
+        """Writes an entry of a subscript, for one axis or several."""
         if isinstance(entry, ast.EllipsisEntry):
             self.write("...")
             return

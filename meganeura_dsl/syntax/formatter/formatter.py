@@ -155,7 +155,7 @@ class _Writer:
                 self.line(indent, start, node.span.end, phrase)
 
     def branches(self, indent: int, node: ast.If) -> None:
-        """What follows the first line of an `if`."""
+        """Writes the lines after the first line of an `if`."""
         self.body(indent + _STEP, node.then)
         if not node.otherwise:
             return

@@ -221,7 +221,7 @@ def _update(phrase: Phrase, node: ast.Update) -> None:
 
 
 def setting_name(node: ast.Setting) -> str:
-    """What stands before the `=`: the name, and the paths it is for if it is for some."""
+    """Returns the text before the `=`: the name, and the paths of a setting for some."""
     return node.name.text if node.glob is None else f'{node.name.text}["{node.glob}"]'
 
 

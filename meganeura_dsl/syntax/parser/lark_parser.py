@@ -36,7 +36,7 @@ _BINDS = ("EQUAL", "COMMA")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a sequence of tokens.
+    """The outcome of parsing a sequence of tokens.
 
     `value` is the tree: of all tokens if all were `understood`, else of a phrase that was complete
     before the first token that was not, or None. `accepts` are the kinds that could have followed.
@@ -157,7 +157,7 @@ def _parser() -> LALR_Parser:
 def _reduction(
     origin: str, expansion: Sequence[str], action: str, picks: Sequence[int | None]
 ) -> _Reduction:
-    """What makes one symbol of those that a rule expands to."""
+    """Returns the function that makes a symbol of those that a rule expands to."""
     is_list = origin.startswith("_")
     if not (action or is_list) and len(expansion) == 1:
         return itemgetter(0)

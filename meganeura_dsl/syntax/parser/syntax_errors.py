@@ -67,7 +67,7 @@ _ARITHMETIC = {"PLUS", "MINUS", "MULTIPLY", "POWER", "COMPARE"}
 _OPENING = {"LPAR", "LSQB", "LBRACE"}
 _CLOSING = {"RPAR", "RSQB", "RBRACE"}
 _BEFORE_VALUES = {"EQUAL", "COMMA"}
-"""What stands before a value, but for words and brackets."""
+"""Tokens that a value can follow, without words and brackets."""
 _VALUES = {"NAME", "TRUE", "FALSE", "LPAR", "LSQB", "MINUS", "NOT", *_LITERALS}
 
 _GROUPS = (
@@ -78,7 +78,7 @@ _GROUPS = (
     ("PIPE", "an operator", {*_INFIX, "PIPE"}),
     ("OR", "an operator", _INFIX),
 )
-"""What stands for many kinds at once: one by which to know it, its words, and all of them."""
+"""Groups of kinds of tokens: a kind that identifies the group, its name, and all of its kinds."""
 
 
 def diagnose(failure: Failure) -> Problem:
@@ -464,4 +464,4 @@ _RULES: tuple[Rule, ...] = (
     _number,
     _comma,
 )
-"""What is recognised, the more particular before the more general."""
+"""Rules that recognise mistakes, the more particular before the more general."""

@@ -18,7 +18,7 @@ from meganeura_dsl.syntax.problems import line_problems, text_problems, token_pr
 from meganeura_dsl.syntax.problems.new_axes import new_axis
 
 Action = Callable[..., object]
-"""What makes a value of the span of a phrase and the values of its parts."""
+"""A function that makes a value of the span of a phrase and the values of its parts."""
 
 LONGEST_INTEGER = 30
 """Digits of the longest integer: enough for any count, short enough for any arithmetic."""
@@ -449,4 +449,4 @@ ACTIONS: dict[str, Action] = {
     "rearrangement": ast.Rearrangement,
     "tensors": _arguments,
 }
-"""What makes the value of a phrase, by the name of its rule or of the alternative (`-> name`)."""
+"""The function that makes the value of a phrase, by its rule or the alternative (`-> name`)."""

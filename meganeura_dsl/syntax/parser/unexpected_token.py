@@ -72,7 +72,7 @@ class Failure:
 
     @property
     def between(self) -> str:
-        """What separates this token from the one before."""
+        """The text between this token and the one before."""
         return self.source.text[self.previous.end : self.token.start]
 
     @property

@@ -1,1 +1,1 @@
-"""What can be wrong with a text, and the words for it."""
+"""Problems with a text, and their words."""

@@ -44,12 +44,12 @@ def _line(span: Span) -> str:
 
 
 def _before(span: Span) -> str:
-    """What stands before a span on its line."""
+    """Returns the text before a span on its line."""
     return _line(span)[: span.column - 1]
 
 
 def _after(span: Span) -> str:
-    """What stands after a span on the line of its end, without a comment."""
+    """Returns the text after a span on its last line, without a comment."""
     line, column = span.source.position(span.end)
     return _code(span.source.line(line)[column - 1 :])
 

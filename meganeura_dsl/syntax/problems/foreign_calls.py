@@ -39,7 +39,7 @@ _LAYERS = ("dropout", "leaky_relu", "elu")
 _CONVOLUTIONS = {"Conv1d": "conv1d", "Conv2d": "conv2d", "Conv3d": "conv3d"}
 _ACCURACIES = tuple(WORDS[ACCURACY].split())
 _AMBIGUOUS = ("std", "var")
-"""What PyTorch and NumPy compute in two ways."""
+"""Functions that PyTorch and NumPy compute differently."""
 _REDUCES = ("mean", "sum", "max", "min", "amax", "amin")
 
 
@@ -59,7 +59,7 @@ class ForeignCall:
     operand: str = ""
 
     def of_axes(self) -> Help | None:
-        """What it is where the axes of its operand are known, or are not asked for; else None."""
+        """Returns the form for known axes of the operand, or without any; None otherwise."""
         name = self.function
         subject, given, kept = self._operands()
         axes = axes_of(subject, self.before) if subject else None
@@ -96,7 +96,7 @@ class ForeignCall:
         return found
 
     def help(self) -> Help:
-        """What it is in this language, in its own names as far as they are known."""
+        """Returns the form in this language, in the program's names as far as they are known."""
         name = self.function
         found = self.of_axes()
         if found is not None:
@@ -118,7 +118,7 @@ class ForeignCall:
         return Help("write", f"{name}({', '.join(_plain(each) for each in operands)})")
 
     def _operands(self) -> tuple[str, list[str], bool]:
-        """What is computed on, the places that are given besides, and if axes are kept."""
+        """Returns the operand, the further positional arguments, and if axes are kept."""
         given = [] if not self.arguments else list(self.arguments)
         subject = self.value or (given.pop(0) if given else "")
         kept = any(found[1] in ("True", "true") for each in given if (found := _KEPT.match(each)))
@@ -221,7 +221,7 @@ def _operands_in(call: str) -> list[str]:
 MODULES = (
     "F", "jax", "jnp", "keras", "lax", "layers", "math", "nn", "np", "numpy", "ops", "tf", "torch",
 )  # fmt: skip
-"""What functions are prefixed with elsewhere."""
+"""Modules that prefix the functions of other systems."""
 
 
 def axes_of(value: str, before: str) -> list[str] | None:
@@ -480,7 +480,7 @@ def _list(axes: Sequence[str]) -> str:
 
 
 def split_top(text: str) -> list[str]:
-    """What stands between the commas of a text that are in no brackets."""
+    """Splits a text at the commas that are outside of all brackets."""
     found, depth, quoted = [""], 0, False
     for character in text:
         depth += (character in "([{") - (character in ")]}")
@@ -547,7 +547,7 @@ def call_at(
 
 
 def statement_cure(text: str, start: int, opening: int, before: str) -> Help | None:
-    """What a line with a call behind a dot alone is, such as `x.relu_()`; None if unknown.
+    """Returns the cure for a line that is one method call, such as `x.relu_()`; None if unknown.
 
     The call begins at `start`, and its bracket is at `opening`. Elsewhere it changes the value.
     """
@@ -570,7 +570,7 @@ def statement_cure(text: str, start: int, opening: int, before: str) -> Help | N
 
 
 def function_cure(span: Span) -> Help | None:
-    """What a function of another system is, called with a value or piped into; None if unknown."""
+    """Returns the cure for a function of another system, called or piped into; None if unknown."""
     text = span.source.text
     called = bracketed(text, span.end) if text[span.end : span.end + 1] == "(" else None
     if called is None:

@@ -1,4 +1,4 @@
-"""What can be wrong with the compiled grammar that an installation carries.
+"""Problems with the compiled grammar of an installation.
 
 Every class docstring is the page that `meganeura explain CODE` prints.
 """

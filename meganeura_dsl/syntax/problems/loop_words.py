@@ -81,7 +81,7 @@ def rounds_of(keyword: str, names: str, over: str, block: str) -> Rounds | None:
 
 
 def _argument(function: str, text: str) -> str | None:
-    """What stands in the brackets of a call that is all of a text; None for other texts."""
+    """Returns the argument if a text is one call of the function; None otherwise."""
     if not text.startswith(f"{function}("):
         return None
     called = bracketed(text, len(function))

@@ -8,12 +8,12 @@ from meganeura_dsl.syntax.problems.foreign_calls import axes_of
 
 _AXES = ("n", "c", "d", "e", "f", "g")
 _NEW_AXES = ("h", "w", "u", "v", "r", "t")
-"""What axes are called in advice."""
+"""Names of axes in advice."""
 _TEXT = "a new axis is written with its size"
 
 
 def new_axis(span: Span) -> Help | None:
-    """What is written for the subscript `x[:, None]`; None if the span is in none.
+    """Returns the cure for the subscript `x[:, None]`; None if the span is in none.
 
     The sizes are those of what an operator beside it joins it with, if that is a name.
     """

@@ -155,7 +155,7 @@ def _argument(text: str, opening: int) -> str:
 
 
 def _advice(function: str, before: str, argument: str) -> Help:
-    """What is done in place of a call, in the `train` or the block whose text stands before it."""
+    """Returns advice in place of a call, for the `train` or block whose text precedes it."""
     words = _ANSWERS[function]
     if words in (_SHOWN, _TOOLS) and before.startswith("train"):
         text = _METRIC if words == _SHOWN else _TOOLS

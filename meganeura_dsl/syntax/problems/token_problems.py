@@ -22,7 +22,7 @@ class UnexpectedToken(SyntaxProblem, code="E0101"):
 
     expected: tuple[str, ...]
     advice: str = ""
-    """What is written in its place, if what was meant is recognised."""
+    """The text to write in its place, if the intention is recognised."""
 
     def report(self) -> Report:
         found = self.span.text
@@ -216,7 +216,7 @@ class MissingComma(SyntaxProblem, code="E0134"):
 
 
 class AmbiguousPipe(SyntaxProblem, code="E0139"):
-    """What is piped could be all that stands left of the pipe, or its last operand alone."""
+    """The operand of a pipe could be all to its left, or the last operand alone."""
 
     whole: Span
     """All that stands left of the first pipe."""
@@ -242,7 +242,7 @@ class OperatorBehindPipe(SyntaxProblem, code="E0140"):
     """An operator follows a layer."""
 
     chain: Span
-    """What is piped, and all steps of the pipe."""
+    """The operand and all steps of the pipe."""
 
     def report(self) -> Report:
         piped = " ".join(_without_comments(self.chain.text).split())

@@ -1,4 +1,4 @@
-"""What can be wrong with what the optimizer is asked, and the words for it."""
+"""Problems with requests to the optimizer, and their words."""
 
 from difflib import get_close_matches
 

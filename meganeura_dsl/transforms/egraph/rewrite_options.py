@@ -1,4 +1,4 @@
-"""What a user says about the optimizer: whether it is on, and which rules it goes without.
+"""Options of the optimizer: on or off, and rules that are disabled.
 
 The optimizer itself is loaded when it is used: most graphs are found in a cache.
 """

@@ -1,4 +1,4 @@
-"""What the optimizer did, as data."""
+"""The rewrites of a graph, as data."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,7 +19,7 @@ class AppliedRule:
 
 @dataclass(frozen=True)
 class Findings:
-    """What takes a while to say: which rules made the graph, and the costs."""
+    """Findings that take time to compute: the rules behind the graph, and the costs."""
 
     chosen: tuple[AppliedRule, ...]
     cost_before: Cost
@@ -46,7 +46,7 @@ class RewriteReport:
 
     @cached_property
     def findings(self) -> Findings:
-        """What is only looked for when somebody asks."""
+        """The findings, computed at the first use."""
         return self.look()
 
     @property

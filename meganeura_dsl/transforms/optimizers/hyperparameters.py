@@ -14,7 +14,7 @@ Count = Annotated[int, Field(ge=0)]
 
 @dataclass(frozen=True)
 class Choice:
-    """What a setting names by a word, such as `adam(lr=1e-3)`; its fields are the arguments."""
+    """A choice in a setting by a word, such as `adam(lr=1e-3)`; its fields are the arguments."""
 
     word: ClassVar[str]
 

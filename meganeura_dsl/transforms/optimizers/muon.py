@@ -82,7 +82,7 @@ class Muon(Optimizer):
         return x
 
     def _adjustment(self, rows: int, columns: int) -> float:
-        """What the learning rate of a matrix is multiplied with."""
+        """Returns the factor of the learning rate for a matrix."""
         match self.adjust_lr_fn:
             case "original":
                 return sqrt(max(1.0, rows / columns))

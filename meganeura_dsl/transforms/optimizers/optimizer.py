@@ -1,4 +1,4 @@
-"""What every optimizer is: arguments with bounds, and the rule that moves one parameter."""
+"""Base of optimizers: arguments with bounds, and the rule that moves one parameter."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Optimizer(Choice, ABC):
         """
 
     def demand(self, of: TensorType) -> str:
-        """What it needs of a parameter that this one has not; empty where it can move it."""
+        """Returns the requirement that a parameter does not meet; empty if it can be moved."""
         del of
         return ""
 

@@ -32,10 +32,10 @@ class RunLength:
 
 @dataclass(frozen=True)
 class Reduction:
-    """What held-out examples have done to the learning rate so far."""
+    """The effect of held-out examples on the learning rate so far."""
 
     scale: float = 1.0
-    """What every later rate is multiplied with."""
+    """The factor of every later rate."""
     best: float | None = None
     """The best value that was measured, if one was."""
     bad: int = 0
@@ -49,8 +49,8 @@ class Schedule(Choice, ABC):
     """The learning rate of each step, as a factor of the optimizer's `lr`."""
 
     needs: ClassVar[str] = "steps"
-    """What it has to know of a run: its `steps`, its `steps_per_epoch`, `evaluations`, or nothing.
-    """
+    """The name of the number of a run that it needs: `steps`, `steps_per_epoch`, `evaluations`;
+    or empty."""
 
     @property
     def is_steady(self) -> bool:
@@ -72,7 +72,7 @@ class Schedule(Choice, ABC):
         """The factor of a step, counted from 0."""
 
     def measured(self, before: Reduction, value: float) -> Reduction:
-        """What an evaluation does to the rates of later steps, given what `follows` names."""
+        """Returns the reduction after an evaluation, whose value is that of `follows`."""
         del value
         return before
 

@@ -1,4 +1,4 @@
-"""What an optimizer builds the update of a parameter with."""
+"""Tools with which an optimizer builds the update of a parameter."""
 
 from collections.abc import MutableMapping
 

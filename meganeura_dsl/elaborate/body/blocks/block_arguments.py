@@ -332,7 +332,7 @@ def _inputs(declaration: ast.Block | ast.Model) -> str:
 
 
 def _stated(contract: BoundBlock, parameter: ast.Parameter) -> str:
-    """What a default stands for as a header; nothing where the parameter states the header."""
+    """Returns the meaning of a default as a header; empty if the parameter states the header."""
     return "" if isinstance(parameter.kind, ast.BlockKind) else header_text(contract)
 
 

@@ -17,7 +17,7 @@ from meganeura_dsl.syntax import ast
 
 
 def call_arguments(call: ast.Call, piped: ElabValue | None, frame: Frame) -> Arguments:
-    """What a call is given, evaluated."""
+    """Returns the arguments of a call, evaluated."""
     positional: list[ElabValue] = [] if piped is None else [piped]
     named: dict[str, ElabValue] = {}
     for argument in call.arguments:

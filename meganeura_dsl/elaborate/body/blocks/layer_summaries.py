@@ -74,7 +74,7 @@ def _of_library() -> Summaries:
 def with_summaries(
     summaries: Summaries, elaborate: Callable[[Summaries | None], _Result]
 ) -> _Result:
-    """What `elaborate` gives with summaries, or without them where it fails. Raises as it does."""
+    """Runs `elaborate` with summaries, or without them if that fails. Raises what it raises."""
     try:
         result, steps = measured(lambda: elaborate(summaries))
     except (ProblemError, OutOfWorkError):
@@ -111,7 +111,7 @@ def apply_summary(
 
 
 def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
-    """What two applications must have in common, or None if this one has to be elaborated."""
+    """Returns a key that is equal for applications with one summary; None without a summary."""
     state = inner.state
     whole = tuple(whole_number(state, value) for value in inputs if value.type.dtype is DType.I32)
     if state.loops.indices or state.scans or None in whole:
@@ -126,7 +126,7 @@ def _from_symbols(
     inputs: Sequence[Tensor],
     summaries: Summaries,
 ) -> Summary | None:
-    """What follows from a summary in symbols; None if there is none, or this is the first of it."""
+    """Returns the result of a summary in symbols; None without one, or at its first use."""
     given = (inner.names[each.name] for each in block.parameters)
     if inner.module.is_library and not any(isinstance(each, BlockValue) for each in given):
         for is_any in (True, False):
@@ -207,7 +207,7 @@ def _may_stand_here(inner: Frame, summary: Summary) -> bool:
 
 @contextmanager
 def _collected(state: ElaborationState) -> Generator[Applied]:
-    """What is applied inside, alone."""
+    """Collects the applications inside of the `with` block, and no others."""
     before, state.body.applied = state.body.applied, Applied()
     try:
         yield state.body.applied
@@ -228,7 +228,7 @@ class _Summarizer:
         self.updates = dict(state.body.updates)
 
     def summary(self, results: Sequence[Tensor], applied: Applied) -> Summary | None:
-        """What was done, if a summary can say it."""
+        """Returns a summary of the application, or None if a summary cannot hold its effects."""
         state, before, after = self.inner.state, self.before, _Counts.of(self.inner.state)
         updates = {
             name: value
@@ -315,7 +315,7 @@ class _Counts:
 
     @staticmethod
     def of(state: ElaborationState) -> "_Counts":
-        """What there is now."""
+        """Returns the present counts."""
         return _Counts(
             len(state.body.parameters), len(state.body.declared_layers), len(state.body.bindings),
             state.build.total, state.body.iterations,
@@ -324,7 +324,7 @@ class _Counts:
 
 
 def _effects(state: ElaborationState, count: int) -> tuple[object, ...]:
-    """What an application that is summarized leaves as it was; `count` values were there before.
+    """Returns the effects that an application without a graph must not have, to be compared.
 
     What is learned of the whole numbers that it makes is of use to no other.
     """

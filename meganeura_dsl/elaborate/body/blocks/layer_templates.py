@@ -41,7 +41,7 @@ def apply_template(
 
 
 def application_key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
-    """What two equal applications have in common, or None if nothing tells that they are equal."""
+    """Returns a key that is equal for equal applications, or None if that cannot be decided."""
     state = inner.state
     distinct = len({value.id for value in inputs}) == len(inputs)
     if state.proof is not None or state.context.shared or not distinct:

@@ -37,7 +37,7 @@ def _is_final(name: str, value: ElabValue, frame: Frame, span: Span) -> bool:
 
 @contextmanager
 def in_mode(mode: Mapping[str, ElabValue], frame: Frame, span: Span) -> Generator[None]:
-    """What is elaborated here is in this mode, as is all that it applies."""
+    """Elaborates the `with` block, and all that it applies, in a mode."""
     context = frame.state.context
     if _is_final(TRAINING, mode.get(TRAINING, True), frame, span):
         context = replace(context, training=False)

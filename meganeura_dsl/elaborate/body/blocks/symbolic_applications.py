@@ -40,7 +40,7 @@ LEAST = 8
 
 
 class Kind(Enum):
-    """What a symbol stands for."""
+    """The kind of number that a symbol stands for."""
 
     NUMBER = "a number that is not small"
     ANY_SIZE = "any size, or one in symbols that stand for numbers"
@@ -49,7 +49,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class SymbolicApplication:
-    """What a block is applied to, with symbols for sizes."""
+    """The arguments of a block, with symbols for sizes."""
 
     config: Mapping[str, ElabValue]
     types: tuple[TensorType, ...]
@@ -60,7 +60,7 @@ class SymbolicApplication:
     kinds: tuple[Kind, ...]
 
     def key(self, inner: Frame, block: ast.Block) -> Hashable:
-        """What applications have in common that differ in such sizes alone."""
+        """Returns a key that is equal for applications that differ in nothing but their sizes."""
         mode = (inner.state.context.training, inner.state.context.frozen)
         config = tuple(map(with_types, self.config.values()))
         numbers = tuple(map(with_types, self.numbers))
@@ -102,7 +102,7 @@ class SymbolicApplication:
 
 
 def _facts(symbols: Sequence[tuple[str, Kind]], facts: Facts) -> Facts:
-    """What is known of the symbols: numbers are not small."""
+    """Returns facts about the symbols: numbers are not small."""
     for name, kind in symbols:
         if kind is Kind.NUMBER:
             facts = facts.with_lower_bound(name, LEAST)
@@ -233,7 +233,7 @@ def _is_positive(inner: Frame, size: Size) -> bool:
 
 
 def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Summary | None:
-    """What a summary says where its symbols are these sizes, if it holds for them.
+    """Returns a summary with sizes for its symbols; None if its conditions do not hold for them.
 
     It does not where a number has no value, or where something it needs is not known.
     """
@@ -299,7 +299,7 @@ def with_sizes(summary: Summary, sizes: Mapping[str, Size], inner: Frame) -> Sum
 def _numbers(
     deferred: Sequence[DeferredNumber[Frame]], sizes: Mapping[str, Size], state: ElaborationState
 ) -> tuple[dict[str, Initializer], tuple[DeferredNumber[Frame], ...]]:
-    """What parameters begin as, and the numbers that are not known here either.
+    """Returns initial values of parameters, and the numbers that are still not known.
 
     Raises `ProblemError` where a number has no value.
     """

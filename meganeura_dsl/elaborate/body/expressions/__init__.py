@@ -1,1 +1,1 @@
-"""What each form of expression is: its value and type."""
+"""Evaluation of each form of expression: its value and its type."""

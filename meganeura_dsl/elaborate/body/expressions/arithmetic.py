@@ -131,7 +131,7 @@ def _require_value(right: float | Dim | Opaque, frame: Frame) -> None:
 
 
 def short_text(node: ast.Expression) -> str:
-    """What to call an expression in a message: its own text if that is short."""
+    """Returns the name of an expression in a message: its own text if that is short."""
     text = " ".join(node.span.text.split())
     if isinstance(node, ast.Pipe):
         text = layer_text(node.layer)

@@ -31,7 +31,7 @@ MOST_NUMBERS = 256
 def with_sizes(
     deferred: DeferredNumber[Frame], sizes: Mapping[str, Size], state: ElaborationState
 ) -> Initializer | DeferredNumber[Frame] | None:
-    """What the parameter begins as where symbols are these sizes, or nothing for another number.
+    """Returns the initial value for these sizes; None if they give no such number.
 
     The same expression, where its names are still symbols. Raises `ProblemError` where the number
     has no value. Where all names are whole numbers, it is the same each time, as are its steps.
@@ -59,7 +59,7 @@ def _are_numbers(values: Iterable[ElabValue]) -> bool:
 def _remembered(
     deferred: DeferredNumber[Frame], names: dict[str, ElabValue], state: ElaborationState
 ) -> Initializer | None:
-    """What `_evaluated` gave for the same numbers, with the steps it took; else what it gives."""
+    """Returns `_evaluated(...)`, computed once for equal numbers, with its steps counted."""
     key = state.context.training, tuple([(type(each), each) for each in names.values()])
     if key in deferred.known:
         found, steps = deferred.known[key]
@@ -76,7 +76,10 @@ def _remembered(
 
 
 def _evaluated(deferred: DeferredNumber[Frame], frame: Frame) -> Initializer | None:
-    """What the parameter begins as, if there is one. Raises `ProblemError`, `UndecidableError`."""
+    """Returns the initial value of a parameter, if any.
+
+    Raises `ProblemError`, `UndecidableError`.
+    """
     value = frame.evaluate(deferred.node)
     if not deferred.parameter:
         return None

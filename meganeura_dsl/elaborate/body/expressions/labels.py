@@ -34,7 +34,7 @@ def path_text(path: ast.Path, frame: Frame) -> str:
 
 
 def splice_text(node: ast.Expression, frame: Frame) -> str:
-    """What a number or a text adds to a word; what is open in a proof stays in braces."""
+    """Returns the text of a number or text in a label; one open in a proof stays in braces."""
     value, location = frame.evaluate(node), frame.location(node.span)
     _require_known_label(value, frame)
     if frame.state.differs_by_round(value):

@@ -30,7 +30,7 @@ from meganeura_dsl.symbolic.size import show
 from meganeura_dsl.syntax import ast
 
 _TURNED = ("T", "mT")
-"""What turns the last two axes of a tensor elsewhere."""
+"""Attributes that transpose the last two axes of a tensor in other systems."""
 
 _OF_SIZES = (Form("shape(x)", "x.shape"), Form("size(x, 1)", "x.shape[1]"))
 
@@ -194,7 +194,7 @@ def evaluate_attribute(node: ast.Attribute | ast.Spliced, frame: Frame) -> ElabV
 
 
 def _foreign(dotted: str, frame: Frame) -> Answer | None:
-    """What is said to an attribute of a tensor that other systems have, such as `k.T`."""
+    """Returns the answer to an attribute of tensors in other systems, such as `k.T`."""
     base, _, name = dotted.rpartition(".")
     if name == "grad":
         return Answer(GRADIENT, (Form(f"grad(scalar, {base})", dotted),))

@@ -1,4 +1,4 @@
-"""What expressions read of a round of a scan: names, numbers, and parts of tensors."""
+"""Reads inside an iteration of a scan: of names, numbers, and parts of tensors."""
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span

@@ -1,1 +1,1 @@
-"""What each form of statement does."""
+"""Execution of each form of statement."""

@@ -70,7 +70,7 @@ def on_both_sides(
 
 
 def _joined(frame: Frame, name: str, first: ElabValue, other: ElabValue) -> ElabValue:
-    """What is known of a name that is one of two values."""
+    """Returns the common knowledge of the two values that a name may have."""
     require_same(frame, name, first, other)
     if first is other or not (is_tensor(first) or isinstance(first, LayerWeights)):
         return first

@@ -152,7 +152,7 @@ def bind_written(
 def _in_order(
     statement: ast.Scan, frame: Frame, stack: Tensor, axis: int, *, turned: bool
 ) -> Tensor:
-    """What was collected, which is turned round if it was written the other way."""
+    """Returns the collected slices, reversed if the last was written first."""
     return frame.add(statement.span, ops.Reverse((axis,)), stack) if turned else stack
 
 

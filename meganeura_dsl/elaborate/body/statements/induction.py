@@ -73,7 +73,7 @@ class RepeatedError(ProblemError):
 
 
 _FAILURES = (UnstableError, ProblemError, UndecidableError)
-"""What ends an attempt. It is kept in no name, as its traceback would keep all of the check."""
+"""Errors that end an attempt. They are bound to no name: a traceback keeps the whole check."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Loop:
 
 
 def run_by_induction(loop: Loop) -> Results | None:
-    """What a `return` in the loop gives, if there is one; names are left as after all rounds.
+    """Runs the loop by induction and returns the results of its `return`, if it has one.
 
     Raises `ProblemError` for a mistake in the body, or for a shape that changes from round to
     round; in a proof `UndecidableError` for the latter, and for a loop that may begin below 0, as a
@@ -252,7 +252,7 @@ def _growing(loop: Loop) -> None:
 
 @dataclass(frozen=True)
 class _Round:
-    """What a round at any index returned, the choices that it made, and what forbids a second."""
+    """The result of an iteration at any index, its choices, and the problem of a second one."""
 
     results: Results | None
     chosen: tuple[Condition, ...]
@@ -295,7 +295,7 @@ def _require_no_new(loop: Loop, declared: Sequence[ParameterInfo]) -> None:
 
 
 def _left(frame: Frame, name: str) -> ElabValue:
-    """What a round leaves a name as; a scan in it may have taken it for its own rounds."""
+    """Returns the value of a name after an iteration; a scan inside may have replaced it."""
     if name not in frame.names:
         raise UndecidableError(f"a loop leaves `{name}` to the rounds of a scan in it")
     return frame.names[name]
@@ -460,7 +460,7 @@ def any_like(frame: Frame, value: Tensor | LayerWeights) -> Tensor | LayerWeight
 
 
 def _undone(frame: Frame, attempt: Callable[[], _Found]) -> _Found:
-    """What an attempt gives; one that fails leaves nothing behind."""
+    """Runs an attempt and returns its result; one that fails has no effect."""
     saved = Savepoint.of(frame)
     try:
         return attempt()

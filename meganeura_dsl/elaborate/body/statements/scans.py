@@ -109,7 +109,7 @@ def _run_rounds(statement: ast.Scan, frame: Frame, index: Dim) -> None:
 
 
 def _known(statement: ast.Scan, frame: Frame) -> dict[str, Invariants]:
-    """What carried whole numbers are between before the first round, of the bounds of them all."""
+    """Returns bounds of the carried whole numbers before the first iteration."""
     values = {
         name: value
         for name in bound_names(statement)
@@ -133,7 +133,7 @@ class _Round:
     facts: Facts
 
     def run(self, updated: Mapping[str, TensorType], known: Mapping[str, Invariants]) -> OpenScan:
-        """What a round does that updates these states, known by their full names.
+        """Elaborates an iteration that updates these states, known by their full names.
 
         The carried whole numbers are taken to be between what is `known`.
         """
@@ -314,7 +314,7 @@ def _close(
 
 
 def _ending(statement: ast.Scan, frame: Frame, scan: OpenScan) -> list[Carry]:
-    """What tells a round of a scan with `while` that one before it was the last."""
+    """Returns carries that say, for a scan with `while`, that an earlier iteration was the last."""
     if scan.going is None or scan.goes_on is None:
         return []
     yes = frame.add(statement.span, ops.Constant(value=True, dtype=DType.BOOL))

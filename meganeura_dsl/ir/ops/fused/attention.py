@@ -80,7 +80,7 @@ class Attention(ScaledProduct):
         return self.parted_value(build, mean, q), rows
 
     def weights_value(self, build: Builder, scores: Value) -> Value:
-        """What values are weighted by, of the scores in primitives."""
+        """Returns the weights of values, computed from the scores in primitives."""
         return Softmax(scores.type.rank - 1).expand(build, (scores,))
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:

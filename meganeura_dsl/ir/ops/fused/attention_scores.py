@@ -1,4 +1,4 @@
-"""What all attention ops share: how a query is compared with a key."""
+"""The scores of queries and keys, which all attention ops share."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ class ScaledProduct(Fused, abstract=True):
 
     @property
     def form(self) -> tuple[float, bool, int, int]:
-        """What the ops of one attention agree in."""
+        """The fields that are equal in the ops of one attention."""
         return self.scale, self.causal, self.window, self.shared
 
     # --- numbers ----------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ class ScaledProduct(Fused, abstract=True):
         return x.reshape(*batch, heads // self.shared, self.shared * rows, width)
 
     def parted(self, x: Array, q: Array) -> Array:
-        """What `joined` undoes: a tensor with the rows of q, and the width of x."""
+        """Inverts `joined`: returns a tensor with the rows of q and the width of x."""
         return x.reshape(*q.shape[:-1], x.shape[-1])
 
     # --- primitives -------------------------------------------------------------------------------

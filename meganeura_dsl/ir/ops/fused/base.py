@@ -1,4 +1,4 @@
-"""What makes an op a fused one: it says in primitives what it computes at once."""
+"""Base of fused ops: each has an expansion into primitives."""
 
 from collections.abc import Sequence
 

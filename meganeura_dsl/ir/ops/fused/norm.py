@@ -157,7 +157,7 @@ class NormWeightGradient(OverRows):
 
     @property
     def standardize(self) -> Standardize:
-        """What the weight is multiplied with."""
+        """The standardized values, which the weight multiplies."""
         return Standardize(self.axes, self.eps, self.centred)
 
     def infer(self, facts: Facts, x: TensorType, cotangent: TensorType) -> TensorType:

@@ -104,7 +104,7 @@ class StandardizeGradient(OverRows):
 
     @property
     def standardize(self) -> Standardize:
-        """What this is the gradient of."""
+        """The op of which this is the gradient."""
         return Standardize(self.axes, self.eps, self.centred)
 
     def infer(self, facts: Facts, x: TensorType, cotangent: TensorType) -> TensorType:

@@ -55,7 +55,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Winograd(Fused, abstract=True):
-    """What the transforms share: `outputs` is the m of tiles of m x m outputs."""
+    """Base of the transforms: `outputs` is the m of tiles of m x m outputs."""
 
     traits = frozenset({Trait.TRANSFORM})
     outputs: int
@@ -72,7 +72,7 @@ class Winograd(Fused, abstract=True):
 
     @property
     def matrices(self) -> Matrices:
-        """What each axis is multiplied with."""
+        """The matrices that multiply each axis."""
         return matrices(self.outputs)
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
@@ -336,7 +336,7 @@ OPS: tuple[type[Op], ...] = (
 
 
 def _twice(matrix: Array, like: Array) -> Array:
-    """What squares are multiplied with, as rows, in place of `matrix` from both sides."""
+    """Returns the matrix that multiplies squares, as rows, as `matrix` does from both sides."""
     return np.kron(matrix, matrix).astype(like.dtype)
 
 

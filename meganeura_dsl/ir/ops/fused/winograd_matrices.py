@@ -35,7 +35,7 @@ from one, and they are exact in binary.
 
 @dataclass(frozen=True, eq=False)
 class Matrices:
-    """What rows of the input, of the kernel and of the products are multiplied with."""
+    """The matrices that multiply rows of the input, of the kernel and of the products."""
 
     input: Array
     kernel: Array

@@ -80,7 +80,7 @@ class Cumulative(Op):
         return build.add(LinearRecurrence(self.axis, not self.backward), after, cotangent)
 
     def _before(self, build: Builder, out: Value) -> Value:
-        """What was found one element earlier, and 0 at the first."""
+        """Returns the result one element earlier, and 0 at the first."""
         return _shifted(build, out, self.axis, 1 if not self.backward else -1)
 
     def _is_first(self, build: Builder, out: Value) -> Value:

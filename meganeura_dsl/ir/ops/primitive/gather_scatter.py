@@ -76,7 +76,7 @@ class Gather(Op):
 
 @dataclass(frozen=True)
 class Scatter(Op, abstract=True):
-    """What scatters share: each update goes to the row of a new table that its id names.
+    """Base of scatters: each update goes to the row of a new table that its id names.
 
     The table has `size` rows along the axis. The first `batch` axes of ids and updates are the
     same axes: there, each element has a table of its own.

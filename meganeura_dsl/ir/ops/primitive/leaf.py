@@ -127,7 +127,7 @@ class RandomBits(Op):
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 """By how many bits each round of Threefry-2x32 rotates, in groups of four."""
 KEY_PARITY = 0x1BD11BDA
-"""What the third word of its key schedule is mixed with."""
+"""The constant in the third word of the key schedule."""
 
 
 def threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""What is known of a loop whose body is a graph: its parts, its types, and one round of it."""
+"""Loops whose body is a graph: their parts, their types, and one iteration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from meganeura_dsl.symbolic.size import Size
 ROUND = "round"
 """The leaf of a body that is the place of the round's slices along their axes, an i32."""
 CARRY, SLICE, CAPTURED, COLLECTED = "carry.", "slice.", "captured.", "collected."
-"""What the names of a body's other leaves, and of its outputs, begin with."""
+"""Prefixes of the names of a body's other leaves, and of its outputs."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.symbolic.size import product
 
 SAVED = frozenset((Trait.CONTRACTION, Trait.ATTENTION, Trait.TRANSFORM, Trait.LOOP))
-"""What is not computed a second time on the way back."""
+"""Traits of ops that are not computed again in the backward loop."""
 
 Later = Callable[[], Value]
 """A value that there is once the loop was applied."""
@@ -44,9 +44,9 @@ class LoopGradient:
         self.carries: list[Carry] = []
         self.collected: list[Collected] = []
         self.saved: dict[int, Value] = {}
-        """What the loop forth can collect: by the id of a value here, that of its body."""
+        """The values that the forward loop can collect, by the id of the value here."""
         self.wanted: set[int] = set()
-        """What of it is read behind the loop."""
+        """The ids of collected values that are read after the loop."""
         self.results: tuple[Value, ...] = ()
 
     def run(self) -> tuple[Value | None, ...]:
@@ -130,7 +130,7 @@ class LoopGradient:
     def _close(
         self, ends: Mapping[int, Value], parts: Sequence[Value | None]
     ) -> tuple[Value | None, ...]:
-        """What the loop gives for each operand, from the cotangents of one round's leaves."""
+        """Returns the loop's result for each operand, from cotangents of an iteration's leaves."""
         op, later = self.op, dict[int, Later]()
         for index, leaf in ends.items():
             zero = full(self.build, leaf.type, 0)
@@ -257,7 +257,7 @@ class LoopGradient:
 
 
 def _terms(value: Value) -> Iterator[Value]:
-    """What a value is a sum of."""
+    """Yields the terms of a sum."""
     if isinstance(value.op, Add):
         for operand in value.operands:
             yield from _terms(operand)

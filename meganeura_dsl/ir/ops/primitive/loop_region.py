@@ -54,7 +54,7 @@ class Region:
         self.build = build
         self.rounds = rounds
         self.slices: dict[int, Sliced] = {}
-        """What is read from memory, by its id."""
+        """The values that are read from memory, by id."""
         self._by_source: dict[tuple[int, int, bool], Value] = {}
         self._leaves: set[int] = set()
         self._time: Value | None = None
@@ -219,7 +219,7 @@ class _Making:
 
 
 def _repeated(value: Value) -> Value:
-    """What a value repeats along axes, or the value itself."""
+    """Returns the value that is repeated along axes, or the value itself."""
     while isinstance(value.op, Broadcast):
         (value,) = value.operands
     return value

@@ -25,7 +25,7 @@ LARGEST = {DType.I32: 2**31 - 1, DType.U32: 2**32 - 1}
 
 @dataclass(frozen=True)
 class Division(Op, abstract=True):
-    """What both share: the divisor is a size, so that nothing is divided by zero."""
+    """Base of both: the divisor is a size, so that nothing is divided by zero."""
 
     operands = Operands(("x",))
     traits = frozenset({Trait.ELEMENTWISE})

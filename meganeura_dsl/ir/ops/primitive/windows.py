@@ -59,7 +59,7 @@ class Windows:
         return padded
 
     def unpad(self, padded: Array) -> Array:
-        """What `pad` put the padding around."""
+        """Inverts `pad`: removes the padding."""
         ends = zip(self.padding, padded.shape[2:], strict=True)
         return padded[(..., *(slice(p, size - p) for p, size in ends))]
 

@@ -43,7 +43,7 @@ class Chain:
 
 @dataclass
 class _Premises:
-    """What a step read: nodes and rows, and the pairs of nodes that had to be equal."""
+    """The premises of a step: nodes and rows, and the pairs of nodes that had to be equal."""
 
     nodes: list[int] = field(default_factory=list[int])
     pairs: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
@@ -197,7 +197,7 @@ def _numbers(value: Value) -> list[int]:
 
 @dataclass(frozen=True)
 class Guide:
-    """What the e-graph says: the class of a node, and where rules rewrote or said something."""
+    """A view of the e-graph: the class of a node, and the places where rules matched."""
 
     values: Sequence[int]
     """The class of each value of the first graph."""

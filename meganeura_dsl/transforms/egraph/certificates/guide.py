@@ -1,4 +1,4 @@
-"""What a saturated e-graph tells the search for a chain, and the rules as the checker has them."""
+"""Guides the search for a chain by a saturated e-graph, with rules as the checker has them."""
 
 import json
 from functools import cache
@@ -22,7 +22,7 @@ def rules_text() -> str:
 
 
 def guide_of(graph: Graph, saturated: SaturatedGraph, mode: Mode) -> Guide:
-    """What the e-graph of a graph says of classes and rules."""
+    """Returns the classes and rules in the e-graph of a graph."""
     found = saturated.found
     anchors: dict[str, tuple[str, frozenset[int]]] = {}
     rules: list[Rule] = []

@@ -1,1 +1,1 @@
-"""What a chosen form will cost once it runs."""
+"""The cost of a chosen form at run time."""

@@ -1,4 +1,4 @@
-"""What a whole graph costs in a plan, in which reductions of the same rows share a kernel."""
+"""The cost of a whole graph in a plan, in which reductions of the same rows share a kernel."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""What becomes of ops in a plan, so that a choice costs what will run.
+"""The cost of ops as a plan runs them.
 
 A planner gives products and reductions a kernel each. Elementwise work and moves of elements are
 done where their result is read, or in the kernel that makes their operand; they touch memory only
@@ -82,7 +82,7 @@ class FusionModel:
         return cost
 
     def application_cost(self, number: int) -> Cost:
-        """What a node and the other results of its application cost together, once."""
+        """Returns the cost of a node and the other results of its application together."""
         node = self._nodes[number]
         reads = [self._read[operand] for operand in dict.fromkeys(node.operands)]
         return Cost(sum(reads), self._flops(node), 1)

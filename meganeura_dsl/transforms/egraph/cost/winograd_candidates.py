@@ -26,7 +26,7 @@ def promising_forms(graph: Graph, device: DeviceModel) -> tuple[int, ...]:
 
 
 def tile_facts(forms: Iterable[int], device: DeviceModel) -> list[str]:
-    """What the rules of forms have to know of a device."""
+    """Returns the facts about a device that the rules of forms need."""
     return [f"(tile {form} {device.largest} {device.narrowest})" for form in forms]
 
 

@@ -32,7 +32,7 @@ VERSION = "13.2.0"
 
 
 class EngineError(Exception):
-    """What egglog refused, in its own words."""
+    """An error of egglog, in its own words."""
 
 
 class MissingEngineError(EngineError):
@@ -54,7 +54,7 @@ class Tables:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a run of a schedule did: whether anything is new, and the matches of each rule."""
+    """The progress of a schedule: `updated` if anything is new, and the matches of each rule."""
 
     updated: bool
     matches: Mapping[str, int]

@@ -63,7 +63,7 @@ def snapshot(
     bodies: Sequence[Body] = (),
     constant: Iterable[int] = (),
 ) -> EGraphSnapshot:
-    """What the e-graph holds now, if some of its values are constant.
+    """Returns the present content of the e-graph, with some of its values constant.
 
     Ops that are `opaque`, and `bodies`, are known there by their place.
     """

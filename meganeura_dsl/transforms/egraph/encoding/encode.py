@@ -51,7 +51,7 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True)
 class Encoding:
-    """What loads a graph: commands, then rows of tables.
+    """The text that loads a graph: commands, then rows of tables.
 
     Ops that are `opaque`, and `bodies`, are known by their place.
 
@@ -67,7 +67,7 @@ class Encoding:
 
     @property
     def shapes(self) -> frozenset[Shape]:
-        """What the loading rules depend on."""
+        """The shapes that the loading rules depend on."""
         return frozenset((use.constructor, use.arity) for use in self.uses)
 
     def load(self, engine: Engine) -> None:

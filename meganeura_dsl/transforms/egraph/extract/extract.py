@@ -45,7 +45,7 @@ class ExtractionQuery:
 def ask(
     found: EGraphSnapshot, roots: tuple[int, ...], device: DeviceModel, *, apart: bool
 ) -> ExtractionQuery:
-    """What depends on constants alone costs nothing if it is small to read.
+    """Builds the query; values of constants alone are free if they are small to read.
 
     An application of an op with several results is a class of its own, beyond those of `found`,
     with one node. Its results need that class alone, so that it is paid for once. With `apart` each

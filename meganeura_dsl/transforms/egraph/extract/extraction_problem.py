@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Costs(Protocol):
-    """What each node costs, by its number."""
+    """The cost of each node, by its number."""
 
     def __getitem__(self, number: int, /) -> float: ...
 

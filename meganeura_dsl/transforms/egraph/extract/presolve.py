@@ -30,7 +30,10 @@ class ReducedProblem:
     given: Sequence[int]
 
     def choice(self, found: Sequence[int], of: ExtractionProblem) -> list[int]:
-        """What a choice for the condensed problem means for the whole; -1 where it says nothing."""
+        """Returns a condensed problem's choice as one of the whole problem.
+
+        -1 where it has none.
+        """
         choice = [-1] * len(of.classes)
         for node in self.given:
             choice[of.owner[node]] = node
@@ -71,7 +74,7 @@ def condense(problem: ExtractionProblem, component: Sequence[int]) -> ReducedPro
 
 
 def _reached(problem: ExtractionProblem, start: Iterable[int], *, alone: bool) -> set[int]:
-    """What some classes need, and they; `alone`, only through classes that have one node."""
+    """Returns classes and those they need; `alone`, only through classes with one node."""
     seen = set(start)
     stack = list(seen)
     while stack:
@@ -132,7 +135,7 @@ class _Reduction:
                 fresh += self._common(number)
 
     def _common(self, number: int) -> set[int]:
-        """What every node of a class needs, and nothing did yet."""
+        """Returns the classes that every node of a class needs and that are not reached yet."""
         first, *others = self._classes[number]
         return set(self._needs[first]).intersection(*(self._needs[each] for each in others)) - (
             self.pinned
@@ -178,7 +181,7 @@ class _Reduction:
         return kept
 
     def problem(self) -> ExtractionProblem:
-        """What is left."""
+        """The remaining problem."""
         live = set(self._live())
         classes = [nodes if number in live else () for number, nodes in enumerate(self._classes)]
         return ExtractionProblem(classes, self._needs, self._costs, tuple(sorted(self.pinned)))

@@ -1,4 +1,4 @@
-"""What is constant: known once the parameters are, so that the loader may compute it.
+"""Rules of constants: values known once the parameters are, so that the loader may compute them.
 
 Of the values of a graph Python tells it. Of what rules make of constants, only that is said which
 other rules ask about.

@@ -1,4 +1,4 @@
-"""What is linear in parameters that never change is folded into them.
+"""Rules that fold linear functions into parameters that never change.
 
 Two views carry the algebra, so that an alternative need not be expanded to be found:
 

@@ -1,4 +1,4 @@
-"""What the second tier's ops are made of, as the standard library writes it.
+"""Rules that make fused ops of primitives, as the standard library writes them.
 
 Each rule names a fused op for a pattern of primitives. The primitives stay: where a part of them
 is wanted elsewhere too, the cost decides.

@@ -1,4 +1,4 @@
-"""What a rule is. A rule binds `e`, the class it is about, and either rewrites it or says a fact.
+"""Rules. A rule binds `e`, the class it is about, and either rewrites it or states a fact.
 
 Patterns are egglog's: `(Add a b t)` is a sum of a and b of type t, `(type x)` the type of x. An op
 with an optional operand has its name too: `(FusedConv_residual x w bias residual ...)`.

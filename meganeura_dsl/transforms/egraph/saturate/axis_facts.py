@@ -22,7 +22,7 @@ def geometry(values: Iterable[Value]) -> list[str]:
 
 
 def constants() -> Iterator[str]:
-    """What is so for every graph."""
+    """Yields the facts of every graph."""
     for rank in RANKS:
         yield f"(corner {rank} {vector((0,) * rank)} {vector((1,) * rank)})"
     for rank in range(2, 5):

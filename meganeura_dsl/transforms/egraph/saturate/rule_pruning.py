@@ -25,7 +25,7 @@ ALWAYS = frozenset(
         rank_word(0),
     )
 )
-"""What every graph may have besides its features: numbers, and tables that not only rules fill."""
+"""Tables that every graph may have beside its features: numbers, and those filled without rules."""
 
 
 def features_of(encoding: Encoding) -> frozenset[str]:
@@ -82,7 +82,7 @@ def answers(name: str, asking: frozenset[str]) -> bool:
 
 @cache
 def _asks(name: str) -> frozenset[str]:
-    """What a rule matches, also through facts that no report lists."""
+    """Returns the facts that a rule matches, also through facts that no report lists."""
     found = _heads(rules_by_name()[name])[0]
     rules = [rule for each in rule_sets("infer") if each is not CONSTANTS for rule in each.rules]
     views = [_heads(rule) for rule in rules if isinstance(rule, Fact) and not rule.about]

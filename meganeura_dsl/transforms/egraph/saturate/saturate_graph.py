@@ -116,7 +116,7 @@ def _program(
 
 
 def constant_values(graph: Graph) -> list[int]:
-    """What is known before the first run: the parameters, but for those that a run updates.
+    """Returns the values known before the first run: parameters that no run updates.
 
     And what depends on nothing else.
     """

@@ -20,7 +20,7 @@ class OptimizerError(Exception):
 
 @dataclass
 class Saturation:
-    """What it took: rounds, and how often each rule matched, repeated matches counted again."""
+    """Statistics of a saturation: iterations, and the matches of each rule, also repeated ones."""
 
     iterations: int = 0
     matches: Counter[str] = field(default_factory=Counter[str])
