@@ -1,1 +1,1 @@
-"""What runs a graph: one folder a backend, one registration each."""
+"""Backends, which run graphs: one folder each, and one registration."""

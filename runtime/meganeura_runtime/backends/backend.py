@@ -1,4 +1,4 @@
-"""What a backend is: the names of its devices, what it can do, and how a device is opened.
+"""Base of backends: the names of their devices, their capabilities, and how a device is opened.
 
 A backend is one folder and one registration. Its `Backend` is light to import: what runs graphs is
 imported by the methods that need it.
@@ -39,12 +39,13 @@ class DeviceRow:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do, as data; what is left out it cannot do."""
+    """The capabilities of a backend, as data; those left out it does not have."""
 
     opens_slowly: bool = False
     """True if a device is worth opening in a thread while the program is read."""
     stages: tuple[str, ...] = ()
-    """What `build --emit` prints; `after:PASS` stands for every name that begins with `after:`."""
+    """The stages of `build --emit`; `after:PASS` stands for every name that begins with
+    `after:`."""
     portable_stages: tuple[str, ...] = ()
     """Stages that are the same on all of its devices, so that none is opened for them."""
     precisions: tuple[ComputePrecision, ...] = (ComputePrecision.F32,)
@@ -102,7 +103,7 @@ class Backend(ABC):
     name: ClassVar[str]
     """The part of its devices' names before the first colon: `wgpu`."""
     title: ClassVar[str]
-    """What its devices are called in messages: `GPU`."""
+    """The name of its devices in messages: `GPU`."""
     forms: ClassVar[tuple[str, ...]]
     """The names of its devices, for people: `wgpu`, `wgpu:N`."""
     pattern: ClassVar[str]
@@ -152,7 +153,7 @@ class Backend(ABC):
             )
 
     def cost_model(self, name: str) -> DeviceModel:
-        """What the optimizer takes a device for, before it is opened; it need not be there."""
+        """Returns the cost model of a device before it is opened; the device need not exist."""
         del name
         from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
 
@@ -175,7 +176,7 @@ class Backend(ABC):
         )
 
     def memory(self, graph: Graph, device: OpenDevice | None) -> StepMemory | None:
-        """What a step takes on a device, or on any; `None` where that is not known before it runs.
+        """Returns the memory of a step on a device, or on any; `None` if only a run can tell.
 
         Raises `LimitError` for a value that is larger than the device can hold in one piece, and
         `ProblemError` for an op that is refused.
@@ -243,7 +244,7 @@ class OpenDevice(ABC):
         return None
 
     def tracer(self, timeline: Timeline, span: Span) -> Tracer:
-        """What adds the device's own work to a trace; `span` traces what its host code does."""
+        """Returns a tracer of the device's own work; `span` traces the work of its host code."""
         del span
         from meganeura_runtime.backends.timing.tracer import Tracer
 

@@ -1,4 +1,4 @@
-"""What every session offers, and the checks all share."""
+"""Base of sessions, and the checks that all of them share."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_runtime.backends.session_guard import Closing, Guard, Guarded, SessionError
 
 NOTHING_SHARED = "the two sessions do not keep the same tensors on one device"
-"""What is wrong with a session that is to share what another one keeps."""
+"""The message for sessions that cannot share the tensors they keep."""
 
 
 class Outputs(Mapping[str, Array]):
@@ -159,7 +159,7 @@ class Session(Guarded):
 
     @property
     def caches(self) -> tuple[str, ...]:
-        """What is kept from step to step and in no checkpoint."""
+        """The tensors that are kept from step to step and in no checkpoint."""
         return self._caches
 
     def begin(self, caches: Iterable[str]) -> None:
@@ -344,5 +344,5 @@ def fitting(name: str, wanted: Mapping[str, TensorType], array: Array) -> Array:
 
 
 def foreign() -> SessionError:
-    """What is wrong with inputs that are on another device, or in another plan's order."""
+    """Returns the error for inputs on another device, or in another plan's order."""
     return SessionError("these inputs are those of another session, or were given back")

@@ -1,4 +1,4 @@
-"""What a compiled result depends on, and the key that follows: change anything, and it is another.
+"""Keys of compiled results: each is a hash of everything that the result depends on.
 
 A key is a hash of the canonical bytes of all of it. Graphs are taken as text, with every attribute,
 type and name, and with the places that plans show.
@@ -23,14 +23,14 @@ ENGINE = "egglog"
 
 @dataclass(frozen=True)
 class OptimizedKey:
-    """What an optimized graph depends on."""
+    """The key of an optimized graph."""
 
     graph: str
     mode: str
     """`infer`, or all that a training step is made with."""
     disabled_rules: tuple[str, ...]
     device: str
-    """What the optimizer takes the device for."""
+    """The device that the optimizer assumes."""
     compiler: str
 
     @property
@@ -40,12 +40,12 @@ class OptimizedKey:
 
 
 def inference_of(graph: Graph, rewriting: RewriteOptions, mode: str = "infer") -> OptimizedKey:
-    """What the inference form of a graph depends on."""
+    """Returns the key of the inference form of a graph."""
     return _optimized_of(graph, mode, rewriting)
 
 
 def step_of(forward: Graph, settings: TrainingSettings, rewriting: RewriteOptions) -> OptimizedKey:
-    """What the optimized training step of a graph depends on."""
+    """Returns the key of the optimized training step of a graph."""
     return _optimized_of(forward, repr(settings), rewriting)
 
 

@@ -97,7 +97,7 @@ def _entry(graph: Graph, numbers: Mapping[Origin, int]) -> GraphEntry:
 
 
 def rewritten(content: bytes, before: Graph) -> Rewritten | None:
-    """What an entry holds for a graph; `None` if it makes no sense."""
+    """Returns the content of a cache entry for a graph; `None` if it cannot be decoded."""
     try:
         entry = _ADAPTER.validate_json(content)
         return Rewritten(_graph(entry.graph, before), _graph(entry.load, before))

@@ -1,4 +1,4 @@
-"""What a device cannot do, and the words for it."""
+"""Problems with what a device cannot do, and their words."""
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
@@ -39,7 +39,7 @@ class TooLittleMemory(Problem, code="E0554", topic="device"):
 
     needed: str
     available: str
-    """What the device has; empty if it does not say."""
+    """The features that the device has; empty if it does not say."""
     largest: tuple[str, ...]
     cure: str
     change: str | None = None

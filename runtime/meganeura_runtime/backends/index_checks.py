@@ -82,7 +82,7 @@ class CheckedSession(SessionProxy):
             raise ProblemError(self._problem(error)) from error
 
     def _problem(self, error: OutsideError) -> ComputedIndexOutside:
-        """What the reference found while it computed, with the place that picks so many things."""
+        """Returns the problem that the reference found, with the place of the indexing."""
         locations = (check.location for check in self._checks if check.below == error.size)
         return ComputedIndexOutside(error.id, error.size, next(locations, ""))
 

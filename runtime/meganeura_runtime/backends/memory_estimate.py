@@ -17,7 +17,7 @@ MEMORY = Path("/proc/meminfo")
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """What a step takes at its fullest moment, in bytes."""
+    """The memory of a step at its fullest moment, in bytes."""
 
     bytes: int
     persistent: int
@@ -39,7 +39,7 @@ class MemoryExceededError(OutOfMemoryError):
         super().__init__(f"a step takes {gigabytes(need.bytes)} of memory, which is not there")
         self.need = need
         self.available = available
-        """What there is; `None` where the device does not say."""
+        """The available memory in bytes; `None` if the device does not say."""
 
 
 def require_memory(graph: Graph) -> None:
@@ -59,7 +59,7 @@ def available_bytes() -> int | None:
 
 
 def estimate_memory(graph: Graph) -> MemoryEstimate:
-    """What the interpreter holds at the fullest moment of a step."""
+    """Returns the memory of the interpreter at the fullest moment of a step."""
     fullest = fullest_values(graph)
     persistent = sum(stored_bytes(value) for value in graph.values if _is_persistent(value))
     rest = [value for value in fullest if not _is_persistent(value)]
@@ -101,7 +101,7 @@ def fullest_values(graph: Graph) -> dict[Value, int]:
 
 
 def _bytes_of_rounds(graph: Graph) -> dict[Op, int]:
-    """What a round of each loop computes at its fullest moment, in bytes."""
+    """Returns the bytes that an iteration of each loop computes at its fullest moment."""
     found: dict[Op, int] = {}
     for op in {value.op for value in graph.values if value.op.bodies}:
         for body in op.bodies:

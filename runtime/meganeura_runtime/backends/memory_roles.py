@@ -1,4 +1,4 @@
-"""What the memory of a step is for: the role of each value of its graph."""
+"""The role of each value of a graph in the memory of a step."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from meganeura_dsl.ir.reserved_names import STATES
 
 
 class MemoryRole(StrEnum):
-    """What a tensor is to a training step."""
+    """The role of a tensor in a training step."""
 
     PARAMETERS = "parameters"
     OPTIMIZER = "optimizer state"
@@ -18,7 +18,7 @@ class MemoryRole(StrEnum):
     INPUTS = "inputs"
     OUTPUTS = "outputs"
     ACTIVATIONS = "activations"
-    """What the loss, the metrics and the new states are computed from."""
+    """Values from which the loss, the metrics and the new states are computed."""
     GRADIENTS = "gradients"
     """Everything else on the way to the new parameters."""
     UPDATES = "updates"
@@ -26,7 +26,7 @@ class MemoryRole(StrEnum):
     TEMPORARIES = "temporaries"
     """Activations, gradients and updates, where a compiler does not say which they are."""
     PADDING = "padding"
-    """What alignment takes, and gaps between tensors that share memory."""
+    """Alignment, and gaps between tensors that share memory."""
 
 
 KEPT = (MemoryRole.PARAMETERS, MemoryRole.OPTIMIZER, MemoryRole.STATES)

@@ -16,7 +16,7 @@ ALL_OPS: tuple[type[Op], ...] = (*OPS, *FUSED_OPS)
 
 @dataclass(frozen=True)
 class OpSupport:
-    """What a backend does with each op. A fused op that it does not name expands to primitives."""
+    """The support of a backend for each op. A fused op that is not named expands to primitives."""
 
     backend: str
     runs: AbstractSet[type[Op]]

@@ -73,7 +73,7 @@ def backend_of(device: str) -> Backend:
 
 
 def device_forms(of: Iterable[Backend] = BUILT_IN) -> tuple[str, ...]:
-    """What the name of a device looks like: `auto`, `cpu`, `wgpu`, `wgpu:N`."""
+    """Returns the forms of device names: `auto`, `cpu`, `wgpu`, `wgpu:N`."""
     return (AUTO, *sorted(form for backend in of for form in backend.forms))
 
 
@@ -106,7 +106,7 @@ def _listed(conjunction: str) -> str:
 
 
 DEVICE_NAMES = DeviceNames(is_device, lambda: _listed("or"))
-"""What the setting `device` may be."""
+"""The values of the setting `device`."""
 
 
 def choose_device(
@@ -183,7 +183,7 @@ def require_device(selector: str) -> None:
 
 
 def model_of(selector: str, precision: ComputePrecision = ComputePrecision.F32) -> DeviceModel:
-    """What the optimizer takes a device for, before it is opened.
+    """Returns the cost model of a device before it is opened.
 
     One that cannot be had is none of its concern: `require_device` and `choose_device` say so.
     """

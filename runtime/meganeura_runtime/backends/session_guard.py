@@ -49,7 +49,7 @@ class SessionError(Exception):
 
 
 class Closing(ABC):
-    """What holds memory of a device, and gives it back at the end of a `with`."""
+    """A holder of device memory, which is freed at the end of a `with`."""
 
     @abstractmethod
     def close(self) -> None:
@@ -68,7 +68,7 @@ class Closing(ABC):
 
 
 class Guard:
-    """What sessions that share memory have in common: the process, and the thread of now."""
+    """The guard of sessions that share memory: their process, and the thread that holds it."""
 
     def __init__(self, *, survives_fork: bool = False) -> None:
         """Arrays of the host survive a fork, an open device does not."""

@@ -33,7 +33,7 @@ class SessionProxy(Session):
         return self._inner.own(examples)
 
     def memory(self) -> Mapping[str, int] | None:
-        """What the other session says."""
+        """Returns the memory of the other session."""
         return self._inner.memory()
 
     def agree(self, *, wish: bool) -> bool:

@@ -1,4 +1,4 @@
-"""What is exported computes the same each time it is called: it has no caches."""
+"""Problems of exporting caches: an exported model computes the same each time it is called."""
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Report
 from meganeura_dsl.ir.graph import Graph

@@ -1,4 +1,4 @@
-"""What an exported model is compared with: the model itself on random inputs, by the reference."""
+"""Reference results for an exported model: the model itself on random inputs."""
 
 from collections.abc import Mapping
 

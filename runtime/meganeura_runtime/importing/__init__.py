@@ -1,1 +1,1 @@
-"""What others wrote as programs of ours."""
+"""Importers, which translate models of other systems into programs."""

@@ -1,4 +1,4 @@
-"""What is wrong with a program that an importer made, in two lines."""
+"""The problem of a program that an importer made, in two lines."""
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import Severity

@@ -45,7 +45,10 @@ def import_torch(
 
 
 def _stated(torch: ModuleType, exported: Any) -> Stated:  # noqa: ANN401 - a class of an extra
-    """What is trained, as the signature says and `requires_grad`; counts; the names of sizes."""
+    """Returns the trained parameters, by the signature and `requires_grad`.
+
+    Counters; names of sizes.
+    """
     values: Mapping[str, Any] = exported.state_dict
     parameters: Sequence[str] = exported.graph_signature.parameters
     trained = frozenset(each for each in parameters if values[each].requires_grad)
@@ -54,7 +57,7 @@ def _stated(torch: ModuleType, exported: Any) -> Stated:  # noqa: ANN401 - a cla
 
 
 def _size_names(torch: ModuleType, exported: Any) -> dict[str, str]:  # noqa: ANN401 - as above
-    """What `torch.export.Dim` calls the symbols of sizes, as far as the program still knows it."""
+    """Returns `torch.export.Dim`'s names of sizes, as far as the program still has them."""
     found: dict[str, str] = {}
     for node in exported.graph.nodes:
         value = node.meta.get("val")

@@ -15,7 +15,7 @@ from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, read_verifi
 
 
 def first_counter(seed: int) -> Array:
-    """What the first run of a seed draws from."""
+    """Returns the random counter of the first run of a seed."""
     return np.array([seed, 0], np.uint32)
 
 

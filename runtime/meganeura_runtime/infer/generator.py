@@ -272,7 +272,7 @@ class Generator(Closing):
             yield
 
     def _prefill(self, ids: Array, step: TokenStep, sampling: Sampling) -> Outputs:
-        """What the last step of a prompt gives."""
+        """Returns the outputs of the last step of a prompt."""
         self._first.reset()
         position, outputs = 0, None
         for size in chunks(ids.shape[1]):
@@ -321,7 +321,7 @@ class Generator(Closing):
         return elaborated
 
     def _parts(self, elaborated: TokenGraph) -> Hoisted:
-        """What runs for a context, and what runs for tokens."""
+        """Returns the part that runs once for a context, and the part that runs for tokens."""
         graph = elaborated.elaboration.graph
         return hoist(graph, self.context) if self.context else Hoisted(Graph((), {}), graph)
 
@@ -341,7 +341,7 @@ def chunks(length: int) -> Iterator[int]:
 def _step_inputs(
     session: Session, position: int, tokens: int, sampling: Sampling
 ) -> dict[str, Array]:
-    """What a step is fed beside its tokens; the counter counts the positions that are drawn for."""
+    """Returns the inputs of a step beside its tokens; the counter counts drawn positions."""
     known = {
         POSITION: np.asarray(position, np.int32),
         TEMPERATURE: np.asarray(sampling.temperature, np.float32),

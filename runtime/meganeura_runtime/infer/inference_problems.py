@@ -7,7 +7,7 @@ from typing import Literal
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
 Kind = Literal["image", "sound"]
-"""What files are read as that hold no tensors."""
+"""The kind of a file that holds no tensors."""
 
 
 class WrongInputs(Problem, code="E0560", topic="inputs"):
@@ -38,7 +38,7 @@ class InputShape(Problem, code="E0561", topic="inputs"):
     given: str
     wanted: str
     sizes: tuple[tuple[str, int, str], ...]
-    """What is known of the sizes: a name, a number, and where it is from."""
+    """The known sizes: a name, a number, and its source."""
     hint: str = ""
 
     def report(self) -> Report:

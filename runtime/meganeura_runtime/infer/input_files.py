@@ -32,7 +32,7 @@ class Given:
 
     @classmethod
     def parse(cls, text: str) -> "Given":
-        """What a text of the command line says; a name is followed by `=`."""
+        """Parses an argument of the command line; a name is followed by `=`."""
         name, equals, path = text.partition("=")
         return cls(name, Path(path)) if equals and name.isidentifier() else cls(None, Path(text))
 

@@ -1,4 +1,4 @@
-"""What a text asks of a generator: the tokens to go on from, the context, and how much room."""
+"""The task of a generator for a text: the first tokens, the context, and the room."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class TextTask:
     ids: list[int]
     """The tokens before the first that is drawn."""
     context: Mapping[str, Array]
-    """What is read before them: the text, where another one answers it."""
+    """The inputs read before the tokens: the text, if the model answers it."""
     step: TokenStep
     """The smallest step of the generator."""
     steps: int
@@ -48,7 +48,7 @@ class TextTask:
         steps: int | None,
         sampling: Sampling,
     ) -> "TextTask":
-        """What a prompt asks of a model, for `steps` tokens or as many as fit.
+        """Returns the task of a prompt, for `steps` tokens or as many as fit.
 
         A model without caches writes on where its positions end. Raises `ProblemError` for a prompt
         that is empty or too long, and for a model that does not generate or that takes something

@@ -21,7 +21,7 @@ SECONDS = FRAMES * HOP / RATE
 
 @dataclass(frozen=True)
 class Segment:
-    """What was said between two times, in steps of `SECONDS` from the begin of a window."""
+    """The text spoken between two times, in steps of `SECONDS` from the start of a window."""
 
     start: int
     end: int

@@ -62,7 +62,10 @@ class SpeechTask:
 
     @classmethod
     def of(cls, elaborate: Elaborate, weights: Sequence[Path]) -> "SpeechTask":
-        """What a model takes; raises `ProblemError` for one that does not take one sound."""
+        """Returns the task of a model.
+
+        Raises `ProblemError` if it does not take exactly one sound.
+        """
         elaborated = elaborate(TokenStep(UNBOUNDED, 1))
         types = {name: elaborated.elaboration.inputs[name] for name in elaborated.context}
         found = {name: _window(type_, weights) for name, type_ in types.items()}

@@ -71,9 +71,9 @@ class Progress(BaseModel):
     """Evaluations since then."""
     settings: RunSettings
     weights: tuple[Origin, ...] = ()
-    """What the run started from instead of its initial values."""
+    """The weights that the run started from instead of its initial values."""
     data: tuple[Fingerprint, ...] = ()
-    """What the run is fed."""
+    """The fingerprints of the run's data."""
     loss_sum: float = 0.0
     """The losses of that epoch so far, each counted as often as its batch had examples."""
     loss_examples: Count = 0
@@ -85,12 +85,12 @@ class Progress(BaseModel):
     learning_rate: float | None = None
     """The learning rate that was set by hand, which ended the schedule."""
     reduction: Reduction = Reduction()
-    """What held-out examples have done to the learning rate."""
+    """The effect of held-out examples on the learning rate."""
     reductions: dict[str, Reduction] = Field(default_factory=dict[str, Reduction])
     """The same of the paths that have schedules of their own, by their globs."""
 
     def reductions_of(self, settings: RunSettings) -> tuple[Reduction, ...]:
-        """What held-out examples have done to each of `all_schedules` of settings.
+        """Returns the effect of held-out examples on each of `all_schedules` of settings.
 
         Nothing to one that follows another measurement than `schedule` did.
         """

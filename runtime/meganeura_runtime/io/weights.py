@@ -49,7 +49,7 @@ class Declared(Protocol):
 
     @property
     def type(self) -> TensorType:
-        """What graphs compute with; all sizes are numbers."""
+        """The type that graphs compute with; all sizes are numbers."""
         ...
 
     @property
@@ -358,7 +358,7 @@ def _in_words(difference: Difference) -> str:
 
 
 def initial_values(parameters: Iterable[ParameterInfo], seed: int) -> dict[str, Array]:
-    """What the parameters start as before any training."""
+    """Returns the values of the parameters before any training."""
     return {
         each.name: sample(
             each.initializer, seed, each.drawn_as, concrete_shape(each.type.shape)

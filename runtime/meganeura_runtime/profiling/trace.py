@@ -22,7 +22,7 @@ STEPS = 5
 ENOUGH = WARM + STEPS
 """Steps of a run that is made for the sake of its trace."""
 ALWAYS = ("compile", "train_epoch", "evaluation", "checkpoint")
-"""What is traced whenever it happens."""
+"""Spans that are traced whenever they happen."""
 
 
 class Trace:

@@ -18,7 +18,7 @@ from weakref import finalize
 from meganeura_runtime.support.messages import messages, write_message
 
 Answer = Callable[[Mapping[str, object], bytes], bytes]
-"""What answers a question; raises whatever it likes."""
+"""A function that answers a question; it may raise any error."""
 
 
 LONGEST_REASON = 300
@@ -38,7 +38,7 @@ class WorkerProcess:
 
     def __init__(self, module: str, longest: float) -> None:
         self.module = module
-        """What the process runs, which calls `answer_questions`."""
+        """The module that the process runs, which calls `answer_questions`."""
         self.longest = longest
         """Seconds after which a question that has no answer ends the process."""
         self._lock = Lock()

@@ -148,7 +148,7 @@ class Sampled:
     epoch: int
     prompt: str
     text: str
-    """What follows the prompt."""
+    """The text after the prompt."""
 
 
 @dataclass(frozen=True)

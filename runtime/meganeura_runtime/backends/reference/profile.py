@@ -73,7 +73,7 @@ def _peak_bytes(run: Callable[[], object]) -> int:
 
 
 def _op_piece(results: tuple[Value, ...], seconds: float) -> Piece:
-    """What one op does, with the bytes of its operands and of all results that are used."""
+    """Returns the piece of one op, with the bytes of its operands and of all used results."""
     value = results[0]
     types = [each.type for each in value.operands]
     name = op_name(value.op, types, value.type)

@@ -1,1 +1,1 @@
-"""What a step takes: example inputs, a timer, and what a profile or a trace consists of."""
+"""Timing of steps: example inputs, a timer, and the parts of profiles and traces."""

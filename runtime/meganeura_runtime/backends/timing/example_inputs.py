@@ -15,7 +15,7 @@ from meganeura_dsl.transforms.expand_fused import expand_fused
 
 @dataclass(frozen=True)
 class Example:
-    """What a session is loaded with, and what a step is fed."""
+    """The values that a session is loaded with, and the inputs of a step."""
 
     persistent: Mapping[str, Array]
     feeds: Mapping[str, Array]

@@ -1,4 +1,4 @@
-"""What one op does, in a few words: `conv 3x3 64->64 @56x56`."""
+"""Short names of ops: `conv 3x3 64->64 @56x56`."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ def op_name(op: Op, operands: Sequence[TensorType], result: TensorType) -> str:
 
 
 def kind_of(op: Op) -> str:
-    """What an op is, as words."""
+    """Returns the kind of an op, in words."""
     match op:
         case ConvInputGradient():
             return "conv to input"

@@ -1,4 +1,4 @@
-"""What a profile is: the time of each kernel of a step, beside what the device could do."""
+"""Profiles: the time of each kernel of a step, beside the peak of the device."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a step takes, and how long the host is busy with it."""
+"""The time of a step, and the time that the host is busy with it."""
 
 import statistics
 from time import perf_counter
@@ -37,7 +37,7 @@ def step_seconds(session: Session, example: Example) -> float:
 
 
 def host_seconds(session: Session, example: Example) -> dict[str, float]:
-    """What the host does for one step that is not waited for, and how long that takes."""
+    """Returns the seconds of the host's tasks for one step that is not waited for."""
     feeding: list[float] = []
     handing: list[float] = []
     with session.upload(example.feeds) as uploaded:

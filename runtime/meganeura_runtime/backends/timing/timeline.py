@@ -38,7 +38,7 @@ class Level:
 
 @dataclass
 class Timeline:
-    """What happened on the host and on a device, since a moment of the host's clock."""
+    """The events on the host and on a device, since a moment of the host's clock."""
 
     device: str
     since: float

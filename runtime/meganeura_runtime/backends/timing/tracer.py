@@ -1,4 +1,4 @@
-"""What a device adds to a trace of a run: the memory and the kernels of each traced step."""
+"""A device's part of a trace: the memory and the kernels of each traced step."""
 
 from collections.abc import Mapping
 

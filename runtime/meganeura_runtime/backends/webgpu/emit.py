@@ -1,4 +1,4 @@
-"""What `meganeura build` prints of a graph: the plan, its kernels, the graph after a pass."""
+"""Texts of `meganeura build` for a graph: the plan, its kernels, the graph after a pass."""
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.text import format_graph

@@ -60,7 +60,7 @@ class OpenAdapter(OpenDevice):
 
     @property
     def limits(self) -> DeviceLimits:
-        """What the adapter allows, with matrix units where contractions are computed by them."""
+        """The limits of the adapter, with matrix units if contractions are computed by them."""
         if self.precision is ComputePrecision.F32:
             return self.device.limits
         return replace(self.device.limits, matrix_units=self.device.matrix_units)
@@ -104,7 +104,7 @@ class OpenAdapter(OpenDevice):
 
 
 def memory_on(graph: Graph, device: OpenDevice | None) -> StepMemory:
-    """What the plan of a step takes on an open adapter, or on any; raises `LimitError`."""
+    """Returns the memory of a step's plan on an open adapter, or on any. Raises `LimitError`."""
     if isinstance(device, OpenAdapter):
         return cached_memory(graph, device.device, device.configs, device.limits)
 

@@ -25,7 +25,7 @@ class PlanError(Exception):
 
 
 class Role(Enum):
-    """What a buffer is for, and so how long its contents last."""
+    """The role of a buffer, which decides how long its contents last."""
 
     PARAMETERS = "parameters"
     """Persistent: they live from step to step."""
@@ -79,7 +79,7 @@ class Tensor:
     shape: tuple[int, ...]
     slot: Slot
     check: CheckedIndex | None = None
-    """What an output checks, if it is no result of the program."""
+    """The index that an output checks, if it is no result of the program."""
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype.value}[{', '.join(map(str, self.shape))}]"
@@ -90,7 +90,7 @@ class Dispatch:
     """One run of a kernel; binding i is `slots[i]`."""
 
     name: str
-    """What it does, in a few words."""
+    """A short description of the kernel."""
     kind: str
     """The first of them: which sum of products, reduction or map it is."""
     origin: str
@@ -100,7 +100,7 @@ class Dispatch:
     flops: int
     """Additions and multiplications; convolutions count as direct ones."""
     bytes: int
-    """What it reads and writes at least."""
+    """The bytes that it reads and writes at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Plan:
     parameters: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     least_bytes: int
-    """What the temporaries need at least, however they are placed."""
+    """The least bytes of the temporaries under any placement."""
     loops: tuple[Loop, ...] = ()
     choices: str = ""
     """Where choices are from that were made otherwise than the planner would; empty if none."""

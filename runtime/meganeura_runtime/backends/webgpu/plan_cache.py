@@ -49,7 +49,7 @@ def cached_memory(
     choices: TunedConfigs = UNTUNED,
     limits: DeviceLimits | None = None,
 ) -> StepMemory:
-    """What the plan of a graph takes, by role; raises `LimitError` as `plan_memory` does."""
+    """Returns the memory of a graph's plan by role. Raises `LimitError` as `plan_memory` does."""
     limits = limits or device.limits
     cache = user_cache()
     key = "" if cache is None else key_of("memory", asdict(plan_of(graph, device, choices, limits)))
@@ -68,7 +68,7 @@ def cached_memory(
 
 
 def _memory(content: bytes) -> StepMemory | None:
-    """What an entry says; `None` where it is of another form."""
+    """Returns the memory in a cache entry; `None` if it has another form."""
     try:
         stored = cast("dict[str, Any]", json.loads(content))
         roles = cast("dict[str, int]", stored["roles"])
@@ -86,7 +86,7 @@ def _plan(content: bytes) -> Plan | None:
 
 @dataclass(frozen=True)
 class PlanKey:
-    """What a plan depends on."""
+    """The key of a plan."""
 
     graph: str
     adapter: str
@@ -105,7 +105,7 @@ class PlanKey:
 def plan_of(
     graph: Graph, device: Device, choices: TunedConfigs, limits: DeviceLimits | None = None
 ) -> PlanKey:
-    """What the plan of a graph depends on."""
+    """Returns the key of the plan of a graph."""
     return PlanKey(
         format_graph(graph),
         device.info.name,

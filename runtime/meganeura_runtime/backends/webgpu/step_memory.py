@@ -14,7 +14,7 @@ WEBGPU_DEFAULT = "webgpu-default"
 
 @dataclass(frozen=True)
 class StepMemory:
-    """What the buffers and dispatches of a step add up to."""
+    """The sums over the buffers and dispatches of a step."""
 
     bytes: int
     """Of all buffers."""
@@ -38,7 +38,7 @@ def limits_named(name: str) -> DeviceLimits:
 
 
 def step_memory(graph: Graph, limits: DeviceLimits) -> StepMemory:
-    """What a step takes; raises `LimitError`."""
+    """Returns the memory of a step. Raises `LimitError`."""
     plan = plan_graph(graph, limits)
     return StepMemory(
         sum(buffer.bytes for buffer in plan.buffers),

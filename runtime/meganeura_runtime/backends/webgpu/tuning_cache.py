@@ -23,7 +23,7 @@ FOLDER = "tuned"
 
 
 def tuning_key_of(info: DeviceInfo) -> TuningKey:
-    """What choices for an adapter hold for."""
+    """Returns the key of the choices for an adapter."""
     return TuningKey(info.name, f"{info.backend}, {info.driver}")
 
 
@@ -50,7 +50,7 @@ def tuned_configs(info: DeviceInfo, limits: DeviceLimits) -> tuple[TunedConfigs,
 
 
 def known_configs(info: DeviceInfo) -> TuningDatabase:
-    """What was found for an adapter so far; nothing, if the file cannot be used."""
+    """Returns the choices found for an adapter so far; none, if the file cannot be used."""
     path = tuned_file(info)
     try:
         return TuningDatabase() if path is None else read_tuning_record(path, tuning_key_of(info))

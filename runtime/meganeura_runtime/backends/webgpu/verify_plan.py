@@ -142,7 +142,7 @@ def _verify_loops(plan: Plan) -> None:
 
 
 def _verify_flow(plan: Plan, bindings: Sequence[Sequence[bool]]) -> None:
-    """What is read was written before: by the host, or by an earlier dispatch."""
+    """Verifies that all that is read was written before, by the host or an earlier dispatch."""
     written = {tensor.slot for tensor in (*plan.inputs, *plan.parameters)}
     for number, dispatch in enumerate(plan.dispatches):
         pairs = list(zip(dispatch.slots, bindings[dispatch.kernel], strict=True))

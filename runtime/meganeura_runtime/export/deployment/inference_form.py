@@ -33,7 +33,7 @@ class Deployment:
     graph: Graph
     values: Mapping[str, Array]
     names: Mapping[str, str]
-    """What the parameters of `graph` are called in a file."""
+    """The names of the parameters of `graph` in a file."""
     difference: float
 
     def write(

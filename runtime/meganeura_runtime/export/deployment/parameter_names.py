@@ -1,4 +1,4 @@
-"""What the parameters of an inference form are called in a file.
+"""Names in a file of the parameters of an inference form.
 
 A parameter that is still the program's keeps its name. What a convolution was given in place of its
 own follows from the kernels it is made of:
@@ -19,7 +19,7 @@ from meganeura_dsl.ir.ops import Conv, Parameter
 from meganeura_dsl.ir.ops.fused import FusedConv
 
 MERGED = "reparam_conv"
-"""What timm calls the convolution that replaces several branches."""
+"""The name in timm of the convolution that replaces several branches."""
 
 WEIGHT, BIAS = ".weight", ".bias"
 

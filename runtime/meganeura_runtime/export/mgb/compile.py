@@ -65,7 +65,7 @@ class TokenModel:
         )
 
     def elaborated(self, tokens: int, capacity: int) -> Elaboration:
-        """What reads so many tokens and gives the logits of the next."""
+        """Returns the graph that reads so many tokens and gives the logits of the next."""
         step = TokenStep(capacity, tokens)
         return pipeline.elaborate_logits(self.program, self.name, self.config, step).elaboration
 
@@ -78,7 +78,7 @@ class TokenModel:
         return shared_form(self.graph(tokens, capacity), self.rules)
 
     def draw(self, vocabulary: int, draw: Draw) -> Graph:
-        """What draws a token from logits, as it runs."""
+        """Returns the graph that draws a token from logits, as it runs."""
         elaborated = pipeline.elaborate_draw(self.program, self.name, vocabulary, draw)
         return shared_form(elaborated.graph, self.rules)
 

@@ -24,7 +24,7 @@ class MismatchError(Exception):
 
 @dataclass(frozen=True)
 class Forms:
-    """What a graph is a step of: of at most one thing, and of nothing if it is a model alone."""
+    """The forms of a graph: at most one of training and generation; none for a model alone."""
 
     training: TrainingForm | None = None
     generation: GenerationForm | None = None

@@ -54,7 +54,7 @@ VERSION = 4
 
 @dataclass(frozen=True)
 class IndexBound:
-    """What an index may be: one of 0 ... count - 1, or a number that stands for none."""
+    """The bound of an index: 0 ... count - 1, or a number that stands for none."""
 
     count: int
     exempt: tuple[int, ...] = ()
@@ -62,7 +62,7 @@ class IndexBound:
 
 @dataclass(frozen=True)
 class Header:
-    """What is no tensor."""
+    """The header of the file: all but the tensors."""
 
     model: str
     graph: str
@@ -70,9 +70,9 @@ class Header:
     bounds: dict[str, IndexBound]
     """Those of the graph, for a reader that knows no graphs, and those that the program states."""
     training: TrainingForm | None = None
-    """What the graph is a step of, if it trains."""
+    """The training that the graph is a step of, if any."""
     generation: GenerationForm | None = None
-    """What the graph is a step of, if it writes texts."""
+    """The generation that the graph is a step of, if any."""
     version: Literal[4] = VERSION
 
 
@@ -90,17 +90,17 @@ class Artefact:
     trusted: bool = True
     """True if this installation made the plan: kernels of others run with checked bounds."""
     training: TrainingForm | None = None
-    """What the graph is a step of, if it trains."""
+    """The training that the graph is a step of, if any."""
     generation: GenerationForm | None = None
-    """What the graph is a step of, if it writes texts."""
+    """The generation that the graph is a step of, if any."""
     stated: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
-    """What the program states of its inputs, as numbers that its graph does not say."""
+    """Bounds that the program states for its inputs, which the graph does not hold."""
     preparation: Preparation = NOTHING
     """How its inputs were prepared in training, and its classes."""
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:
-        """What it is fed, all sizes known."""
+        """The types of the inputs, all sizes known."""
         return leaf_types(self.graph)[1]
 
     @property

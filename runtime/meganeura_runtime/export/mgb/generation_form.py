@@ -1,4 +1,4 @@
-"""What a compiled model needs to write texts, besides its step of one token, as data."""
+"""The data for writing texts of a compiled model, beside its step of one token."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,20 +10,20 @@ from meganeura_runtime.backends.webgpu.plan import Plan
 from meganeura_runtime.export.mgb.training_form import Count, Some
 
 STEPPED = {"position": TensorType(DType.I32, ())}
-"""What a step is fed beside `ids`, if it looks at it."""
+"""The inputs of a step beside `ids`, if it reads them."""
 DRAWN = {
     "temperature": TensorType(DType.F32, ()),
     "top_k": TensorType(DType.I32, ()),
     "counter": TensorType(DType.U32, (2,)),
 }
-"""What a draw may be fed beside `logits`; the counter is the seed and the place of the token."""
+"""The optional inputs of a draw beside `logits`; the counter is the seed and the position."""
 
 Text = Annotated[str, Field(min_length=1)]
 
 
 @dataclass(frozen=True)
 class PromptStep:
-    """What reads so many tokens of a prompt at once."""
+    """The step that reads so many tokens of a prompt at once."""
 
     tokens: Some
     plan: Plan
@@ -31,7 +31,7 @@ class PromptStep:
 
 @dataclass(frozen=True)
 class DrawPlans:
-    """What draws a token from `logits: [1, vocabulary]`, on the device."""
+    """The plans that draw a token from `logits: [1, vocabulary]` on the device."""
 
     likeliest: Plan
     all: Plan

@@ -24,9 +24,9 @@ from meganeura_runtime.io.preprocess.tokens import (
 
 NORMALIZERS = ("NFC", "NFD", "NFKC", "NFKD")
 MODEL = ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback")
-"""What a model may not have."""
+"""Fields that a model may not have."""
 TOKEN = ("single_word", "lstrip", "rstrip")
-"""What an added token may not have."""
+"""Fields that an added token may not have."""
 
 Json = Mapping[str, Any]
 
@@ -71,7 +71,7 @@ def portable_tokenizer(weights: Sequence[Path], chosen: Path | None = None) -> P
 
 
 def _fault(file: Json) -> str | None:
-    """What a page does not know of a tokenizer."""
+    """Returns the part of a tokenizer that pages do not support, if any."""
     model = cast("Json", file["model"])
     faults = [
         *([] if model.get("type", "BPE") == "BPE" else [f"its model is {model['type']}"]),

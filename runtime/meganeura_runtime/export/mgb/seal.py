@@ -1,4 +1,4 @@
-"""What this installation compiled, and what it did not.
+"""Seals of files that this installation compiled.
 
 A seal is a keyed hash (HMAC-SHA-256, RFC 2104) of what is sealed. The key lies in the cache folder,
 is made when it is first needed, and is for its owner only. Who cannot read it cannot make a seal.

@@ -34,7 +34,7 @@ class WeightsTensor:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What measures the loss and the metrics of so many held-out examples at once."""
+    """The step that measures the loss and the metrics of so many held-out examples at once."""
 
     examples: Some
     plan: Plan

@@ -1,4 +1,4 @@
-"""What nodes have beside their operands: windows, and sizes that ONNX wants as numbers."""
+"""Attributes of nodes: windows, and sizes that ONNX wants as numbers."""
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Value

@@ -1,4 +1,4 @@
-"""What ONNX Runtime makes of a file, beside what the model gives."""
+"""Comparison of ONNX Runtime's results for a file with those of the model."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

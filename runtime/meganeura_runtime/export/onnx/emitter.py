@@ -27,7 +27,7 @@ class Emitter:
     def __init__(self, opset: int) -> None:
         self.opset = opset
         self.scope = ""
-        """What names of new tensors begin with: the path of a layer."""
+        """The prefix of the names of new tensors: the path of a layer."""
         self._nodes: list[NodeProto] = []
         self._initializers: dict[str, TensorProto] = {}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}

@@ -1,4 +1,4 @@
-"""What a file is compared with."""
+"""Examples that a file is compared with."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from meganeura_dsl.ir.graph import Array
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """What a model gives for inputs of these sizes."""
+    """The inputs of these sizes, and the outputs of a model for them."""
 
     sizes: Mapping[str, int]
     inputs: Mapping[str, Array]

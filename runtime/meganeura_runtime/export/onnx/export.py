@@ -31,7 +31,7 @@ class Elaborate(Protocol):
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and how it was compared."""
+    """The result of an export: the file that was written, and how it was compared."""
 
     nodes: int
     difference: float

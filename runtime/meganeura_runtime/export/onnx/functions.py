@@ -26,7 +26,7 @@ STREAMS: Mapping[str, tuple[str, ...]] = {
 
 
 def function(name: str, opset: int) -> FunctionProto:
-    """What a function is: of the counter u32[2] and a shape, int64."""
+    """Returns a function of the counter u32[2] and a shape, int64."""
     body = _Body(opset)
     match name:
         case "RandomBits":

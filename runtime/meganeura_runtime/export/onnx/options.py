@@ -14,7 +14,7 @@ class OnnxOptions:
     opset: int = NEWEST_OPSET
     fold_batch_norm: bool = False
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What the file says beside its graph, as `metadata_props`."""
+    """The entries of the file's `metadata_props`."""
 
     def __post_init__(self) -> None:
         if not OLDEST_OPSET <= self.opset <= NEWEST_OPSET:

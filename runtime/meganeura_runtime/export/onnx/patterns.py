@@ -129,17 +129,17 @@ def _is(value: Value, number: float) -> bool:
 
 
 def _scaled(value: Value, number: float) -> Value | None:
-    """What is multiplied by a number."""
+    """Returns x if the value is x times a number, else None."""
     return next((x for c, x in _swapped(value, Mul) if _is(c, number)), None)
 
 
 def _increased(value: Value, number: float) -> Value | None:
-    """What a number is added to."""
+    """Returns x if the value is x plus a number, else None."""
     return next((x for c, x in _swapped(value, Add) if _is(c, number)), None)
 
 
 def _along(value: Value, axes: Sequence[int]) -> Value | None:
-    """What is broadcast along these axes alone."""
+    """Returns x if the value is x broadcast along exactly these axes, else None."""
     op = value.op
     if not isinstance(op, Broadcast):
         return None
@@ -148,7 +148,7 @@ def _along(value: Value, axes: Sequence[int]) -> Value | None:
 
 
 def _mean(value: Value) -> tuple[Value, tuple[int, ...]] | None:
-    """What a value is the mean of, and along which axes."""
+    """Returns x and axes if the value is the mean of x along them, else None."""
     match _args(value, Div):
         case (total, count) if isinstance(total.op, Sum):
             (x,) = total.operands

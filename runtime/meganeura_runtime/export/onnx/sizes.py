@@ -51,7 +51,7 @@ class Sizes:
         return self._emitter.add("Concat", *map(self.vector, shape), axis=0)
 
     def target(self, operand: Shape, result: Shape) -> str:
-        """What `Reshape` takes to make `result` of `operand`, in constants where they will do."""
+        """Returns the target of a `Reshape` from `operand` to `result`, constant if possible."""
         known = [
             COPIED if isinstance(size, Dim) and operand[axis : axis + 1] == (size,) else size
             for axis, size in enumerate(result)
@@ -107,7 +107,7 @@ class Sizes:
 
 
 def _affine(size: Dim, name: str) -> tuple[Size, Size]:
-    """What a variable is multiplied by in a size, and the rest of it."""
+    """Returns the factor of a variable in a size, and the rest of the size."""
     scale: Size = 0
     rest: Size = 0
     for factors, count in terms_of(size).items():

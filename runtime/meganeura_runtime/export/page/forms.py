@@ -1,4 +1,4 @@
-"""What each input is given by in a page: a picture, a sound, a text or numbers.
+"""The form of each input in a page: a picture, a sound, a text or numbers.
 
 The steps from a picture or a sound to a tensor are those of `meganeura run`, as data.
 """

@@ -20,14 +20,14 @@ from meganeura_runtime.io.preprocess.tokens import (
 )
 
 TOKEN = ("single_word", "lstrip", "rstrip")
-"""What an added token may not have."""
+"""Fields that an added token may not have."""
 
 KINDS = {
     "normalizer": (None, "BertNormalizer"),
     "pre_tokenizer": ("BertPreTokenizer",),
     "post_processor": (None, "BertProcessing", "TemplateProcessing"),
 }
-"""What each part may be."""
+"""The supported kinds of each part."""
 
 Json = Mapping[str, Any]
 
@@ -70,7 +70,7 @@ def reading_tokenizer(
 
 
 def _faults(file: Json) -> Iterator[str]:
-    """What a page does not know of a tokenizer."""
+    """Yields the parts of a tokenizer that pages do not support."""
     model = cast("Json", file["model"])
     if model.get("type", "BPE") != "WordPiece":
         yield f"its model is {model.get('type', 'BPE')}"

@@ -22,7 +22,7 @@ from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 TEMPLATE, WRITING = "page.html", "generation.html"
 """The pages of a model or a training step, and of a model that writes texts."""
 READER = "wordpiece.js"
-"""What reads texts, for pages that do."""
+"""The script that reads texts, for pages with a text as input."""
 FORM = "{{FORM}}"
 PAYLOAD = "{{PAYLOAD}}"
 SUFFIX = ".mgb"
@@ -77,7 +77,7 @@ def _template(name: str) -> str:
 
 
 def _content(write: Callable[[Path], None]) -> bytes:
-    """What a function writes into a file."""
+    """Returns the bytes that a function writes into a file."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "content"
         write(file)

@@ -102,7 +102,7 @@ class Builder:
     _count: int = 0
     _codes: dict[int, Expression] = field(default_factory=dict[int, Expression])
     stated: list[Compare] = field(default_factory=list[Compare])
-    """What the program states of sizes."""
+    """The conditions on sizes that the program states."""
     _needs: list[Compare] = field(default_factory=list[Compare])
 
     # --- statements ------------------------------------------------------------------------------

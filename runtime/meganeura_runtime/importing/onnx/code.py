@@ -119,7 +119,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Collected:
-    """What a round of a loop gives, and along which axis of all rounds."""
+    """A result of a loop's iteration, and the axis along which all iterations are joined."""
 
     value: int
     axis: int
@@ -137,7 +137,7 @@ class Scanned:
     carries: tuple[Tensor, ...]
     body: "tuple[Statement, ...]"
     following: tuple[int, ...]
-    """What each carry is in the next round."""
+    """The value of each carry in the next iteration."""
     collected: tuple[Collected, ...]
 
     @property
@@ -166,7 +166,7 @@ class Statement:
     results: tuple[Tensor, ...]
     code: Expression
     needs: tuple[Compare, ...] = ()
-    """What has to be true of sizes here."""
+    """Conditions on sizes."""
 
     @property
     def pieces(self) -> tuple[Piece, ...]:

@@ -1,4 +1,4 @@
-"""What a program gives, beside what ONNX Runtime makes of the file."""
+"""Comparison of a program's results with those of ONNX Runtime for the file."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -78,7 +78,7 @@ def compared(file: OnnxFile, translation: Translation, proved: Proved) -> Compar
 
 
 SCALES = (None, 0.5, 0.01, 10.0)
-"""What random floats are multiplied with, and made positive, where the outputs tell nothing."""
+"""Factors of random floats, which are positive where the outputs would not differ."""
 
 
 def _scaled(inputs: Mapping[str, Array], scale: float) -> dict[str, Array]:
@@ -183,7 +183,7 @@ def _require_bounded(
 
 @dataclass(frozen=True)
 class _Work:
-    """What it takes to run statements once."""
+    """The work of running statements once."""
 
     steps: int = 0
     """Statements, as often as they are run."""

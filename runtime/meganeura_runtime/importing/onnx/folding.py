@@ -1,4 +1,4 @@
-"""What is known before any data is: constants, sizes, and what is computed of them alone.
+"""Values known before any data: constants, sizes, and results of them alone.
 
 `Shape -> Gather -> Concat -> Reshape` and its like become arithmetic on sizes. An op that could
 make much of little, as `Expand` does of numbers, is computed up to a bound.
@@ -68,7 +68,7 @@ def folded(node: Node) -> list[Value | None] | None:
 
 
 MOVED = frozenset({"Reshape", "Unsqueeze", "Transpose", "Expand"})
-"""What computations of sizes do with whole numbers alone."""
+"""Ops of sizes that only move whole numbers."""
 
 
 def _is_weight(known: Known, least: int) -> bool:

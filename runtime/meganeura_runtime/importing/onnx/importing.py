@@ -14,7 +14,7 @@ from meganeura_runtime.support.optional_imports import load
 
 @dataclass(frozen=True)
 class Imported:
-    """What a file of another program became."""
+    """The result of importing a file."""
 
     program: Path
     """The program, with one model."""

@@ -29,7 +29,7 @@ OLDEST_SCAN = 9
 MULTIPLY, ADD = "Mul", "Add"
 
 Body = Callable[[Sequence[Value]], Sequence[Tensor]]
-"""What the graph of a round makes of what it is given, written into the program."""
+"""A function that writes the graph of an iteration into the program and returns its results."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Rounds:
 
 
 def scan_rounds(node: Node, results: int) -> Rounds:
-    """What a `Scan` goes over; raises `UnsayableError`."""
+    """Returns the iterations of a `Scan`. Raises `UnsayableError`."""
     if node.opset < OLDEST_SCAN:
         raise UnsayableError("it has a batch axis, as before opset 9")
     count = len(node.inputs) - node.attribute("num_scan_inputs", 0)
@@ -84,7 +84,7 @@ def _one_each(node: Node, name: str, count: int) -> list[int]:
 
 
 def loop_rounds(node: Node, results: int) -> Rounds:
-    """What a `Loop` goes over; raises `UnsayableError`."""
+    """Returns the iterations of a `Loop`. Raises `UnsayableError`."""
     condition = node.value(1) if node.has(1) else None
     is_open = isinstance(condition, Tensor) or (
         condition is not None and not (condition.array.size == 1 and condition.array.all())
@@ -148,7 +148,7 @@ def scanned(build: Builder, rounds: Rounds, body: Body, *, counts: bool) -> list
 
 @dataclass(frozen=True)
 class _Carry:
-    """What is carried: before the first round, in a round, and behind it."""
+    """A carried value: before the first iteration, in one, and after the loop."""
 
     start: Tensor
     inside: Tensor

@@ -57,7 +57,7 @@ class Modules:
     """Gives weights the names that they have in the module."""
 
     sources: Mapping[str, list[str]]
-    """What initializers were computed of."""
+    """The names from which each initializer was computed."""
     known: Mapping[str, Value | None]
     """The initializers."""
     constants: frozenset[str]

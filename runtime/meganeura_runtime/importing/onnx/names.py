@@ -14,7 +14,7 @@ LONGEST = 60
 
 
 def library_names() -> frozenset[str]:
-    """What the library declares, which no value should hide."""
+    """Returns the names that the library declares, which no value should hide."""
     return frozenset(name for module in library() for name in module.own)
 
 
@@ -54,7 +54,7 @@ class Paths:
         self.written: dict[Words, Tensor] = {}
         """The parameters that are declared on lines of their own."""
         self.above: set[Words] = set()
-        """What lies above the initializers of the file."""
+        """The paths above the initializers of the file."""
         self._of: dict[str, Words] = {}
         self._taken: set[Words] = set()
         self._above_taken: set[Words] = set()

@@ -144,7 +144,7 @@ class Node:
     is_round: bool = False
     """True if the node stands in the rounds of a loop."""
     follower: Known | None = None
-    """What is added to the result by the only node that reads it, if that is constant."""
+    """The constant that the only reader of the result adds to it, if any."""
     is_absorbed: bool = False
     """True if this node took the one that follows into its own."""
 
@@ -326,7 +326,7 @@ class Node:
     # --- constants as values ---------------------------------------------------------------------
 
     def written(self, known: Known) -> Tensor:
-        """What is known, as a value: a number, a row of numbers, or a parameter."""
+        """Returns a known array as a value: a number, a row of numbers, or a parameter."""
         build, array = self.build, known.array
         if known.is_symbolic:
             return self._sizes_written(known)

@@ -18,7 +18,7 @@ SAME = frozenset({"Cast", "Identity"})
 
 @dataclass(frozen=True)
 class Normalized:
-    """What is normalized along its last axis, and how."""
+    """A value that is normalized along its last axis, and the kind of norm."""
 
     x: Tensor
     eps: float
@@ -52,7 +52,7 @@ class NormPatterns:
         return None
 
     def _quotients(self, name: str) -> Iterator[tuple[str, str]]:
-        """What is divided and what by, where a value is a quotient, however it is written."""
+        """Yields the dividend and divisor of a value that is a quotient, in any form."""
         divided = self._made(name, "Div")
         if divided:
             yield divided[0], divided[1]
@@ -73,7 +73,7 @@ class NormPatterns:
         return x if is_own and isinstance(x, Tensor) else None
 
     def _mean(self, name: str) -> str | None:
-        """What a value is the mean of, along the last axis, which stays."""
+        """Returns x if the value is the mean of x along the last axis, which stays; else None."""
         found = self._node(name)
         if found is None or found.op_type != "ReduceMean":
             return None

@@ -122,7 +122,7 @@ NUMBERS: Mapping[int, np.dtype[np.generic]] = {
 
 
 def type_name(number: int) -> str:
-    """What ONNX calls an element type."""
+    """Returns ONNX's name of an element type."""
     known = TensorProto.DataType.values()
     return TensorProto.DataType.Name(number).lower() if number in known else f"type {number}"
 

@@ -24,7 +24,7 @@ SHORTEST = 3
 
 @dataclass(frozen=True)
 class ProgramNames:
-    """What the block and the model are called."""
+    """The names of the block and the model."""
 
     block: str
     model: str

@@ -1,4 +1,4 @@
-"""What ONNX says of the operands and attributes of its ops, which a file may not keep to."""
+"""Checks of operands and attributes against ONNX's schemas, which a file may break."""
 
 from collections.abc import Sequence
 from functools import cache

@@ -14,7 +14,7 @@ class UnnamedSizeError(Exception):
 
 @dataclass(frozen=True)
 class SizeScope:
-    """What sizes are called in a block: the symbols it knows, and names of whole sizes."""
+    """Names of sizes in a block: the symbols that it knows, and names of whole sizes."""
 
     symbols: frozenset[str]
     named: Mapping[Dim, str] = field(default_factory=dict[Dim, str])

@@ -37,21 +37,21 @@ class Repeat:
     first: int
     count: int
     starts: tuple[int, ...]
-    """What is carried, before the first."""
+    """The carried values, before the first iteration."""
     results: tuple[Tensor, ...]
-    """What is carried, behind the last."""
+    """The carried values, after the last iteration."""
     shared: tuple[int, ...]
-    """What all read."""
+    """The values that all iterations read."""
     body: "Body"
     """One round, with index `first + 1`."""
     inputs: tuple[Tensor, ...]
-    """What the block is given: the carried values, then the shared ones."""
+    """The inputs of the block: the carried values, then the shared ones."""
     size: int
     """The statements of a round."""
 
     @property
     def cost(self) -> tuple[int, int, int]:
-        """What speaks against it, of several that begin at different statements of a round."""
+        """The cost of this choice among several that begin at different statements."""
         return -self.count, len(self.starts), len(self.shared)
 
     @property
@@ -99,7 +99,7 @@ def folded_loops(body: Body, inputs: Sequence[Tensor]) -> Body:
 
 
 def _hoisted(statements: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """What depends on no weights first: a mask that all rounds share belongs to none of them."""
+    """Splits off statements that depend on no weights, such as a mask that iterations share."""
     reads = Counter(value for each in statements for value in each.operands)
     after: set[int] = set()
     first: list[Statement] = []
@@ -117,7 +117,7 @@ def _hoisted(statements: Sequence[Statement]) -> tuple[list[Statement], list[Sta
 def _merged(
     first: Sequence[Statement], rest: Sequence[Statement], results: Sequence[int]
 ) -> tuple[list[Statement], tuple[int, ...]]:
-    """What depends on no weights said once, where each round says it again."""
+    """Merges statements that depend on no weights and are equal in each iteration."""
     known: dict[object, Statement] = {}
     others: dict[int, int] = {}
     merged: list[Statement] = []
@@ -186,7 +186,7 @@ def _candidates(statements: Sequence[Statement]) -> list[tuple[int, int, int]]:
 
 
 def _form(statement: Statement) -> object:
-    """What two statements have in common if they differ in values and indices alone."""
+    """Returns a key that is equal for statements that differ in values and indices alone."""
 
     def form(piece: Piece) -> object:
         match piece:
@@ -253,7 +253,7 @@ def _flow(
     statements: Sequence[Statement], first: int, period: int, count: int,
     where: dict[int, tuple[int, int]],
 ) -> tuple[dict[tuple[int, int], int], list[int]]:  # fmt: skip
-    """What each carried value is before the first round, and what every round reads."""
+    """Returns each carried value before the first iteration, and the values that all read."""
     starts: dict[tuple[int, int], int] = {}
     shared: dict[int, None] = {}
     for offset in range(period):

@@ -24,7 +24,7 @@ LARGEST_MASK = 1 << 22
 """Elements of an initializer that is looked through for a mask."""
 SMALLEST_MASK = 16
 LOWEST = -1e4
-"""What a mask adds at most to a score that is to be left out."""
+"""The largest number that a mask adds to a score to be left out."""
 
 
 def constant_names(graph: GraphProto, stated: Stated) -> frozenset[str]:
@@ -60,7 +60,7 @@ def constant_names(graph: GraphProto, stated: Stated) -> frozenset[str]:
 
 
 def _kind(name: str, kinds: Mapping[str, str], sources: Mapping[str, list[str]]) -> str:
-    """What PyTorch has an initializer as; a constant where it does not say."""
+    """Returns PyTorch's kind of an initializer; a constant if it does not say."""
     is_weight = any(each.endswith(WEIGHTS) for each in sources.get(name, []))
     return kinds.get(name, PARAMETER if is_weight else "CONSTANT")
 

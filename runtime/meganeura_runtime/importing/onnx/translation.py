@@ -76,7 +76,7 @@ WORK = 400_000_000
 
 @dataclass
 class Translation:
-    """What an ONNX graph became."""
+    """The translation of an ONNX graph."""
 
     build: Builder
     inputs: list[tuple[str, str, Tensor]]
@@ -477,7 +477,10 @@ class _Translator:
         scope: _Scope,
         depth: int,
     ) -> Sequence[Value | None]:
-        """What an `If` gives that data decides: both branches, of which `where` picks one."""
+        """Returns the results of an `If` that data decides.
+
+        `where` selects between both branches.
+        """
         build = self.build
         condition = build.reshape(condition, ())
         pairs = zip(
@@ -658,7 +661,7 @@ def is_open(size: TensorShapeProto.Dimension) -> bool:
 
 
 def size_key(info: ValueInfoProto, axis: int, size: TensorShapeProto.Dimension) -> str:
-    """What an open size is called: as the file says, or after its input and axis."""
+    """Returns the name of an open size: the file's, or one of its input and axis."""
     return size.dim_param if size.dim_param.strip("?") else f"{info.name}:{axis}"
 
 
@@ -670,7 +673,10 @@ def is_switch(info: ValueInfoProto) -> bool:
 
 
 def open_names(inputs: Sequence[ValueInfoProto]) -> set[str]:
-    """What may be given as a number: sizes that are open, and inputs of one whole number."""
+    """Returns the names that may be given as numbers.
+
+    Open sizes, and inputs of one whole number.
+    """
     sizes = {
         size_key(each, axis, size)
         for each in inputs

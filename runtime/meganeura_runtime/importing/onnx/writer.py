@@ -53,7 +53,7 @@ def type_text(of: TensorType, sizes: SizeScope) -> str:
 
 
 def condition_text(condition: Compare, sizes: SizeScope) -> str:
-    """What has to be true of sizes."""
+    """Returns the text of a condition on sizes."""
     left, right = (sizes.text(each, Level.SUM) for each in (condition.left, condition.right))
     return f"{left} {condition.operator} {right}"
 

@@ -110,7 +110,7 @@ def class_names(folders: Sequence[Path]) -> tuple[str, ...]:
 def class_folder(
     folders: Sequence[Path], span: Span | None = None, trained: Sequence[str] = ()
 ) -> ClassFolder:
-    """What a folder holds, or several together; raises `ProblemError` where that is not clear.
+    """Reads a folder, or several together. Raises `ProblemError` if its form is not clear.
 
     Folders `train` and `val` (or `valid`, `validation`, `test`) are two splits of the same classes;
     `train` without folders, and beside others alone, is a class of that name.

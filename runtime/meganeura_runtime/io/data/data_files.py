@@ -67,7 +67,7 @@ def shards(path: Path) -> tuple[Path, ...]:
 
 
 def files_of(path: Path) -> tuple[Path, ...]:
-    """What a path means: itself, or the files of a glob."""
+    """Returns the files of a path: itself, or those of a glob."""
     return shards(path) if not path.exists() and is_glob(str(path)) else (path,)
 
 

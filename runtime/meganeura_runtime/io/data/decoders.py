@@ -1,4 +1,4 @@
-"""What makes an array of a file: an image or a sound, as an input takes it."""
+"""Decoders, which make an array of a file: an image or a sound, as an input takes it."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,7 +36,7 @@ class ImageDecoder:
 
     @property
     def preparation(self) -> Preparation:
-        """What weights say that are trained on them."""
+        """The preparation that is stored in weights trained on them."""
         entry = ImagePreparation.of(self.colors, self.height, self.width, self.steps)
         return Preparation(image=entry)
 
@@ -62,7 +62,7 @@ class SoundDecoder:
 
     @property
     def preparation(self) -> Preparation:
-        """What weights say that are trained on them."""
+        """The preparation that is stored in weights trained on them."""
         return Preparation(sound=SoundPreparation(mels=self.mels, frames=self.frames))
 
     def __str__(self) -> str:

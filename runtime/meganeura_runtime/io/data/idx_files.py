@@ -54,7 +54,7 @@ def read_idx(path: Path) -> StoredTensor:
 
 
 def tensor_name(path: Path) -> str:
-    """What the tensor of a file is called."""
+    """Returns the name of the tensor of a file."""
     named = IDX_NAME.fullmatch(path.name)
     stem = path.stem if named is None else named["stem"]
     known = MNIST_NAME.fullmatch(stem)

@@ -28,7 +28,7 @@ LONGEST_HEADER = 1 << 16
 """Bytes of a header: a type, which is one word, and sizes."""
 
 DAMAGED = (BadZipFile, LZMAError, NotImplementedError, RuntimeError, StructError, ZlibError)
-"""What the readers of archives say of one that is damaged, encrypted, or packed in another way."""
+"""Errors of the readers for an archive that is damaged, encrypted, or packed differently."""
 
 
 def read_npy(path: Path) -> StoredTensor:
@@ -118,7 +118,7 @@ def _check_size(shape: tuple[int, ...], dtype: np.dtype[np.generic], available: 
 
 
 def _reason(error: Exception) -> str:
-    """What an exception says, or its kind where it says nothing."""
+    """Returns the text of an exception, or its kind if it has none."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error).partition("\n")[0] or type(error).__name__

@@ -1,4 +1,4 @@
-"""What Python gives as an example or a batch, as arrays by the names of the inputs."""
+"""Examples and batches from Python, as arrays by the names of the inputs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from meganeura_runtime.io.tensors.host_array import host_array
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor, stored_array
 
 FROM_PYTHON = Path("(from Python)")
-"""What stands in messages and in `settings.json` where data has no file."""
+"""The name in messages and in `settings.json` of data without a file."""
 
 
 def named_arrays(item: object, input_spec: InputSpec, what: str) -> dict[str, Array]:
@@ -62,5 +62,5 @@ def as_tensor(name: str, array: Array, what: str, input_spec: InputSpec) -> Stor
 
 
 def refused(what: str, reason: str, input_spec: InputSpec) -> ProblemError:
-    """What is wrong with something that was to feed the inputs."""
+    """Returns the error for an object that was to feed the inputs."""
     return ProblemError(NotData(what, reason, tuple(input_spec.inputs)))

@@ -1,4 +1,4 @@
-"""What a `data` setting names as tensors: files of tensors, folders of classes, tables, texts."""
+"""Readers of a `data` setting: files of tensors, folders of classes, tables, texts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

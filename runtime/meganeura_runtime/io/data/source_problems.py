@@ -7,10 +7,10 @@ from meganeura_dsl.diagnostics.source import Span
 
 
 class NotData(Problem, code="E0600", topic="data"):
-    """What a program was given as data holds no arrays that could feed its inputs."""
+    """The data that a program was given holds no arrays that could feed its inputs."""
 
     what: str
-    """What was looked at: the data, or which item of it."""
+    """The name of the object: the data, or one item of it."""
     reason: str
     inputs: tuple[str, ...]
 
@@ -126,10 +126,10 @@ class UnlikeShards(Problem, code="E0607", topic="data"):
     file: Path
     name: str
     given: str
-    """What this file has, or nothing."""
+    """The form of this file, or nothing."""
     first: Path
     wanted: str
-    """What the first file has, or nothing."""
+    """The form of the first file, or nothing."""
 
     def report(self) -> Report:
         """Show what both files have."""

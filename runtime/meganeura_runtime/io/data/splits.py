@@ -77,16 +77,16 @@ class Split(ABC):
 
     @abstractmethod
     def take(self, examples: Examples) -> dict[str, Array]:
-        """What to feed for some examples; raises `ProblemError` for values that do not fit."""
+        """Returns the arrays of some examples. Raises `ProblemError` if values do not fit."""
 
     def take_again(self, examples: Examples) -> dict[str, Array]:
-        """What was taken last, where it is the same examples; what `take` gives otherwise."""
+        """Returns the arrays taken last if the examples are the same, else those of `take`."""
         return self.take(examples)
 
     def take_own(
         self, examples: Examples, own: range, *, is_again: bool = False
     ) -> dict[str, Array]:
-        """What one of several processes feeds, whose own these of the examples are.
+        """Returns the arrays of one of several processes, to which `own` of the examples belong.
 
         `is_again` says that the same were taken last, as `take_again` is asked for.
         """
@@ -132,7 +132,7 @@ class StoredSplit(Split):
         return any(not isinstance(each, np.ndarray) and each.is_slow for each in contents)
 
     def take(self, examples: Examples) -> dict[str, Array]:
-        """What to feed for some examples."""
+        """Returns the arrays of some examples."""
         chosen = examples if self.numbers is None else self.numbers[examples]
         return {name: feed.take(chosen) for name, feed in self.feeds.items()}
 

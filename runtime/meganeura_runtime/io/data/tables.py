@@ -64,7 +64,7 @@ class ParquetFile(Protocol):
 
 
 class ParquetMetadata(Protocol):
-    """What a Parquet file says of itself."""
+    """The metadata of a Parquet file."""
 
     num_rows: int
 

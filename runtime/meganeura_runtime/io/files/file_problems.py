@@ -11,7 +11,7 @@ class UnreadableFile(Problem, code="E0530", topic="files"):
     file: Path
     reason: str
     instead: Help | None = None
-    """What may be used instead."""
+    """A suggestion of something to use instead."""
 
     def report(self) -> Report:
         return self.message(
@@ -97,7 +97,7 @@ class DamagedFile(Problem, code="E0542", topic="files"):
     damaged: str
     """The tensor, in backticks, maybe with a place in it, or `its header`."""
     instead: Help | None = None
-    """What may be used instead."""
+    """A suggestion of something to use instead."""
 
     def report(self) -> Report:
         return self.message(

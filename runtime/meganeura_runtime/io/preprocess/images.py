@@ -114,11 +114,11 @@ class ImageSteps:
     crop: Middle | None
     filter: Filter
     scale: float
-    """What the bytes 0 to 255 are multiplied by."""
+    """The factor of the bytes 0 to 255."""
     mean: tuple[float, ...]
     """Taken away from each colour after that, or from all of them if it is one number."""
     std: tuple[float, ...]
-    """What each colour is divided by at last."""
+    """The divisor of each colour, applied last."""
 
     def __str__(self) -> str:
         parts = [] if self.resize is None else [f"{self.resize} ({self.filter.name.lower()})"]
@@ -250,7 +250,7 @@ def _fitted(image: PilImage, steps: ImageSteps) -> PilImage:
 
 @dataclass(frozen=True)
 class Part:
-    """What one side of a resized image's crop shows, and the pixels it is made of.
+    """The part of one resized side that a crop shows, and the pixels that it depends on.
 
     Of the old side, `first` to `last` are read, and `start` to `stop` within those become `pixels`
     new ones. They begin at `offset` of the crop, which is negative where the crop begins later.
@@ -265,7 +265,7 @@ class Part:
 
 
 def part_of_side(old: int, new: int, corner: int, length: int) -> Part:
-    """What a crop of `length` pixels from `corner` on shows of a side of `old` made `new` long."""
+    """Returns the part that a crop of `length` from `corner` shows of a side resized to `new`."""
     low, high = max(corner, 0), min(corner + length, new)
     scale = old / new
     reach = ceil(WIDEST_FILTER * max(scale, 1)) + 1
@@ -277,7 +277,7 @@ def part_of_side(old: int, new: int, corner: int, length: int) -> Part:
 def _resized_middle(
     image: PilImage, new: tuple[int, int], crop: Middle, resample: Filter
 ) -> PilImage:
-    """What is cropped from the whole image resized, without the rest of that being made.
+    """Returns the crop of a resized image, without computing the rest of it.
 
     The pixels are those of `_cut` after `resize`, but for roundings of where a pixel lies.
     """

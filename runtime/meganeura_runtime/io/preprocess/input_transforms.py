@@ -48,7 +48,7 @@ class Sounds:
 
 @dataclass(frozen=True)
 class Choices:
-    """What the command line says, `None` where it says nothing, and the file beside the weights."""
+    """Choices of the command line, `None` if not given, and the file beside the weights."""
 
     size: int | None = None
     crop: float | None = None
@@ -58,7 +58,7 @@ class Choices:
     seconds: float | None = None
     config: Path | None = None
     prepared: Preparation = NOTHING
-    """What the weights say, which comes before `config`."""
+    """The preparation in the weights, which comes before `config`."""
 
     @property
     def for_images(self) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ class Choices:
 
 
 def usual_steps(height: Size, width: Size, colors: int) -> ImageSteps:
-    """What torchvision does for ImageNet; or the whole image, in the size a model demands."""
+    """Returns torchvision's steps for ImageNet, or the whole image in a required size."""
     mean, std = (IMAGENET_MEAN, IMAGENET_STD) if colors == 3 else ((0.0,), (1.0,))
     steps = ImageSteps(None, None, Filter.BILINEAR, 1 / 255, mean, std)
     if isinstance(height, int) and isinstance(width, int):

@@ -128,7 +128,10 @@ class SoundPreparation(_Entry):
 
 @dataclass(frozen=True)
 class Preparation:
-    """What weights say about their inputs and classes; nothing where they say nothing."""
+    """The inputs and classes that weights were trained on, as stored in them.
+
+    Empty fields if not.
+    """
 
     classes: tuple[str, ...] = ()
     image: ImagePreparation | None = None
@@ -158,7 +161,10 @@ class Preparation:
 
     @staticmethod
     def of(file: Path, metadata: Mapping[str, str]) -> "Preparation":
-        """What the metadata of a file says; raises `ProblemError` where it cannot be read."""
+        """Returns the preparation in a file's metadata.
+
+        Raises `ProblemError` if it cannot be read.
+        """
         found: dict[str, object] = {}
         adapters: Mapping[str, TypeAdapter[object]] = {
             CLASSES: _NAMES,
@@ -189,7 +195,7 @@ _TEXT: TypeAdapter[object] = TypeAdapter(Annotated[str, Field(pattern="^(bytes|[
 
 
 def preparation_of(files: Iterable[Path]) -> Preparation:
-    """What weights say, by the first file that says something; raises `ProblemError`."""
+    """Returns the preparation of the first file that has one. Raises `ProblemError`."""
     for file in files:
         for path in _tensor_files(file):
             found = Preparation.of(path, read_metadata(path))

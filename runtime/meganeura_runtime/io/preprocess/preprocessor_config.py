@@ -75,7 +75,7 @@ class ImageConfig(_Config):
     image_std: tuple[Spread, ...] = (0.5, 0.5, 0.5)
 
     def steps(self) -> ImageSteps:
-        """What is done; raises `ValueError` where that is not clear."""
+        """Returns the steps. Raises `ValueError` if the file does not determine them."""
         return ImageSteps(
             resize=self._resize() if self.do_resize else None,
             crop=self._crop(),
@@ -154,7 +154,7 @@ def find(weights: Path) -> Path | None:
 
 
 def image_steps(path: Path) -> ImageSteps:
-    """What a file says is done with an image; raises `ProblemError`."""
+    """Returns the steps of a file for images. Raises `ProblemError`."""
     config = _read(path, ImageConfig)
     try:
         return config.steps()
@@ -163,7 +163,7 @@ def image_steps(path: Path) -> ImageSteps:
 
 
 def sound_config(path: Path) -> SoundConfig:
-    """What a file says is done with a sound; raises `ProblemError`."""
+    """Returns the config of a file for sounds. Raises `ProblemError`."""
     config = _read(path, SoundConfig)
     try:
         config.check()

@@ -37,7 +37,7 @@ class _Config(BaseModel):
 
 @dataclass(frozen=True)
 class SpeechTokens:
-    """What the tokens of a model of speech mean."""
+    """The meaning of the tokens of a model of speech."""
 
     start: int
     ends: tuple[int, ...]
@@ -49,9 +49,9 @@ class SpeechTokens:
     latest_start: int | None = None
     """The latest that the first time may be, as a number of steps."""
     suppressed: tuple[int, ...] = ()
-    """What is never written."""
+    """Tokens that are never written."""
     suppressed_first: tuple[int, ...] = ()
-    """What no text begins with."""
+    """Tokens that no text begins with."""
 
     @property
     def highest(self) -> int:

@@ -45,7 +45,7 @@ LONGEST_QUESTION = 120.0
 
 
 class Tokenizer(ABC):
-    """What makes tokens of a text and text of tokens."""
+    """Encodes a text as tokens and decodes tokens to text."""
 
     ends: tuple[int, ...] = ()
     """The tokens at which a text ends."""
@@ -68,7 +68,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def stream(self) -> "TextStream":
-        """What makes text of tokens that come one after another."""
+        """Returns a decoder of tokens that come one after another."""
 
 
 class TextStream(ABC):
@@ -76,10 +76,10 @@ class TextStream(ABC):
 
     @abstractmethod
     def add(self, token: int) -> str:
-        """What the text gains by a token; nothing where a character is not finished."""
+        """Returns the text that a token adds; empty while a character is not finished."""
 
     def end(self) -> str:
-        """What is left when no token follows."""
+        """Returns the rest of the text when no token follows."""
         return ""
 
 
@@ -274,7 +274,7 @@ def numbers_beside(folder: Path, key: str) -> tuple[int, ...]:
 
 
 def read_json(path: Path) -> Mapping[str, object]:
-    """What a file of a checkpoint says; raises `ProblemError`."""
+    """Reads a JSON file of a checkpoint. Raises `ProblemError`."""
     try:
         content = cast("object", json.loads(read_tokenizer(path)))
     except (ValueError, RecursionError) as error:

@@ -23,7 +23,7 @@ from meganeura_runtime.io.tensors.verified_pieces import RUN, Sums, for_each_run
 KEY = "meganeura.checksums"
 """The entry of the metadata."""
 MARK = "meganeura-crc32"
-"""What its text begins with, by which it is known if a damaged file has another name for it."""
+"""The beginning of its text, which identifies it if a damaged file has changed its name."""
 HEADER = "its header"
 
 PIECES = "meganeura.pieces"
@@ -43,7 +43,7 @@ class DamagedHeaderError(Exception):
 
 @dataclass(frozen=True)
 class ChecksumManifest:
-    """What a file says of its tensors."""
+    """The checksums that a file holds for its tensors."""
 
     tensors: Mapping[str, int]
     """The sum of each."""
@@ -80,7 +80,7 @@ def checksums(
 def claimed(
     metadata: Mapping[str, str], types: Mapping[str, str], contents: Contents
 ) -> ChecksumManifest | None:
-    """What a file says of its tensors, or `None` if it says nothing, as those of other programs.
+    """Returns the checksums that a file holds, or `None` for a file of another program.
 
     Raises `DamagedHeaderError`.
     """

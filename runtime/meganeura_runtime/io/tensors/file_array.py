@@ -75,7 +75,7 @@ class InFile(RowSource):
     stored: np.dtype[np.generic]
     """The encoding of an element in the file."""
     dtype: np.dtype[np.generic]
-    """What it is read as: the same bits, the least significant byte first."""
+    """The type that it is read as: the same bits, the least significant byte first."""
     shape: tuple[int, ...]
     is_held: bool = True
     """True if it is cached once scattered rows of it are read, if it is small enough."""

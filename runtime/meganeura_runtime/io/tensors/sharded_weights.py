@@ -16,7 +16,7 @@ from meganeura_runtime.io.tensors.safetensors_file import read_tensors
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 
 FOLDER_FILES = ("model.safetensors.index.json", "model.safetensors", "weights.safetensors")
-"""What a folder of weights holds, in the order it is looked for."""
+"""The files of a folder of weights, in the order of the search."""
 
 LONGEST_INDEX = 32
 """Mebibytes of an index: of a few hundred thousand tensors."""

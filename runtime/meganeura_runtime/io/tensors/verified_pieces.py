@@ -46,7 +46,7 @@ def run_memory(size: int) -> memoryview:
 
 
 def for_each_run(work: Callable[[_T], _R], runs: Sequence[_T], size: int) -> list[_R]:
-    """What the work on each of some runs, of so many bytes in all, gives."""
+    """Returns the results of the work on each run; `size` is the total in bytes."""
     if size < WORTH_THREADS:
         return [work(each) for each in runs]
     with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as threads:
@@ -114,7 +114,7 @@ class VerifiedPieces:
                 self._read_first(fresh)
 
     def _runs(self, start: int, memory: memoryview) -> Iterator[_Run]:
-        """What pieces fill of memory that begins at some byte of the tensor."""
+        """Yields the pieces that fill memory, which begins at byte `start` of the tensor."""
         end, done = start + len(memory), 0
         while done < len(memory):
             number, at = divmod(start + done, self.piece)

@@ -60,7 +60,7 @@ class TextWritten:
     step: int
     prompt: str
     text: str
-    """What follows the prompt."""
+    """The text after the prompt."""
 
 
 class RunRecords:

@@ -18,7 +18,7 @@ from meganeura_runtime.io.preprocess.tokens import Tokenizer, tokenizer_of
 from meganeura_runtime.train.training_problems import NothingToSample
 
 TEMPERATURE = 0.8
-"""What logits are divided by before a token of a sample is drawn."""
+"""The divisor of logits before a token of a sample is drawn."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,1 @@
-"""What passes and fusion ask of a graph: which values are stored, how each is read."""
+"""Analyses for passes and fusion: which values are stored, and how each is read."""

@@ -31,7 +31,7 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expression
 
 @dataclass(frozen=True, slots=True)
 class AccessPattern:
-    """What the elements of one value are computed from.
+    """The positions that the elements of one value are computed from.
 
     `aligned` values are read at the element's own row-major position, `elsewhere` ones at others;
     a value may be both. `size` counts the operations of one element.
@@ -47,7 +47,7 @@ class AccessPattern:
         return self.aligned | self.elsewhere
 
     def join(self, other: "AccessPattern") -> "AccessPattern":
-        """What the elements of two results of one op are computed from."""
+        """Returns the pattern of two results of one op together."""
         aligned, elsewhere = self.aligned | other.aligned, self.elsewhere | other.elsewhere
         return AccessPattern(aligned, elsewhere, max(self.size, other.size))
 
@@ -100,7 +100,7 @@ def row_accesses(value: Value, rows: RowReduction, counts: Mapping[int, int]) ->
 
 
 def _found(roots: Sequence[Expression], is_here: Callable[[Load], bool]) -> AccessPattern:
-    """What expressions read, at the element's own position or elsewhere."""
+    """Returns the pattern of the loads in expressions, at the element's position or elsewhere."""
     expressions = list(walk(roots))
     at = {(load.tensor, is_here(load)) for load in expressions if isinstance(load, Load)}
     aligned = frozenset(tensor for tensor, same in at if same)

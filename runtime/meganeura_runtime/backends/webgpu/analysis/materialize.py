@@ -67,7 +67,7 @@ def is_loop(value: Value) -> bool:
 
 
 def held_as(value: Value) -> Value:
-    """What holds the elements of a value in their order, so that a loop reads it in its place."""
+    """Returns the value that holds these elements in order, so that a loop reads it instead."""
     while isinstance(value.op, Reshape):
         (value,) = value.operands
     return value
@@ -179,7 +179,7 @@ def _is_sum_of_parts(value: Value) -> bool:
 
 
 def costs_of(graph: Graph, target: Target) -> Mapping[int, float]:
-    """What it costs to compute one element of each value in place, in loads."""
+    """Returns the cost of computing one element of each value in place, in loads."""
     return _costs(graph, _prices(target))
 
 
@@ -228,7 +228,7 @@ def _is_repeated(value: Value) -> bool:
 
 
 def _beyond_limits(graph: Graph, stored: Collection[int], target: Target) -> set[int]:
-    """What else to store, from the leaves on, where kernels would read or nest too much."""
+    """Returns further values to store, so that no kernel reads or nests too much."""
     most = max(0, target.limits.storage_buffers - 1)  # none is left deep in loops that stop
     more: set[int] = set()
     tensors: dict[int, frozenset[int]] = {}

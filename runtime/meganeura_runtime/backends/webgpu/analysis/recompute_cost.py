@@ -1,4 +1,4 @@
-"""What it costs to compute an element again instead of reading it from memory.
+"""The cost of computing an element again instead of reading it from memory.
 
 Costs are in loads: the time in which a device reads one element of a tensor too large for its
 caches. On a GPU that is long against arithmetic (an H200 adds forty times meanwhile), so that

@@ -1,1 +1,1 @@
-"""What is known of an adapter before one is open: limits, kernel configs, tuned configs."""
+"""Data about an adapter before one is open: limits, kernel configs, tuned configs."""

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """What one workgroup computes, what it holds of the factors at once, and each lane's part."""
+    """The tile of one workgroup, its parts of the factors, and the part of each lane."""
 
     rows: int
     columns: int
@@ -63,7 +63,7 @@ class FusionConfig:
     epilogue: int = 60
     """Operations that may follow a sum of products in its kernel, which repeats them a lot."""
     launch: float = 1.0
-    """What one more kernel costs, in units of what the planner takes it for."""
+    """The cost of one more kernel, as a multiple of the planner's assumption."""
     fuse_attention: bool | None = None
     """True if attention is one kernel wherever it fits, or never if it need not; or as it pays."""
     quick: bool = False

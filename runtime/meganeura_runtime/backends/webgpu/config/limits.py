@@ -1,4 +1,4 @@
-"""What an adapter allows, as data, so that planning needs no adapter."""
+"""The limits of an adapter, as data, so that planning needs no adapter."""
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -65,12 +65,12 @@ WITH_MATRICES = replace(
     workgroup_bytes=LEAST_FOR_MATRICES,
     matrix_units=MatrixUnits(MatrixDialect.CHROMIUM),
 )
-"""What a plan for any adapter with matrix units may need."""
+"""The limits of a plan for any adapter with matrix units."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What kernels are written for."""
+    """The target that kernels are written for."""
 
     limits: DeviceLimits = DeviceLimits()
     style: Style = Style.GPU

@@ -1,4 +1,4 @@
-"""What was found to be fastest on an adapter: data that a plan is made with, and the file of it.
+"""The fastest configs of an adapter: data for planning, and its file.
 
 A file speaks of one adapter with one driver, and of one version of this program; it holds what was
 found for contractions by their names, whatever model they were found in.
@@ -54,14 +54,17 @@ UNTUNED = TunedConfigs()
 
 
 def step_name(graph: Graph) -> str:
-    """What a whole graph is known by: its ops, attributes, shapes and names, not its places."""
+    """Returns the name of a whole graph.
+
+    Its ops, attributes, shapes and names, without locations.
+    """
     text = format_graph(graph, origins=False).removesuffix("\n")
     return sha256(text.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
 class TuningKey:
-    """What choices hold for: an adapter, its driver, and the compiler whose kernels were timed."""
+    """The scope of tuned choices: an adapter, its driver, and the compiler of the timed kernels."""
 
     adapter: str
     driver: str
@@ -109,7 +112,7 @@ def _adapter() -> TypeAdapter[TunedConfigsFile]:
 
 
 def read_tuning_record(path: Path, key: TuningKey) -> TuningDatabase:
-    """What was found for a key; raises `TunedConfigsError`, and `FileNotFoundError`."""
+    """Reads the record of a key. Raises `TunedConfigsError` and `FileNotFoundError`."""
     try:
         written = read_bytes(path, LONGEST)
         content = _adapter().validate_json(written)

@@ -46,7 +46,7 @@ LOOKING = Lock()
 _found: dict[str, list[DeviceInfo]] = {}
 """Those there are by each API, once somebody has looked."""
 _unopened: dict[str, Sequence[Adapter]] = {}
-"""What was found when they were listed, until one of them is opened."""
+"""The adapters found when they were listed, until one of them is opened."""
 
 
 def api_of(selector: str) -> WebGpuApi:
@@ -107,7 +107,7 @@ def all_adapters(api: WebGpuApi = WGPU) -> Sequence[Adapter]:
 
 
 def described(number: int, adapter: Adapter, api: WebGpuApi = WGPU) -> DeviceInfo:
-    """What an adapter says of itself."""
+    """Returns the description that an adapter gives of itself."""
     info = adapter.info
     return DeviceInfo(
         f"{api.name}:{number}",

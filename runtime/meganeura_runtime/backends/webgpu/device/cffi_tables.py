@@ -40,7 +40,7 @@ def as_tables() -> Generator[None]:
     from _cffi_backend import FFI  # noqa: PLC0415
 
     class Tabled(FFI):
-        """What `cffi.FFI` is to its users, of declarations that are given once."""
+        """A `cffi.FFI` with declarations that are parsed once."""
 
         def __init__(self) -> None:  # pyright: ignore[reportMissingSuperCall]
             """The tables are passed on once the text is known."""
@@ -90,7 +90,7 @@ def _parsed(text: str) -> str:
 
 
 def _literals(module: str) -> Mapping[str, object]:
-    """What such a module gives its `FFI` by name; nothing of it is run."""
+    """Returns the arguments by name that such a module gives its `FFI`; it is not run."""
     match ast.parse(module).body:
         case [*_, ast.Assign(value=ast.Call(keywords=keywords))]:
             return {each.arg or "": ast.literal_eval(each.value) for each in keywords}

@@ -1,4 +1,4 @@
-"""What the optimizer takes an adapter for, before it is opened."""
+"""Cost models of adapters, before they are opened."""
 
 from dataclasses import replace
 

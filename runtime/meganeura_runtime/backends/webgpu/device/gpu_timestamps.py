@@ -28,7 +28,7 @@ class GpuTimestamps:
         self._results = device.create_buffer(size=max(BYTES, 2 * BYTES * passes), usage=usage)
 
     def around(self, number: int) -> Mapping[str, object]:
-        """What makes a pass write its times."""
+        """Returns the descriptor with which a pass writes its times."""
         which, at = divmod(2 * number, MOST_QUERIES)
         return {
             "query_set": self._sets[which][0],

@@ -70,7 +70,7 @@ _asked: dict[int, MappedBuffer] = {}
 
 @cache
 def _callback(library: ModuleType) -> object:
-    """What the library calls, while it is polled, for each buffer that was asked for."""
+    """Returns the callback that the library runs, while polled, for each requested buffer."""
     ffi = library.ffi
 
     def on_mapped(status: int, _message: object, which: object, _nothing: object) -> None:

@@ -1,4 +1,4 @@
-"""What goes between host and device while steps run: inputs ahead of them, outputs behind them.
+"""Transfers between host and device while steps run: inputs ahead, outputs behind.
 
 Nothing here waits for the device but `Readback.arrays`.
 """
@@ -188,7 +188,7 @@ def to_bytes(array: Array, size: int) -> NDArray[np.uint8]:
 
 
 def from_bytes(content: NDArray[np.uint8], tensor: Tensor) -> Array:
-    """What lies in a buffer, as an array."""
+    """Returns the content of a buffer as an array."""
     count = int(np.prod(tensor.shape, dtype=np.int64))
     if tensor.dtype is DType.BOOL:
         return content.view(np.uint32)[:count].reshape(tensor.shape) != 0

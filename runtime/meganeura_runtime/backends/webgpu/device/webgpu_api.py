@@ -40,7 +40,7 @@ class WebGpuApi(ABC):
     matrix_features: ClassVar[Sequence[str]] = ()
     """The features that a device with matrix units is asked for, beside f16."""
     cure: ClassVar[str]
-    """What helps where there is no adapter."""
+    """The cure for a missing adapter."""
 
     @abstractmethod
     def module(self) -> ModuleType:

@@ -1,11 +1,11 @@
-"""What the buffers of a plan take, before a device is asked for them."""
+"""The size of a plan's buffers, before a device is asked for them."""
 
 from meganeura_runtime.backends.memory_estimate import NAMED, MemoryEstimate, gigabytes
 from meganeura_runtime.backends.webgpu.plan import Dispatch, Plan, Role, Slot
 
 
 def memory_of_plan(plan: Plan) -> MemoryEstimate:
-    """What the buffers of a plan take."""
+    """Returns the size of the buffers of a plan."""
     writers: dict[Slot, Dispatch] = {}
     for dispatch in plan.dispatches:
         for slot in dispatch.slots:

@@ -29,7 +29,7 @@ class FlashAttentionOp(Op, abstract=True):
 
 @dataclass(frozen=True)
 class FlashAttention(FlashAttentionOp):
-    """What `whole` gives, over each of `parts` parts of the keys if there are several."""
+    """The results of `whole`, over each of `parts` parts of the keys if there are several."""
 
     parts: int = 1
 
@@ -66,7 +66,7 @@ class FlashAttentionBackwardKV(FlashAttentionOp):
         return self.whole.gradient.result_types(facts, *operands)[1:3]
 
     def evaluate(self, *operands: Array) -> tuple[Array, ...]:
-        """What the gradient's reference gives."""
+        """Returns the results of the gradient's reference."""
         return self.whole.gradient.evaluate(*operands)[1:3]
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:  # noqa: ARG002
@@ -87,7 +87,7 @@ class FlashAttentionBackwardQ(FlashAttentionOp):
         return self.whole.gradient.result_types(facts, *operands)[0]
 
     def evaluate(self, *operands: Array) -> Array:
-        """What the gradient's reference gives."""
+        """Returns the results of the gradient's reference."""
         return self.whole.gradient.evaluate(*operands)[0]
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:  # noqa: ARG002

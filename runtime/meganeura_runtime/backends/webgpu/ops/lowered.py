@@ -39,7 +39,7 @@ class SplitKPartial(Op):
 
 @dataclass(frozen=True)
 class ChannelsLast(Op):
-    """What `whole`, a convolution or a gradient of one, gives, with its second axis moved last."""
+    """The result of `whole`, a convolution or its gradient, with its second axis moved last."""
 
     operands = Operands(("a", "b"))
     traits = frozenset({Trait.CONTRACTION})

@@ -29,7 +29,7 @@ from meganeura_runtime.backends.webgpu.config.limits import Style, Target
 from meganeura_runtime.backends.webgpu.ops.lowered import ChannelsLast, channels_last
 
 REPEATED: tuple[type[Op], ...] = (Broadcast, Constant)
-"""What can be read in any order."""
+"""Ops whose results can be read in any order."""
 FEWEST_PIXELS = 256
 """Pixels of a batch for which a kernel is moved, as every step does it."""
 
@@ -44,7 +44,7 @@ def channels_last_layout(graph: Graph, target: Target) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """What has been computed with channels last, by the value that shows it as it was."""
+    """Values computed with channels last, by the value that shows each in its old layout."""
 
     build: Builder
     lanes: int

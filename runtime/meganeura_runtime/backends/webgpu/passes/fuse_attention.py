@@ -69,7 +69,7 @@ def _combined(build: Builder, means: Value, rows: Value) -> tuple[Value, Value]:
 
 
 def _part(build: Builder, of: Value, part: int) -> Value:
-    """What belongs to a part."""
+    """Returns the slice of a value that belongs to a part."""
     _, *rest = concrete_shape(of.type.shape)
     starts, stops = (part, *(0 for _ in rest)), (part + 1, *rest)
     one = build.add(Slice(starts, stops, (1,) * of.type.rank), of)

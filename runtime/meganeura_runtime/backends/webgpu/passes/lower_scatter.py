@@ -32,7 +32,7 @@ from meganeura_runtime.backends.webgpu.passes.split_reduction import (
 
 Scattering = ScatterAdd | ScatterExtreme
 BETWEEN: Mapping[Combination, Op] = {"sum": Add(), "max": Maximum(), "min": Minimum()}
-"""What combines two tables."""
+"""The op that combines two tables."""
 FEW = 1 << 18
 """Ids compared, for all elements together, up to which lists are not worth their three kernels."""
 

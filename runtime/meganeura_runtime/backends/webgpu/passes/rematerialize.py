@@ -55,7 +55,10 @@ def rematerialize(graph: Graph, target: Target) -> Graph:
 def _elementwise(
     graph: Graph, target: Target, held: Iterable[Value], again: Collection[int], peak: int
 ) -> Iterator[Value]:
-    """What is held for elementwise work alone, which may compute it; `again` are the tiles."""
+    """Yields values held only for elementwise work, which may compute them.
+
+    `again` are the tiles.
+    """
     costs, readers = costs_of(graph, target), readers_of(graph)
     for value in held:
         others = (reader for reader in readers[value.id] if not _is_elementwise(reader))

@@ -115,7 +115,7 @@ def plan_memory(
     style: Style = Style.GPU,
     choices: TunedConfigs = UNTUNED,
 ) -> StepMemory:
-    """What the buffers of `plan_graph`'s plan take, by role; no kernel is written for that.
+    """Returns the memory of `plan_graph`'s buffers by role, without writing a kernel.
 
     Raises as `plan_graph`, but for kernels of too many tensors.
     """

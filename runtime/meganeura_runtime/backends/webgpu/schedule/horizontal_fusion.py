@@ -66,7 +66,7 @@ def horizontal_fusion(graph: Graph, schedule: Schedule, target: Target) -> Sched
 
 
 def _tensors(one: FusedKernel) -> frozenset[int]:
-    """What a kernel reads and writes, by the ids of values."""
+    """Returns the ids of the values that a kernel reads and writes."""
     return one.reads | {value.id for value in one.work.stores}
 
 

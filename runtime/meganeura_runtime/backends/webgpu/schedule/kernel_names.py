@@ -1,4 +1,4 @@
-"""What a kernel does, in a few words: `conv 3x3 64->64 @56x56 + bias + relu`."""
+"""Short names of kernels: `conv 3x3 64->64 @56x56 + bias + relu`."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class KernelName:
 
 
 def kernel_name(work: Work, computed: Sequence[Value], updates: Collection[int]) -> KernelName:
-    """What a kernel does that computes these values, in this order.
+    """Returns the name of a kernel that computes these values, in this order.
 
     `updates` are the values that replace parameters and states.
     """
@@ -52,7 +52,7 @@ def kernel_name(work: Work, computed: Sequence[Value], updates: Collection[int])
 
 
 def op_name(value: Value) -> str:
-    """What one op does, where each is run for itself."""
+    """Returns the name of one op that is run by itself."""
     return f"{kind_of(plain(value)[0])} {_sizes(value)}".rstrip()
 
 
@@ -66,7 +66,7 @@ def _sizes(anchor: Value) -> str:
 
 
 def _words(work: Work, computed: Sequence[Value], updates: Collection[int]) -> Iterable[str]:
-    """What is made of the anchors, or, without any, of what is read."""
+    """Yields words for the use of the anchors, or, without any, of the operands."""
     if any(value.id in updates for value in work.stores):
         return [UPDATE]
     found = _following(work.anchors, computed) if work.anchors else computed

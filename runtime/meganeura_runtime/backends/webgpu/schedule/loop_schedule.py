@@ -34,7 +34,7 @@ from meganeura_runtime.backends.webgpu.schedule.horizontal_fusion import horizon
 from meganeura_runtime.backends.webgpu.schedule.list_scheduler import list_schedule
 
 NEXT = "next."
-"""What the names of the outputs of a round begin with that are carried on."""
+"""The prefix of the names of an iteration's outputs that are carried on."""
 WORD = 4
 
 
@@ -51,7 +51,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class LoopSchedule:
-    """What a loop runs. Tensors are known by number."""
+    """The schedule of a loop. Tensors are known by number."""
 
     op: Loop
     value: Value
@@ -82,7 +82,7 @@ class LoopSchedule:
 
     @property
     def step(self) -> int:
-        """What is added to the counter between rounds."""
+        """The number added to the counter between iterations."""
         return -1 if self.op.backward else 1
 
 

@@ -1,4 +1,4 @@
-"""What a device can do at most, measured on it: no table of cards is as right as a second of work.
+"""Peaks of a device, measured on it, which is more exact than a table of cards.
 
 Two tiny kernels: one multiplies and adds in registers, one copies. Nothing a model runs is expected
 to reach either.

@@ -87,7 +87,7 @@ class AdapterTracer(Tracer):
 
 
 def _memory(session: WebGpuSession) -> Level:
-    """What the memory of a device is taken by."""
+    """Returns the uses of a device's memory."""
     amounts = {role.value: session.plan.bytes_for(role) / MEBI for role in Role}
     others = session.device.allocated / MEBI - sum(amounts.values())
     return Level("device memory, MiB", perf_counter(), {**amounts, "others": max(0.0, others)})

@@ -77,7 +77,7 @@ STEP_TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was found for one contraction: seconds of one run, the planner's way and the best."""
+    """The result for one contraction: seconds of one run, as planned and at best."""
 
     subject: Subject
     planned: KernelConfig
@@ -96,7 +96,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was found for a whole step: its seconds, before and after."""
+    """The result for a whole step: its seconds, before and after."""
 
     step: str
     """The name of the step."""
@@ -121,7 +121,7 @@ class Tuning:
         return something and self.after < self.before
 
     def found(self, known: TuningDatabase) -> TuningDatabase:
-        """What to keep of this and of what was known before."""
+        """Returns the choices to keep of this result and of those known before."""
         if not self.gains:
             return known
         configs, fusings = dict(known.configs), dict(known.fusings)

@@ -94,7 +94,7 @@ def _alone(value: Value, stored: Iterable[int]) -> Graph:
 
 
 def planned(whole: Contraction, target: Target) -> KernelConfig:
-    """What the planner does if nothing is known."""
+    """Returns the planner's choice without tuning."""
     shuffle = subgroup_tile_of(whole, target)
     rows = None if shuffle is None else shuffle.rows
     return KernelConfig(split_k(whole, target), tile_of(whole, target), rows)

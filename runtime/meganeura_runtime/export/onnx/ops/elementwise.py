@@ -51,7 +51,7 @@ def elementwise(op_type: str) -> Lower:
 def broadcasting(
     into: Lowering, operands: Sequence[Value], make: Callable[..., str]
 ) -> tuple[Tensor, ...]:
-    """What nodes that broadcast make of operands of equal shape."""
+    """Returns the results of nodes that broadcast, for operands of equal shape."""
     tensors = [into.tensors[each.id] for each in operands]
     stretched = frozenset[int].intersection(*[each.stretched for each in tensors])
     name = make(*[each.name for each in tensors])

@@ -1,4 +1,4 @@
-"""What is read from, and written to, computed places; and sorting."""
+"""Reads and writes at computed positions, and sorting."""
 
 from collections.abc import Mapping
 

@@ -18,7 +18,10 @@ from meganeura_runtime.io.tensors.stored_tensor import NUMPY
 
 
 def _scan(into: Lowering, value: Value) -> tuple[Tensor, ...]:
-    """What the body captures is read from the graph around it; its round is a slice of a range."""
+    """Lowers a loop.
+
+    Captured values are read from the outer graph; the index is a slice of a range.
+    """
     op = value.op
     assert isinstance(op, Scan)
     carries, slices, captured = op.parts(value.operands)
@@ -82,7 +85,7 @@ def _rounds(
 def _accumulated(
     into: Lowering, value: Value, start: float, steps: Sequence[str], axis: int, *, backward: bool
 ) -> tuple[Tensor, ...]:
-    """What each round of one carry leaves, along the axis of the operands that is scanned.
+    """Returns one carry after each iteration, along the axis of the operands that is scanned.
 
     A round applies each step to what there is and to a slice of the next operand.
     """

@@ -21,4 +21,4 @@ TABLE: Mapping[type[Op], Lower] = {
     **products.OPS,
     **random.OPS,
 }
-"""What each op is."""
+"""The lowering of each op."""

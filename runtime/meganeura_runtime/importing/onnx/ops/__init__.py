@@ -1,1 +1,1 @@
-"""What each op of ONNX is in the language."""
+"""Translation of each op of ONNX."""

@@ -1,4 +1,4 @@
-"""What attention is made of, where the function that ONNX defines has slices without elements."""
+"""Parts of attention, for ONNX functions whose definition has slices without elements."""
 
 from collections.abc import Mapping
 
@@ -57,4 +57,4 @@ def _angles(node: Node, index: int, x: Tensor) -> Tensor:
 
 
 OPS: Mapping[str, Entry] = {"RotaryEmbedding": _rotary}
-"""What each op is."""
+"""The translation of each op."""

@@ -481,4 +481,4 @@ OPS: Mapping[str, Entry] = {
     "Acosh": _of(_acosh), "Atanh": _of(_atanh), "Softsign": _of(_softsign), "IsNaN": _of(_is_nan),
     "IsInf": _is_infinite,
 }  # fmt: skip
-"""What each op is."""
+"""The translation of each op."""

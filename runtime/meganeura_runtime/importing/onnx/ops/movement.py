@@ -496,4 +496,4 @@ OPS: Mapping[str, Entry] = {
     "Pad": _pad, "DepthToSpace": _depth_to_space, "SpaceToDepth": _space_to_depth, "Range": _range,
     "OneHot": _one_hot, "Trilu": _trilu, "EyeLike": _eye, "CenterCropPad": _center_crop_pad,
 }  # fmt: skip
-"""What each op is."""
+"""The translation of each op."""

@@ -195,4 +195,4 @@ OPS: Mapping[str, Entry] = {
     "RMSNormalization": _rms_norm, "InstanceNormalization": _instance_norm,
     "GroupNormalization": _group_norm, "LRN": _local_response,
 }  # fmt: skip
-"""What each op is."""
+"""The translation of each op."""

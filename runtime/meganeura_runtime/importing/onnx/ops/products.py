@@ -111,7 +111,7 @@ def _linear(node: Node, x: Tensor, parts: Mapping[str, Part], out: int) -> Tenso
 
 
 def _bias(node: Node) -> Value | None:
-    """What is added to a product or a convolution, None for zeros that no parameter holds."""
+    """Returns the bias of a product or convolution; None for zeros that no parameter holds."""
     found = node.value(2) if node.has(2) else None
     is_constant = isinstance(found, Known) and (not found.name or found.name in node.constants)
     if isinstance(found, Known) and is_constant and not found.is_symbolic and not found.array.any():
@@ -129,7 +129,7 @@ def window_pads(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> tuple[list[int], list[int]]:
-    """What is added before and after each axis."""
+    """Returns the padding before and after each axis."""
     rank = len(kernel)
     kind = node.attribute("auto_pad", "NOTSET")
     if kind in ("NOTSET", ""):
@@ -293,7 +293,7 @@ def _transposed_pads(
     dilations: Sequence[int],
     extra: list[int],
 ) -> tuple[list[int], list[int]]:
-    """What is cut off before and after each axis."""
+    """Returns the elements cut off before and after each axis."""
     rank, kind = len(kernel), node.attribute("auto_pad", "NOTSET")
     wanted = node.attributes.get("output_shape")
     if wanted is None and kind in ("NOTSET", "VALID", ""):
@@ -398,4 +398,4 @@ OPS: Mapping[str, Entry] = {
     "MatMul": _matmul, "Gemm": _gemm, "Conv": _conv, "ConvTranspose": _conv_transpose,
     "Einsum": _einsum,
 }  # fmt: skip
-"""What each op is."""
+"""The translation of each op."""

@@ -159,4 +159,4 @@ def _start(node: Node, at: int, index: int, shape: tuple[Size, ...]) -> Tensor:
 
 
 OPS: Mapping[str, Entry] = dict.fromkeys(CELLS, _recurrent)
-"""What each op is."""
+"""The translation of each op."""

@@ -238,4 +238,4 @@ OPS: Mapping[str, Entry] = {
     "GlobalMaxPool": _global("max"), "GlobalLpPool": _global_lp,
     "LpNormalization": _lp_normalization,
 }  # fmt: skip
-"""What each op is."""
+"""The translation of each op."""

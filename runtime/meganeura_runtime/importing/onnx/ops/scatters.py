@@ -14,7 +14,7 @@ from meganeura_runtime.importing.onnx.ops.movement import counted
 def _scatter(
     build: Builder, callee: str, ids: Tensor, updates: Tensor, size: Size, batch: int, empty: str
 ) -> Tensor:
-    """What arrives at each position of a new axis."""
+    """Returns the updates combined at each position of a new axis."""
     parts = [(Ref(ids.id),), (Ref(updates.id),), (size_piece(size),)]
     parts += [(empty,)] if empty else []
     parts += [(f"axis={batch}",), (f"batch={batch}",)] if batch else []
@@ -105,4 +105,4 @@ OPS: Mapping[str, Entry] = {
     "Scatter": _scatter_elements,
     "ScatterND": _scatter_nd,
 }
-"""What each op is."""
+"""The translation of each op."""

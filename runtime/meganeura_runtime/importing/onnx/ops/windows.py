@@ -307,7 +307,7 @@ def _matrix(
     attributes: Mapping[str, object],
     roi: Sequence[float] | None,
 ) -> Array:
-    """What each element of the result takes of each of the operand, by ONNX's own reference."""
+    """Returns the weights of a resize, result by operand, by ONNX's own reference."""
     given = dict(attributes)
     if node.opset < 11:
         given = {
@@ -350,4 +350,4 @@ OPS: Mapping[str, Entry] = {
     "MaxPool": _max_pool, "AveragePool": _average_pool, "LpPool": _lp_pool, "Resize": _resize,
     "Upsample": _resize,
 }  # fmt: skip
-"""What each op is."""
+"""The translation of each op."""

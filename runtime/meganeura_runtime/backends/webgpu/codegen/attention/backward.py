@@ -154,7 +154,7 @@ class _ToKeys:
             frame.mixed(walk, 3)
 
     def _know(self, name: str, known: Value) -> None:
-        """What is known of the queries of the lane's columns."""
+        """Declares a known value for the queries of the lane's columns."""
         frame = self._frame
         for vec4 in range(self._tile.columns_each // 4):
             guards: list[BoundsCheck] = frame.column_vec4(vec4)

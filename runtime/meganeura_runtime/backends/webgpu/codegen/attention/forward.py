@@ -141,7 +141,7 @@ class _Forward:
             emitter.line(f"c{i}_{j} *= {frame.of_row('f', i)};")
 
     def _shared_by_lanes(self, name: str) -> list[list[str]]:
-        """What all lanes of the same rows know of them, for every four rows."""
+        """Returns the values shared by all lanes of the same rows, for every four rows."""
         frame, emitter, tile = self._frame, self._frame.emitter, self._tile
         pitch = tile.rows + GAP
         for vec4 in frame.vec4s:

@@ -1,4 +1,4 @@
-"""What the kernels of attention have in common: lanes, rows, products and what they store."""
+"""The template of the attention kernels: lanes, rows, products and stores."""
 
 from collections.abc import Callable, Sequence
 from math import prod
@@ -206,7 +206,7 @@ class KernelTemplate:
         )
 
     def results(self, index: int, elements: ElementsOf) -> list[Result]:
-        """What is stored at the elements of the op's result of that number, if it is used."""
+        """Returns the stores at the elements of the op's result of that number, if it is used."""
         return [
             result_of(self.make, self.work.stores_of(anchor), self._before, one)
             for anchor in self.work.anchors

@@ -60,7 +60,7 @@ class Heads:
 
     @property
     def factor(self) -> str:
-        """What makes a product of a query and a key a score in powers of two."""
+        """The factor that makes a product of a query and a key a score in powers of two."""
         return f"{self.whole.scale * UNIT:.9g}f"
 
     def query(self, reading: ElementReader, head: Index) -> Read:

@@ -80,7 +80,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one kernel computes: at most some reductions or one contraction, then `stores`.
+    """The work of one kernel: at most some reductions or one contraction, then `stores`.
 
     The values of `stores` have the elements of `anchors` in the same row-major order, and read
     the anchors there only. Of an attention with several results, that is true of the first of them.
@@ -90,7 +90,7 @@ class Work:
     stores: tuple[Value, ...]
 
     def stores_of(self, anchor: Value) -> tuple[Value, ...]:
-        """What is stored at the elements of an anchor, if each has its own."""
+        """Returns the values stored at the elements of an anchor, if each has its own."""
         first, *others = self.anchors
         if anchor is not first:
             return (anchor,)
@@ -136,7 +136,7 @@ def result_of(
     before: Mapping[int, int],
     elements: Sequence[Element],
 ) -> Result:
-    """What is stored of elements, computed from registers and from tensors made `before`."""
+    """Returns the store of elements, computed from registers and from tensors made `before`."""
     readers = [ElementInliner(make, before, element.registers) for element in elements]
     expressions = tuple(
         tuple(

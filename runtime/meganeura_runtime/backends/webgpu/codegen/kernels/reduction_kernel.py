@@ -64,7 +64,7 @@ def reduction_of(value: Value) -> Reduction:
 
 @dataclass(frozen=True, slots=True)
 class _Accumulator:
-    """What a reduction has found so far, in variables of the kernel."""
+    """The state of a reduction, in variables of the kernel."""
 
     name: str
     reduction: Reduction

@@ -171,7 +171,7 @@ class _Sum:
         return reduction(self.anchor).kind is Kind.ARG_MAX
 
     def declare(self, emitter: WgslEmitter) -> None:
-        """What a lane has found of no terms."""
+        """Declares the result of a lane for no terms."""
         nothing = neutral(reduction(self.anchor).kind, self.dtype)
         emitter.line(f"var a{self.number} = {literal(nothing, self.dtype)};")
         if self.has_positions:
@@ -214,7 +214,7 @@ class _Sum:
         return found
 
     def _combined(self, a: str, b: str) -> str:
-        """What two terms give together."""
+        """Returns the combination of two terms."""
         if reduction(self.anchor).kind is Kind.SUM:
             return f"{a} + {b}"
         return f"larger({a}, {b})" if self.dtype.is_float else f"max({a}, {b})"

@@ -36,9 +36,9 @@ from meganeura_runtime.backends.webgpu.config.limits import Style, Target
 
 WORKGROUP = 64
 NAMES = "xyz"
-"""What the elements of each result are called, of as many as may share a kernel."""
+"""Names of the elements of each result, as many as may share a kernel."""
 SQUARES = "abcd"
-"""What those of each square of an invocation are called besides, where it has four."""
+"""Suffixes of those names for the squares of an invocation, if it has four."""
 
 
 def winograd_kernel(work: Work, memory: Memory, target: Target) -> Kernel:

@@ -1,1 +1,1 @@
-"""What each op is to a kernel: an element read in place, a reduction or a contraction."""
+"""Lowering of ops for kernels: an element read in place, a reduction or a contraction."""

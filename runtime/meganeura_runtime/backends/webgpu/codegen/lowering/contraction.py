@@ -1,4 +1,4 @@
-"""What a sum of products is to a kernel: four groups of axes, and how to read both factors."""
+"""Lowering of sums of products: four groups of axes, and how to read both factors."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Contraction:
     together: tuple[int, ...] | None = None
     """The axes of the terms that it is cheapest to step along; all, where None."""
     reached: Callable[[Index, Index], Sequence[BoundsCheck]] | None = None
-    """What an index of the batch guards terms with, by their axes that are not `together`."""
+    """The guards of terms for an index of the batch, by their axes that are not `together`."""
     name: str = ""
     """The op and the types of its operands, by which a tuner knows it again."""
 

@@ -26,7 +26,7 @@ REDUCES: tuple[type[Op], ...] = (MaxPool, MaxPoolGradient)
 
 
 def read(reading: ElementReader, value: Value, index: Index) -> Expression:
-    """What stands at a window's index."""
+    """Returns the element at a window's index."""
     match value.op:
         case MaxPoolSelect() as op:
             indices, g = value.operands

@@ -1,4 +1,4 @@
-"""What a reduction is to a kernel: how many terms each element has, and how to read one."""
+"""Lowering of reductions: how many terms each element has, and how to read one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Kind(Enum):
 
 
 def neutral(kind: Kind, dtype: DType) -> float:
-    """What a combination of no terms gives."""
+    """Returns the result of combining no terms."""
     if kind in (Kind.SUM, Kind.ONLY):
         return 0
     if kind is Kind.MIN:

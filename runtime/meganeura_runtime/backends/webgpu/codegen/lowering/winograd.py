@@ -38,7 +38,7 @@ class Transform:
 
 
 def transform_of(value: Value) -> Transform:
-    """What a value is transformed from, and how."""
+    """Returns the transform that gives a value, with its operand."""
     return TRANSFORMS[type(value.op)](value)
 
 

@@ -152,7 +152,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class SharedMemoryTile:
-    """What each lane moves of a factor in a step: where to, and a way to read it."""
+    """The part of a factor that each lane moves in a step: its target, and a way to read it."""
 
     side: Operand
     slots: tuple[Affine, ...]

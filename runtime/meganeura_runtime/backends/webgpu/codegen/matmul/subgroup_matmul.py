@@ -72,7 +72,7 @@ VEC4 = 4
 
 @dataclass(frozen=True, slots=True)
 class SubgroupTile:
-    """What one workgroup computes, and how many terms it takes at once."""
+    """The tile of one workgroup, and the number of terms that it takes at once."""
 
     rows: int
     lanes: int
@@ -330,7 +330,7 @@ def _sum_products(
 
 
 def _common_guards(factor: Sequence[Sequence[Expression]]) -> list[BoundsCheck]:
-    """What has to hold, or all that lanes fetch of a factor is zero, and the rest is in vain.
+    """Returns guards without which all elements of a factor are zero, so that the rest is skipped.
 
     So the phases of a strided convolution's gradient take only the taps they have.
     """
@@ -363,7 +363,7 @@ def _is_free_of(index: Affine, axes: Collection[Axis]) -> bool:
 
 
 def _guards(expression: Expression) -> Iterator[BoundsCheck]:
-    """What has to hold, or an element is zero."""
+    """Yields the guards without which an element is zero."""
     while isinstance(expression, Choice) and _is_zero(expression.outside):
         yield expression.guard
         expression = expression.inside

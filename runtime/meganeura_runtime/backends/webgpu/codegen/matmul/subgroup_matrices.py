@@ -38,7 +38,7 @@ class Matrices(ABC):
 
     @abstractmethod
     def begin(self) -> Sequence[str]:
-        """What stands before all others; from there on `subgroup` numbers the subgroups."""
+        """Returns the first lines; after them `subgroup` numbers the subgroups."""
 
     @abstractmethod
     def zeros(self, name: str) -> str:

@@ -96,5 +96,5 @@ def _is_large(contraction: Contraction) -> bool:
 
 
 def _cost(tile: Tile, contraction: Contraction, speeds: Mapping[Tile, float]) -> float:
-    """What a tile computes, used or not, by its speed."""
+    """Returns the cost of a tile: all that it computes, used or not, by its speed."""
     return workgroup_count(tile, contraction) * tile.rows * tile.columns / speeds[tile]

@@ -117,7 +117,7 @@ def core_of(contraction: Contraction, tile: Tile, target: Target) -> TileCore:
 def _reached(
     contraction: Contraction, steps: Steps, batch: Index, step: Affine
 ) -> list[BoundsCheck]:
-    """What has to hold for a step to add anything; it is the same for all lanes of a workgroup."""
+    """Returns guards without which a step adds nothing, equal for all lanes of a workgroup."""
     if contraction.reached is None or steps.together != contraction.together:
         return []
     _, (term,) = steps.term(steps.at(step), Affine(0), 1)

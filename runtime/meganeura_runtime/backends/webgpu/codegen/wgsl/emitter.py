@@ -68,7 +68,7 @@ class WgslEmitter:
 
     @property
     def lines(self) -> list[str]:
-        """What has been written, all blocks closed."""
+        """The lines written so far, all blocks closed."""
         return self._scopes[0].lines
 
     def line(self, text: str) -> None:
@@ -297,7 +297,7 @@ class WgslEmitter:
 
 
 def _nested(choice: Choice) -> tuple[tuple[BoundsCheck, ...], Expression]:
-    """What is chosen inside, and the guards under which it is: one `select` does for all."""
+    """Returns the innermost choice and its guards: one `select` does for all."""
     guards, inside = (choice.guard,), choice.inside
     while isinstance(inside, Choice) and inside.outside is choice.outside:
         guards, inside = (*guards, inside.guard), inside.inside

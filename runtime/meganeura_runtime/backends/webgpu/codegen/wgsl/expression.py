@@ -1,4 +1,4 @@
-"""What one invocation computes for one element, as a DAG that is written out by `emitter`."""
+"""Expressions of one invocation for one element, as a DAG that is written out by `emitter`."""
 
 from __future__ import annotations
 
