@@ -90,6 +90,7 @@ FULL = (
     "fuzz/test_readers.py::test_hostile_safetensors",
     "language_server/test_random_edits.py",
     "language_server/test_server.py",
+    "language_server/test_vscode_extension.py",
     "parity",
     "plans/test_boundaries.py",
     "plans/test_cases.py",
