@@ -64,7 +64,7 @@ def _paths(given: object) -> list[Path]:
 
 
 class WritingOptions(TypedDict, total=False):
-    """How `Model.generate` and `Model.transcribe` write, each by its name."""
+    """Options of `Model.generate` and `Model.transcribe`, each by its name."""
 
     steps: int | None
     """The most tokens, of a sound those of a window, such as 30 s; see there what None is."""
@@ -98,14 +98,14 @@ class Model:
         for each in sorted(optional - symbolic.inputs.keys()):
             raise ValueError(f"the model has no optional input `{each}`")
         self.parameters: tuple[ParameterInfo, ...] = symbolic.parameters
-        """What a checkpoint of it holds, in order."""
+        """The parameters in a checkpoint of it, in order."""
         self.inputs: Mapping[str, TensorType] = symbolic.inputs
         """The tensors it takes."""
         self._symbolic = symbolic
         self._files: tuple[Path, ...] = ()
         self.preparation: Preparation = NOTHING
-        """What the weights say of their training: the names of the classes, and how images, sounds
-        and texts were prepared."""
+        """The preparation of the weights' training data: the names of the classes, and the
+        treatment of images, sounds and texts."""
         self.values: dict[str, Array] = {}
         """The value of every parameter and state, by name; empty until there are some."""
 
@@ -262,7 +262,7 @@ class Model:
         timestamps: bool = False,
         **options: Unpack[WritingOptions],
     ) -> Iterator[str]:
-        """What is said in a sound file, piece by piece; with `timestamps` a line for each part.
+        """Yields the words of a sound file piece by piece; with `timestamps` a line for each part.
 
         `language` is a code such as `en`, the one that is heard if it is not given; `task` is
         `transcribe` or `translate`. What there is of these is said by the `generation_config.json`
@@ -288,7 +288,7 @@ class Model:
         return closing_pieces()
 
     def _writing(self, options: WritingOptions) -> tuple[Tokenizer, Sampling, str]:
-        """What the options say, with what they leave out."""
+        """Returns the tokenizer, sampling and text that the options give, with defaults."""
         if unknown := options.keys() - WritingOptions.__annotations__.keys():
             raise TypeError(f"there is no option `{min(unknown)}`")
         chosen = options.get("tokenizer")

@@ -87,7 +87,7 @@ class Run:
     samples: tuple[tuple[int, str], ...] = ()
     """The step and the text of each sample that `sample_prompt` asks for."""
     usage: DeviceUsage | None = None
-    """How busy the devices were; `None` where no step was made."""
+    """The utilization of the devices; `None` where no step was run."""
 
     def __repr__(self) -> str:
         """`<Run fit in runs/fit-1: 528 steps, held out loss 0.026, accuracy 0.986>`."""
@@ -147,7 +147,7 @@ class Program:
 
     @property
     def notes(self) -> tuple[Report, ...]:
-        """What its proof has to say although nothing is wrong, as `meganeura check` does."""
+        """The notes of its proof, as `meganeura check` prints them."""
         return self._program.notes
 
     @property
@@ -359,7 +359,7 @@ class Program:
         device: str | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> Fit:
-        """What a training step takes of a device's memory, by role, and the batch that fits.
+        """Returns the memory of a training step by role, and the batch that fits on a device.
 
         `memory` is a number of bytes or a text such as `"8GiB"`; without it no batch is looked for.
         `device` and `settings` are those of `train`. Nothing runs, and the data need not be there.

@@ -1,4 +1,4 @@
-"""What is wrong with the settings that a checked program trains by."""
+"""Problems with the settings that a checked program trains with."""
 
 import json
 from collections.abc import Iterator

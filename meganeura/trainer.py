@@ -129,7 +129,7 @@ class Trainer(Closing):
 
     @property
     def trained(self) -> TrainingSession:
-        """What is trained; raises `ValueError` once the trainer is closed."""
+        """The session that is trained; raises `ValueError` once the trainer is closed."""
         if self._is_closed:
             raise ValueError("the trainer is closed")
         return self._trained
@@ -141,7 +141,7 @@ class Trainer(Closing):
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:
-        """What a batch has: the inputs of the `train` block, the sizes that are free as symbols."""
+        """The inputs of the `train` block that a batch has, with free sizes as symbols."""
         return self._spec.input_spec.inputs
 
     @property
@@ -184,7 +184,10 @@ class Trainer(Closing):
 
     @property
     def states(self) -> Tensors:
-        """What else stays from step to step by path: running means, moments of the optimizer."""
+        """The other tensors kept between steps, by path.
+
+        Running means, moments of the optimizer.
+        """
         return self._tensors(states=True)
 
     @_alone
@@ -409,7 +412,7 @@ class Trainer(Closing):
         return 1 if counter is None else batch.sizes[counter]
 
     def _own(self, batch: Batch, own: range) -> dict[str, Array]:
-        """What this process feeds of a batch: on one host all of it."""
+        """Returns the part of a batch for this process: on one host all of it."""
         if len(own) == self._examples(batch):
             return batch.arrays
         return self._part(batch, slice(own.start, own.stop))
@@ -425,7 +428,7 @@ class Trainer(Closing):
         }
 
     def _given(self, data: Batches) -> Iterator[HeldBatch]:
-        """What to evaluate on, batch by batch."""
+        """Yields the batches to evaluate on."""
         if isinstance(data, Mapping):
             batch = self._read(cast("object", data))
             yield from self._cut(batch)

@@ -1,4 +1,4 @@
-"""What a trainer gives: the numbers of a step, and tensors on the device by name."""
+"""Results of a trainer: the numbers of a step, and tensors on the device by name."""
 
 from __future__ import annotations
 
@@ -128,6 +128,6 @@ def fitting(name: str, value: ArrayLike, wanted: TensorType) -> Array:
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """What is said of a name that there is not."""
+    """Returns the message for an unknown name."""
     near = get_close_matches(name, [*known], n=1)
     return f"there is no `{name}`" + (f"; did you mean {quoted(near)}?" if near else "")

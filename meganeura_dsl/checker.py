@@ -435,7 +435,7 @@ class Checker:
         return any(_is_within(problem, block) for block in self._refused)
 
     def _labels(self) -> Iterator[Label]:
-        """Where something is told already."""
+        """Yields the labels of problems that are reported already."""
         yield from (each.label for each in self.sink.reports if each.label is not None)
 
     def _add(self, problem: Problem) -> None:

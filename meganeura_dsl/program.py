@@ -93,7 +93,7 @@ class Program:
         raise ProblemError(UnknownTarget(self.source.name, kind, name or "", cure))
 
     def _target(self, name: str) -> str:
-        """How one of its declarations is asked for."""
+        """Returns the name by which one of its declarations is asked for."""
         return f"{self.prefix or self.source.name}:{name}"
 
 
@@ -107,7 +107,7 @@ def _is_standard(source: Source) -> bool:
 
 @dataclass(frozen=True)
 class Target:
-    """Where a program is, and which of its declarations is meant, if one was named."""
+    """A program and, if one was named, its declaration."""
 
     path: Path
     chosen: str | None

@@ -1,4 +1,4 @@
-"""Which programs were proved before: in this process, and on disk.
+"""Programs that were proved before: in this process, and on disk.
 
 A program is its texts: the file, all it imports and the standard library. The key of a proof is a
 hash of these texts and of the compiler. Only success is kept, as the notes that came with it.

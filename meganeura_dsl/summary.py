@@ -31,7 +31,7 @@ class Layer:
     """Additions and multiplications, about; `None` where a size is open."""
     inside: "list[Layer]" = field(default_factory=list["Layer"])
     times: int = 1
-    """How many layers in a row are like this one; numbers are those of one."""
+    """The number of equal layers in a row; numbers are those of one."""
     paths: str = ""
     """The joined paths of the layers, `h.[0-11]`."""
 

@@ -32,7 +32,7 @@ This is a mistake of Meganeura, not yours. Please report it with the command and
 Set {TRACEBACK}=1 to see where it happened."""
 
 UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
-"""What is raised for wrong arguments, of which typer exports this one kind."""
+"""The error for wrong arguments, of which typer exports this one kind."""
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - the signature typer calls
@@ -175,7 +175,7 @@ def _as_setting(option: str, command: str | None, words: Sequence[str]) -> str:
 
 
 def _outside(error: Exception) -> Report | None:
-    """What the reference was asked to pick and is not there, where no session tells it."""
+    """Returns the report of an index out of range in the reference, if no session reports it."""
     from meganeura_dsl.ir.ops.primitive.gather_scatter import OutsideError
     from meganeura_runtime.io.data.index_problems import ComputedIndexOutside
 

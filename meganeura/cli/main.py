@@ -1,4 +1,4 @@
-"""Where a process of the command `meganeura` begins, with what is to be done before all else."""
+"""The entry of the command `meganeura`, with the preparations that come before all else."""
 
 import sys
 from collections.abc import Sequence

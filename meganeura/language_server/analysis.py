@@ -40,7 +40,7 @@ class Analysis:
 
     @property
     def declarations(self) -> tuple[ast.Declaration, ...]:
-        """What could be read of the document, in the order of the text; imports are left out."""
+        """The declarations that could be parsed, in the order of the text; imports are left out."""
         module = self.module
         found = (*module.own.values(), *module.trains.values(), *module.expectations)
         return tuple(sorted(found, key=lambda each: each.span.start))

@@ -12,7 +12,7 @@ COMMAND = "meganeura.run"
 
 
 def code_lenses(analysis: Analysis) -> list[CodeLens]:
-    """What is proved, how many weights a model has, and what each would be run by."""
+    """Returns verdicts, numbers of weights, and the commands that run each declaration."""
     return [
         CodeLens(analysis.range(_first(each)), lens)
         for each in analysis.declarations

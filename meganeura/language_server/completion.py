@@ -39,11 +39,11 @@ WORDS = {
     "shuffle": ("true", "false"),
     "drop_last": ("true", "false"),
 }
-"""What settings are given, beside their example and the choices that have arguments."""
+"""Values of settings, beside their example and the choices that have arguments."""
 
 
 def completion(analysis: Analysis, text: str, offset: int) -> list[CompletionItem]:
-    """What may stand at an offset of a newer text."""
+    """Returns the completions at an offset of a newer text."""
     line = text[text.rfind("\n", 0, offset) + 1 : offset]
     before = text[:offset]
     declaration = re.split(r"^(?=\S)", before, flags=re.MULTILINE)[-1]
@@ -143,7 +143,7 @@ def _locals(declaration: str, line: str) -> Iterator[CompletionItem]:
 
 
 def _globals(analysis: Analysis) -> Iterator[CompletionItem]:
-    """What is declared here, imported, standard, or built in."""
+    """Yields the names that are declared here, imported, standard, or built in."""
     for name in dict.fromkeys(analysis.module.names()):
         found = analysis.module.find(name)
         if found is None:

@@ -74,7 +74,7 @@ def _leads_to(name: ast.Name, span: Span, analysis: Analysis) -> bool:
 
 
 def message(report: Report, analysis: Analysis) -> str:
-    """What the command line says below and above the caret, without the program's lines."""
+    """Returns the text that the command line prints, without the program's lines."""
     lines = [report.headline]
     if report.label is not None and report.label.span.source is not analysis.source:
         lines[0] += f" (in {_place(report.label.span)})"

@@ -20,7 +20,7 @@ MOST_PARAMETERS = 8
 
 
 def hover(analysis: Analysis, position: Position) -> Hover | None:
-    """What there is to know at a position, most particular first."""
+    """Returns the hover text for a position, most particular first."""
     offset = analysis.offset(position)
     mention = mention_at(analysis, offset)
     parts = [*_problems(analysis, offset), *_values(analysis, offset)]
@@ -36,7 +36,7 @@ def hover(analysis: Analysis, position: Position) -> Hover | None:
 
 
 def _problems(analysis: Analysis, offset: int) -> Iterator[str]:
-    """What is wrong here, with the sizes that show it."""
+    """Yields the problems at an offset, with the sizes that show them."""
     for report in analysis.reports:
         span = span_of(report, analysis)
         if report.label is not None and span.start <= offset <= span.end:
@@ -128,7 +128,7 @@ def _listed(title: str, parameters: tuple[ParameterInfo, ...]) -> str:
 
 
 def _facts(mention: Mention) -> Iterator[str]:
-    """What is known of the sizes here: the clauses of `where`, and the sides of choices."""
+    """Yields the facts about sizes here: the clauses of `where`, and the sides of choices."""
     owner, offset = mention.owner, mention.span.start
     stated = list(owner.where) if isinstance(owner, ast.Block | ast.Train) else []
     facts = [each.span.text for each in stated]

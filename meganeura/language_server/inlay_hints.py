@@ -43,7 +43,7 @@ def inlay_hints(analysis: Analysis, shown: Range | None = None) -> list[InlayHin
 
 
 def _said_by_stage(nodes: Sequence[ast.Node], values: _Values) -> set[int]:
-    """Where names begin whose type the last stage of a pipe says."""
+    """Returns the starts of names whose type the last stage of a pipe shows."""
     found: set[int] = set()
     for node in nodes:
         match node:
@@ -57,7 +57,7 @@ def _said_by_stage(nodes: Sequence[ast.Node], values: _Values) -> set[int]:
 
 
 def _said_behind(nodes: Sequence[ast.Node], values: _Values) -> set[int]:
-    """Where stages begin behind which the next one of the same line has the same type."""
+    """Returns the starts of stages whose next one on the same line has the same type."""
     found: set[int] = set()
     for node in nodes:
         match node:

@@ -1,4 +1,4 @@
-"""Where names are mentioned, and what each mention means: a declaration, a local name, a label.
+"""Mentions of names and the meaning of each: a declaration, a local name, a label.
 
 A block has one name space for its parameters, inputs, sizes and values, and another for labels.
 """
@@ -15,7 +15,7 @@ from meganeura_dsl.syntax.walk import walk
 
 
 class Role(Enum):
-    """What a mentioned name is."""
+    """The role of a mentioned name."""
 
     GLOBAL = auto()
     """A declaration of this file, of an imported one, or of the library; or a built-in."""
@@ -40,7 +40,7 @@ class Mention:
     owner: ast.Declaration
     """The declaration it stands in."""
     callee: str = ""
-    """What an argument is given to."""
+    """The callee of an argument."""
     defines: bool = False
 
     @property

@@ -1,4 +1,4 @@
-"""Where things are: definitions, references, the outline of a document, what can be folded."""
+"""Navigation: definitions, references, the outline of a document, folding ranges."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ KINDS = {
 
 
 def definition(analysis: Analysis, position: Position) -> Location | None:
-    """Where the name at a position is declared, in whatever file; None of a built-in function."""
+    """Returns the declaration of the name at a position, in any file; None for a built-in."""
     mention = mention_at(analysis, analysis.offset(position))
     if mention is None:
         return None
@@ -73,7 +73,7 @@ def _name(of: Outline, analysis: Analysis) -> Range:
 
 
 def _head(of: Outline) -> int:
-    """Where the keyword stands: comments may precede that of the first declaration."""
+    """Returns the offset of the keyword: comments may precede that of the first declaration."""
     at = of.span.start
     for line in of.span.text.splitlines(keepends=True):
         if line.startswith(of.kind):

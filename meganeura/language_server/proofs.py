@@ -1,4 +1,4 @@
-"""What the check says of each declaration in one line, for hovers and lenses."""
+"""The verdict on each declaration in one line, for hovers and lenses."""
 
 from meganeura.language_server.analysis import Analysis
 from meganeura_dsl.diagnostics.report import Severity
@@ -35,7 +35,7 @@ def _is_of(node: ast.Declaration, label: object) -> bool:
 
 
 def errors_in(analysis: Analysis, node: ast.Declaration) -> int:
-    """How many errors stand in a declaration."""
+    """Returns the number of errors in a declaration."""
     errors = (each for each in analysis.reports if each.severity is Severity.ERROR)
     return sum(_is_of(node, report.label) for report in errors)
 

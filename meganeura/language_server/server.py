@@ -228,7 +228,7 @@ async def on_inlay_hint(
 
 @SERVER.feature(types.TEXT_DOCUMENT_HOVER)
 async def on_hover(server: MeganeuraServer, given: types.HoverParams) -> types.Hover | None:
-    """What there is to know of a place."""
+    """Returns the hover text for a position."""
     return await server.answer(given, lambda analysis: hover(analysis, given.position))
 
 
@@ -265,7 +265,7 @@ async def on_formatting(
 async def on_folding_range(
     server: MeganeuraServer, given: types.FoldingRangeParams
 ) -> list[types.FoldingRange] | None:
-    """What can be folded."""
+    """Returns the folding ranges."""
     return await server.answer(given, folding_ranges)
 
 
@@ -281,7 +281,7 @@ async def on_document_symbol(
 async def on_definition(
     server: MeganeuraServer, given: types.DefinitionParams
 ) -> types.Location | None:
-    """Where a name is declared."""
+    """Returns the declaration of a name."""
     return await server.answer(given, lambda analysis: definition(analysis, given.position))
 
 
@@ -289,7 +289,7 @@ async def on_definition(
 async def on_references(
     server: MeganeuraServer, given: types.ReferenceParams
 ) -> list[types.Location] | None:
-    """Where a name is mentioned."""
+    """Returns the mentions of a name."""
     return await server.answer(given, lambda analysis: references(analysis, given.position))
 
 
@@ -297,7 +297,7 @@ async def on_references(
 async def on_code_lens(
     server: MeganeuraServer, given: types.CodeLensParams
 ) -> list[types.CodeLens] | None:
-    """What is said above declarations."""
+    """Returns the lenses above declarations."""
     return await server.answer(given, code_lenses)
 
 
@@ -305,7 +305,7 @@ async def on_code_lens(
 async def on_semantic_tokens(
     server: MeganeuraServer, given: types.SemanticTokensParams
 ) -> types.SemanticTokens | None:
-    """What each word is."""
+    """Returns the kind of each word."""
     return await server.answer(given, semantic_tokens)
 
 
@@ -315,7 +315,7 @@ async def on_semantic_tokens(
 async def on_completion(
     server: MeganeuraServer, given: types.CompletionParams
 ) -> list[types.CompletionItem] | None:
-    """What may stand at a place, by the last check: nobody waits for the next one."""
+    """Returns the completions at a position, by the last check, without waiting for the next."""
     text = server.workspace.get_text_document(given.text_document.uri).source
     return await server.answer_soon(
         given, lambda analysis: completion(analysis, text, server.offset(text, given.position))

@@ -8,7 +8,7 @@ from meganeura_dsl.diagnostics.source import Span
 
 
 class JsonLocation(TypedDict):
-    """Where something is: lines and columns count characters from 1, the end is exclusive.
+    """A range of text: lines and columns count characters from 1, the end is exclusive.
 
     All are null where a message has no place.
     """

@@ -7,7 +7,7 @@ from meganeura_dsl.diagnostics.source import Span
 
 
 class Severity(Enum):
-    """How much a report weighs: only errors fail a check."""
+    """The severity of a report: only errors fail a check."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -52,7 +52,7 @@ class Applicability(Enum):
 
 @dataclass(frozen=True)
 class Help:
-    """How to cure the problem: a sentence, and the code one would write.
+    """A cure for the problem: a sentence, and the code one would write.
 
     `safe_fix` and `suggested_fix` make those with edits.
     """

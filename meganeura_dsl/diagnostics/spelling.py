@@ -1,4 +1,4 @@
-"""Which known word a misspelt one may mean."""
+"""Suggestions of known words for a misspelt one."""
 
 from collections.abc import Iterable
 

@@ -62,11 +62,11 @@ class BlockValue:
     config: tuple[tuple[str, "StaticValue"], ...] = ()
     """The configuration it was given, by name."""
     path: str | None = None
-    """Where its weights are, if it is a layer."""
+    """The path of its weights, if it is a layer."""
     is_contract: bool = False
     """In a proof, whether it stands for every block that fits its header."""
     span: Span | None = field(default=None, compare=False)
-    """Where it was written as a value."""
+    """The place where it was written as a value."""
 
     @property
     def name(self) -> str:

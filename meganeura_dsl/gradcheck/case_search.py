@@ -60,7 +60,7 @@ MOST_PROBES = 128
 
 
 ATTEMPTS = 50
-"""How often whole numbers are drawn until facts about several of them hold."""
+"""The number of draws of whole numbers until facts about several of them hold."""
 SPECIAL_SHARE = 4
 """One example at special points for so many others."""
 
@@ -314,7 +314,7 @@ class _Search:
 
 
 def _outside(error: OutsideError) -> str:
-    """Which index is out of range, where, and what draws others."""
+    """Returns the index that is out of range, its place, and the cure."""
     place = "".join(error.__notes__[:1]).removeprefix("in ")
     location = f" in {place}" if place else ""
     return (

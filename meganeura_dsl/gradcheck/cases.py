@@ -21,7 +21,7 @@ from meganeura_dsl.symbolic.size import Dim, evaluate
 from meganeura_dsl.syntax import ast
 
 PERCENT = (100, 50, 75)
-"""How much of its default, or of the largest that is drawn, a real number is."""
+"""Real numbers, in percent of their default or of the largest that is drawn."""
 SEEDS = range(2**16)
 TRAINING = "training"
 """The flag of facts that hold in one mode only."""

@@ -15,7 +15,7 @@ RunGraph = Callable[[Graph, Mapping[str, Array]], Mapping[str, Array]]
 RELATIVE = 1e-4
 """Of the largest number of a tensor; the error of single precision itself comes on top."""
 ROUNDINGS = 16
-"""How many times as far off as the reference in single precision a device may be."""
+"""The tolerance for a device, in errors of the reference in single precision."""
 
 
 def compare(
@@ -51,7 +51,7 @@ def compare(
 
 
 def _place(apart: Array) -> str:
-    """Where the largest number of an array is, NaN before all others."""
+    """Returns the index of the largest number of an array, NaN before all others."""
     if not apart.ndim or not apart.size:
         return ""
     return f"[{', '.join(map(str, np.unravel_index(int(np.argmax(apart)), apart.shape)))}]"

@@ -38,7 +38,7 @@ ELEMENTWISE = 48
 APART = 12
 """Tensors up to which each is moved along a direction of its own."""
 ROUNDINGS = 3
-"""How often gradients are computed again from numbers rounded otherwise."""
+"""The number of times that gradients are computed from differently rounded inputs."""
 TOGETHER = 2
 """Directions in which all tensors of a larger model are moved."""
 SOME = 3
@@ -46,7 +46,7 @@ SOME = 3
 SPECIAL = ((24, 24), (2000, 8))
 """Numbers in all tensors together, and how many of so many are moved at a special point."""
 SPECIAL_OF_MANY = 3
-"""How many are moved where there are more."""
+"""The number of special points to move if there are more."""
 
 Direction = Mapping[str, Array]
 
@@ -64,7 +64,7 @@ class Slope:
 
     @property
     def error(self) -> float:
-        """How far apart the two are, relative to the terms; 0 where noise drowns them."""
+        """The distance of the two, relative to the terms; 0 where noise hides it."""
         is_known = self.allowed <= 2 * TOLERANCE * self.scale
         return abs(self.reverse - self.differences) / self.scale if is_known else 0.0
 
@@ -269,7 +269,7 @@ def _on_one_piece(
 
 
 def _noise_of_reverse(point: Point, direction: Direction, reverse: float) -> float:
-    """How far reverse mode is from itself where the numbers are rounded otherwise."""
+    """Returns the difference of reverse mode from itself for differently rounded inputs."""
     generator = np.random.default_rng(0)
     others: list[float] = []
     for _ in range(ROUNDINGS):

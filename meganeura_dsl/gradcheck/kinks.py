@@ -1,4 +1,4 @@
-"""Where a graph has kinks: the choices it makes between smooth pieces, as values of the graph.
+"""Kinks of a graph: the choices between smooth pieces, as values of the graph.
 
 Two evaluations with the same choices lie on one piece, if the steps between them are small.
 """

@@ -40,7 +40,7 @@ def first_wrong(
 def _first_slope(
     value: Value, known: Mapping[str, Array], seed: int, *, sided: bool
 ) -> Slope | SidedSlope | None:
-    """How the op of one value, alone in a graph, disagrees; None if it does not."""
+    """Returns the slopes of one value's op, alone in a graph, if they disagree; else None."""
     build = Builder()
     operands = [
         build.add(Input(f"operand {index}", operand.type.dtype, operand.type.shape))

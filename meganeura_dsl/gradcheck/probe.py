@@ -39,7 +39,7 @@ class Probe:
     moved: tuple[str, ...]
     """The float inputs and the parameters that are trained."""
     stated: Stated
-    """Which whole numbers it may be fed."""
+    """The whole numbers that it may be fed."""
 
     @cached_property
     def reverse(self) -> Interpreter:
@@ -68,7 +68,7 @@ class Probe:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Where a probe is differentiated."""
+    """The point at which a probe is differentiated."""
 
     probe: Probe
     feeds: Mapping[str, Array]

@@ -22,13 +22,13 @@ from meganeura_dsl.ir.types import DType, TensorType
 KINKS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 """Numbers that repeat, so that maxima are tied and rectifiers are at zero."""
 SPECIAL = (0.0, 0.0, 0.0, 1.0, -1.0, 3.0, -3.0, 6.0, 0.5, -0.5, 20.0, -20.0)
-"""Where functions have knots, are even or odd, or are nearly constant."""
+"""Points where functions have kinks, are even or odd, or are nearly constant."""
 HIGHEST_KNOT = 64
 """The largest constant of a program at which it may have a kink of its own, as `x > 0.7` has."""
 FARTHEST = 64
-"""How far below 0, or above the size of a table, numbers are looked for that are allowed."""
+"""The distance below 0, or above the size of a table, of the search for allowed numbers."""
 COEFFICIENT = "coefficient."
-"""How the names of the inputs begin that a probe multiplies outputs by."""
+"""The prefix of the inputs that a probe multiplies outputs by."""
 HIGHEST_LABEL = 4
 """Whole numbers that index nothing are below this."""
 

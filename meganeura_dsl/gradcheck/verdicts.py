@@ -29,7 +29,7 @@ class WrongAtPoint:
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far a device is from the reference, in the number of those compared that is worst."""
+    """The distance of a device from the reference, in the worst of the compared numbers."""
 
     name: str
     """The tensor, and the place in it."""
@@ -90,7 +90,7 @@ class Passed:
     kinks: int = 0
     """Those of them at which the function has a kink."""
     device: Deviation | None = None
-    """Where a device is farthest from the reference."""
+    """The largest distance of a device from the reference."""
     left_out: int = 0
     """Cases left out since an index was out of range."""
 

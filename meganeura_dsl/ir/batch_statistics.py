@@ -1,4 +1,4 @@
-"""Which values of a graph are functions of sums over the examples of a batch.
+"""Values of a graph that are functions of sums over the examples of a batch.
 
 Such a value is the same however the examples are divided into batches, if the sums are added up
 and the function is applied to them: a mean over chosen elements is one of sums. A value in which
@@ -49,7 +49,7 @@ from meganeura_dsl.symbolic.size import dim, product
 
 
 class Meeting(Enum):
-    """How examples meet in a value that has no axis of them."""
+    """The way examples meet in a value that has no axis of them."""
 
     NOT = "not"
     """It depends on no example, nor on how many there are in a batch."""
@@ -62,8 +62,8 @@ class Meeting(Enum):
 
 
 Kind = Meeting | int | None
-"""How a value depends on the examples: by the axis where each has its own part, which depends on
-no other; as a `Meeting`; or in another way."""
+"""The dependence of a value on the examples: the axis where each has its own part; a `Meeting`;
+or None for any other."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def _counts(size: object, counter: str) -> bool:
 
 
 def kinds_of(graph: Graph, counter: str) -> dict[int, Kind]:
-    """How each value depends on the examples, by its id."""
+    """Returns the dependence of each value on the examples, by id."""
     kinds: dict[int, Kind] = {}
     for value in graph.values:
         axes = axes_of(value.type.shape, counter)
@@ -186,7 +186,7 @@ def axes_of(shape: Shape, counter: str) -> list[int]:
 
 
 def _kind(value: Value, before: list[Kind], counter: str) -> Kind:
-    """How a value depends on the examples where each of its operands does so in a known way."""
+    """Returns the dependence of a value on the examples from that of its operands."""
     axes = axes_of(value.type.shape, counter)
     match value.op:
         case Constant(size):

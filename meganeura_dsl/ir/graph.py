@@ -38,7 +38,7 @@ class Op:
     operands: ClassVar[Operands]
     """The operands, by name; the only place that says how many there are."""
     traits: ClassVar[Traits]
-    """How the elements of the result depend on those of the operands."""
+    """Traits: how the elements of the result depend on those of the operands."""
     element_cost: ClassVar[ElementCost]
     """The cost of one more element where the result is read."""
     flops_per_element: ClassVar[int] = 1
@@ -99,7 +99,7 @@ class Op:
         raise NotDifferentiableError(f"`{type(self).__name__}` has no gradient")
 
     def chosen_piece(self, build: Builder, out: Value) -> Value | None:
-        """Which piece each element of `out` is on, where the op is smooth only in pieces.
+        """Returns the piece that each element of `out` is on, if the op is smooth in pieces only.
 
         The numbers are made in `build` and differ between pieces. None for a smooth op.
         """
@@ -168,7 +168,7 @@ class Bound(Leaf):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from: a place in a .mgn file and the path of its layer."""
+    """The origin of a value: a place in a .mgn file and the path of its layer."""
 
     span: Span | None = None
     path: str = ""
@@ -298,12 +298,12 @@ class Builder:
 
     @property
     def count(self) -> int:
-        """How many values were added so far."""
+        """The number of values added so far."""
         return len(self._values)
 
     @property
     def total(self) -> int:
-        """How many values were added so far, with those that were skipped."""
+        """The number of values added so far, with those that were skipped."""
         return len(self._values) + self._skipped
 
     def skip(self, count: int) -> None:

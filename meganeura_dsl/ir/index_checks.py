@@ -200,7 +200,7 @@ def checks_of(graph: Graph) -> tuple[IndexCheck, ...]:
 
 
 def location_of(origin: Origin) -> str:
-    """Where a value is from, in one line: `sage.mgn:9  gather(x, source)`."""
+    """Returns the origin of a value in one line: `sage.mgn:9 gather(x, source)`."""
     if origin.span is None:
         return origin.path
     span = origin.span
@@ -361,7 +361,7 @@ def numbers_compared_with(values: Iterable[Value], ids: Value) -> frozenset[int]
 
 
 def _source(value: Value) -> Value:
-    """Where the values of a value come from, if they are integers."""
+    """Returns the value whose elements a value holds, if they are integers."""
     while _has_same_values(value) and not value.operands[0].type.dtype.is_float:
         value = value.operands[0]
     return value

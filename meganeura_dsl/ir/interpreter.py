@@ -57,7 +57,7 @@ Watch = Callable[[tuple[Value, ...], float, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where a result of an op is stored, and as what."""
+    """The memory in which a result of an op is stored, and its type."""
 
     value: Value
     slot: int
@@ -73,7 +73,7 @@ class Step:
     """The function that computes the results from the operands."""
     operands: tuple[int, ...]
     halves: tuple[int, ...]
-    """Which of the operands are kept in half precision, in which nothing is computed."""
+    """The operands that are kept in half precision, in which nothing is computed."""
     results: tuple[Stored, ...]
     """The results that the graph uses."""
     dead: tuple[int, ...]

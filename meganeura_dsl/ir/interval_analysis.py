@@ -1,4 +1,4 @@
-"""Which whole numbers a value can hold, by interval analysis (Cousot and Cousot, POPL 1977).
+"""Ranges of whole numbers, by interval analysis (Cousot and Cousot, POPL 1977).
 
 Every op maps the intervals of its operands to one that holds all results. What is known is exact
 for whole numbers, which wrap: a result that could wrap may be any. Floats are only followed from

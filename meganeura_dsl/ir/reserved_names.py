@@ -5,6 +5,6 @@ COUNTER = "counter"
 LEARNING_RATE = "learning_rate"
 """The input of a training step that has the learning rates: an f32 scalar, or one for each."""
 STATES = "optimizer."
-"""How the names of what an optimizer remembers begin."""
+"""The prefix of the names of optimizer states."""
 RECORDED = ("kind", "step", "epoch", LEARNING_RATE, "steps_per_second")
 """Entries of a run's records beside its loss and its metrics."""

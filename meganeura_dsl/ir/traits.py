@@ -24,7 +24,7 @@ class Operands:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many there may be of an op that is not variadic."""
+        """The possible numbers of operands of an op that is not variadic."""
         least = len(self.required)
         return tuple(range(least, least + len(self.optional) + 1))
 
@@ -47,7 +47,7 @@ NOTHING = Operands()
 
 
 class Trait(Enum):
-    """How the elements of a result depend on those of the operands.
+    """The dependence of the elements of a result on those of the operands.
 
     They are the operator patterns of TVM (T. Chen et al., 2018), but finer where passes ask more.
     """

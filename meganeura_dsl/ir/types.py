@@ -65,7 +65,7 @@ class TensorType:
 
 @cache
 def element_count(of: TensorType) -> int:
-    """How many elements a tensor of no symbolic size has."""
+    """Returns the number of elements of a tensor without symbolic sizes."""
     return prod(evaluate(size, {}) for size in of.shape)
 
 
@@ -75,7 +75,7 @@ def size_in_bytes(of: TensorType) -> int:
 
 
 EXAMPLES = 1
-"""How many examples stand for any number of them."""
+"""The number of examples that stands for any number of them."""
 
 LENGTH = 32
 """The number used for any height, width or length."""

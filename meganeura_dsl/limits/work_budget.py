@@ -1,4 +1,4 @@
-"""How much work a text may cause: a budget of steps, so that any check ends.
+"""A budget of steps for the work that a text may cause, so that any check ends.
 
 A step is about one term of a size that is added, multiplied or evaluated: a microsecond or so.
 Steps are counted and no clock is read, so that an answer is the same on every machine. Code that

@@ -30,7 +30,7 @@ class Answer:
     entries: tuple[Entry, ...]
     """Entries of the word."""
     mentions: tuple[Mention, ...]
-    """Where else it occurs; those first that have it in their heading."""
+    """Other occurrences; those first that have it in their heading."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Which texts name a device: the backends know, and whoever judges settings asks them."""
+"""Names of devices: the backends know them, and validation of settings asks them."""
 
 import re
 from collections.abc import Callable

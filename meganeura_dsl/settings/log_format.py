@@ -1,10 +1,10 @@
-"""Which logs of other tools a run keeps beside its own."""
+"""Logs for other tools that a run keeps beside its own."""
 
 from enum import StrEnum
 
 
 class LogFormat(StrEnum):
-    """Who reads a log."""
+    """The tool that reads a log."""
 
     TENSORBOARD = "tensorboard"
     """Event files of TensorBoard."""

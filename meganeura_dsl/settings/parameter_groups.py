@@ -1,4 +1,4 @@
-"""Which optimizer moves which parameters, and what is wrong with that."""
+"""The parameters that each optimizer moves, and problems with that."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -93,7 +93,7 @@ def group_problems(
 
 
 def _span_of(written: RawSettings, key: str, word: str) -> Span:
-    """Where an optimizer was chosen: a line of the program, or else the setting by itself."""
+    """Returns the place where an optimizer was chosen: a line of the program, or the setting."""
     match written.get(key):
         case WrittenSetting(value=Invocation(name=name), span=span) if name == word:
             return span

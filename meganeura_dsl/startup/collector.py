@@ -1,4 +1,4 @@
-"""When the garbage collector looks for cycles among what was made."""
+"""The intervals at which the garbage collector looks for cycles."""
 
 import gc
 from collections.abc import Generator
@@ -15,7 +15,7 @@ The graph of a large model is some 100,000 objects, which live as long as the pr
 
 
 class _Patience:
-    """How many wait for fewer collections, in all threads, and what was set before the first."""
+    """The number of waits for fewer collections, in all threads, and the threshold before them."""
 
     def __init__(self) -> None:
         self.lock = Lock()

@@ -92,7 +92,7 @@ class DiskCache:
             yield from (entry for entry in folder if _IS_ENTRY.fullmatch(entry.name))
 
     def _ages(self) -> list[tuple[float, int, str]]:
-        """When each entry was last used, and its size; another process may remove some."""
+        """Returns last use and size of each entry; another process may remove some."""
         found: list[tuple[float, int, str]] = []
         for entry in self._entries():
             try:

@@ -1,4 +1,4 @@
-"""When each phase of a build ran, reported to listeners for traces."""
+"""The times of the phases of a build, reported to listeners for traces."""
 
 import threading
 from collections.abc import Generator

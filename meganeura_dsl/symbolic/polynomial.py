@@ -213,7 +213,7 @@ def terms_of(size: Size) -> Mapping[Monomial, int]:
 
 
 def length_of(size: Size) -> int:
-    """How many terms a size has, those inside its floors included."""
+    """Returns the number of terms of a size, those inside its floors included."""
     terms = terms_of(size)
     spend(len(terms))
     floors = (atom for monomial in terms for atom in monomial if isinstance(atom, Floor))
@@ -491,7 +491,7 @@ def _terms(size: Size) -> Iterator[_Term]:
 
 
 def _without_remainder(size: Dim, floor: Floor) -> tuple[Size, Size]:
-    """How often the remainder `A - Q*floor(A/Q)` shortens the size, and what else there is."""
+    """Returns the factor of `A - Q*floor(A/Q)` in a size, and the rest of the size."""
     share, rest = size.split(floor)
     times = -share // floor.denominator
     left = rest - times * floor.numerator

@@ -20,7 +20,7 @@ from meganeura_dsl.ir.types import DType, TensorType, size_in_bytes
 FEWEST = 4
 """The rounds of a loop below which segments save nothing."""
 NEAR = 1.25
-"""How much more than the least a segment may store, if no rounds are left over then."""
+"""The factor by which a segment may exceed the least size if no iterations are left over then."""
 
 Values = Sequence[Value]
 

@@ -24,12 +24,12 @@ from meganeura_dsl.symbolic.polynomial import Dim, terms_of, variables_of
 
 LOSS = "loss"
 EARLIER = f"{STATES}earlier_batches."
-"""How the names of states begin that are sums over the batches before."""
+"""The prefix of the names of states that are sums over the batches before."""
 EXAMPLES = f"{EARLIER}examples"
 
 
 class Joins(Enum):
-    """How a loss of several batches comes of those of each."""
+    """The way a loss of several batches follows from those of each."""
 
     MEAN = "mean"
     """It is their mean, where the batches are of one size."""
@@ -40,7 +40,7 @@ class Joins(Enum):
 
 
 def joins_of(symbolic: Graph, counter: str | None) -> tuple[Joins, Statistics | None]:
-    """How the loss of a graph, whose sizes are symbols, joins over batches, and its parts."""
+    """Returns the way a graph's loss joins over batches, and its parts; sizes are symbols."""
     if counter is None:
         return Joins.MEAN, None
     if len(objectives(symbolic)) > 1 or any(isinstance(v.op, Moved) for v in symbolic.values):

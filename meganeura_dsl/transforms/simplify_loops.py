@@ -84,7 +84,7 @@ def _collected(op: Loop) -> list[tuple[int, int]]:
 
 
 def _result_number(union: Loop, op: Loop, index: int) -> int:
-    """Where a result of a loop is among those of the union."""
+    """Returns the number of a loop's result among those of the union."""
     if index < op.carried:
         return index
     return op.carried + _collected(union).index(_collected(op)[index - op.carried])

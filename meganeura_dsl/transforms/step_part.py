@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class StepPart(Enum):
-    """How much of a training step a graph makes."""
+    """The part of a training step that a graph computes."""
 
     WHOLE = "whole"
     """The forward pass, the gradients and the update."""

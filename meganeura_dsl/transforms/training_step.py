@@ -67,7 +67,7 @@ class TrainingError(Exception):
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How a step moves the parameters.
+    """The settings with which a step moves the parameters.
 
     `feed_learning_rate` makes the rate a scalar input `learning_rate`, for schedules; the
     optimizer's own `lr` is then not read. `groups` gives the parameters whose names match a glob
@@ -111,7 +111,7 @@ class TrainingSettings:
         return matching[-1] if matching else 1
 
     def rate_of(self, name: str) -> int:
-        """Which of the rates that are fed is that of a parameter."""
+        """Returns the number of a parameter's learning rate among those that are fed."""
         matching = [at for at, glob in enumerate(self.schedules) if fnmatchcase(name, glob)]
         return matching[-1] + 1 if matching else 0
 

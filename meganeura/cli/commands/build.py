@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Stage(StrEnum):
-    """Where to stop and print, before a backend has its own stages."""
+    """The stage to print, before a backend has stages of its own."""
 
     AST = "ast"
     GRAPH = "graph"
@@ -157,11 +157,11 @@ def build(
 
 @dataclass(frozen=True)
 class Files:
-    """What is given beside the program."""
+    """The files that are given beside the program."""
 
     weights: list[Path] | None
     excused: "Allowed"
-    """Which of their tensors may be those of other models."""
+    """Their tensors that may be missing or left over."""
     tokenizer: Path | None
 
 

@@ -35,7 +35,7 @@ def cache(
 
 
 def _files_of_libraries(base: Path) -> dict[Path, Sequence[Path]]:
-    """What libraries of backends keep in folders of their own, where they keep anything."""
+    """Returns the files that libraries of backends keep in folders of their own."""
     from meganeura_runtime.backends.registry import BUILT_IN
 
     names = [each.capabilities.cache for each in BUILT_IN if each.capabilities.cache]

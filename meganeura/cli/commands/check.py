@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """How the reports are written."""
+    """The format of the reports."""
 
     TEXT = "text"
     SHORT = "short"

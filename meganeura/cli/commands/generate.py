@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 SAMPLING = ("steps", "temperature", "top_k")
 SPEECH = ("language", "task", "timestamps")
-"""What `--set` says of the generation; all else is an argument of the model."""
+"""Options of `--set` for the generation; all others are arguments of the model."""
 WHOLE = "_full"
-"""How a model that writes is called whose encoder has the plain name: `whisper_tiny_full`."""
+"""The suffix of a model that writes, if its encoder has the plain name: `whisper_tiny_full`."""
 
 
 def generate(
@@ -215,7 +215,7 @@ def _write_down(pieces: "Iterator[str]") -> None:
 
 
 def _split(changes: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What is said of the generation, and what of the model."""
+    """Splits changes into those of the generation and those of the model."""
     names = (*SAMPLING, *SPEECH)
     ours = [each for each in changes if each.partition("=")[0].strip() in names]
     return ours, [each for each in changes if each not in ours]
@@ -237,7 +237,7 @@ def _sampling(settings: Sequence[str], seed: int) -> "tuple[Sampling, int | None
 
 
 def _speech(settings: Sequence[str], *, hears: bool) -> "Speech":
-    """How a sound is written down."""
+    """Returns the options for the transcription of a sound."""
     from meganeura_dsl.elaborate.values import Invocation
     from meganeura_dsl.settings.setting_values import with_overrides
     from meganeura_runtime.infer.transcription import Speech
@@ -264,7 +264,7 @@ def _whole(given: Mapping[str, object], name: str) -> int:
 
 
 def _measured(prompt: int, times: Sequence[float]) -> str:
-    """How long the prompt took, and each token after the first."""
+    """Returns the time of the prompt, and of each token after the first, as text."""
     first = times[min(1, len(times) - 1)] - times[0]
     text = (
         f"{count(len(times) - 1, 'token')}, the first {first:.2f} s after {count(prompt, 'token')}"

@@ -209,7 +209,7 @@ def _computed(
 
 @dataclass(frozen=True)
 class _RunOptions:
-    """Where a model runs, and how closely it is watched."""
+    """The device of a run, and how closely it is watched."""
 
     device: str
     precision: ComputePrecision
@@ -219,7 +219,7 @@ class _RunOptions:
 
     @property
     def steps(self) -> int:
-        """How often it runs: once, unless the time it takes is wanted."""
+        """The number of runs: one, unless the time is measured."""
         from meganeura_runtime.profiling.trace import ENOUGH
 
         return 1 if self.profile is None else ENOUGH

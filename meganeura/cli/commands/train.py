@@ -165,7 +165,7 @@ def _meet(request: "RunRequest", resume: Path | None, meeting: "Rendezvous | Non
 def _overrides(
     changes: list[str] | None, device: str | None, seed: int | None, log: list[str] | None
 ) -> list[str]:
-    """What the command line says of settings."""
+    """Returns the settings of the command line."""
     given = list(changes or ())
     given += [] if device is None else [f"device={device}"]
     given += [] if seed is None else [f"seed={seed}"]
@@ -174,7 +174,7 @@ def _overrides(
 
 
 def _start(files: list[Path] | None, excused: "Allowed", called: "Names") -> "Start | None":
-    """What `--weights` and the options beside it ask for."""
+    """Returns the weights named by `--weights` and the options beside it."""
     from meganeura_runtime.io.weight_names import AS_STORED
     from meganeura_runtime.io.weights import STRICT
     from meganeura_runtime.train.spec.train_spec import Start

@@ -1,1 +1,1 @@
-"""What several verbs do with a program: its stages, its workload, whether a device holds it."""
+"""Work on a program that several commands share: its stages, its workload, its fit on a device."""

@@ -22,7 +22,7 @@ SUFFIX = ".html"
 
 @dataclass(frozen=True)
 class PageOptions:
-    """What is said of pages alone."""
+    """Options of pages alone."""
 
     split: bool = False
     with_data: bool = False

@@ -1,4 +1,4 @@
-"""What `meganeura check` finds about one target."""
+"""The result of `meganeura check` for one target."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found about one target."""
+    """The result for one target."""
 
     target: str
     program: "Program | None"
-    """What was checked; None if it could not be read."""
+    """The program that was checked; None if it could not be read."""
     reports: tuple[Report, ...]
     proved: tuple[str, ...] = ()
     holds: int = 0
     facts: tuple[str, ...] = ()
-    """What else there is to say, such as what a training step needs of a GPU."""
+    """Further lines, such as the needs of a training step on a GPU."""
     texts: "tuple[tuple[str, Source], ...]" = ()
     """All texts that it depends on, the program's own first."""
 

@@ -38,7 +38,7 @@ class CompiledModel:
         precision: "ComputePrecision",
         seed: int,
     ) -> Mapping[str, "Array"]:
-        """What it makes of inputs, which have its sizes."""
+        """Returns the outputs for inputs, which have the sizes of the model."""
         from meganeura_runtime.backends.device_failures import explained_failures
         from meganeura_runtime.backends.registry import choose_device
         from meganeura_runtime.infer.feeds import feeds

@@ -41,7 +41,7 @@ def _excesses(
 
 
 def _needs(step: StepMemory) -> str:
-    """What a step takes, and which kernels are spread because one row of workgroups is too few."""
+    """Returns the needs of a step, and the kernels that need several rows of workgroups."""
     facts = [
         f"{step.bytes / 1e6:,.1f} MB",
         f"largest binding {step.largest_binding / 1e6:,.1f} MB",

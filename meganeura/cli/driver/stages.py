@@ -30,7 +30,7 @@ CAPACITY_BY_DEFAULT = 512
 
 
 class Mode(StrEnum):
-    """What a program is built for."""
+    """The purpose that a program is built for."""
 
     TRAIN = "train"
     INFER = "infer"
@@ -38,7 +38,7 @@ class Mode(StrEnum):
 
 
 class GraphMode(StrEnum):
-    """What one graph is of; generation has several."""
+    """The purpose of one graph; generation has several."""
 
     TRAIN = "train"
     INFER = "infer"
@@ -58,7 +58,7 @@ class Compiled:
 
     @property
     def reports(self) -> tuple["RewriteReport", ...]:
-        """What the optimizer did, phase after phase."""
+        """The reports of the optimizer, phase after phase."""
         return tuple(each.report for each in self.optimizations)
 
 
@@ -75,7 +75,7 @@ class Stages:
     changes: Sequence[str] = ()
     """Of a `train`, what `--set` says of its settings."""
     precision: ComputePrecision = ComputePrecision.F32
-    """What a model computes in; a `train` has a setting for it."""
+    """The precision of a model; a `train` has a setting for it."""
 
     @cached_property
     def graph(self) -> "Graph":
@@ -108,7 +108,7 @@ class Stages:
 
     @cached_property
     def capacity(self) -> int:
-        """How many tokens the caches of a generation hold: `--set capacity=N`, or what fits."""
+        """The capacity of a generation's caches in tokens: `--set capacity=N`, or all that fit."""
         from meganeura_dsl.elaborate.declarations.generation import CAPACITY
 
         room = self.token_model.room
@@ -138,7 +138,7 @@ class Stages:
 
     @property
     def floats(self) -> ComputePrecision:
-        """What the graph computes in, unless its backend has one precision alone."""
+        """The precision of the graph, unless its backend has only one."""
         if self.mode is not Mode.TRAIN or self.precision is not ComputePrecision.F32:
             return self.precision
         from meganeura_runtime.train.spec.train_spec import settings_of

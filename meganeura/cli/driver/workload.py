@@ -1,4 +1,4 @@
-"""What `profile` and `tune` measure: a program, for which sizes, and the graph that runs."""
+"""The subject of `profile` and `tune`: a program with sizes, and the graph that runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Subject:
     sizes: Mapping[str, int]
     graph: "Graph"
     precision: ComputePrecision
-    """What it computes in: what was asked for, or what a `train` block says."""
+    """The precision, as asked for or as a `train` block sets it."""
 
     def __str__(self) -> str:
         shown = ", ".join(f"{name} = {size}" for name, size in sorted(self.sizes.items()))

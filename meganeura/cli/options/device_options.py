@@ -24,7 +24,7 @@ def listed(forms: Sequence[str]) -> str:
 
 
 NAMES = listed(device_forms())
-"""What the name of a device looks like."""
+"""The forms of device names."""
 
 DEVICE_HELP = f"{NAMES} as `meganeura devices` counts."
 Device = Annotated[str, typer.Option(help=DEVICE_HELP)]

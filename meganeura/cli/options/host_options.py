@@ -22,7 +22,7 @@ PLACE = re.compile(r"[^\s:]+:[0-9]{1,5}|\[[0-9A-Fa-f:]+\]:[0-9]{1,5}")
 
 
 def rendezvous(coordinator: str | None, hosts: int | None, host: int | None) -> "Rendezvous | None":
-    """What the three options say together; `None` if none of them is given."""
+    """Returns the rendezvous that the three options name; `None` if none of them is given."""
     from meganeura_runtime.backends.backend import Hosts, Rendezvous
 
     if coordinator is None and hosts is None and host is None:

@@ -66,7 +66,7 @@ def rewriting(
     device: str = "cpu",
     precision: ComputePrecision = ComputePrecision.F32,
 ) -> "RewriteOptions":
-    """What `--no-opt` and `--disable-rule` ask for, on a device."""
+    """Returns the options of the optimizer for `--no-opt` and `--disable-rule`, on a device."""
     from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
     from meganeura_runtime.backends.registry import model_of
 
@@ -82,14 +82,14 @@ def rewriting_settings(rules: "RewriteOptions") -> list[str]:
 
 
 def allowed(missing: Sequence[str] | None, unexpected: Sequence[str] | None) -> "Allowed":
-    """What `--allow-missing` and `--allow-unexpected` excuse."""
+    """Returns the differences that `--allow-missing` and `--allow-unexpected` excuse."""
     from meganeura_runtime.io.weights import Allowed
 
     return Allowed(tuple(missing or ()), tuple(unexpected or ()))
 
 
 def given_names(renames: Sequence[str] | None, prefix: str) -> "Names":
-    """What `--rename` and `--prefix` call the tensors of a file; raises `ProblemError`."""
+    """Returns the names that `--rename` and `--prefix` give tensors. Raises `ProblemError`."""
     from meganeura_runtime.io.weight_names import Names, Rename
 
     return Names(tuple(map(Rename.parse, renames or ())), prefix)
@@ -133,7 +133,7 @@ def loaded_values(
 
 
 def exceptions(comparison: "Comparison") -> list[str]:
-    """What was renamed and what was excused, in words."""
+    """Returns lines about tensors that were renamed and differences that were excused."""
     lines: list[str] = []
     if comparison.renamed:
         (old, new), *others = comparison.renamed

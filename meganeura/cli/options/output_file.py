@@ -143,7 +143,7 @@ def _is(path: Path, kind: Kind) -> bool:
 
 
 def _kind_of_tensors(path: Path) -> Kind | None:
-    """What a file of tensors holds by its metadata; `None` if it is no such file."""
+    """Returns the kind of a file of tensors by its metadata; `None` for other files."""
     from meganeura_runtime.export.mgb.container import KEY as ARTEFACT
     from meganeura_runtime.io.tensors.safetensors_file import HOLDS, OUTPUTS, read_metadata
 

@@ -1,4 +1,4 @@
-"""How every command comes by a program: it is proved, and what its proof notes is said.
+"""Loading of programs for all commands: each is proved, and the notes of its proof are printed.
 
 Notes about a program that ships with the package are left to `check`: they are nobody's to act on.
 """

@@ -26,7 +26,7 @@ TraceFile = Annotated[
 
 @dataclass(frozen=True)
 class Tracing:
-    """How sessions are opened, and who is told what the host does."""
+    """The opener of sessions, and the listener to the host's work."""
 
     open: "OpenSession"
     span: "Span"

@@ -23,7 +23,7 @@ COLOURS = {
     "fused": ("#ffd98a", "#b07c00"),
     "op": ("#f2f2f2", "#999"),
 }
-"""How a box is filled and drawn."""
+"""The fill and stroke of a box."""
 
 TEXT = 'font-family="sans-serif" font-size="11" fill="#222"'
 LINE = 'fill="none" stroke="#999"'
@@ -88,7 +88,7 @@ def _of_inputs(graph: Graph) -> list[Value]:
 
 
 def _wish(value: Value, positions: Mapping[int, tuple[float, float]], middle: float) -> float:
-    """Where a value would stand if it were alone: below the mean of what it reads."""
+    """Returns the wanted position of a value: below the mean of its operands."""
     above = [positions[operand.id][0] for operand in value.operands if operand.id in positions]
     return sum(above) / len(above) if above else middle
 

@@ -66,7 +66,7 @@ def _unit(found: "Sequence[Fit]") -> tuple[int, str]:
 
 
 def _rows(found: "Sequence[Fit]", unit: int) -> Iterator[list[str]]:
-    """What each role takes, but for those that take nothing anywhere, and the sums."""
+    """Yields the memory of each role, without roles that are always empty, and the sums."""
     from meganeura_runtime.backends.memory_roles import MemoryRole
 
     memories = [each.memory for each in found]

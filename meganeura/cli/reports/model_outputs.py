@@ -1,4 +1,4 @@
-"""What a model made of its inputs: shown as numbers or a table of classes, or written to files."""
+"""Outputs of a model, shown as numbers or a table of classes, or written to files."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,13 +19,13 @@ from meganeura_runtime.io.preprocess.picture_grid import SUFFIX, is_pictures, wr
 from meganeura_runtime.io.tensors.safetensors_file import HOLDS, OUTPUTS, write_tensors
 
 FEW = 8
-"""How many values of a small output, and how many examples of a batch, are shown."""
+"""The number of values of a small output, and of examples of a batch, to show."""
 
 LONGEST_LABELS = 16
 """Mebibytes of the names of classes."""
 
 NAMES_OF_CONFIG = "id2label"
-"""Where Hugging Face's `config.json` has the names of classes."""
+"""The entry of Hugging Face's `config.json` with the names of classes."""
 
 
 def show_outputs(

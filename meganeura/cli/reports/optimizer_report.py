@@ -1,4 +1,4 @@
-"""What the optimizer did to a program, for people and for machines."""
+"""Reports of the optimizer's rewrites, for people and for machines."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.transforms.egraph.rewrite_report import AppliedRule, RewriteReport
 
 MOST_PLACES = 6
-"""How many locations of one rule are listed."""
+"""The largest number of locations listed for one rule."""
 
 
 def report_data(built: "Compiled") -> dict[str, object]:

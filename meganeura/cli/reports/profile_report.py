@@ -85,7 +85,7 @@ def _head(found: "Profile") -> tuple[str, ...]:
 
 
 def _unit(found: "Profile") -> tuple[str, float]:
-    """What operations are counted in: so that a peak is a number of few digits."""
+    """Returns the unit in which operations are counted, so that a peak has few digits."""
     return ("TFLOP/s", 1e12) if found.peaks.flops >= FAST else ("GFLOP/s", 1e9)
 
 

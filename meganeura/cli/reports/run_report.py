@@ -23,7 +23,7 @@ ROWS = 5
 LABEL = 10
 """Columns of the numbers beside a curve."""
 STEEP = 10
-"""How many times the least the most is where a curve is drawn by its logarithm."""
+"""The ratio of the largest to the least value from which a curve's axis is logarithmic."""
 KINDS = {"step": "training", "epoch": "epoch mean", "held_out": "held out"}
 NOTHING = "-"
 
@@ -36,7 +36,7 @@ def run_text(summary: "RunSummary", columns: int, encoding: str) -> str:
 
 
 def blocks_of(encoding: str) -> str:
-    """What a cell can be filled with, from nothing to all of it."""
+    """Returns the characters that fill a cell, from empty to full."""
     try:
         BLOCKS.encode(encoding)
     except (UnicodeEncodeError, LookupError):
@@ -125,7 +125,7 @@ def _metrics(summaries: Sequence["RunSummary"]) -> Iterator[list[str]]:
 
 
 def _facts(summaries: Sequence["RunSummary"]) -> Iterator[list[str]]:
-    """How far the runs came, how fast, and on what."""
+    """Yields the steps, the speed and the device of each run."""
 
     def row(name: str, of: "Callable[[RunSummary], str]") -> list[str]:
         return [name, *(of(each) for each in summaries)]

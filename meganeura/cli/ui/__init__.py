@@ -1,1 +1,1 @@
-"""What a run shows on a terminal while it runs."""
+"""Output on a terminal during a run."""

@@ -1,4 +1,4 @@
-"""How commands speak: reports drawn for a reader, tables in columns, and exit codes."""
+"""Output of commands: reports drawn for a reader, tables in columns, and exit codes."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ WRONG_NAMES = (
 
 
 class OutputError(Exception):
-    """What a command writes cannot be written, as on a full disk."""
+    """The output of a command cannot be written, as on a full disk."""
 
 
 @contextmanager

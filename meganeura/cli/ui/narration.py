@@ -23,7 +23,7 @@ NAMED = 4
 
 
 def announcement(event: Started) -> str:
-    """What is about to be trained, on how much."""
+    """Returns the line about a training that begins."""
     held = f", {event.held_out:,} held out" if event.held_out else ", none held out"
     return (
         f"training {event.name}: {count(event.parameters, 'param')}, "
@@ -143,7 +143,7 @@ def _rate(value: float) -> str:
 
 
 def used(usage: DeviceUsage | None) -> str:
-    """How busy the devices were; nothing where that was not measured."""
+    """Returns the utilization of the devices; empty if it was not measured."""
     if usage is None:
         return ""
     reasons = [

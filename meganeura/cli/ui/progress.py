@@ -1,4 +1,4 @@
-"""What a run shows while it runs: a live bar on a terminal, plain lines elsewhere."""
+"""Progress of a run: a live bar on a terminal, plain lines elsewhere."""
 
 from time import perf_counter
 from typing import Protocol, TextIO

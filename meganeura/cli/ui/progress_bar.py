@@ -1,4 +1,4 @@
-"""What a run shows on a terminal while it runs: a bar that moves."""
+"""Progress of a run on a terminal: a bar that moves."""
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn

@@ -40,7 +40,7 @@ class BuiltinCall:
 
     @property
     def span(self) -> Span:
-        """Where the call stands."""
+        """The span of the call."""
         return self.node.span
 
     @property
@@ -170,7 +170,7 @@ class Builtin:
     named: tuple[str, ...] = ()
     """The arguments that may be given by name; by position they follow the others."""
     leading: int | None = 1
-    """How many arguments stand before those that have names; None if any number may."""
+    """The number of arguments before those that have names; None if any number may be given."""
 
     def called(self, call: BuiltinCall) -> ElabValue:
         """Returns the result of a call. Raises `ProblemError` if an argument is not used."""

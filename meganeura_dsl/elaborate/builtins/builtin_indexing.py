@@ -95,7 +95,7 @@ def scatter_extreme(kind: Extreme) -> Callable[[BuiltinCall], ElabValue]:
 
 
 def _batch(call: BuiltinCall, index: int) -> int:
-    """How many axes ids and tables have in common."""
+    """Returns the number of axes that ids and tables have in common."""
     value = call.option(index, "batch", 0)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise call.wrong("a number of axes as `batch`", value)

@@ -1,4 +1,4 @@
-"""Which size of a `train` block counts examples.
+"""The size of a `train` block that counts examples.
 
 An input marked `whole` is the same at every step. The first sizes of all others are made of one
 size, which counts examples: `[batch, d]` has one row for each, `[4 * batch, d]` four. Where no

@@ -50,7 +50,7 @@ SAMPLE, SAMPLE_TOP = "sample", "sample_top"
 
 
 class Draw(Enum):
-    """How a token follows from logits."""
+    """The rule by which a token follows from logits."""
 
     LIKELIEST = "likeliest"
     ALL = "all"
@@ -204,7 +204,7 @@ def _logits(
 
 
 def _reading(model: ast.Model, block: ast.Block) -> _Reading:
-    """How a model takes its tokens; raises `ProblemError` for a model of something else.
+    """Returns the form of a model's inputs. Raises `ProblemError` for a model without tokens.
 
     Tokens may have any name where they are all that has to be given, and no caches are kept.
     """

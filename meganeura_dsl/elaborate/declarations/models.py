@@ -51,9 +51,9 @@ from meganeura_dsl.symbolic.size import Dim, dim, substitute
 from meganeura_dsl.syntax import ast
 
 MOST_BELOW = 4096
-"""How many numbers below 0 data may hold where `where` allows them."""
+"""The most numbers below 0 that data may hold if `where` allows them."""
 TAKEN = "is the seed and the step where random numbers are drawn: it needs another name"
-"""Why nothing else has the name of the counter."""
+"""The reason why nothing else has the name of the counter."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Where a block states its facts in `where`, and which of them each part of it knows."""
+"""The facts that a block states in `where`, and those that each part of it knows."""
 
 import re
 from collections.abc import Generator
@@ -93,7 +93,7 @@ def _before(clause: ast.Expression, block: ast.Block | ast.Train) -> Clause:
 
 
 def _signature_end(block: ast.Block | ast.Train) -> int:
-    """Where the last input or result ends, or the name of a block without any."""
+    """Returns the end of the last input or result, or of the name of a block without any."""
     results = (block.results or ()) if isinstance(block, ast.Block) else ()
     return (block.name, *block.inputs, *results)[-1].span.end
 

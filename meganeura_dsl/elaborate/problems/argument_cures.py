@@ -30,7 +30,7 @@ def argument_order(call: str, inputs: Sequence[str]) -> Help | None:
 
 
 def insertion_cure(given: Side, wanted: Sequence[str]) -> Help | None:
-    """How axes come to be inserted where a pattern cannot name them, as two are of one size.
+    """Returns the cure that inserts axes which a pattern cannot name, as two have one size.
 
     The axes that are there are the last of their size, as those of the keys are in a mask.
     """
@@ -49,7 +49,7 @@ def insertion_cure(given: Side, wanted: Sequence[str]) -> Help | None:
 
 
 def conversion(span: Span, name: str, place: int, wanted: str, shape: str) -> Help:
-    """How an argument of another element type is converted, in the words of the call."""
+    """Returns the cure that converts an argument to another element type, in the call's words."""
     to = wanted.split(" ", maxsplit=1)[0]
     given = re.fullmatch(r"(?:[\w.]+:\s*)?(\w+)\((.*)\)", " ".join(span.text.split()))
     piped = re.search(r"([A-Za-z_]\w*)\s*\|>\s*$", span.source.text[: span.start])
@@ -81,7 +81,7 @@ def mask_cure(name: str, *, has_bias: bool) -> Help:
 
 
 def label_start(labels: Tensor, logits: Tensor, axis: int) -> Size | None:
-    """How far labels begin behind the rows of logits, in the sequence that both are parts of.
+    """Returns the offset of labels behind the rows of logits, if both are parts of one sequence.
 
     None if they are no parts of one sequence, or the logits are computed from several parts.
     """
@@ -151,7 +151,7 @@ def classes_cure(value: Tensor, call: str) -> Help | None:
 
 
 def rank_cure(block: str, value: str, axes: Sequence[str]) -> Help | None:
-    """How a tensor comes to the axes that a layer of the library takes, by what it is for."""
+    """Returns the cure that gives a tensor the axes of a library layer, by its use."""
     shown = value if re.fullmatch(r"\w+", value) else "x"
     if block == "attention" and len(axes) == 3:
         first, second = axes[:2]

@@ -155,7 +155,7 @@ def top_level(text: str) -> list[str]:
 
 
 def of_subscript(span: Span, entry: str, given: ElabValue, base: Tensor) -> Help | None:
-    """How entries are taken or set that a bool tensor, indices or a list name; None otherwise."""
+    """Returns the cure for a bool tensor, indices or a list in brackets; None otherwise."""
     found = _SET.fullmatch(" ".join(span.text.split()))
     part, value = (found[2], found[3]) if found else (" ".join(span.text.split()), None)
     name, _, inside = part.partition("[")

@@ -24,7 +24,7 @@ NO_CHANNELS = frozenset(
 Wanted = Sequence[Size | None]
 """The sizes of the axes that a place takes; None for one that may have any size."""
 _USUAL = {2: ("n", "k"), 3: ("n", "s", "d"), 4: ("n", "c", "h", "w")}
-"""How axes are called by their number, if their sizes have no names."""
+"""Names of axes by their number, if their sizes have no names."""
 _FREE = ("c", "h", "w", "d", "e", "i", "j", "k")
 
 

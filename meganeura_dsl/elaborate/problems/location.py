@@ -1,4 +1,4 @@
-"""Where in the user's text something happens, even when it happens inside a library layer."""
+"""Places in the user's text, also of events inside a library layer."""
 
 import re
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ TOO_LATE = "no fact of `where` is known here yet: compute this in the body, or i
 
 @dataclass(frozen=True)
 class Clause:
-    """Where a block can state one more fact, what begins it there, and the names it may use.
+    """The place where a block can state one more fact, the text before it, and usable names.
 
     `before` says that it has to stand before the clause at `span`, which does not know later ones.
     """
@@ -54,7 +54,7 @@ class Location:
     inside: tuple[tuple[str, Span], ...] = ()
     path_condition: str = ""
     where: "Clause | None" = None
-    """Where the block that is being proved can state a further fact."""
+    """The place where the block that is being proved can state a further fact."""
     precedes_where: bool = False
     """True if no `where` of the block is known yet, as in its defaults and the types of inputs."""
 

@@ -252,7 +252,7 @@ class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
         )
 
     def _apart(self) -> Help:
-        """How what is reached more than once has one name, or a name each time."""
+        """Returns the cure that gives a layer used more than once one name, or a name each time."""
         if self.is_over_data:
             return Help("the rounds of a `scan` share one set of weights", scanned(self.loop))
         written, index = self.location.span.text, habits.loop_around(self.location.span)

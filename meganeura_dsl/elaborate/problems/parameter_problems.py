@@ -27,7 +27,7 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
     shape: str
     dims: tuple[str, ...]
     cure: Help | None = None
-    """How what comes in gets its channels where the layer takes them, if that is known."""
+    """The cure that moves channels to the axis that the layer reads, if that is known."""
 
     def report(self) -> Report:
         fixed = "fix the size in the configuration or in the input type"

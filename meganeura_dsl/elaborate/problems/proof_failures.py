@@ -137,7 +137,7 @@ NOTATION = {
     "Slice": "x[a:b]", "DynamicSlice": "x[p:p + k]", "DynamicUpdate": "update x[p:p + k]",
     "RandomBits": "random_uniform", "Compare": "==", "Cumulative": "cumsum", "Cast": "f32",
 }  # fmt: skip
-"""How an op is written in a program, where its name in lower case is not that."""
+"""The notation of ops in a program, if it is not their name in lower case."""
 
 
 def in_notation(text: str, code: str) -> str:

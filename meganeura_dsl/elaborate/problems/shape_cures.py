@@ -41,7 +41,7 @@ def side_of(name: str, shape: Shape) -> Side:
 
 
 def elementwise_cure(left: Side, right: Side, known: Collection[str]) -> Help | None:
-    """How two sides of an elementwise operator come to one shape, by the names in scope.
+    """Returns the cure that gives both sides of an operator one shape, by the names in scope.
 
     None if no axes of one are those of the other.
     """
@@ -63,7 +63,7 @@ def elementwise_cure(left: Side, right: Side, known: Collection[str]) -> Help | 
 
 
 def other_axis_cure(written: str, axes: Sequence[str], fitting: Sequence[int]) -> Help | None:
-    """Where the part of an axis belongs that lies within one other axis for every size."""
+    """Returns the cure for a part of an axis that lies within one other axis for every size."""
     if len(fitting) != 1 or "\n" in written:
         return None
     (place,) = fitting
@@ -72,7 +72,7 @@ def other_axis_cure(written: str, axes: Sequence[str], fitting: Sequence[int]) -
 
 
 def expansion_cure(given: Side, wanted: Sequence[str], known: Collection[str]) -> Help | None:
-    """How a tensor comes to the axes that an input declares, if only axes of it are missing."""
+    """Returns the cure that adds the axes that an input declares, if only such are missing."""
     return elementwise_cure(Side("", tuple(wanted)), given, known) if given.axes else None
 
 
@@ -110,7 +110,7 @@ def _of_pairs_or_rows(pairs: str, rows: str, result: int | None) -> Help:
 def product_cure(
     left: Side, right: Side, known: Collection[str], result: int | None = None
 ) -> Help | None:
-    """How the operands of `left @ right` come to fit.
+    """Returns the cure for operands of `left @ right` that do not fit.
 
     `result` is how many axes their product is declared to have, if it is declared.
     """

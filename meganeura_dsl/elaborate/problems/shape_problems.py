@@ -45,7 +45,7 @@ class ShapeMismatch(LocatedProblem, code="E0301", topic="refuted shape equality"
     example: Example | None
     changed: tuple[tuple[str, Location], ...]
     axes: str = ""
-    """Which axis of which side is what, where they differ."""
+    """The differing axes of both sides, in words."""
     cure: Help | None = None
 
     def report(self) -> Report:
@@ -340,7 +340,7 @@ class PartOutside(LocatedProblem, code="E0315", topic="index range"):
 
 
 class PartOfNoSize(LocatedProblem, code="E0316", topic="subscript"):
-    """How large a part of a tensor is depends on data, and every shape is known before any is."""
+    """The size of a part of a tensor depends on data, and every shape is known before any is."""
 
     length: str
 
@@ -362,7 +362,7 @@ class IndexOverrun(LocatedProblem, code="E0323", topic="index range"):
     applied: Span | None = None
     """The place where these sizes were applied, if it is another one."""
     written: str = ""
-    """How the index is written, if that is short and where the message points."""
+    """The text of the index, if it is short and not where the message points."""
     begins: str = ""
     """The smallest index that is reached, if that is known."""
 
@@ -405,7 +405,7 @@ def _of_index(index: "IndexOverrun | IndexMayOverrun") -> tuple[str, str]:
 
 
 def _applied_here(span: Span) -> Remark:
-    """Where something was applied that is wrong inside."""
+    """Returns the remark about the application of a block that is wrong inside."""
     line = span.source.line(span.line).strip()
     return Remark("applied here", line, span)
 
@@ -420,7 +420,7 @@ class IndexMayOverrun(LocatedProblem, code="N0005", topic="index range", severit
     example: Example | None
     fact: str
     late: str = ""
-    """How the index is written, if it begins above 0."""
+    """The text of the index, if it begins above 0."""
     begins: str = ""
     """The smallest index that is reached, if that is known."""
 

@@ -215,7 +215,7 @@ def _solved(
 
 
 def _cost(changes: Mapping[Window, Window]) -> int:
-    """How many arguments are changed in a call."""
+    """Returns the number of arguments of a call that are changed."""
     return max(len(_changed(old, new)) for old, new in changes.items())
 
 

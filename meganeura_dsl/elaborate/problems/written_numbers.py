@@ -1,4 +1,4 @@
-"""Where two numbers are written that differ and meet: what is meant is mostly one number."""
+"""Two different numbers in the text that meet: usually one of them is meant."""
 
 import re
 
@@ -18,7 +18,7 @@ _FILLED = ("zeros", "ones", "full", "random_normal", "random_uniform")
 def numbers_cure(
     pair: tuple[Tensor, Tensor], axes: tuple[int, int], source_of: SourceOf
 ) -> Help | None:
-    """Where the numbers are written that two sides have along an axis, if both are.
+    """Returns the cure for two sides' numbers along an axis, if both are in the text.
 
     What fills a tensor with numbers is written with that of the other side.
     """

@@ -1,4 +1,4 @@
-"""Which parameters and states a layer or a model has, by their names inside of it."""
+"""The parameters and states of a layer or a model, by their names inside of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which declaration a name means: the file's own, an import's, or the standard library's."""
+"""Name lookup: the file's own declarations, an import's, or the standard library's."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

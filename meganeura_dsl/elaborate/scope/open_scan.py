@@ -68,5 +68,5 @@ class OpenScan:
 
     @property
     def rounds(self) -> Size:
-        """How many rounds there are."""
+        """The number of iterations."""
         return self.stop - self.start

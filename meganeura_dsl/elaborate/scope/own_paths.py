@@ -26,7 +26,7 @@ def own_initials(module: LinkedModule, block: ast.Block) -> tuple[str, ...]:
 
 
 def own_paths(module: LinkedModule, block: ast.Block) -> tuple[str, ...]:
-    """Where a block owns weights: the names it declares, and the labels of its layers."""
+    """Returns the paths of a block's weights: the names it declares, and its layers' labels."""
     labels = [
         "".join(call.label.span.text.split())
         for _, each in _here(module, block)

@@ -99,7 +99,7 @@ class ElaborationState:
     scans: dict[str, OpenScan] = field(default_factory=dict[str, "OpenScan"])
     """The scans whose bodies are being elaborated, by the symbols of their indices."""
     recovery: Recovery | None = None
-    """Where a block is run again for all that is wrong with it, what is known so far."""
+    """The state of a recovery, if a refused block is run again for all of its problems."""
 
     def in_order(self) -> tuple[ParameterInfo, ...]:
         """All parameters, those of a layer where the layer was declared."""
@@ -184,7 +184,7 @@ class ElaborationState:
         self.body.claimed[f"{path}.*"] = location
 
     def _unknown_around(self, name: str) -> Location | None:
-        """Where a block around a path was applied of which only its header is known."""
+        """Returns the place of a block around a path, if only its header is known."""
         if self.proof is None or not self.proof.contracts:
             return None
         parts = name.split(".")
@@ -368,7 +368,7 @@ class Frame:
 
     @property
     def depth(self) -> int:
-        """How many frames are around this one."""
+        """The number of frames around this one."""
         return sum(1 for _ in self.enclosing())
 
     @property
@@ -406,7 +406,7 @@ class Frame:
         return Location(span, self.path, tuple(reversed(inside)), said)
 
     def caller_location(self, span: Span) -> Location:
-        """Where this block was applied, in the frame that applied it."""
+        """Returns the place, in the calling frame, where this block was applied."""
         return self.location(span) if self.parent is None else self.parent.location(span)
 
     def evaluate(self, node: ast.Expression) -> ElabValue:

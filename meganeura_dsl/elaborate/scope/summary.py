@@ -128,4 +128,4 @@ class Summaries:
     seen: set[Hashable] = field(default_factory=set["Hashable"])
     """Keys of applications that were met once."""
     attempts: dict[ast.Block, int] = field(default_factory=dict["ast.Block", int])
-    """How often it was tried in vain to elaborate a block in symbols."""
+    """The number of failed attempts to elaborate each block in symbols."""

@@ -41,12 +41,11 @@ class ValueFacts:
     unconstrained_indices: set[int] = field(default_factory=set[int])
     """Inputs that are used as they are fed: the feeder has checked them against their bound."""
     applied: dict[int, Applied] = field(default_factory=dict[int, Applied])
-    """Where the values come from whose type alone is known; ids of undone attempts are used again.
-    """
+    """The origins of values of which only the type is known; ids of undone attempts are reused."""
     lasting_symbols: set[str] = field(default_factory=set[str])
     """Symbols that were made up and that messages and facts name until the end."""
 
     def source_of(self, value: Tensor) -> Applied | None:
-        """Where a value comes from whose type alone is known, if a layer made it."""
+        """Returns the origin of a value of which only the type is known, if a layer made it."""
         found = self.applied.get(value.id)
         return found if found is not None and found.value is value else None

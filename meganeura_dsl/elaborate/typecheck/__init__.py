@@ -1,1 +1,1 @@
-"""How values meet types: broadcasting, shape patterns, signatures."""
+"""Typing of values: broadcasting, shape patterns, signatures."""

@@ -1,4 +1,7 @@
-"""Which argument is which parameter: tensors and configuration, by position, name and default."""
+"""Matching of arguments with parameters.
+
+Tensors and configuration, by position, name and default.
+"""
 
 from collections.abc import Sequence
 

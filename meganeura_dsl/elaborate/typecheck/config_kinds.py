@@ -382,7 +382,7 @@ def require_known_texts(block: ast.Block, frame: Frame) -> None:
 
 
 def size_uses(block: ast.Block, name: str) -> Iterator[Span]:
-    """Where a block uses a name as a number, as far as its text tells."""
+    """Yields the places where a block uses a name as a number, as far as its text tells."""
     parts = (part for node in walk(block) for part in _numbers(node))
     yield from (part.span for part in parts if isinstance(part, ast.Name) and part.text == name)
 

@@ -1,4 +1,4 @@
-"""Which blocks a configuration parameter takes: those that fit a header, or any."""
+"""Contracts: the blocks that a configuration parameter takes, those of a header or any."""
 
 from functools import cache
 

@@ -172,7 +172,7 @@ def _found(
 
 
 def _written(ids: Tensor) -> str:
-    """How an index is written, without brackets around all of it; empty if it is no short text."""
+    """Returns the text of an index, without outer brackets; empty if it is not short."""
     span = ids.origin.span
     text = " ".join(span.text.split()) if span is not None else ""
     if span is not None and not re.search(r"\w", text):
@@ -255,6 +255,6 @@ def _numbers(value: Tensor) -> list[Tensor] | None:
 
 
 def _count(value: Tensor) -> int:
-    """How many elements a value has; too many to compute where that is no number."""
+    """Returns the number of elements; a number too large to compute if it is symbolic."""
     sizes = [each for each in value.type.shape if isinstance(each, int)]
     return prod(sizes) if len(sizes) == value.type.rank else MOST_COMPUTED + 1

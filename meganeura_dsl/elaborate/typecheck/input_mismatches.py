@@ -85,7 +85,7 @@ def argument_problem(
 def _laid_out(
     inner: Frame, block: ast.Block, item: ast.Input, value: Tensor, span: Span
 ) -> Help | None:
-    """How a tensor comes to the axes of an input, if they are another layout of its own.
+    """Returns the cure that gives a tensor an input's axes, if they are a permutation of its own.
 
     Sizes that the call gives otherwise are known: its configuration, and inputs before this one.
     """
@@ -111,7 +111,7 @@ def _laid_out(
 
 
 def _expanded(inner: Frame, item: ast.Input, value: Tensor, call: str) -> Help | None:
-    """How an argument given by name comes to the axes of its input, if all are known."""
+    """Returns the cure that gives a named argument its input's axes, if all are known."""
     sizes: list[str] = []
     for entry in item.type.shape.entries:
         size = inner.names.get(entry.text, "") if isinstance(entry, ast.Name) else ""
@@ -201,7 +201,7 @@ def _are_classes(labels: Tensor, logits: Tensor) -> bool:
 
 
 def _of_rows(labels: Tensor, logits: Tensor, call: str) -> tuple[str, Help]:
-    """Which axis of the rows differs, and what to leave out where one side has more."""
+    """Returns the axis of the rows that differs, and the cure if one side has more."""
     pairs = list(zip(logits.type.shape, labels.type.shape, strict=False))
     axis = next(at for at, (rows, given) in enumerate(pairs) if rows != given)
     rows, given = pairs[axis]

@@ -74,7 +74,7 @@ def _product_problem(
 
 
 def _declared_rank(frame: Frame, span: Span, names: tuple[str, str]) -> int | None:
-    """How many axes the block declares for a product that it returns as it is."""
+    """Returns the rank that the block declares for a product that it returns unchanged."""
     block = frame.declaration
     line = span.source.line(span.line).strip()
     results = (block.results or ()) if isinstance(block, ast.Block) else ()

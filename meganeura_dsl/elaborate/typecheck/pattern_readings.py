@@ -1,4 +1,4 @@
-"""Which axis of one side of a rearrangement is which of the other: the one reading, or two.
+"""Readings of a rearrangement, which match the axes of both sides: one, or two.
 
 Axes are identified by how they are written. Where one side has equal ones, there are several
 readings; the one that keeps the order of equal axes is taken, unless another is as plausible.

@@ -75,7 +75,7 @@ def shape_mismatch(
 
 
 def _arguments_of(span: Span) -> dict[str, str]:
-    """How the arguments of a `where` are written, by what they are called in messages."""
+    """Returns the texts of the arguments of a `where`, by their names in messages."""
     inside = " ".join(span.text.split()).partition("(")[2].removesuffix(")")
     names = ("the condition", "then", "otherwise")
     return dict(zip(names, habits.top_level(inside), strict=False))
@@ -188,7 +188,7 @@ def _general_cure(
 def _changes(
     frame: Frame, sides: Sequence[tuple[str, Tensor, int, Size]]
 ) -> tuple[tuple[str, Location], ...]:
-    """Where each side got its size on the axis in question, if it once had the other's."""
+    """Returns the places where each side got its size on an axis, if it once had the other's."""
 
     def same(left: Size, right: Size) -> bool:
         return isinstance(equal(frame, left, right), Proved)

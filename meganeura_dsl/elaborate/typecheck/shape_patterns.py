@@ -222,7 +222,7 @@ class Atom:
     key: str
     size: Size
     span: Span | None
-    """Where it is written, unless that is a product of a rest."""
+    """The place of the size in the text, unless that is a product of a rest."""
     stem: str = ""
     """The name it has, if it is written as one."""
 

@@ -21,7 +21,7 @@ from meganeura_dsl.syntax import ast
 
 Clauses = tuple[ast.Expression, ...]
 REST_RANKS = (1, 2)
-"""How many axes a rest has in a proof. Ops only keep or reduce the axes of a rest."""
+"""Ranks of a rest in a proof. Ops only keep or reduce the axes of a rest."""
 
 
 def rest_names(block: ast.Block) -> list[str]:

@@ -95,7 +95,7 @@ def divide_whole(
 def _whole_division(
     operator: str, sides: tuple[ElabValue, ElabValue], names: tuple[str, str]
 ) -> str:
-    """How `//` or `%` is written for tensors, as advice.
+    """Returns advice for `//` or `%` of tensors.
 
     For whole numbers a half is added, so that a quotient that is a little too small, as a GPU's
     division may be, is not rounded down to the number below: floor(x / y) = floor((x + 1/2) / y).

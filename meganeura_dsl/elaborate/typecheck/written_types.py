@@ -69,7 +69,7 @@ def declared_types(
 
 @contextmanager
 def without_configuration(location: Location) -> Generator[None]:
-    """Where none is to come: what depends on a configuration is a `ProblemError` at `location`."""
+    """Reports values that depend on a configuration as a `ProblemError` at `location`."""
     try:
         yield
     except UndecidableError as error:

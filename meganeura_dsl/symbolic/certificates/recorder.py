@@ -29,7 +29,7 @@ class Recorder:
     """Keeps each answer once. Facts that have one note theirs in it, as do those made of them."""
 
     place: str = ""
-    """Where the program is at."""
+    """The present place in the program."""
     answers: list[Answer] = field(default_factory=list[Answer])
     _known: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]], repr=False)
 

@@ -104,7 +104,7 @@ class Trees:
         return [size_data(above), size_data(below), least, positive, tree]
 
     def _positive(self, below: Size, facts: tuple[Size, ...]) -> Json:
-        """Why a divisor is >= 1: shown, or as it is >= 0 and a divisor."""
+        """Returns the reason that a divisor is >= 1: a proof, or that it is >= 0 and not 0."""
         if isinstance(below, int):
             return 0
         if reason := reason_for(below - 1, facts):

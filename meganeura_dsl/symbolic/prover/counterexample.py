@@ -16,7 +16,7 @@ from meganeura_dsl.symbolic.size import Size, evaluate
 _FARTHEST = 400
 """A size alone is found up to 400 above its least; of several, their sum is."""
 _MARGIN = 6
-"""How far above the solution of the facts a size is looked for."""
+"""The distance of the search above the solution of the facts."""
 _MOST_SMALL = 5_000
 """Small candidates, in the order of their sum, so that the first that fits is the smallest."""
 _MOST_LARGE = 2_500

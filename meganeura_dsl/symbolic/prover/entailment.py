@@ -21,7 +21,7 @@ from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Dim, Size, substitute
 
 Sign = Literal["==", "!=", ">="]
-"""How a size compares with 0."""
+"""The relation of a size to 0."""
 
 _MOST_CLASSES = 64
 """Residue classes that are proved one by one, each with bounds of its own."""
@@ -68,7 +68,7 @@ def is_plain(condition: Condition, known: SolverState) -> bool:
 
 
 def reduced(condition: Compare, known: SolverState) -> tuple[Sign, Size]:
-    """How a reduced size compares with 0, as another way to say the condition."""
+    """Returns the relation of a reduced size to 0 that is equivalent to the condition."""
     sign, difference = sign_of(condition)
     return sign, known.reduce(difference)
 

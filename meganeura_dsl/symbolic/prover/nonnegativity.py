@@ -116,7 +116,7 @@ def is_nonnegative(size: Size, facts: Iterable[Size] = ()) -> bool:
 
 
 def reason_for(size: Size, facts: Iterable[Size] = ()) -> Reason | None:
-    """Why `is_nonnegative`; None if that was not shown."""
+    """Returns the reason that `is_nonnegative` holds; None if that was not shown."""
     reason, steps = _measured(size, tuple(facts))
     spend(steps)
     return reason

@@ -10,9 +10,9 @@ from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Size, dim, evaluate
 
 FARTHEST = 4096
-"""Where the search for a value ends that satisfies the facts."""
+"""The end of the search for a value that satisfies the facts."""
 FEW = 3
-"""How many values to find where they are not the smallest."""
+"""The number of values to find if they are not the smallest."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ _LEVELS = {
     "or": 2, "and": 3, "not": 4, "==": 5, "!=": 5, "<": 5, "<=": 5, ">": 5, ">=": 5,
     "+": 6, "-": 6, "*": 7, "/": 7, "//": 7, "%": 7, "@": 7, "**": 9,
 }  # fmt: skip
-"""How tightly operators bind. Below them are conditionals and pipes."""
+"""Precedence of operators. Below them are conditionals and pipes."""
 
 _CONDITIONAL, PIPE, CONDITION, _NEGATION, _ATOM = 0, 1, 2, 8, 10
 _PER_BRACKET = 20
@@ -353,7 +353,7 @@ def _number(span: Span, value: float) -> str:
 
 
 def _level(node: ast.Expression) -> int:
-    """How tightly the parts of an expression are bound together."""
+    """Returns the precedence of an expression."""
     match node:
         case ast.Conditional():
             return _CONDITIONAL

@@ -174,7 +174,7 @@ class _Writer:
                 self.body(indent + _STEP, node.otherwise)
 
     def position_of_else(self, node: ast.If) -> int:
-        """Where the `else` of an `if` stands, which no node of the tree begins at."""
+        """Returns the position of the `else` of an `if`, where no node of the tree begins."""
         start, end = node.then[-1].span.end, node.otherwise[0].span.start
         found = _ELSE.search(self.source.text, start, end)
         return found.start(1) if found else end

@@ -28,7 +28,7 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 from lark.parsers.lalr_parser import LALR_Parser
 
 DEEPEST = 200
-"""How deep phrases may nest; later stages recurse on the tree and rely on it."""
+"""The deepest nesting of phrases; later stages recurse on the tree and rely on it."""
 
 _NAME = "NAME"
 _BINDS = ("EQUAL", "COMMA")

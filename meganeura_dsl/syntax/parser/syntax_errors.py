@@ -401,7 +401,7 @@ def _pipe_among_others(failure: Failure) -> Problem | None:
 
 
 def _open_bracket(failure: Failure) -> int | None:
-    """Where on the line the innermost bracket is that is still open."""
+    """Returns the column of the innermost bracket that is still open."""
     closed = 0
     for at in range(len(failure.line) - 1, -1, -1):
         kind = failure.line[at].kind

@@ -67,7 +67,7 @@ class Failure:
         return self.accepts == frozenset(kinds)
 
     def span(self, token: Token) -> Span:
-        """Where a token stands."""
+        """Returns the span of a token."""
         return Span(self.source, token.start, token.end)
 
     @property
@@ -77,6 +77,6 @@ class Failure:
 
     @property
     def gap(self) -> Span:
-        """Where that is, as far as it is on the line of the token before."""
+        """Returns the span of that text, as far as it is on the line of the token before."""
         start = self.previous.end
         return Span(self.source, start, start + len(self.between.split("\n")[0]))

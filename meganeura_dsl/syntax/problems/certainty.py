@@ -1,4 +1,4 @@
-"""When the cure of a syntax problem is certain: what the text around its place leaves no doubt of.
+"""Tests that the cure of a syntax problem is certain, by the text around its place.
 
 Each function looks at the text alone, as the tree does not exist, and prefers to find nothing.
 """
@@ -170,7 +170,7 @@ def returned_formula(span: Span) -> Span | None:
 
 
 def end_of_brackets(opening: Span) -> Span | None:
-    """Where a bracket ends that was never closed: at the end of a line of plain arguments."""
+    """Returns the end of a bracket that was never closed: after a line of plain arguments."""
     inside, below = _after(opening), _next_line(opening)
     last = _outermost(inside).rpartition(",")[2].strip()
     begins = not below or not below[0].isspace() or _STATEMENT.match(below.strip())
@@ -196,7 +196,7 @@ def is_only_bracket(opening: Span, closing: Span) -> bool:
 
 
 def only_brackets(colon: Span) -> Span | None:
-    """Where the only brackets of a block begin, given the `:` of the first tensor in them."""
+    """Returns the start of a block's only brackets, given the `:` of the first tensor in them."""
     head = re.fullmatch(rf"block\s+{_NAME}\s*(?P<bracket>\()\s*{_NAME}\s*", _before(colon))
     if head is None:
         return None

@@ -104,7 +104,7 @@ def _span(value: str, block: str) -> tuple[str, str] | None:
 
 
 def _length(value: str, block: str) -> str:
-    """How many rounds a list or the first axis of a tensor has; empty for what is neither."""
+    """Returns code for the length of a list or of a tensor's first axis; empty for others."""
     if re.search(rf"[(,] ?{value}: *(?:f32|f16|i32|u32|bool)? *\[", block):
         return f"size({value}, 0)"
     is_list = re.search(rf"\b{value}(?:: *list\b| *= *\[|\[)|\blen\({value}\)", block)

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
 LISTED = 12
-"""How many names of rules a message shows."""
+"""The number of rules that a message shows."""
 
 
 class UnknownRule(Problem, code="E0570", topic="optimizer"):

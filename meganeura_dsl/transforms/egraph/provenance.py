@@ -1,4 +1,4 @@
-"""Which rules made what was chosen, and which led there.
+"""The rules that made the chosen graph, and those that led there.
 
 A class remembers each rule that said something of it, and the rules that made a chosen node are
 known by what they make. The chain from the program to the graph says which other rules that took.

@@ -17,9 +17,9 @@ from meganeura_dsl.ir.types import DType, TensorType
 SCALAR = TensorType(DType.F32, ())
 
 LARGE, SHRINK = 2.0**40, 2.0**-85
-"""Where a magnitude is large, and the factor before it is squared."""
+"""The least large magnitude, and the factor before it is squared."""
 SMALL, STRETCH = 2.0**-60, 2.0**64
-"""Where it is small, and the factor before it is squared."""
+"""The largest small magnitude, and the factor before it is squared."""
 LEAST = 2.0**-126
 """The smallest normal f32."""
 

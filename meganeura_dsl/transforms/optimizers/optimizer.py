@@ -10,7 +10,7 @@ from meganeura_dsl.transforms.optimizers.hyperparameters import Choice, Positive
 from meganeura_dsl.transforms.optimizers.update import Update
 
 Decayed = Literal["all", "matrices"]
-"""Which parameters weight decay is for: `matrices` are those of two axes or more.
+"""The parameters with weight decay: `matrices` are those of two axes or more.
 
 Biases and the scales of norms have one axis or none.
 """
@@ -44,12 +44,12 @@ class Decaying(Protocol):
 
     @property
     def weight_decay(self) -> float:
-        """How strong it is."""
+        """The factor of the weight decay."""
         ...
 
     @property
     def decay(self) -> Decayed:
-        """Which parameters it is for."""
+        """The parameters with weight decay."""
         ...
 
 

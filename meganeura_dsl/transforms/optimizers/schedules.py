@@ -23,7 +23,7 @@ from meganeura_dsl.transforms.optimizers.hyperparameters import (
 
 @dataclass(frozen=True)
 class RunLength:
-    """How long a run is, in steps, or in the updates that several steps make."""
+    """The length of a run, in steps, or in the updates that several steps make."""
 
     steps: int
     steps_per_epoch: int | Ratio

@@ -123,7 +123,7 @@ class Update:
         return self.op(Where(), spread(self.build, due, new.type), new, old)
 
     def step(self) -> Value:
-        """How often the parameter has moved after this step, an i32 scalar from 1.
+        """The number of the parameter's updates after this step, an i32 scalar from 1.
 
         It is right at the steps at which the parameter moves, and of no consequence at others.
         """

@@ -197,7 +197,7 @@ class _Fit:
                         break
 
     def _forms(self) -> set[tuple[int, tuple[str, ...]]]:
-        """How the body applies it: how much configuration by position, and what by name."""
+        """Returns the forms in which the body applies it: arguments by position, and by name."""
         tensors = {item.name for item in self.header.inputs}
         forms: set[tuple[int, tuple[str, ...]]] = set()
         for call, piped in _uses(self.block, self.parameter):

@@ -64,7 +64,7 @@ def unknown_callee(call: ast.Call, frame: Frame) -> ProblemError:
 
 
 def _characters(declaration: ast.Node | None) -> range:
-    """Where the text of a declaration stands in its file."""
+    """Returns the range of a declaration's text in its file."""
     return range(0) if declaration is None else range(declaration.span.start, declaration.span.end)
 
 

@@ -303,7 +303,7 @@ def _first_ones(bindings: Iterable[Binding]) -> tuple[Binding, ...]:
 
 @dataclass(frozen=True)
 class _Counts:
-    """How much of what only grows there is in an elaboration."""
+    """The lengths of the lists of an elaboration that only grow."""
 
     parameters: int
     reserved: int

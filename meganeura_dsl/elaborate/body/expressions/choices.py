@@ -1,4 +1,4 @@
-"""Which way a condition goes: `a if c else b`, and the condition of an `if`."""
+"""Decisions of conditions: `a if c else b`, and the condition of an `if`."""
 
 from functools import partial
 
@@ -27,7 +27,7 @@ def choose(
     frame: Frame,
     rest: tuple[ast.Statement, ...] = (),
 ) -> bool:
-    """Which way a condition goes; where it depends on configuration, one path at a time.
+    """Decides a condition; if it depends on configuration, one path at a time.
 
     `rest` are the statements behind a choice, for what is said where it may not stand.
     """

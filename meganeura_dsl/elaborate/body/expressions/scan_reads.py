@@ -39,7 +39,7 @@ def speaks_of_round(entry: ast.Entry, frame: Frame) -> bool:
 
 
 def innermost_of(entry: ast.Entry, frame: Frame) -> int:
-    """Which of the open scans is the innermost that a subscript speaks of, from 1; 0 if of none."""
+    """Returns the number, from 1, of the innermost open scan that a subscript uses; 0 for none."""
     match entry:
         case ast.EllipsisEntry():
             ends = ()

@@ -96,7 +96,7 @@ def _part(node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
 
 
 def part_of(span: Span, subscripts: Sequence[ast.Entry], base: Tensor, frame: Frame) -> Part:
-    """Where a part of a tensor begins and how large it is, from its subscripts."""
+    """Returns the start and the size of a part of a tensor, from its subscripts."""
     rank = base.type.rank
     entries = entries_of_axes(frame, span, subscripts, rank)
     if len(entries) > rank:
@@ -130,7 +130,7 @@ def value_of_part(node: ast.Expression, name: str, written: TensorType, frame: F
 def _bound(
     node: ast.Expression, size: Size, frame: Frame, of: tuple[Span, Tensor] | None = None
 ) -> Size | Tensor:
-    """Where a part begins or ends; `of` is the part and its tensor, for what is said."""
+    """Returns the start or end of a part; `of` is the part and its tensor, for messages."""
     bound = frame.evaluate(node)
     if is_tensor(bound) and bound.type == POSITION:
         return bound

@@ -96,7 +96,7 @@ class Part:
 
     @property
     def sizes(self) -> Shape:
-        """How large the part is along each axis, those that an entry takes included."""
+        """The size of the part along each axis, those that an entry removes included."""
         return tuple(stop - start for start, stop in zip(self.starts, self.stops, strict=True))
 
     def kept(self, shape: Shape) -> Shape:

@@ -1,4 +1,4 @@
-"""Which layer or block value the name of a call stands for."""
+"""Lookup of the layer or block value that the name of a call stands for."""
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.expressions.labels import path_text

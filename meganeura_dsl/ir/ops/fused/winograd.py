@@ -88,7 +88,7 @@ class Winograd(Fused, abstract=True):
             raise TypeRuleError(f"{title(self)} takes {rank} axes, not {x}")
 
     def _tiles(self, length: Size) -> Size:
-        """How many tiles cover so many outputs."""
+        """Returns the number of tiles that cover so many outputs."""
         return (length - 1) // self.outputs + 1
 
 

@@ -183,7 +183,7 @@ class OutsideError(IndexError):
 
 
 def combination(kind: Combination, like: Array) -> "tuple[np.ufunc, float]":
-    """How numbers of an array's type are combined, and what none of them give."""
+    """Returns the function that combines numbers of an array's type, and its neutral element."""
     match kind:
         case "sum":
             return np.add, 0

@@ -1,4 +1,4 @@
-"""Where values begin: data, parameters, numbers, index ranges and random words."""
+"""Leaves of a graph: data, parameters, numbers, index ranges and random words."""
 
 from dataclasses import dataclass
 from typing import Literal

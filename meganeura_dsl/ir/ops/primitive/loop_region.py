@@ -71,7 +71,7 @@ class Region:
 
     @property
     def time(self) -> Value:
-        """How many rounds there were before, an i32."""
+        """The number of iterations before this one, an i32."""
         if self._time is None:
             self._time = self.leaf(TensorType(DType.I32, ()))
         return self._time

@@ -23,7 +23,10 @@ def output_shape(
     padding: Shape,
     dilation: Shape,
 ) -> Shape:
-    """How many windows fit: (s + 2 p - d (k - 1) - 1) // stride + 1, provably at least one."""
+    """Returns the windows that fit.
+
+    (s + 2 p - d (k - 1) - 1) // stride + 1, provably one or more.
+    """
     result: Shape = ()
     for s, k, step, p, d in zip(spatial, window, stride, padding, dilation, strict=True):
         padded, reach = s + 2 * p, d * (k - 1) + 1
@@ -42,7 +45,7 @@ class Windows:
     dilation: tuple[int, ...]
 
     def count(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
-        """How many windows there are along each axis."""
+        """Returns the number of windows along each axis."""
         axes = zip(spatial, self.window, self.stride, self.padding, self.dilation, strict=True)
         return tuple((s + 2 * p - d * (k - 1) - 1) // step + 1 for s, k, step, p, d in axes)
 

@@ -1,4 +1,4 @@
-"""Where the pattern of a rule is met among nodes: all bindings of its variables, by backtracking.
+"""Matching of a rule's pattern among nodes: all bindings of its variables, by backtracking.
 
 A pattern's atoms are visited in an order that is planned once: next comes the atom that the
 variables bound so far restrict most.
@@ -57,7 +57,7 @@ def planned(atoms: Sequence[Atom], known: Iterable[str]) -> tuple[Atom, ...]:
 
 
 def _cost(atom: Atom, bound: set[str]) -> int:
-    """How many ways an atom may have to be met; what cannot be evaluated yet comes last."""
+    """Returns the number of possible matches of an atom; those not evaluable yet come last."""
     terms = _terms(atom)
     free = sum(not bound.issuperset(names_of(term)) for term in terms)
     if not free:

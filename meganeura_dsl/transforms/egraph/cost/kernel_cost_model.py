@@ -33,7 +33,7 @@ STORED = 1e-9
 
 
 class FusionModel:
-    """Which of the ways to make some numbers are kernels, and what each costs beside the others."""
+    """The applications that are kernels of their own, and the cost of each beside the others."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Which forms of Winograd's convolution are worth looking at in a graph.
+"""Forms of Winograd's convolution that are worth a try in a graph.
 
 Each form is some more nodes for every convolution, and on most graphs none of them pays.
 """

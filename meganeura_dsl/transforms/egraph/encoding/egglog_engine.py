@@ -111,7 +111,7 @@ class Engine:
         return Progress(report.updated, dict(report.num_matches_per_rule))
 
     def entries(self) -> int:
-        """How many entries all functions have together."""
+        """Returns the number of entries of all functions together."""
         (output,) = self._graph.run_program(*self._graph.parse_program("(print-size)"))
         return sum(size for _, size in cast("bindings.PrintAllFunctionsSize", output).sizes)
 
@@ -141,7 +141,7 @@ class Engine:
 
 
 IN_MEMORY = Path("/proc/self/fd")
-"""Where a process finds its open files, those too that have no name elsewhere."""
+"""The folder with a process's open files, also of those without another name."""
 
 
 class _Known(local):
@@ -156,7 +156,7 @@ _KNOWN = _Known()
 MOST_PARSED = 2048
 """Commands that are kept parsed: all rules, and the tables of many graphs."""
 MOST_KNOWN = 8
-"""How many e-graphs are cached; a training step is built with two."""
+"""The number of e-graphs that are cached; a training step is built with two."""
 
 
 @contextmanager

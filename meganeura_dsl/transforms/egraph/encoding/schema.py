@@ -36,7 +36,7 @@ class NotConcreteError(Exception):
 
 @dataclass(frozen=True)
 class Constructor:
-    """How values of one op and arity are written; `arity` is None where an op takes any number."""
+    """The constructor of values of one op and arity; `arity` is None if an op takes any number."""
 
     name: str
     op: type[Op]

@@ -35,7 +35,7 @@ class Extraction:
 
 @dataclass(frozen=True)
 class ExtractionQuery:
-    """Which nodes to choose, which of them stand for what is stored, and how that is loaded."""
+    """The nodes to choose from, those that stand for stored values, and how these are loaded."""
 
     problem: ExtractionProblem
     stored: frozenset[int]

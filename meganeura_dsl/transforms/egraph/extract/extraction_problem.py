@@ -15,7 +15,7 @@ class Costs(Protocol):
 
 @dataclass(frozen=True)
 class ExtractionProblem:
-    """Which nodes compute a class, what each node needs and costs, and what is wanted.
+    """The nodes of each class, the needs and costs of each node, and the wanted classes.
 
     A choice is good if it is acyclic from the roots; its cost counts each class once.
     """

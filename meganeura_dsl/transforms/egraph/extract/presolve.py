@@ -18,7 +18,7 @@ from meganeura_dsl.transforms.egraph.extract.extraction_problem import (
 
 @dataclass(frozen=True)
 class ReducedProblem:
-    """Where there is something to choose: a problem, and which class and node each of its own is.
+    """The part with a real choice: a problem, and the class and node that each of its own is.
 
     `given` are the nodes of the classes that are computed in any case, and in one way.
     """

@@ -1,4 +1,4 @@
-"""Which rule sets hold in which mode."""
+"""The rule sets of each mode."""
 
 from functools import cache
 from typing import Literal, assert_never
