@@ -258,7 +258,7 @@ def result_cure(
     same: Same,
     of_inputs: Collection[str] = (),
 ) -> Help | None:
-    """How a result comes to the shape that is declared, or what is declared in its place.
+    """Returns the cure for a result of another shape: another result, or another declaration.
 
     `config` are the parameters of the block, whose sizes are known before any data is, and
     `of_inputs` the names of the axes of its inputs.

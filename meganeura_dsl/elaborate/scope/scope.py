@@ -394,7 +394,7 @@ class Frame:
         return f"{self.path}.{relative}" if self.path and relative else self.path or relative
 
     def location(self, span: Span) -> Location:
-        """Where this is in the user's own text, with the library layers it happened in."""
+        """Returns the place in the user's text, with the library layers that contain the span."""
         inside: list[tuple[str, Span]] = []
         frame = self
         words = [*self.choices.case, *self.choices.words]

@@ -49,7 +49,7 @@ class Capabilities:
     portable_stages: tuple[str, ...] = ()
     """Stages that are the same on all of its devices, so that none is opened for them."""
     precisions: tuple[ComputePrecision, ...] = (ComputePrecision.F32,)
-    """How exactly its devices can compute, if not all of them each."""
+    """The precisions that its devices can compute in, if not all of them each."""
     plans_memory: bool = False
     """True if it knows what a step takes without compiling it."""
     plans_of: str = ""
@@ -57,7 +57,7 @@ class Capabilities:
     cache: str = ""
     """The folder of our cache in which a library of its own keeps what it compiled."""
     only_f32: str = "it has kernels for no others"
-    """Why there is no other precision, where there is none."""
+    """The reason why there is no other precision, if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Hosts:
 
 @dataclass(frozen=True, slots=True)
 class Rendezvous:
-    """Where the processes of a run find each other, and which of them this is."""
+    """The address where the processes of a run find each other, and the number of this one."""
 
     coordinator: str
     """`HOST:PORT` of the first process."""
@@ -84,7 +84,7 @@ class Rendezvous:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How sessions use several devices."""
+    """The use of several devices by sessions."""
 
     devices: int
     """Those of all hosts together."""
@@ -139,7 +139,7 @@ class Backend(ABC):
 
     @abstractmethod
     def ops(self) -> OpSupport:
-        """Which ops it runs, which it lowers, which it refuses."""
+        """Returns the table of ops that it runs, lowers and refuses."""
 
     def require_precision(self, precision: ComputePrecision) -> None:
         """Raise `ProblemError` for a precision that none of its devices has."""
@@ -239,7 +239,7 @@ class OpenDevice(ABC):
         return self
 
     def profile(self, graph: Graph) -> Profile | None:
-        """Where the time of a step goes; `None` where that cannot be measured."""
+        """Returns the profile of a step; `None` where it cannot be measured."""
         del graph
         return None
 

@@ -86,7 +86,7 @@ class Session(Guarded):
         return self._inputs
 
     def own(self, examples: int) -> range:
-        """Which of so many examples of a step this process feeds: all, but on several hosts.
+        """Returns this process's part of so many examples of a step: all, except on several hosts.
 
         `inputs` has the types of what it feeds.
         """
@@ -244,7 +244,7 @@ class Session(Guarded):
     @property
     @abstractmethod
     def ahead(self) -> int:
-        """How many steps may be handed to the device before the first of them is done."""
+        """The number of steps that may be submitted before the first of them is done."""
 
     @property
     def is_busy(self) -> bool:
@@ -257,7 +257,7 @@ class Session(Guarded):
     @property
     @abstractmethod
     def kernels(self) -> int:
-        """How many kernels opening the session began to compile."""
+        """The number of kernels that opening the session began to compile."""
 
     @abstractmethod
     def ready(self) -> None:

@@ -1,4 +1,4 @@
-"""Why a graph cannot be planned for an adapter."""
+"""Errors of planning a graph for an adapter."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class InferenceSession(SessionProxy):
 
 
 class Derivation:
-    """How the parameters that an optimizer added follow from those of the program."""
+    """The computation of parameters that an optimizer added, from those of the program."""
 
     def __init__(self, load: Graph) -> None:
         self._load = load

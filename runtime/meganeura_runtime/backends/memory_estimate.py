@@ -1,4 +1,4 @@
-"""How much memory a step takes and for what, so that it can be said before there is none left."""
+"""Estimates of the memory of a step and its uses, before it is asked for."""
 
 from dataclasses import dataclass
 from math import prod

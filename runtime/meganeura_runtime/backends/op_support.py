@@ -1,4 +1,4 @@
-"""Which ops a backend runs, which it lowers to others, and which it refuses: one table of each."""
+"""Tables of the ops that a backend runs, lowers to others, or refuses."""
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which backends there are, and which device runs a program.
+"""The registry of backends, and the choice of the device that runs a program.
 
 To add a backend to this package, name it in `BUILT_IN`. Another package is a plugin: it names its
 backend in its metadata, as an entry point of the group `meganeura.backends` under the first part of

@@ -1,4 +1,4 @@
-"""Who may use a session: one thread at a time, in the process that opened it, until it is closed.
+"""Guards a session: one thread at a time uses it, in the process that opened it.
 
 A step writes its inputs to the memory that the last one read from, so two threads would read each
 other's. All backends check it here.

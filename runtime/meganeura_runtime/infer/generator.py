@@ -47,11 +47,11 @@ from meganeura_runtime.io.preprocess.token_problems import EmptyPrompt
 from meganeura_runtime.io.preprocess.tokens import Tokenizer
 
 CHUNKS = (512, 64, 8, 1)
-"""How many tokens of a prompt a step takes: so many plans serve prompts of any length, exactly."""
+"""Numbers of tokens of a prompt's steps: so many plans serve prompts of any length, exactly."""
 ROUNDED = 64
 """Capacities are multiples of it, so that a plan serves sequences of many lengths."""
 STEPS = 128
-"""How many tokens are drawn where nobody says, and there is room for them."""
+"""The number of tokens to draw by default, if there is room for them."""
 UNBOUNDED = 1 << 30
 Elaborate = Callable[[TokenStep], TokenGraph]
 Choose = Callable[[Array], Array]
@@ -60,7 +60,7 @@ Choose = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn: the likeliest at temperature 0, otherwise at random.
+    """The rule of drawing tokens: the likeliest at temperature 0, otherwise at random.
 
     They are drawn from softmax(logits / temperature), among the `top_k` likeliest or, if that is 0,
     among all. One seed and one prompt give the same tokens each time.
@@ -95,13 +95,13 @@ GREEDY = Sampling()
 
 
 def room_for(elaborate: Elaborate, sizes: Mapping[str, int] | None = None) -> int:
-    """How many tokens a model has positions for; `UNBOUNDED` if it takes any number."""
+    """Returns the number of positions of a model; `UNBOUNDED` if it takes any number of tokens."""
     step = TokenStep(UNBOUNDED, 1, sizes=tuple((sizes or {}).items()))
     return _positions(elaborate(step).elaboration)
 
 
 def steps_for(prompt: int, room: int) -> int:
-    """How many tokens are drawn where nobody says: `STEPS`, or what there is room for."""
+    """Returns the default number of tokens to draw: `STEPS`, or the room that is left."""
     return max(1, min(STEPS, room - prompt + 1))
 
 
@@ -158,7 +158,7 @@ class Generator(Closing):
         self._rows, self.capacity = step.rows, step.capacity
         self._lock = RLock()
         self._sequence = 0
-        """How many were begun."""
+        """The number of sequences begun."""
         self._sessions: dict[TokenStep, Session] = {}
         self.vocabulary = first.vocabulary
         self.context = first.context
@@ -351,7 +351,7 @@ def _step_inputs(
 
 
 def _positions(elaboration: Elaboration) -> int:
-    """How many positions the tokens of a step of one may have."""
+    """Returns the number of positions that the tokens of a step of one may have."""
     bounds = bounds_of(elaboration)
     return min(UNBOUNDED, bounds[POSITION].count) if POSITION in bounds else UNBOUNDED
 

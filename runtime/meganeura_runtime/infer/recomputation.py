@@ -40,7 +40,7 @@ from meganeura_runtime.infer.generator import (
 from meganeura_runtime.io.data.index_problems import check_values
 
 KEPT = 8
-"""How many sessions of the lengths that came last stay open, beside the one with the weights."""
+"""The number of sessions of recent lengths that stay open, beside the one with the weights."""
 
 
 def open_generator(

@@ -96,7 +96,7 @@ class Parts:
     first: int
     _tokens: list[int] = field(default_factory=list[int])
     _begun: int = 0
-    """Where the segment begins that is not finished."""
+    """The start of the segment that is not finished."""
 
     def add(self, token: int) -> Segment | None:
         """The segment that a token ends, with a second time behind that of its end."""

@@ -42,7 +42,7 @@ TRANSCRIBE = "transcribe"
 
 @dataclass(frozen=True)
 class Speech:
-    """How a sound is written down."""
+    """The options of a transcription."""
 
     language: str | None = None
     """Its code, such as `en`; the model says which one it hears if this is None."""
@@ -58,7 +58,7 @@ class SpeechTask:
     name: str
     window: Sounds
     room: int
-    """How many tokens a window may have, with those before them."""
+    """The number of tokens that a window may have, with those before them."""
 
     @classmethod
     def of(cls, elaborate: Elaborate, weights: Sequence[Path]) -> "SpeechTask":
@@ -193,7 +193,7 @@ class Transcriber:
         return max(frames, FRAMES)
 
     def _line(self, segment: Segment, seek: int) -> str:
-        """When something was said, and what."""
+        """Returns the line of a segment: its times and its text."""
         begin, end = (
             _clock(seek * HOP / RATE + at * SECONDS) for at in (segment.start, segment.end)
         )

@@ -22,7 +22,7 @@ KEY = "meganeura"
 """The entry of the metadata that holds a `Progress`."""
 
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]
-"""How many of something there were, which is a number that every program can hold."""
+"""A count that every program can hold exactly."""
 
 
 class Origin(BaseModel):
@@ -52,7 +52,7 @@ class Fingerprint(BaseModel):
 
 
 class Progress(BaseModel):
-    """How far a run has come. Together with the tensors it decides every later step."""
+    """The progress of a run. Together with the tensors it decides every later step."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -77,7 +77,7 @@ class Progress(BaseModel):
     loss_sum: float = 0.0
     """The losses of that epoch so far, each counted as often as its batch had examples."""
     loss_examples: Count = 0
-    """How many examples these were."""
+    """The number of these examples."""
     is_ended: bool = False
     """True if the run ended with this step in the middle of an epoch, and was evaluated there."""
     is_by_hand: bool = False

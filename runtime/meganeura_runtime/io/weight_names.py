@@ -12,7 +12,7 @@ from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 
 FORM = "PATTERN=REPLACEMENT"
 SHOWN = 3
-"""How many names a message shows as examples."""
+"""The number of names that a message shows as examples."""
 
 
 class MalformedRename(Problem, code="E0585", topic="weights"):
@@ -88,7 +88,7 @@ class Rename:
 
 @dataclass(frozen=True)
 class Names:
-    """How tensors of files are called in a model: renamed, and then all below a prefix."""
+    """Names in a model of the tensors of files: renamed, and then all below a prefix."""
 
     renames: tuple[Rename, ...] = ()
     prefix: str = ""

@@ -36,7 +36,7 @@ from meganeura_runtime.io.tensors.stored_tensor import (
 from meganeura_runtime.io.weight_names import AS_STORED, Names
 
 LISTED = 12
-"""How many names of one kind a message shows, where not all of them were asked for."""
+"""The number of names of one kind that a message shows, unless all were asked for."""
 
 
 class Declared(Protocol):
@@ -93,7 +93,7 @@ class WeightsMismatch(Problem, code="E0540", topic="weights"):
     shapes: tuple[Difference, ...]
     types: tuple[Difference, ...]
     listed: int | None = LISTED
-    """How many names of each kind to show, all of them for `None`."""
+    """The number of names of each kind to show, all of them for `None`."""
 
     def report(self) -> Report:
         """List what differs, the first few of each kind."""

@@ -228,7 +228,7 @@ class FolderInUse(Problem, code="E0555", topic="training"):
 
     folder: Path
     process: int | None
-    """Who has it; `None` if it has not said so yet."""
+    """The process that has it; `None` if it has not said so yet."""
 
     def report(self) -> Report:
         who = "another process" if self.process is None else f"process {self.process}"

@@ -48,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Profile:
-    """Where the time and the memory of a step go."""
+    """The time and the memory of the parts of a step."""
 
     clock: str
     peaks: Peaks
@@ -63,7 +63,7 @@ class Profile:
     least: int | None
     """Bytes that temporaries need however they are placed, where that is known."""
     choices: str = ""
-    """Where choices are from that were made otherwise than the planner would; empty if none."""
+    """The source of choices that differ from the planner's; empty if none."""
 
     @property
     def kernels(self) -> float:

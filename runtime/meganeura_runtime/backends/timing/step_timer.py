@@ -8,10 +8,10 @@ from meganeura_runtime.backends.timing.example_inputs import Example
 
 ROUNDS = 5
 ROUND_SECONDS = 0.05
-"""How long the steps of one round take that are timed together."""
+"""Seconds of the steps that are timed together."""
 MOST_STEPS = 100
 WARM_SECONDS = 0.15
-"""How long steps are made before any is timed."""
+"""Seconds of steps before any is timed."""
 
 
 def step_seconds(session: Session, example: Example) -> float:

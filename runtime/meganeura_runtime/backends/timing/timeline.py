@@ -29,7 +29,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Level:
-    """How much there was of something, by kind, from some moment on."""
+    """Amounts of something, by kind, from some moment on."""
 
     name: str
     at: float

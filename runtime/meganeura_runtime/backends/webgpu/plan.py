@@ -142,7 +142,7 @@ class Plan:
     """The least bytes of the temporaries under any placement."""
     loops: tuple[Loop, ...] = ()
     choices: str = ""
-    """Where choices are from that were made otherwise than the planner would; empty if none."""
+    """The source of choices that differ from the planner's; empty if none."""
     version: Literal[4] = VERSION
 
     @property
@@ -151,7 +151,7 @@ class Plan:
         return tuple(_unrolled(self.loops, 0, len(self.dispatches)))
 
     def numbers(self, role: Role) -> tuple[int, ...]:
-        """Which of the buffers are for a purpose."""
+        """Returns the numbers of the buffers of a role."""
         return tuple(n for n, buffer in enumerate(self.buffers) if buffer.role is role)
 
     def bytes_for(self, role: Role) -> int:

@@ -15,7 +15,7 @@ from meganeura_runtime.backends.webgpu.plan import Dispatch, Plan, PlanError, Ro
 from meganeura_runtime.io.tensors.shape_mismatch import claimed_elements
 
 BINDING = re.compile(r"@binding\((\d{1,3})\) var<storage, (read|read_write)>")
-"""Where a kernel says what it is bound to, as ours write it."""
+"""The declaration of a binding in a kernel, as ours are written."""
 MOST_LAUNCHES = 1 << 22
 """Launches of a step, those of all rounds of loops counted."""
 WORD = 4

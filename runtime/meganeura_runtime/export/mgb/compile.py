@@ -59,7 +59,10 @@ class TokenModel:
 
     @property
     def room(self) -> int:
-        """How many tokens it has positions for; raises `ProblemError` if it does not generate."""
+        """The number of positions for tokens.
+
+        Raises `ProblemError` if the model does not generate.
+        """
         return room_for(
             lambda step: pipeline.elaborate_tokens(self.program, self.name, self.config, step)
         )

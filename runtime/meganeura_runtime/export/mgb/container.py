@@ -96,7 +96,7 @@ class Artefact:
     stated: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
     """Bounds that the program states for its inputs, which the graph does not hold."""
     preparation: Preparation = NOTHING
-    """How its inputs were prepared in training, and its classes."""
+    """The preparation of its inputs in training, and its classes."""
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:

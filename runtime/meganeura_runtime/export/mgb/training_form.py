@@ -8,7 +8,7 @@ from pydantic import Field
 from meganeura_runtime.backends.webgpu.plan import Plan
 
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]
-"""How many of something there are, which is a number that every program can hold."""
+"""A count that every program can hold exactly."""
 Some = Annotated[int, Field(ge=1, lt=1 << 53)]
 
 

@@ -1,4 +1,4 @@
-"""How far outputs are from what they should be, and what an error says in one line."""
+"""Differences of outputs from the expected ones, and errors in one line."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -58,7 +58,7 @@ def allowed(
     exact: Callable[[], Mapping[str, Array]],
     least: float = ALLOWED,
 ) -> float:
-    """How far an output, which differs so much, may be from that of the reference.
+    """Returns the tolerance of an output that differs so much from that of the reference.
 
     That is `least`, or twice the distance of the reference from what `exact` computes in double
     precision. A model that magnifies the roundings of its values has no single result in single

@@ -102,7 +102,7 @@ def _tried_sizes(symbolic: Elaboration) -> Iterator[Mapping[str, int]]:
 
 
 def _kept(elaborate: Elaborate, graph: Graph) -> Mapping[str, float]:
-    """How much of each running statistic a training step keeps, for models that have states."""
+    """Returns the share of each running statistic that a training step keeps."""
     leaves = (value.op for value in graph.values)
     if not any(isinstance(each, Parameter) and each.kind == "state" for each in leaves):
         return {}

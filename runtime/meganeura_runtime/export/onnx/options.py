@@ -1,4 +1,4 @@
-"""How a model is written as ONNX."""
+"""Options of writing a model as ONNX."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -44,7 +44,7 @@ from meganeura_runtime.export.onnx.emitter import Attribute
 from meganeura_runtime.export.onnx.functions import NORMAL, RANDOM_SINCE, UNIFORM
 
 ROUNDING = 1e-6
-"""How far a constant of the program may be, relatively, from that of the function."""
+"""The relative tolerance of a program's constant against that of the function."""
 
 
 @dataclass(frozen=True)
@@ -341,7 +341,7 @@ def _batch_norm(value: Value) -> Match | None:
 
 
 def kept_shares(training: Graph) -> dict[str, float]:
-    """How much of each state a training step keeps: `a` of `update s = a * s + b * y`."""
+    """Returns the share of each state that a step keeps: `a` of `update s = a * s + b * y`."""
     found: dict[str, float] = {}
     for name, value in training.updates.items():
         for product_, _ in _swapped(value, Add):

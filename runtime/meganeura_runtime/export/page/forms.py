@@ -75,7 +75,7 @@ class TokensForm:
 
 @dataclass(frozen=True)
 class MaskForm:
-    """Which tokens of another input are those of a text."""
+    """The mask of the tokens of another input that are those of a text."""
 
     of: str
     kind: Literal["mask"] = "mask"

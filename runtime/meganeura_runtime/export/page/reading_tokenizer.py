@@ -38,7 +38,7 @@ class ReadingTokenizer:
 
     text: str
     size: int
-    """How many tokens there are."""
+    """The number of tokens."""
 
 
 def reading_tokenizer(

@@ -1,4 +1,4 @@
-"""Where a constructor makes the lists, dictionaries and modules that layers are put in."""
+"""Lists, dictionaries and modules of layers, and the place where a constructor makes them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

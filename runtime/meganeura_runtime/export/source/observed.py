@@ -70,7 +70,7 @@ class Observed:
         return literal(found[0])
 
     def choice(self, node: ast.If | ast.Conditional) -> bool | None:
-        """Which way a choice always goes; None if it does not always go one way."""
+        """Returns the side that a choice always takes; None if it does not always take one."""
         made = {way for each in self.instances for way in each.choices.get(node, ())}
         if not made:
             raise refuse(node, "it is never reached")

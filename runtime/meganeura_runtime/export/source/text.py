@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 ANY, OR, AND, NOT, COMPARE, BIT_OR, BIT_AND, SUM, PRODUCT, SIGN, POWER, ATOM = range(12)
-"""How tightly operators bind, loosest first."""
+"""Precedence of operators, loosest first."""
 BINDING = {
     "or": OR, "and": AND, "|": BIT_OR, "&": BIT_AND, "+": SUM, "-": SUM, "*": PRODUCT,
     "/": PRODUCT, "//": PRODUCT, "%": PRODUCT, "@": PRODUCT, "**": POWER,

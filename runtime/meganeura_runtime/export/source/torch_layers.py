@@ -127,7 +127,7 @@ _OWN: dict[tuple[str, str], type[Initializer]] = {
     **{(f"Conv{n}d", "weight"): KaimingUniform for n in (1, 2, 3)},
     **{(f"ConvTranspose{n}d", "weight"): KaimingUniform for n in (1, 2)},
 }  # fmt: skip
-"""How the parameters of PyTorch's modules begin. Biases of linear maps are uniform there too."""
+"""Initial values in PyTorch's modules. Biases of linear maps are uniform there too."""
 
 
 def initial_text(layer: str, parameter: str, initializer: Initializer) -> str | None:

@@ -69,7 +69,7 @@ class Instance:
 
     @property
     def path(self) -> str:
-        """Where its weights are."""
+        """The path of its weights."""
         return self.frame.path
 
     def fill_of(self, value: ElabValue) -> StaticValue | None:
@@ -102,7 +102,7 @@ class Tracer:
     def __init__(self) -> None:
         self.root: Instance | None = None
         self.state: ElaborationState | None = None
-        """Where the model is elaborated; whether blocks fit is tried in others."""
+        """The state of the model's elaboration; other states try if blocks fit."""
         self.all: list[Instance] = []
         self._by_frame: dict[int, Instance] = {}
         self._calls: list[tuple[ast.Call, Frame]] = []

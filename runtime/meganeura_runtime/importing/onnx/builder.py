@@ -68,7 +68,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Kept:
-    """Where the program has an initializer."""
+    """The place of an initializer in the program."""
 
     words: Words
     type: TensorType

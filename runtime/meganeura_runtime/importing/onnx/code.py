@@ -14,7 +14,7 @@ from meganeura_dsl.symbolic.size import Dim, Size
 
 
 class Level(IntEnum):
-    """How strongly the parts of an expression hold together, the weakest first."""
+    """The precedence of an expression, the weakest first."""
 
     PIPE = 0
     OR = 1
@@ -132,7 +132,7 @@ class Scanned:
     rounds: Size
     is_backward: bool
     round_index: Tensor
-    """Which slice of the collected and sliced tensors belongs to the round."""
+    """The index of the iteration's slice of the collected and sliced tensors."""
     starts: tuple[int, ...]
     carries: tuple[Tensor, ...]
     body: "tuple[Statement, ...]"

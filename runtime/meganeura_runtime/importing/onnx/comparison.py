@@ -44,7 +44,7 @@ ALLOWED_HALF = 2e-2
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far a program is from its file, on random inputs."""
+    """The difference of a program from its file, on random inputs."""
 
     difference: float
     """The largest difference of an output, NaN where no output tells anything."""

@@ -1,4 +1,4 @@
-"""Which sizes of a file have to be given, where it cannot be said with all of them open."""
+"""The sizes of a file that have to be given, if it cannot be translated with all of them open."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

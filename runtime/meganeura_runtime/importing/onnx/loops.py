@@ -166,7 +166,7 @@ def _taken_out(build: Builder, before: int) -> tuple[Statement, ...]:
 def _axes(
     gathered: Sequence[Tensor], collected: Sequence[tuple[int, bool]]
 ) -> list[tuple[int, bool]]:
-    """Where the rounds stand in what they collect, counted from the front."""
+    """Returns the axes of the iterations in collected tensors, counted from the front."""
     found: list[tuple[int, bool]] = []
     for each, (axis, turn) in zip(gathered, collected, strict=True):
         if not -each.rank - 1 <= axis <= each.rank:

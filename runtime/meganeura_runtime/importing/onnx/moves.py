@@ -14,7 +14,7 @@ class Fixed:
 
     size: Size
     order: int
-    """Which of several equal ones it is."""
+    """The number of this one among several equal ones."""
 
 
 Factor = int | Fixed
@@ -32,7 +32,7 @@ class Move:
 
     @property
     def axes(self) -> int:
-        """How many axes are named."""
+        """The number of named axes."""
         return len({each for axis in self.source for each in axis if isinstance(each, int)})
 
     @property

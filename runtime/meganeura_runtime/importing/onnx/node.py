@@ -136,11 +136,11 @@ class Node:
     build: Builder
     paths: Paths
     sites: Mapping[str, int]
-    """How many nodes read each initializer."""
+    """The number of nodes that read each initializer."""
     constants: frozenset[str] = frozenset()
     """The initializers that are not trained."""
     tracked: Mapping[str, int] = field(default_factory=dict[str, int])
-    """How many batches batch norms have seen, by the names of these counts."""
+    """The number of batches that batch norms have seen, by the names of these counts."""
     is_round: bool = False
     """True if the node stands in the rounds of a loop."""
     follower: Known | None = None
@@ -309,7 +309,7 @@ class Node:
         return self.paths.fresh(default)
 
     def steps_of(self, statistics: Known) -> Known:
-        """How many batches the statistics of a batch norm are of, as far as that is known."""
+        """Returns the number of batches behind a batch norm's statistics, if it is known."""
         name = f"{statistics.name.rpartition('.')[0]}.num_batches_tracked".lstrip(".")
         return Known(np.array(self.tracked.get(name, 0), np.int32), DType.I32)
 

@@ -20,7 +20,7 @@ LARGEST_FILE = 2048
 MOST_NODES = 20_000
 """Of a graph, with those of its functions and branches."""
 DEEPEST = 16
-"""How far graphs and functions are nested."""
+"""The deepest nesting of graphs and functions."""
 LARGEST_TENSOR = 1 << 31
 """Elements of one tensor."""
 MOST_AXES = 16

@@ -11,6 +11,6 @@ class Stated:
     trained: frozenset[str] | None = None
     """The initializers that are trained; None where it is not known."""
     tracked: Mapping[str, int] = field(default_factory=dict[str, int])
-    """How many batches batch norms have seen, by the names of these counts."""
+    """The number of batches that batch norms have seen, by the names of these counts."""
     sizes: Mapping[str, str] = field(default_factory=dict[str, str])
     """Names of open sizes, by their names in the file."""

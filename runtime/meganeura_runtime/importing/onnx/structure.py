@@ -172,7 +172,7 @@ def _repeats(
 
 
 def _candidates(statements: Sequence[Statement]) -> list[tuple[int, int, int]]:
-    """Where a run starts, its period and its length, the most promising first."""
+    """Returns start, period and length of possible runs, the most promising first."""
     numbers: dict[object, int] = {}
     keys = np.array([numbers.setdefault(_form(each), len(numbers)) for each in statements])
     found: list[tuple[int, int, int]] = []
@@ -278,7 +278,7 @@ def _flow(
 def _kind(
     value: int, round_: int, period: int, where: dict[int, tuple[int, int]]
 ) -> tuple[str, int, int]:
-    """Where a round has an operand from."""
+    """Returns the source of an iteration's operand."""
     if value not in where:
         return "outside", value, 0
     index, at = where[value]
@@ -305,7 +305,7 @@ def _index(
 
 
 def _step(paths: Sequence[Words]) -> tuple[Words, int]:
-    """Where paths count up, round by round."""
+    """Returns the position where paths count up, iteration by iteration, and the first number."""
     for at, word in enumerate(paths[0]):
         if not isinstance(word, int) or paths[1][at] == word:
             continue

@@ -1,4 +1,4 @@
-"""Which initializers are trained: as the file says or its program, else by how nodes read them."""
+"""Initializers that are trained: by the file or its program, else by how nodes read them."""
 
 from collections.abc import Iterator, Mapping
 

@@ -92,7 +92,7 @@ class MissingTensor(DataProblem, code="E0522"):
         return names[found[0]] if found else ""
 
     def _named(self, near: str) -> Help:
-        """How to say which tensor is meant."""
+        """Returns the cure that names the tensor that is meant."""
         meant = f"did you mean `{near}`? " if near else ""
         tensor = near.removeprefix(self._split) if near else "..."
         text = "" if self.span is None else self.span.text

@@ -82,7 +82,7 @@ class Dataset:
     train: Split
     test: Split | None
     preparation: Preparation = NOTHING
-    """How files become inputs, and the names of the classes by number, where they are folders."""
+    """The preparation of files for inputs, and the names of the classes of folders by number."""
     tokenizer: Path | None = None
     """The tokenizer.json that texts are read by."""
 
@@ -171,7 +171,7 @@ class _Matcher:
         return Feed(tensor, wanted.dtype, rows, span=self.span)
 
     def rows_of_an_example(self, name: str, wanted: TensorType) -> int:
-        """How many rows of an input make one example, 0 if it is fed whole."""
+        """Returns the number of an input's rows in one example, 0 if it is fed whole."""
         if name in self.input_spec.whole:
             return 0
         counter = self.input_spec.counter

@@ -19,13 +19,13 @@ class IndexOutside(Problem, code="E0535", topic="data"):
     span: Span | None
     """The setting that names the data."""
     file: str
-    """Where the tensor is from; empty if it was fed by a program."""
+    """The file of the tensor; empty if it was fed by a program."""
     name: str
     index: tuple[int, ...]
     value: int
     bound: Bound
     cut: tuple[int, int] | None = None
-    """Where an evaluation cuts examples into smaller batches than a step has: both sizes."""
+    """The sizes of a step's batch and of the smaller ones of an evaluation, if they differ."""
 
     def report(self) -> Report:
         wanted = f"below {self.bound.shown}" if self.value >= 0 else f"at least {self.bound.least}"

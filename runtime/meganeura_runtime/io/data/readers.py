@@ -76,7 +76,7 @@ class Reader:
         return found
 
     def preparation(self, path: Path, tensors: Mapping[str, StoredTensor]) -> Preparation:
-        """How the files of a path became these tensors, for whoever uses the trained weights."""
+        """Returns the preparation of a path's files, for users of the trained weights."""
         contents = (each.content for each in tensors.values())
         decoded = next((each for each in contents if isinstance(each, DecodedFiles)), None)
         if decoded is not None:
@@ -118,7 +118,7 @@ class Reader:
             raise ProblemError(WrongReader(self.span, path, reason))
 
     def _decoder(self, found: ClassFolder, path: Path) -> Decoder:
-        """How the files of a folder become what the input of their name takes."""
+        """Returns the decoder of a folder's files for the input of their name."""
         input_spec, kind = self.input_spec, found.kind
         named = [name for name in input_spec.inputs if input_spec.tensors.get(name, name) == kind]
         if not named:

@@ -1,4 +1,4 @@
-"""How often each example is drawn, where that is not once an epoch."""
+"""Sampling of examples more or less often than once an epoch."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

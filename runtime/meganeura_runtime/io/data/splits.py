@@ -17,7 +17,7 @@ from meganeura_runtime.io.tensors.joined_array import Joined
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor, read, read_verified
 
 Examples = slice | NDArray[np.int64]
-"""Which examples: a run of them, or their numbers."""
+"""Examples: a range of them, or their numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Feed:
 
     @property
     def examples(self) -> int:
-        """How many examples the tensor holds."""
+        """The number of examples in the tensor."""
         return self.tensor.shape[0] // self.rows
 
     def take(self, examples: Examples) -> Array:
@@ -66,7 +66,7 @@ class Split(ABC):
     """Examples for all inputs of a program: those to train on, or those held out."""
 
     examples: int
-    """How many there are."""
+    """The number of examples."""
     is_ordered = False
     """True if they can be had in their own order only, in batches of their own size."""
 
@@ -103,13 +103,13 @@ class StoredSplit(Split):
     feeds: Mapping[str, Feed]
     examples: int
     numbers: NDArray[np.int64] | None = None
-    """Which examples of the tensors these are; `None` for all of them."""
+    """The numbers of these examples in the tensors; `None` for all of them."""
     weights: NDArray[np.float64] | None = None
-    """How often each is drawn, compared with the others; `None` for once an epoch."""
+    """The relative frequency at which each is drawn; `None` for once an epoch."""
 
     @property
     def stored(self) -> int:
-        """How many examples the tensors hold, of which these may be some."""
+        """The number of examples in the tensors, of which these may be some."""
         counts = (feed.examples for feed in self.feeds.values() if feed.rows)
         return next(counts, self.examples)
 

@@ -155,7 +155,7 @@ def stream(
 
 
 def _count(data: Iterable[object], input_spec: InputSpec) -> int | None:
-    """How many examples a pass has, as far as the data says.
+    """Returns the number of examples of a pass, as far as the data says.
 
     A list is looked at. A loader of PyTorch has a sampler whose length counts examples; anything
     else with a length counts full batches by it.

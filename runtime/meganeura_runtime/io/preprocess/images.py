@@ -44,7 +44,7 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
 class Filter(Enum):
-    """How an image is resampled, with the number Pillow gives it."""
+    """The filter of resampling an image, with Pillow's number of it."""
 
     NEAREST = 0
     LANCZOS = 1
@@ -93,7 +93,7 @@ class Middle:
     height: int
     width: int
     rounds_down: bool = False
-    """Where half a pixel goes: down, as in transformers, or to the even side as in torchvision."""
+    """True if half a pixel rounds down, as in transformers; else to even, as in torchvision."""
 
     def corner(self, height: int, width: int) -> tuple[int, int]:
         """Its top and left."""

@@ -32,7 +32,7 @@ CHUNK_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class ImageInput:
-    """How images for one input are read."""
+    """The conversion of images for one input."""
 
     colors: int
     steps: ImageSteps
@@ -78,7 +78,7 @@ class Choices:
         return () if self.seconds is None else ("--seconds",)
 
     def image_steps(self, wanted: TensorType) -> ImageInput | None:
-        """How an image is converted to the type of an input; `None` if it cannot be."""
+        """Returns the conversion of an image to the type of an input; `None` if there is none."""
         if not wanted.dtype.is_float or len(wanted.shape) != 4:
             return None
         _, first, height, width = wanted.shape
@@ -138,6 +138,6 @@ def resized(steps: ImageSteps, height: int, width: int, crop: float) -> ImageSte
 
 
 def shown_size(steps: ImageSteps) -> tuple[int, int]:
-    """How many pixels the network is shown."""
+    """Returns the height and width in pixels that the network is shown."""
     shown = steps.crop or steps.resize
     return (IMAGE_SIZE, IMAGE_SIZE) if shown is None else (shown.height, shown.width)

@@ -1,4 +1,4 @@
-"""How the inputs of trained weights were prepared, and which classes they know.
+"""The preparation of trained weights' inputs, and their classes.
 
 Training writes it into the metadata of its weights, and whatever uses the weights reads it there:
 `meganeura run`, pages, compiled models, ONNX files and Python. Each entry is a JSON text:
@@ -61,7 +61,7 @@ class _Crop(_Entry):
 
 
 class ImagePreparation(_Entry):
-    """How an image file becomes floats [colors, height, width]."""
+    """The preparation of an image file as floats [colors, height, width]."""
 
     colors: Literal[1, 3]
     height: Length
@@ -114,7 +114,7 @@ class ImagePreparation(_Entry):
 
 
 class SoundPreparation(_Entry):
-    """How a sound file becomes a log-mel spectrogram, floats [mels, frames]."""
+    """The preparation of a sound file as a log-mel spectrogram, floats [mels, frames]."""
 
     sample_rate: Literal[16_000] = RATE
     mels: Annotated[int, Field(ge=1, le=4096)]
@@ -151,7 +151,7 @@ class Preparation:
         return {key: text for key, text in found.items() if text}
 
     def differences(self, other: "Preparation") -> Iterator[str]:
-        """How inputs that are prepared in another way differ, where both say how."""
+        """Yields the differences of two preparations, as far as both are stored."""
         if self.image and other.image and self.image != other.image:
             yield f"images {self.image.steps}, and here {other.image.steps}"
         if self.sound and other.sound and self.sound != other.sound:

@@ -60,7 +60,7 @@ class Tokenizer(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens."""
 
     @abstractmethod
     def encode(self, text: str) -> list[int]:
@@ -122,7 +122,7 @@ class LibraryTokenizer:
         self._loaded: object = None
         """The process that has loaded it."""
         self.size = self._load()
-        """How many tokens there are, with those added to the vocabulary."""
+        """The number of tokens, with those added to the vocabulary."""
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """The tokens of a text; raises `ProblemError` where the file lets the library fail."""

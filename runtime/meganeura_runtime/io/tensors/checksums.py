@@ -204,7 +204,7 @@ def runs_of_pieces(sums: Sums, piece: int, size: int) -> Sums:
 
 @lru_cache(maxsize=8)
 def _behind(count: int) -> Callable[[Sums], Sums]:
-    """How a CRC changes if so many zero bytes follow, but for the CRC of these."""
+    """Returns the change of a CRC by so many zero bytes after it, without the CRC of these."""
     zeros = bytes(count)
     bits = [crc32(zeros, 1 << bit) ^ crc32(zeros) for bit in range(32)]
     tables = np.zeros((4, 256), np.uint32)

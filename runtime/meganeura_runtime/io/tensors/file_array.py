@@ -41,7 +41,7 @@ class RowSource(ABC):
 
     @property
     def ndim(self) -> int:
-        """How many axes there are."""
+        """The number of axes."""
         return len(self.shape)
 
     @property

@@ -18,7 +18,7 @@ class Joined(RowSource):
 
     parts: tuple[Array | RowSource, ...]
     files: tuple[Path, ...]
-    """Where each part lies."""
+    """The file of each part."""
     shape: tuple[int, ...] = field(init=False)
     dtype: np.dtype[np.generic] = field(init=False)
     starts: NDArray[np.int64] = field(init=False)
@@ -32,7 +32,7 @@ class Joined(RowSource):
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How many rows each part has."""
+        """The number of rows of each part."""
         return tuple(len(part) for part in self.parts)
 
     def __getitem__(self, rows: Rows) -> Array:

@@ -10,7 +10,7 @@ MOST_ELEMENTS = 1 << 60
 
 
 def claimed_elements(shape: Sequence[int]) -> int:
-    """How many elements a shape claims; raises `ValueError` for one that no array can have.
+    """Returns the number of elements of a shape. Raises `ValueError` for impossible shapes.
 
     An axis of no elements excuses none of the others. Numbers are never larger than a product of
     two sizes, so that a header of many digits takes no longer than it takes to read.

@@ -156,7 +156,7 @@ def chunks(content: Array | RowSource) -> Iterator[tuple[int, Array]]:
 
 
 def _fits(values: Array, dtype: DType) -> NDArray[np.bool_]:
-    """Where a value survives the change of type."""
+    """Returns a bool for each value: true if it survives the change of type."""
     target = NUMPY[dtype]
     if dtype is DType.BOOL:
         return (values == 0) | (values == 1)

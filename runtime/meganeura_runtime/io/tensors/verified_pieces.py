@@ -68,7 +68,7 @@ class _Run:
     first: int
     stop: int
     at: int
-    """Where in the first piece it begins; 0 for whole pieces."""
+    """Its start in the first piece; 0 for whole pieces."""
     memory: memoryview
     is_whole: bool
 
@@ -80,7 +80,7 @@ class VerifiedPieces:
     file: OpenFile
     name: str
     offset: int
-    """Where the tensor begins in the file."""
+    """The start of the tensor in the file."""
     size: int
     """Bytes of the tensor."""
     row_bytes: int

@@ -1,4 +1,4 @@
-"""Where a number stops being one: the first step, and in it the first value that is not finite.
+"""The first number that is not finite: its step, and its value in the graph.
 
 A step depends only on its number and on the parameters and states before it, so it can be repeated:
 on the device to find the step, and by the reference, which has every intermediate value, to find

@@ -121,7 +121,7 @@ class Evaluator:
 
     @contextmanager
     def _explained(self, batch: HeldBatch) -> Generator[None]:
-        """Where a row is picked that a batch of a step has, it is said that these are smaller."""
+        """Explains an index out of range by the batch, if larger batches have the row."""
         try:
             yield
         except ProblemError as error:

@@ -37,7 +37,7 @@ class Measurement:
     device: str
     """The device, as people read it."""
     differences: tuple[str, ...]
-    """How inputs are prepared otherwise than in the training of the weights, a line each."""
+    """Differences of the inputs' preparation from that of the weights, a line each."""
 
 
 def measure(

@@ -17,7 +17,7 @@ class StepRecord:
     rates: tuple[float, ...]
     outputs: Outputs
     lasted: tuple[float, float]
-    """When the loop began with it and when it was handed to the device, by the host's clock."""
+    """The times at which the loop began it and submitted it, by the host's clock."""
     speed: Speed | None = None
     """That at that time, if the step is to be logged."""
 

@@ -20,7 +20,7 @@ from meganeura_runtime.train.records.folder_lock import LOCK, locked
 from meganeura_runtime.train.training_problems import FolderInUse, UnnamedFolder
 
 RUNS = Path("runs")
-"""Where run folders are made when none is named."""
+"""The parent of run folders, if none is named."""
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ class ReportWriter:
         self._records = RunRecords(folder.metrics)
         self._thread: Future[None] | None = None
         self._due = 0.0
-        """When the page is to be written again by `refresh`."""
+        """The time at which `refresh` writes the page again."""
         _write_description(folder.description, self._about)
 
     def take_in(self, event: Event) -> None:

@@ -61,7 +61,7 @@ class Fit:
     largest: int | None = None
     """The largest batch that does; `None` if none does, or nothing was asked for."""
     limit: str = ""
-    """Why a larger batch is refused, where it is not for want of memory."""
+    """The reason that a larger batch is refused, if it is not memory."""
 
     @property
     def fits(self) -> bool:

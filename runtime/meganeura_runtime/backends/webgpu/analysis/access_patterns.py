@@ -62,7 +62,7 @@ def readers_of(graph: Graph) -> Mapping[int, frozenset[Value]]:
 
 
 def access_patterns(value: Value, stored: Collection[int]) -> AccessPattern:
-    """How a stored value reads the other stored ones."""
+    """Returns the pattern in which a stored value reads the other stored ones."""
     make = Expressions(keep_choices=True)
     reader = ElementInliner(make, {number: number for number in stored if number != value.id})
     if is_contraction(value):

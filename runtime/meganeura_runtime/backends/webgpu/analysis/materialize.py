@@ -1,4 +1,4 @@
-"""Which values are written to memory; all others are computed wherever they are read."""
+"""Choice of the values that are written to memory; others are computed wherever they are read."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -34,7 +34,7 @@ from meganeura_runtime.backends.webgpu.ops.lowered import SplitKPartial
 DEEPEST = 64
 """Ops computed one inside the other at most."""
 REPEATED = 16
-"""How often the elements of a tensor are repeated for their loads to be cached."""
+"""The number of repetitions of a tensor's elements from which their loads are cached."""
 SHARED_COST = 4 * LOAD
 """A value of several uses that costs as much is expected to be stored."""
 SMALL = 1 << 14
@@ -87,7 +87,7 @@ def is_factor(op: Op) -> bool:
 
 
 def elements(value: Value) -> int:
-    """How many elements a value has."""
+    """Returns the number of elements of a value."""
     return prod(concrete_shape(value.type.shape))
 
 
@@ -189,7 +189,7 @@ def _prices(target: Target) -> RecomputeCosts:
 
 
 def _reads(value: Value, operand: Value, count: float) -> float:
-    """How many elements of an operand it takes to compute `count` elements.
+    """Returns the number of an operand's elements that `count` elements read.
 
     The factors of a contraction are read so often that they are always in memory; what replaces a
     part is read where the part is.

@@ -60,7 +60,7 @@ def is_free(op: Op) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """How many elements a value has, and how many are read of it; infinitely many: store it."""
+    """The elements of a value, and the reads of it; infinitely many reads mean: store it."""
 
     elements: int
     reads: float

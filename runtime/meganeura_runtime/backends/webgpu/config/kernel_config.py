@@ -1,4 +1,4 @@
-"""How one contraction is computed, as data: what a planner chooses, or a tuner found to be best."""
+"""Configs of contractions, as data: chosen by a planner, or found best by a tuner."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class KernelConfig:
 
 @dataclass(frozen=True, slots=True)
 class FusionConfig:
-    """How readily the values of a step share kernels, against what the planner finds right."""
+    """The readiness of values to share kernels, relative to the planner's estimate."""
 
     epilogue: int = 60
     """Operations that may follow a sum of products in its kernel, which repeats them a lot."""

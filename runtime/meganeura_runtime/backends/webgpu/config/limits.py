@@ -12,14 +12,14 @@ from meganeura_runtime.backends.webgpu.config.kernel_config import (
 
 
 class Style(Enum):
-    """How kernels are shaped: for the many cores of a GPU, or for software Vulkan."""
+    """The style of kernels: for the many cores of a GPU, or for software Vulkan."""
 
     GPU = "gpu"
     SOFTWARE_VULKAN = "cpu-adapter"
 
 
 class MatrixDialect(Enum):
-    """How WGSL says operations on matrices of a subgroup."""
+    """The form in WGSL of operations on matrices of a subgroup."""
 
     CHROMIUM = "chromium_experimental_subgroup_matrix"
     PLAIN = "plain"

@@ -44,7 +44,7 @@ class TunedConfigs:
     """By the names of whole steps."""
 
     def fusing_of(self, graph: Graph) -> FusionConfig:
-        """How the values of a graph share kernels."""
+        """Returns the config by which the values of a graph share kernels."""
         return (
             self.fusings.get(step_name(graph), DEFAULT_FUSION) if self.fusings else DEFAULT_FUSION
         )

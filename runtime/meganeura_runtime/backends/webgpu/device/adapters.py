@@ -1,4 +1,4 @@
-"""Which adapters there are, by each implementation of WebGPU."""
+"""Adapters of each implementation of WebGPU."""
 
 from __future__ import annotations
 

@@ -360,7 +360,7 @@ class Device:
         return self._api.mapped(buffer, writes=False, begins_here=False)
 
     def timed(self, launches: Sequence[Launch], before: int = 0) -> list[float]:
-        """How many seconds each of some kernels takes; see `stamped`."""
+        """Returns the seconds of each of some kernels; see `stamped`."""
         return [end - start for start, end in self.stamped(launches, before)]
 
     def stamped(self, launches: Sequence[Launch], before: int = 0) -> list[tuple[float, float]]:

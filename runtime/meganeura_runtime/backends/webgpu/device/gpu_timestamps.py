@@ -1,4 +1,4 @@
-"""When passes of a submission began and ended, by the adapter's own clock.
+"""Timestamps of a submission's passes, by the adapter's own clock.
 
 The queries are resolved in the submission itself, and read once somebody wants to know: until then
 nothing waits.
@@ -44,7 +44,7 @@ class GpuTimestamps:
             )
 
     def read(self) -> list[tuple[float, float]]:
-        """When each pass began and ended, once the submission is done; then they are forgotten.
+        """Returns begin and end of each pass of the finished submission, and forgets them.
 
         No pass ends before it began, though WebGPU allows a clock to say so.
         """

@@ -51,7 +51,7 @@ class Encoder(Protocol):
 
 
 class Queue(Protocol):
-    """Where commands and data are sent."""
+    """The queue to which commands and data are sent."""
 
     def write_buffer(self, buffer: Buffer, offset: int, data: NDArray[np.uint8]) -> None: ...
     def read_buffer(self, buffer: Buffer, offset: int, size: int) -> memoryview: ...

@@ -40,7 +40,10 @@ class FlashAttention(FlashAttentionOp):
         return tuple(each.with_shape((*parts, *each.shape)) for each in results)
 
     def evaluate(self, *operands: Array) -> tuple[Array, Array]:
-        """Which keys belong to a part is the kernel's business; here the first has all."""
+        """Computes all in the first part.
+
+        The distribution of keys over parts is the kernel's choice.
+        """
         mean, rows = self.whole.evaluate(*operands)
         if self.parts == 1:
             return mean, rows

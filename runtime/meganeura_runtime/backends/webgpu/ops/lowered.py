@@ -28,7 +28,10 @@ class SplitKPartial(Op):
         return whole.with_shape((self.parts, *whole.shape))
 
     def evaluate(self, a: Array, b: Array) -> Array:
-        """Which terms a part sums is the kernel's business; here the first sums all."""
+        """Computes all in the first part.
+
+        The distribution of terms over parts is the kernel's choice.
+        """
         whole = np.asarray(self.whole.evaluate(a, b))
         return np.concatenate([whole[None], np.zeros((self.parts - 1, *whole.shape), whole.dtype)])
 

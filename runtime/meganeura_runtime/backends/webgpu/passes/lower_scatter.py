@@ -56,7 +56,7 @@ def lower_scatter(build: Builder, op: Scattering, ids: Value, updates: Value, mo
 
 
 def _kind(op: Scattering) -> Combination:
-    """How updates of one row are combined."""
+    """Returns the way in which updates of one row are combined."""
     return op.kind if isinstance(op, ScatterExtreme) else "sum"
 
 

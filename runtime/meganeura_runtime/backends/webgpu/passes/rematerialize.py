@@ -76,7 +76,7 @@ def _is_elementwise(value: Value) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """When what is computed is in memory, in ids of values, and what of it each value reads."""
+    """The lifetime of each computed value, in ids of values, and the part that each value reads."""
 
     lifetimes: Mapping[int, Lifetime]
     reads: Mapping[int, frozenset[int]]

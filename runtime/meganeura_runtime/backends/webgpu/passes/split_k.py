@@ -32,7 +32,7 @@ FEWEST_TERMS = {Style.GPU: 64, Style.SOFTWARE_VULKAN: 512}
 
 
 def split_k(whole: Contraction, target: Target) -> int:
-    """How many parts the longest axis of the terms is cut into; 1 where none are needed."""
+    """Returns the number of parts of the longest axis of the terms; 1 if none are needed."""
     config = target.configs.get(whole.name)
     if config is not None:
         return config.split_k
@@ -80,6 +80,6 @@ def _parts_of_groups(whole: Contraction, groups: int, at_once: int) -> int:
 
 
 def _iterations(terms: tuple[int, ...], at_once: int) -> int:
-    """How often the loops over the terms run, all together."""
+    """Returns the number of iterations of the loops over the terms, all together."""
     runs = (prod(terms[: depth + 1]) for depth in range(len(terms) - 1))
     return sum(runs) + prod(terms) // at_once

@@ -59,7 +59,7 @@ def sum_of_parts(build: Builder, partial: Value, most: int) -> Value:
 
 
 def _lengths(size: int, most: int) -> tuple[int, int]:
-    """How many parts of what length, which is at most `most`, hold so many elements."""
+    """Returns number and length, at most `most`, of the parts that hold so many elements."""
     parts = divisor_near(size, -(-size // most))
     return parts, -(-size // parts)
 

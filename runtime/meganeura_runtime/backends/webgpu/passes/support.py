@@ -1,4 +1,4 @@
-"""Which ops have kernels, and which become others first: the table of this backend."""
+"""The op support of this backend: ops with kernels, and ops that are lowered first."""
 
 from meganeura_dsl.ir.graph import Leaf, Op
 from meganeura_dsl.ir.ops import OPS, Scan

@@ -455,7 +455,7 @@ class _Assembly:
             raise LimitError(value, limit, f"{needed} tensors in one kernel", str(allowed))
 
     def _memory(self, works: Sequence[Work], tensors: Mapping[int, int]) -> Memory:
-        """Where values lie for the kernels of a launch, which write only to what is bound so."""
+        """Returns the memory of values for a launch, which writes only what is bound so."""
         written = {self._slots[tensors[value.id]].buffer for work in works for value in work.stores}
         access = partial(self._access, written=written)
         return Memory(tensors, access, lambda tensor: self._slots[tensor].bytes)

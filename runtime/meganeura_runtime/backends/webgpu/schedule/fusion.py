@@ -153,13 +153,13 @@ class Fusion:
             group.apart.update(each.id for each in results)
 
     def _reads_in(self, group: Group, value: Value, plain: AccessPattern) -> AccessPattern:
-        """How a value reads the others in the kernel of a group."""
+        """Returns the pattern in which a value reads others in the kernel of a group."""
         if group.rows is None or not group.holds(elements(value)):
             return plain
         return row_accesses(value, group.rows, self._counts)
 
     def _inline_depths(self) -> dict[int, int]:
-        """How many ops deep each value is computed from what is stored."""
+        """Returns the number of ops between each value and the stored values it reads."""
         depths: dict[int, int] = {}
         for value in self._graph.values:
             inside = (depths[v.id] for v in value.operands if v.id not in self._stored)
@@ -167,7 +167,7 @@ class Fusion:
         return depths
 
     def _depth(self, group: Group, value: Value, reads: AccessPattern) -> int:
-        """How many ops deep a value would be computed in a group."""
+        """Returns the depth at which a value would be computed in a group."""
         inside = (self._depths[read] for read in reads.all & group.computed)
         return self._depths[value.id] + max(inside, default=0)
 
@@ -243,7 +243,7 @@ class Fusion:
         )
 
     def _most_operations(self, group: Group) -> int:
-        """How large the kernel of a group may grow."""
+        """Returns the largest number of operations of a group's kernel."""
         if not group.anchors or is_reduction(group.anchors[0]):
             return MOST_OPERATIONS
         quick = self._target.fusing.quick and is_contraction(group.anchors[0])

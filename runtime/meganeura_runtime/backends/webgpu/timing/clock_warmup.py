@@ -11,7 +11,7 @@ MOST_RUNS = 2000
 
 
 def warmup_runs(device: Device, seconds: float) -> int:
-    """How often to run what takes so long on a cold adapter; software Vulkan has no need.
+    """Returns the runs that warm up a cold adapter's clock, for the seconds of one; else 0.
 
     It takes less and less of the time as the clock rises, hence the double.
     """

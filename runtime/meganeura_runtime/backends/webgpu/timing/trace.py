@@ -23,7 +23,7 @@ from meganeura_runtime.support.tracing import Span, unobserved
 
 KERNELS = "kernels"
 TRIALS = 10
-"""How often the clocks of host and adapter are compared."""
+"""The number of comparisons of the clocks of host and adapter."""
 NOTHING = """\
 @group(0) @binding(0) var<storage, read_write> b0: array<u32>;
 

@@ -49,14 +49,14 @@ from meganeura_runtime.backends.webgpu.tuning.search_space import (
 )
 
 TURNS = 7
-"""How often each candidate runs; its time is the median."""
+"""The number of runs of each candidate; its time is the median."""
 LONG_TURN = 0.1
 """Seconds of one turn of all of them that are better not submitted with others."""
 AT_ONCE = 512 << 20
 """Bytes that candidates that take turns may have together."""
 MOST_AT_ONCE = 16
 ROUNDS = 3
-"""How often the step is timed with what was found, and as often without."""
+"""The number of timings of the step with the found configs, and as many without."""
 FUSINGS = (
     DEFAULT_FUSION,
     FusionConfig(epilogue=15),
@@ -66,11 +66,11 @@ FUSINGS = (
     FusionConfig(fuse_attention=True),
     FusionConfig(fuse_attention=False),
 )
-"""How values may share kernels: the planner's way first, then less and more readily."""
+"""Ways in which values share kernels: the planner's first, then less and more readily."""
 GAIN = 0.02
 """The least share of the time that a way must save to be preferred to the planner's."""
 TOLERANCES = {4: 1e-4, 2: 4e-3}
-"""How far sums in another order may be apart, in units of the largest; by the bytes of each."""
+"""Tolerances of sums in another order, in units of the largest; by bytes of an element."""
 STEP_TOLERANCE = 1e-3
 """The same for the results of a whole step."""
 

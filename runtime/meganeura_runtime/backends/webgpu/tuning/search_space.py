@@ -36,7 +36,7 @@ EACH = ((4, 4), (8, 4), (4, 8), (8, 8))
 LANES = range(64, 257)
 """Invocations of a workgroup that have been of any use."""
 MOST_WASTE = 1.6
-"""How much of a tile may lie beyond the result, against that of the tile that fits best."""
+"""The part of a tile that may lie beyond the result, relative to the best-fitting tile."""
 ROWS = (4, 8, 16, 32)
 """Rows that a subgroup of a software adapter may share out."""
 

@@ -82,7 +82,7 @@ def _scatter(into: Lowering, value: Value) -> tuple[Tensor, ...]:
 
 
 def _positions(into: Lowering, ids: Value, batch: int) -> str:
-    """Where each id points to: its place along the axes in common, and the id."""
+    """Returns the target of each id: its position along the common axes, and the id."""
     add, rank = into.emitter.add, ids.type.rank
     wide = add("Cast", into.whole(ids), to=INT64)
     last = into.emitter.integers([rank])
@@ -139,7 +139,7 @@ def _dynamic_update(into: Lowering, value: Value) -> tuple[Tensor, ...]:
 
 
 def _starts(into: Lowering, starts: list[Value]) -> str:
-    """Where a part begins, as a vector of int64."""
+    """Returns the start of a part, as a vector of int64."""
     zero = into.emitter.integers([0])
     rows = [into.emitter.add("Unsqueeze", into.whole(each), zero) for each in starts]
     return into.emitter.add("Cast", into.emitter.add("Concat", *rows, axis=0), to=INT64)

@@ -1,4 +1,4 @@
-"""How workgroups share out an attention: sizes as data."""
+"""Distribution of an attention over workgroups: sizes as data."""
 
 from dataclasses import dataclass
 

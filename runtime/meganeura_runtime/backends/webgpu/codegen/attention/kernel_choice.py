@@ -1,4 +1,4 @@
-"""Which attentions are made by one kernel, and how their work is shared out."""
+"""Choice of the attentions that one kernel computes, and the distribution of their work."""
 
 from math import prod
 

@@ -199,7 +199,7 @@ class KernelTemplate:
         coordinate: Callable[[Index, Index], OutputCoordinate],
         sums: str = "c",
     ) -> LaneResults:
-        """Where sums of the lane lie in the result."""
+        """Returns the positions of the lane's sums in the result."""
         row = variable(self._row)
         return LaneResults(
             (self.rows,), columns, coordinate, tile, row, column, self._down, self._across, sums

@@ -1,4 +1,4 @@
-"""How the kernels of attention go over blocks of columns: products, one after another, in steps.
+"""The mainloop of attention kernels over blocks of columns: several products, in steps.
 
 While a step's terms are multiplied, the lanes fetch those of the next one; after the last step of a
 product those are its first ones in the next block. Nothing is done with what is fetched before it

@@ -83,7 +83,7 @@ def plain(reading: ElementReader, value: Value, head: Index) -> Read:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Which columns count for which rows, where rows are queries or, if `turned`, keys.
+    """The columns that count for each row, where rows are queries or, if `turned`, keys.
 
     The kernel's `rows` and `block` number the tiles along both, its `s` are the lane's scores.
     """

@@ -26,7 +26,7 @@ FEWEST_VEC4S = {Style.GPU: 1 << 15, Style.SOFTWARE_VULKAN: 1}
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """How a kernel may use a tensor, and the type of the elements it sees."""
+    """The access of a kernel to a tensor, and the type of the elements it sees."""
 
     access: str
     element: str
@@ -99,7 +99,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Where values lie: the tensor of each one stored, and how a tensor may be used."""
+    """The memory of values: the tensor of each one stored, and its permitted access."""
 
     tensors: Mapping[int, int]
     access: Callable[[int], str]

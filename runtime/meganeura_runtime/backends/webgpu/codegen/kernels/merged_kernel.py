@@ -15,7 +15,7 @@ BOUND = re.compile(r"\bb(\d+)(?=\[)")
 
 
 def merged_kernels(kernels: Sequence[Kernel], limits: DeviceLimits) -> list[list[int]]:
-    """Which kernels may become one, by their places: those of one size of workgroups."""
+    """Returns groups of kernels that may be merged, by index: those of one workgroup size."""
     groups: list[list[int]] = []
     for position, kernel in enumerate(kernels):
         for group in groups:
@@ -41,7 +41,7 @@ def _may_join(others: Sequence[Kernel], one: Kernel, limits: DeviceLimits) -> bo
 
 
 def _bindings(kernels: Sequence[Kernel]) -> dict[int, Binding] | None:
-    """How each tensor is bound; None if two kernels see different elements in it."""
+    """Returns the binding of each tensor; None if two kernels see different elements in it."""
     found: dict[int, Binding] = {}
     for kernel in kernels:
         for tensor, binding in zip(kernel.tensors, kernel.shader.bindings, strict=True):

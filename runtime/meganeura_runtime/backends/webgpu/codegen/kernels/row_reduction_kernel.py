@@ -126,12 +126,12 @@ class _Team:
 
     @property
     def apart(self) -> int:
-        """How far apart lanes of one row are."""
+        """The distance between lanes of one row."""
         return 1 if self.contiguous else self.rows
 
 
 def _turns(teams: int) -> int:
-    """How often a lane reads, at the least: few teams wait for memory, many keep it busy."""
+    """Returns the least number of reads of a lane: few teams wait for memory, many keep it busy."""
     if teams < FEW_ROWS:
         return 1
     return 2 if teams < SOME_ROWS else 4
@@ -238,7 +238,7 @@ def stages_of(anchors: Sequence[Value]) -> list[list[Value]]:
 
 
 def _reached(value: Value, wanted: Collection[int]) -> set[int]:
-    """Which of some values a value is computed from."""
+    """Returns those of the wanted values from which a value is computed."""
     found: set[int] = set()
     seen: set[int] = set()
     stack = list(value.operands)

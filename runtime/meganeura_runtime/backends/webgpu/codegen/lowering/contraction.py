@@ -14,7 +14,7 @@ Factor: TypeAlias = Callable[[ElementReader, Index, Index, Index], Expression]
 
 @dataclass(frozen=True, slots=True)
 class OutputCoordinate:
-    """Where an element of the result lies, and the guards of an index that may not exist."""
+    """The position of an element of the result, and the guards of an index that may not exist."""
 
     index: Index
     guards: tuple[BoundsCheck, ...] = ()

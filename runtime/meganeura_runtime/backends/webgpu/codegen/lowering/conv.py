@@ -109,7 +109,7 @@ class _Geometry:
         return _Geometry(stride, padding, concrete_shape(op.dilation), concrete(op.groups))
 
     def taps(self, output: Index, tap: Index, spatial: Sequence[int]) -> list[BoundsCheck]:
-        """Where the input of an output pixel lies: o * stride + k * dilation - padding."""
+        """Returns the input positions of an output pixel: o * stride + k * dilation - padding."""
         axes = zip(output, tap, self.stride, self.dilation, self.padding, spatial, strict=True)
         return [BoundsCheck(o * s + k * d - p, 1, size) for o, k, s, d, p, size in axes]
 

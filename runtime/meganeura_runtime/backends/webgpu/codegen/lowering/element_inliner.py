@@ -42,7 +42,7 @@ class ElementInliner:
 
     @property
     def make(self) -> Expressions:
-        """Where expressions are made."""
+        """The factory of expressions."""
         return self._make
 
     def at(self, value: Value, index: Index) -> Expression:

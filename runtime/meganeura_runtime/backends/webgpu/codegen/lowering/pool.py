@@ -39,7 +39,7 @@ def read(reading: ElementReader, value: Value, index: Index) -> Expression:
 
 
 def _taps(op: Pooling, x: Value, index: Index, tap: Index) -> list[BoundsCheck]:
-    """Where in x a tap of the window at `index` lies."""
+    """Returns the positions in x of a tap of the window at `index`."""
     spatial = concrete_shape(x.type.shape[2:])
     axes = zip(
         index[2:], tap, concrete_shape(op.stride), concrete_shape(op.padding), spatial, strict=True

@@ -19,7 +19,7 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import ElementRea
 
 
 class Kind(Enum):
-    """How terms are combined."""
+    """The way terms are combined."""
 
     SUM = "sum"
     MAX = "max"
@@ -52,7 +52,7 @@ ReadTerm: TypeAlias = Callable[[ElementReader, Index, Index], Term]
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where the only loop starts for an element of the result, and where it goes on from a term.
+    """The start of the only loop for an element of the result, and its next term.
 
     It ends at the first number that is no term.
     """
@@ -80,7 +80,7 @@ class Reduction:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How often each loop runs."""
+        """The number of iterations of each loop."""
         return tuple(prod(axes) for axes in self.loops)
 
     @property

@@ -164,5 +164,5 @@ def _pixel(reading: ElementReader, x: Value, unit: Index, at: list[Affine]) -> E
 def _product(
     op: Winograd, unit: Index, tiles: tuple[int, ...], row: int, column: int
 ) -> OutputCoordinate:
-    """Where a place of the tile of a unit is among the products [places, channels, tiles]."""
+    """Returns the position among the products [places, channels, tiles] of a unit's element."""
     return OutputCoordinate((Affine(row * op.size + column), unit[0], ravel(unit[1:], tiles)))

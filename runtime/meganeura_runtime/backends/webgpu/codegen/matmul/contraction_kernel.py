@@ -109,7 +109,7 @@ def _split(whole: Contraction, parts: int) -> Contraction:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """How much of the result one invocation computes, and how many terms it takes at once."""
+    """The part of the result of one invocation, and the number of terms per step."""
 
     rows: int
     columns: int
@@ -133,7 +133,7 @@ def _fitting(most: int, size: int) -> int:
 
 
 def _unrolled(size: int) -> int:
-    """How many terms of the innermost loop are taken at once: a divisor of them, at most 4."""
+    """Returns the number of unrolled terms of the innermost loop: a divisor of them, at most 4."""
     return next(count for count in (4, 3, 2, 1) if size % count == 0)
 
 

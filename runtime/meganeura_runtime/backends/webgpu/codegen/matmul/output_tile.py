@@ -1,4 +1,4 @@
-"""Where the elements of a tile of sums lie in the result, and which of them exist together."""
+"""Positions in the result of the elements of a tile of sums, and their common guards."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

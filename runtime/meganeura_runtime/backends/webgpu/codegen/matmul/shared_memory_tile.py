@@ -72,7 +72,7 @@ class Steps:
 
     @property
     def count(self) -> int:
-        """How many steps there are."""
+        """The number of steps."""
         return prod(self._grid)
 
     def at(self, step: Affine) -> Index:
@@ -134,11 +134,11 @@ class Operand:
 
     @property
     def bank(self) -> SharedMemoryBank:
-        """Where its elements are put."""
+        """The memory bank of its elements."""
         return SharedMemoryBank(self.name, self.size)
 
     def slot(self, position: Affine, term: Affine) -> Affine:
-        """Where in the workgroup's memory an element goes."""
+        """Returns the position of an element in the workgroup's memory."""
         if self.row_major:
             return position * self.row_major + term
         return term * (self.size + self.gap) + position
@@ -200,13 +200,13 @@ class _Run:
     along_terms: bool
 
     def shape(self, size: int, terms: int) -> tuple[int, int]:
-        """How many runs there are along both axes, the one they lie along last."""
+        """Returns the number of runs along both axes; each run lies along the last one."""
         if self.along_terms:
             return size, terms // self.width
         return terms, size // self.width
 
     def slots(self, part: Index, side: Operand) -> list[Affine]:
-        """Where in the workgroup's memory the elements of a run go."""
+        """Returns the positions of a run's elements in the workgroup's memory."""
         outer, inner = part
         along = [inner * self.width + v for v in range(self.width)]
         return [side.slot(outer, at) if self.along_terms else side.slot(at, outer) for at in along]

@@ -88,7 +88,7 @@ class SubgroupTile:
 
 
 def subgroup_tile_of(contraction: Contraction, target: Target) -> SubgroupTile | None:
-    """How lanes share the work, on an adapter whose shuffles are known to work."""
+    """Returns the tile by which lanes share the work, on an adapter with tested shuffles."""
     lanes = target.limits.lanes
     if target.style is not Style.SOFTWARE_VULKAN or not lanes:
         return None
@@ -163,7 +163,7 @@ def subgroup_kernel(
 
 
 def _tile_origin(group: Affine, grid: tuple[int, int, int], contraction: Contraction) -> Index:
-    """Which of the grid a workgroup is; a core gets those of one half, which should be as much.
+    """Returns the origin of a workgroup's tile; a core gets those of one half of the grid.
 
     So what takes fewer terms for some of the batch than for others goes through it first.
     """
@@ -174,7 +174,7 @@ def _tile_origin(group: Affine, grid: tuple[int, int, int], contraction: Contrac
 
 
 def _accesses(results: Sequence[Result], memory: Memory, vec4s: Collection[int]) -> float:
-    """How often memory is read or written for results, four neighbours at once where they are."""
+    """Returns the number of memory accesses for results; four neighbours count as one."""
     expressions = [one for result in results for row in result.expressions for one in row]
     tensors = [one.tensor for one in walk(expressions) if isinstance(one, Load)]
     for result in results:
@@ -212,7 +212,7 @@ class _Rows:
         return [unravel(position, self.sizes) for position in positions]
 
     def source(self, row: int) -> tuple[int, int]:
-        """Which of those that a lane fetched is a row of the workgroup, and which lane has it."""
+        """Returns the number of a workgroup's row among those a lane fetched, and the lane."""
         if not self.in_fours:
             return divmod(row, self.shuffle.lanes)
         turn, within = divmod(row, VEC4 * self.shuffle.lanes)

@@ -1,4 +1,4 @@
-"""How the workgroup of a tile multiplies what it holds: lane by lane in f32, or by matrix units."""
+"""Multiplication in the workgroup of a tile: lane by lane in f32, or by matrix units."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

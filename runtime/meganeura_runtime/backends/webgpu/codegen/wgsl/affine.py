@@ -301,7 +301,7 @@ def _divide_atoms(rest: Affine, divisor: int) -> tuple[Affine, Affine]:
 
 
 def strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """How far apart in memory neighbours along each axis are, in row-major order."""
+    """Returns the distance in memory of neighbours along each axis, in row-major order."""
     return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 

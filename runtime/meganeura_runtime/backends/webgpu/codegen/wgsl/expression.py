@@ -124,7 +124,7 @@ class ElementReader(Protocol):
 
     @property
     def make(self) -> Expressions:
-        """Where expressions are made."""
+        """The factory of expressions."""
         ...
 
     def at(self, value: Value, index: Index) -> Expression:

@@ -19,7 +19,7 @@ POINTS = 7
 
 
 def stride_along(index: Affine, axis: Axis) -> int:
-    """How far an element is from the next one along an axis, at most points; 0 if it is the same.
+    """Returns the distance to the next element along an axis, at most points; 0 if it is the same.
 
     The other variables are at 1, where a kernel's taps do not reach into the padding.
     """
