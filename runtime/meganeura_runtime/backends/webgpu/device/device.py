@@ -17,13 +17,13 @@ from meganeura_runtime.backends.webgpu.config.limits import (
     DeviceLimits,
     Style,
 )
+from meganeura_runtime.backends.webgpu.device import adapters
 from meganeura_runtime.backends.webgpu.device.adapters import (
     LOOKING,
     DeviceInfo,
     adapters_to_open,
     api_of,
     explained,
-    list_devices,
     numbered,
     preference,
     require_any,
@@ -93,9 +93,9 @@ def open_device(selector: str = "wgpu", *, checked: bool | None = None) -> Devic
 
 def _opened(selector: str, *, checked: bool | None) -> Device:
     api = api_of(selector)
-    adapters = adapters_to_open(api)
-    require_any(adapters, api)
-    infos = list_devices(api)
+    found = adapters_to_open(api)
+    require_any(found, api)
+    infos = adapters.list_devices(api)
     if selector == api.name:
         number = min(range(len(infos)), key=lambda n: preference(infos[n]))
         reason = "no GPU was found" if infos[number].is_software else "the first GPU found"
@@ -103,7 +103,7 @@ def _opened(selector: str, *, checked: bool | None) -> Device:
         number, reason = numbered(selector, infos), "as asked"
     info = infos[number]
     return Device(
-        adapters[number], info, reason, checked=info.is_software if checked is None else checked
+        found[number], info, reason, checked=info.is_software if checked is None else checked
     )
 
 

@@ -191,7 +191,7 @@ def test_the_adapter_that_is_meant_is_opened(
     """Kernels check their indices on software alone, unless they are asked to."""
     infos = [info(kind, "Vulkan") for kind in kinds]
     monkeypatch.setattr(devices, "adapters_to_open", lambda _: range(len(infos)))
-    monkeypatch.setattr(devices, "list_devices", lambda _: tuple(infos))
+    monkeypatch.setattr(adapters, "list_devices", lambda _: tuple(infos))
     made: list[tuple[int, str, bool]] = []
 
     def open_(adapter: int, found: DeviceInfo, reason: str, *, checked: bool) -> None:
