@@ -1,4 +1,4 @@
-"""Where a browser with WebGPU is, for the tests of pages, and how it is started."""
+"""Finds and starts a browser with WebGPU, for the tests of pages."""
 
 import shutil
 from pathlib import Path
@@ -8,7 +8,7 @@ FOLDERS = (
     *("/usr/lib/chromium", "/usr/lib/chromium-browser"),
     *("/opt/google/chrome", "/usr/lib64/chromium-browser"),
 )
-"""Where their packages keep what comes with them."""
+"""The folders in which packages keep the files that come with a browser."""
 FLAGS = (
     "--no-sandbox",  # a container does not give it what it needs
     "--enable-unsafe-webgpu",  # an adapter without a GPU: SwiftShader

@@ -1,4 +1,4 @@
-"""What all tests share: a repeatable search for examples, and what is left out on request."""
+"""Set-up of all tests: a repeatable search for examples, and tests that are left out on request."""
 
 import gc
 import os
@@ -46,7 +46,7 @@ OPTIMIZED_ONCE = (
 )
 """Tests that run programs, many of them the same."""
 COLLECTIONS = (500_000, 10, 10)
-"""When garbage is looked for, as `gc.set_threshold` takes it: by default after 700 new objects.
+"""Thresholds of the garbage collector, as `gc.set_threshold` takes them: by default 700 objects.
 
 Most of what a test makes is freed without a search; one through all that a worker holds takes
 0.3 s.
@@ -113,7 +113,7 @@ def pytest_terminal_summary(
 
 @pytest.fixture(autouse=True)
 def _optimized_once(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Where no test is of the optimizer, what another one has optimized is not optimized again."""
+    """Shares optimized graphs between tests that are not about the optimizer."""
     with shared_graphs() if name_of(request.path).startswith(OPTIMIZED_ONCE) else nullcontext():
         yield
 

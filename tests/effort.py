@@ -1,4 +1,4 @@
-"""How much is tried: a little in every run of the suite, a lot at night."""
+"""The number of examples: few in every run of the suite, many at night."""
 
 import os
 from typing import TypeVar

@@ -116,13 +116,13 @@ class Page:
         return next((each.source for each in self.programs if each.title == title), None)
 
     def reports(self, program: Program) -> tuple[Report, ...]:
-        """What is said about one program."""
+        """Returns the reports on one program."""
         if program.example is not None:
             return (program.example.report(),)
         return check(program.source, loader=self.load).reports
 
     def failures(self) -> Iterator[str]:
-        """What the page claims and the checker denies, or the other way round."""
+        """Yields claims of the page that the checker denies, or the other way round."""
         for program in self.programs:
             for line, fault in self._failures(program):
                 yield f"{self.path.name}:{program.starts + line}: {fault}"

@@ -1,4 +1,4 @@
-"""What messages say when what they speak of is other, more or less than in their pages.
+"""Messages whose subject is other, more or less than in their pages.
 
 Of a problem of each code and of each of its fields there are the messages in which the field is
 empty, one, or many, or a flag is turned. `problem_variants.snap` has some of them, and a checksum
@@ -24,7 +24,7 @@ from tests.spec_examples import EXAMPLES
 SLOW = ("E0330",)
 """Pages whose programs take long to refuse."""
 LIBRARY_LINE = re.compile(r"(?<=nn\.mgn|ss\.mgn):\d+")
-"""Where something is in the standard library."""
+"""A line of the standard library."""
 MANY = 30
 """Of what a message lists."""
 

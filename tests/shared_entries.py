@@ -1,4 +1,4 @@
-"""What one process of the suite has proved and optimized, for the others.
+"""Proofs and optimized graphs of one process of the suite, for the others.
 
 The standard files are checked by hundreds of tests, and every process would prove them all again;
 hundreds of runs train the same few programs.

@@ -31,9 +31,9 @@ from meganeura_dsl.transforms.autodiff import differentiate
 STORED = Path(__file__).with_suffix(".json")
 NAN, INF = float("nan"), float("inf")
 ROUNDING = 4e-6
-"""How far, relatively, a result in single precision may be from the right one."""
+"""The relative tolerance of a result in single precision."""
 SMALLEST = 1.2e-38
-"""What is below may be flushed to zero."""
+"""Numbers below may be flushed to zero."""
 
 
 def _floats(*numbers: object) -> Array:
@@ -114,7 +114,7 @@ GRU = "from recurrent import gru_step"
 PLANE = STEADY[:, None, :] * _floats(1, 0.5)[None, :, None]
 CUT = _floats([[[0, -0.0, 0, 1], [1, 1, 2, 2], [-INF, -1, NAN, 0], [-INF, -INF, 1, 1]]])
 SEEN = np.array([[[[1, 1, 0], [0, 0, 0], [0, 1, 0], [1, 1, 1]]]], np.bool_)
-"""Which keys a query sees; one sees none."""
+"""The keys that each query sees; one sees none."""
 AHEAD = np.array([[[[0, 1, 1], [0, 1, 0], [1, 0, 1]]]], np.bool_)
 """The same of a query that sees only what is ahead."""
 SCORES = _floats([[[0, 0, 0], [-1e9, 1, 0], [-1e9, 0, -INF], [-INF, 0, 1]]])
@@ -370,14 +370,14 @@ def feeds_of(case: Case, graph: Graph) -> dict[str, Array]:
 
 
 def upstream(shape: Sequence[int]) -> Array:
-    """What flows back into a value of this shape."""
+    """Returns the cotangent of a value of this shape."""
     count = int(np.prod(shape))
     return (1 + np.arange(count, dtype=np.float32) % 3 / 2).reshape(shape)
 
 
 @cache
 def stored() -> Mapping[str, Mapping[str, list[float]]]:
-    """What is right, of each case and each of its results."""
+    """Returns the right numbers, of each case and each of its results."""
     return json.loads(STORED.read_text())
 
 

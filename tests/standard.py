@@ -13,5 +13,5 @@ def declared(file: str, kind: str) -> list[str]:
 
 @cache
 def checked(file: str) -> pipeline.CheckResult:
-    """What `check` says of a whole standard file; each is checked once."""
+    """Returns the check of a whole standard file; each is checked once."""
     return pipeline.check_file(file)

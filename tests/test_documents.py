@@ -1,4 +1,7 @@
-"""What the pages for contributors say of the code is so: paths, names, rooms, passes, excerpts."""
+"""Statements of the pages for contributors about the code.
+
+Paths, names, rooms, passes, excerpts.
+"""
 
 import re
 from functools import cache
@@ -21,7 +24,7 @@ BASES = (
     "runtime/meganeura_runtime",
     "runtime/meganeura_runtime/backends/webgpu",
 )
-"""What paths in pages are relative to, besides their page."""
+"""The bases of relative paths in pages, beside their page."""
 
 OF_OTHERS = {
     "AveragedModel",
@@ -48,7 +51,7 @@ NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*")
 
 
 def ticked(page: Path) -> list[str]:
-    """What stands in backticks in the prose of a page."""
+    """Returns the code in backticks in the prose of a page."""
     return re.findall(r"`([^`\n]+)`", FENCED.sub("", page.read_text()))
 
 
@@ -228,9 +231,9 @@ def test_the_terms_of_the_field_are_used() -> None:
     assert found == set()
 
 
-QUESTIONS = ("Whether",)
-"""Words that begin a question in place of a statement; `True if` or a noun says the same."""
-PYTHON = (*PACKAGES, "verify", "tests", "scripts", "benchmarks", "fuzz")
+QUESTIONS = ("What", "Whether", "How", "Which", "Who", "Why")
+"""Words that begin a question; a verb with its object, `True if` or a noun makes it a statement."""
+PYTHON = (*PACKAGES, "verify", "tests")
 
 
 def test_no_docstring_is_a_question() -> None:

@@ -1,4 +1,4 @@
-"""What it takes to add an op: its class, and a line for each compiled backend and for ONNX.
+"""The parts of a new op: its class, and a line for each compiled backend and for ONNX.
 
 A fused op expands where it has no line. A process reads these files as if somebody had edited them,
 and all others as they are.

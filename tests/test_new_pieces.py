@@ -1,4 +1,4 @@
-"""What it takes to add a command, a renderer, a rewrite rule, a pass or a kernel.
+"""The parts of a new command, renderer, rewrite rule, pass or kernel.
 
 Each test names every source file that such a piece touches: those it edits, and those it adds.
 """

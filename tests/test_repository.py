@@ -1,4 +1,4 @@
-"""What must hold of the repository as a whole, and no linter looks at."""
+"""Properties of the repository as a whole that no linter checks."""
 
 import ast
 import re
@@ -69,7 +69,7 @@ FROM = re.compile(r"^[ \t]*from (meganeura\w*(?:\.\w+)*) import (\([^)]*\)|[^\n(
 
 
 def imports() -> dict[str, set[str]]:
-    """What each module imports of the packages: at its top, in functions, or for types alone."""
+    """Returns the imports of each module: at its top, in functions, or for types alone."""
     files: dict[str, Path] = {}
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):

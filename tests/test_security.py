@@ -1,4 +1,4 @@
-"""What docs/security.md promises, as far as no other test holds it."""
+"""Promises of docs/security.md, as far as no other test covers them."""
 
 import ast
 import os

@@ -1,4 +1,4 @@
-"""What each of several devices holds of the parameters and the optimizer's states, to the byte."""
+"""The parameters and optimizer states that each of several devices holds, to the byte."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a test sees of the command line."""
+"""The outcome of a command, as tests see it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command gave."""
+    """The outcome of a command."""
 
     code: int
     out: str

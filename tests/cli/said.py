@@ -1,4 +1,4 @@
-"""What commands say about one small program, by their options.
+"""The output of commands about one small program, by their options.
 
 `said.snap` has of some commands the exit code, what they say on each stream and which files they
 write, and a checksum of that of all. Times and speeds are left out. The options of a command are
@@ -174,7 +174,7 @@ WITH = {
     "build": ("--mode", "infer", "--size", "n=2", "--emit", "optimized"),
     "export": ("--random-weights", "1"),
 }
-"""What else is said where an option is given alone, so that the command gets as far as to it."""
+"""Further arguments for an option alone, so that the command gets as far as to it."""
 SHOWN = (
     *("check: check wrong.mgn", "check: check p.mgn refuted.mgn", "shapes: shapes p.mgn:wide"),
     *("abi: abi p.mgn:net", "build: build p.mgn:net --emit optimized"),
@@ -202,7 +202,7 @@ UNTIMED = re.compile(
 )
 """Times and sizes, and how many files a cache has, which lacks what other tests have proved."""
 NOTES = re.compile(r"note\[N0002\].*?note\[N0004\].*?\n\n", re.DOTALL)
-"""What is noted of the program, which stands whole in what `check` says."""
+"""Notes about the program, which are whole in the output of `check`."""
 TIMED_LINE = re.compile(r".*(busy for|per second|[▁▂▃▄▅▆▇█]).*\n")
 """Lines of speeds, and curves, of which one is of speeds."""
 WRITTEN = (".npy", ".onnx", ".svg", ".csv", ".safetensors")
@@ -223,7 +223,7 @@ def commands() -> Iterator[tuple[str, ...]]:
 
 
 def texts() -> Iterator[Text]:
-    """What is said of each command: its status, its output and the files that are new."""
+    """Yields for each command its status, its output and the new files."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setenv("NO_COLOR", "1")
         patch.setenv("COLUMNS", "100")

@@ -1,4 +1,4 @@
-"""What `meganeura deploy` writes is run as the deployed form of the same model."""
+"""A file that `meganeura deploy` writes is run as the deployed form of the same model."""
 
 from pathlib import Path
 

@@ -37,7 +37,7 @@ ARGUMENTS = {
     "tune": ["{}:net"],
     "weights check": ["{}:net", "w.safetensors"],
 }
-"""How each command is given a program."""
+"""The arguments with which each command is given a program."""
 
 MAKES_NOTHING = {
     "cache",
@@ -90,7 +90,7 @@ def verbs(of: typer.Typer | None = None, before: str = "") -> Iterator[str]:
 
 
 def reports(text: str) -> str:
-    """What stands in a text of `check` before its summary."""
+    """Returns the reports of `check`, without its summary."""
     return text[: text.rindex("\n\n")]
 
 
@@ -100,7 +100,7 @@ def test_every_command_is_known_here() -> None:
 
 @cache
 def told_by_check(text: str) -> str:
-    """What `check` says of a text in the file `net.mgn`."""
+    """Returns the output of `check` for a text in the file `net.mgn`."""
     result = pipeline.check(Source("net.mgn", text), pipeline.loader_beside(Path("net.mgn")))
     assert not result.fine
     return "\n\n".join(render(report) for report in result.reports)

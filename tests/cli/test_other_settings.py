@@ -27,7 +27,7 @@ CODES = sorted({(name, each.code) for name, each in OTHER_SETTINGS.items() if ea
 
 
 def refusals(file: Path) -> list[Report]:
-    """What is wrong with a program, but for what has to be given before it runs."""
+    """Returns the problems of a program, without missing settings that a run needs."""
     return [each for each in check_target(str(file)).reports if each.code != "E0511"]
 
 

@@ -20,7 +20,7 @@ def blocks(language: str, section: str) -> list[str]:
 
 
 def commands(section: str) -> list[list[str]]:
-    """What the section types after `meganeura`."""
+    """Returns the arguments that the section types after `meganeura`."""
     (shown,) = blocks("sh", section)
     return [shlex.split(line, comments=True)[1:] for line in shown.splitlines()]
 

@@ -1,4 +1,4 @@
-"""What is said of devices and hosts that cannot share a run, before anything runs."""
+"""Messages about devices and hosts that cannot share a run, before anything runs."""
 
 from pathlib import Path
 

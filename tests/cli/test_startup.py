@@ -48,7 +48,7 @@ for command in {COMMANDS}:
 
 
 def started(folder: Path, tricks: str) -> list[str]:
-    """What a process of its own prints for the commands, with these tricks switched off."""
+    """Returns the output of the commands in a new process, with these tricks switched off."""
     folder.mkdir()
     (folder / "line.mgn").write_text(PROGRAM)
     random = np.random.default_rng(0)
@@ -67,7 +67,7 @@ def started(folder: Path, tricks: str) -> list[str]:
 
 
 def before_training(lines: list[str]) -> tuple[list[str], list[str]]:
-    """What `check` and `build` printed; a training prints times."""
+    """Returns the output of `check` and `build`; a training prints times."""
     first, second, _ = (at for at, line in enumerate(lines) if line.startswith("loaded"))
     return lines[:first], lines[first + 1 : second]
 

@@ -41,7 +41,7 @@ block Line()(x: [batch, 3]) -> [batch, 1]:
 model net = Line()
 
 """
-"""What holds the weights that the program trains, so that nothing is to be noted."""
+"""A model with the weights that the program trains, so that there are no notes."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""What a check says of files with one or two declarations of many kinds, in a line each.
+"""Results of a check for files with one or two declarations of many kinds, in a line each.
 
 `checked.txt` has of each piece of `PIECES` alone what is said, proved and held, and of each two a
 checksum of that: for the whole file, where the second is chosen, and where it alone is asked about.
@@ -77,7 +77,7 @@ PIECES = {
 }
 
 BESIDE = ("model", "wrong model", "undecided", "expects wrongly")
-"""What stands before declarations that are chosen."""
+"""Declarations that stand before the chosen ones."""
 
 
 def described() -> Iterator[str]:

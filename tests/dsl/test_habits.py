@@ -1,4 +1,4 @@
-"""What is written by the habits of PyTorch and NumPy is told how it is written here.
+"""Code in the habits of PyTorch and NumPy is answered with its form here.
 
 The code that a message prints is put in the place of what is wrong, and is accepted as it stands.
 """
@@ -40,7 +40,7 @@ SQUARE = "block A()(x: [n, n], m: bool[n]) -> [n, n]:\n"
 PLACES = "block A()(x: [n, c], places: i32[k]) -> [n, k]\n    where places < c:\n  return "
 ANSWERED = ("E0121", "E0202", "E0203", "E0302")
 IN_WORDS = ("leave it out", "no argument `num_classes`, and needs `classes`")
-"""What is said where there is nothing to print, or the form is one of a block."""
+"""Answers without code, or with the form of a block."""
 NET = "block A(classes)(x: [n, 5]) -> [n, classes] = x |> fc: linear(classes)\nmodel a = "
 
 

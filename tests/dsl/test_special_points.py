@@ -1,4 +1,4 @@
-"""What the reference gives at special points, and that every function has some."""
+"""Results of the reference at special points; every function has some."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -26,7 +26,7 @@ from tests.special_points import (
 
 LIBRARY = ("nn", "loss", "augment", "recurrent", "lora")
 OPERATORS = frozenset({"power"})
-"""What is neither a function nor an op."""
+"""Names that are neither a function nor an op."""
 
 
 def functions() -> Iterator[str]:

@@ -10,7 +10,7 @@ from fuzz import blind
 from fuzz.mutants import mutant
 
 MIB = 64
-"""What the large one takes."""
+"""The memory of the large one."""
 
 
 @pytest.mark.filterwarnings(r"ignore:.*fork\(\)")  # of JAX, which another test has loaded

@@ -167,7 +167,7 @@ UNPROTECTED = {
 
 
 def flipped(kind: Kind, folder: Path) -> list[tuple[object, str]]:
-    """What is read after each of some flips that was not refused, and where it was."""
+    """Returns the results of reading after each flip that was not refused, and its place."""
     path = folder / kind.name
     kind.write(path)
     whole, random = path.read_bytes(), Random(len(path.name))

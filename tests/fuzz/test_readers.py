@@ -75,7 +75,7 @@ def test_cases_once_found_belong_to_a_reader() -> None:
 
 @contextmanager
 def little_memory(most: int = 32 * MEBIBYTE) -> Iterator[None]:
-    """What is inside allocates no more than this at any moment."""
+    """Fails if the `with` block allocates more than this at any moment."""
     tracemalloc.start()
     try:
         yield
@@ -203,7 +203,7 @@ def test_of_a_file_of_a_gigabyte_only_the_beginning_is_read(tmp_path: Path) -> N
 
 
 def plan_and_choices(path: Path) -> None:
-    """What refuses with an exception of its own, or as if there were no entry."""
+    """Reads both; raises an exception of their own, or reads none, where that is refused."""
     assert DiskCache(path.parent, most_bytes=MEBIBYTE).find("key") is None
     for read in (
         Plan.load,

@@ -179,7 +179,7 @@ def test_the_form_of_a_call_marks_the_argument() -> None:
 
 
 def completed(text: str) -> list[str]:
-    """What is offered at the `|` of a text."""
+    """Returns the completions at the `|` of a text."""
     offset = text.index("@")
     return [each.label for each in completion(analysed(), text.replace("@", ""), offset)]
 

@@ -54,7 +54,7 @@ async def opened(client: LanguageClient, text: str, uri: str = URI) -> list[type
 
 
 async def told(client: LanguageClient, uri: str = URI) -> list[types.Diagnostic]:
-    """What is said next about a document; each is handed out once."""
+    """Returns the next messages about a document; each is returned once."""
     while uri not in client.diagnostics:  # noqa: ASYNC110  the client has no event for it
         await asyncio.sleep(0.01)
     return list(client.diagnostics.pop(uri))
@@ -98,7 +98,7 @@ async def test_hints_of_the_lines_that_are_shown(client: LanguageClient) -> None
 
 @in_session
 async def test_an_import_is_found_among_the_open_documents(client: LanguageClient) -> None:
-    """Where it changes, what imports it is told anew."""
+    """A change of it is reported in the documents that import it."""
     part, whole = "file:///programs/part.mgn", "file:///programs/whole.mgn"
     good = "block Twice()(x: [n, d]) -> [n, d] = x + x\n"
     await opened(client, good, part)

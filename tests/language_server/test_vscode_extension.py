@@ -31,7 +31,7 @@ Token = tuple[int, int, str]
 
 
 def run_node(*words: str, given: str = "") -> str:
-    """What a program of Node writes; it runs in the folder of the extension."""
+    """Returns the output of a program of Node, run in the folder of the extension."""
     done = node(
         list(words),
         return_completed_process=True,

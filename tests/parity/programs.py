@@ -41,7 +41,7 @@ LARGEST = 1e30
 
 @dataclass
 class Tally:
-    """What was compared, and what was wrong."""
+    """The numbers of comparisons, and the differences."""
 
     seen: Counter[str] = field(default_factory=Counter[str])
     wrong: list[str] = field(default_factory=list[str])

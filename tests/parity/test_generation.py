@@ -225,7 +225,7 @@ def numbers(tokens: torch.Tensor) -> list[str]:
 
 
 def segments(found: Sequence[Mapping[str, torch.Tensor]]) -> list[str]:
-    """What `Transcriber` gives for parts with times."""
+    """Returns the lines of `Transcriber` for parts with times."""
     words: list[str] = []
     for segment in found:
         begin, end = (float(segment[name]) for name in ("start", "end"))

@@ -46,7 +46,7 @@ class Unknown(torch.nn.Module):
     """An op that is not read."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Where there is something."""
+        """Returns a bool for each position: true where there is something."""
         return torch.nonzero(x)
 
 
@@ -170,7 +170,7 @@ class Masked(torch.nn.Module):
         self.register_buffer("mask", torch.tril(torch.ones(6, 6)))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """What is before, of [n, 6, 4]."""
+        """Returns the preceding elements, of [n, 6, 4]."""
         angles = torch.cos(torch.arange(6)[:, None] * torch.arange(4) * 1.5)
         return x + self.get_buffer("mask") @ torch.tanh(self.fc(x * angles))
 

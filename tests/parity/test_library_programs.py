@@ -51,7 +51,7 @@ SEED = 7
 
 
 def draws(text: str, step: int) -> Draws:
-    """What the model `net` of a program draws in a step, in double precision."""
+    """Returns the random numbers of the model `net` in a step, in double precision."""
     sink = Sink()
     module = Linker(lambda _: None, sink).link(Source("draws.mgn", dedent(text)))
     assert not sink.has_errors, sink.reports
@@ -155,7 +155,7 @@ class Training:
     batch: int
     module: Callable[[], nn.Module]
     losses: Callable[[nn.Module, Tensors, Draws], Losses]
-    """What is minimized, one after another: the weights move before the next is asked for."""
+    """Yields the objectives in turn: the weights move before the next is asked for."""
     draws: str = ""
     """A program whose model `net` draws what the block does."""
     train: str = ""

@@ -99,7 +99,7 @@ def networks() -> nn.ModuleDict:
 
 
 def batches() -> list[dict[str, Array]]:
-    """What each step is fed, the rates too: those of the optimizer of all paths."""
+    """Returns the inputs of each step, the rates too: those of the optimizer of all paths."""
     generator = np.random.default_rng(5)
     shapes = {"real": (BATCH, 6), "noise": (BATCH, 4)}
     fed: list[dict[str, Array]] = []
@@ -159,7 +159,7 @@ def steps(*, optimized: bool) -> Graph:
 
 
 def started(graph: Graph) -> dict[str, Array]:
-    """What is kept before the first step, in double precision."""
+    """Returns the kept tensors before the first step, in double precision."""
     given = {name: each.numpy() for name, each in networks().state_dict().items()}
     kept: dict[str, Array] = {}
     for name, leaf in Interpreter(graph).leaves.items():

@@ -93,7 +93,7 @@ class Geometry:
     groups: int
 
     def convolve(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        """What PyTorch makes of it."""
+        """Returns PyTorch's result."""
         function = {3: F.conv1d, 4: F.conv2d}[len(self.x)]
         return function(x, w, None, groups=self.groups, **self.attributes)
 

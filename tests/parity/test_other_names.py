@@ -1,4 +1,4 @@
-"""What names of PyTorch, NumPy and Keras are answered with is what they are.
+"""Answers to names of PyTorch, NumPy and Keras compute the same as these.
 
 Each form is run beside the call that stands behind it in the message, with the defaults of that
 function, on numbers of several kinds. What differs for some of them is said in the message.

@@ -17,7 +17,10 @@ pytestmark = pytest.mark.parity
 
 
 def kept_after(settings: TrainingSettings, batches: list[Array]) -> dict[str, Array]:
-    """What is kept after these batches, in double precision; the last of each few moves weights."""
+    """Returns the kept tensors after these batches, in double.
+
+    The last of each few moves weights.
+    """
     interpreter, adds_up = (
         Interpreter(training_step(network(), replace(settings, part=part)), Precision.DOUBLE)
         for part in (StepPart.WHOLE, StepPart.SUM)

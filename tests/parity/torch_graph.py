@@ -142,7 +142,7 @@ def _result(value: Value, operands: Sequence[Tensor]) -> Tensor:
 
 
 def _whole(value: Value, operands: Sequence[Tensor]) -> Tensor | None:
-    """What no float goes into is taken from the reference, but for moves of bools to floats."""
+    """Returns the reference's value if no float goes into it, but for bools moved to floats."""
     arrays = [each.numpy() for each in operands]
     found = np.asarray(value.op.evaluate_all(*arrays)[value.index])
     if value.type.dtype.is_float:

@@ -56,7 +56,7 @@ def sgd_step(graph: Graph) -> Graph:
 
 
 def optimize_inference(graph: Graph) -> Graph:
-    """What equality saturation makes of a graph whose parameters are constants."""
+    """Returns the graph after equality saturation, with its parameters as constants."""
     return RewriteOptions().optimize(graph, "infer").graph
 
 
@@ -89,7 +89,7 @@ class Golden:
 
     @property
     def target(self) -> Target:
-        """What the comments say of the target."""
+        """The target that the comments describe."""
         found = re.findall(r"# limit: (\w+)=(\d+)", self.before)
         limits: dict[str, Any] = {name: int(number) for name, number in found}
         style = re.search(r"# style: (\S+)", self.before)

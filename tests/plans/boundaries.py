@@ -1,4 +1,4 @@
-"""What the planner does about powers of two, where one way to compute gives way to another.
+"""Choices of the planner around powers of two, where one way to compute gives way to another.
 
 `boundaries.snap` has some lowered graphs and the ways in which products of some sizes would be
 computed, and for each adapter a checksum of all of these and of the plans of small graphs of many

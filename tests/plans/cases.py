@@ -1,4 +1,4 @@
-"""How every op's samples are planned, for several adapters.
+"""Plans of every op's samples, for several adapters.
 
 The plans, kernels included, are of the samples of all ops, of products and convolutions in every
 config that the tuner may try, of attention, and of loops. Whatever changes how one of them is

@@ -44,7 +44,7 @@ class Golden:
 
     @property
     def limits(self) -> DeviceLimits:
-        """What the comments say of the adapter."""
+        """The limits of the adapter that the comments describe."""
         found = re.findall(r"# limit: (\w+)=(\d+)", self.before)
         limits: dict[str, Any] = {name: int(number) for name, number in found}
         return DeviceLimits(**limits)

@@ -1,4 +1,4 @@
-"""How small graphs are planned on adapters whose limits are just enough, a little less, or more.
+"""Plans of small graphs on adapters whose limits are just enough, a little less, or more.
 
 `limits.snap` has of some graphs and limits the values that give the same plan, one after another,
 with how many dispatches it has, or the limit that is exceeded; and a checksum of all plans.

@@ -1,4 +1,4 @@
-"""What becomes of the standard models from stage to stage.
+"""The standard models from stage to stage.
 
 `models.snap` has, of small models, ops of graphs, reports of rewrites and dispatches of plans, and
 a checksum of all graphs and plans with their kernels. Whatever changes one of them is seen there,
@@ -61,7 +61,7 @@ SHOWN = (
     "contractions on gpu: MatMul",
     "contractions on cpu-adapter with 8 lanes: Conv",
 )
-"""What is shown whole; the rest of each model counts in its checksum."""
+"""Texts that are shown whole; the rest of each model counts in its checksum."""
 
 
 def texts() -> Iterator[Text]:
@@ -95,7 +95,7 @@ def texts() -> Iterator[Text]:
 
 
 def _ways() -> Iterator[Text]:
-    """What the planner chooses for products and convolutions of many sizes."""
+    """Yields the planner's choice for products and convolutions of many sizes."""
     for style, lanes in ((Style.GPU, 0), (Style.SOFTWARE_VULKAN, 0), (Style.SOFTWARE_VULKAN, 8)):
         target = Target(DeviceLimits(lanes=lanes), style)
         found: dict[str, list[str]] = {}
@@ -137,7 +137,7 @@ def _graphs(group: str, graphs: Mapping[str, Graph]) -> Iterator[Text]:
 
 
 def report_lines(report: RewriteReport) -> Iterator[str]:
-    """What the optimizer says that it did: which rules matched and which were chosen."""
+    """Yields the report of the optimizer: the rules that matched and those that were chosen."""
     counts = {
         "matched": report.matches,
         "chosen": Counter(each.rule for each in report.chosen),

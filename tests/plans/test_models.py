@@ -1,4 +1,4 @@
-"""What becomes of the standard models is what stands in `models.snap`."""
+"""The stages of the standard models are those in `models.snap`."""
 
 from tests.plans.models import SNAPSHOT
 

@@ -18,7 +18,7 @@ EXAMPLE = Path(__file__).parents[1] / "example_plugins"
 
 @pytest.fixture(autouse=True)
 def _clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What is installed is read once in a process; here it differs from test to test."""
+    """Clears the list of installed plugins, which a process reads once, before each test."""
     monkeypatch.chdir(tmp_path)
     forget()
     pages.cache_clear()

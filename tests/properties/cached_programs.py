@@ -7,7 +7,7 @@ itself and those before it alone, whether those stand in this call or in a cache
 from random import Random
 
 ALONE = ("x = tanh(x)", "x = sin(x)", "x = gelu(x)", "x = softmax(x)", "x = x |> silu", "x = -x")
-"""What is done to each token by itself."""
+"""Functions of each token alone."""
 RECURRENT = (
     (
         ("cache {h}: [n, 4]",),
@@ -139,5 +139,5 @@ class _Cached:
         )
 
     def place(self) -> None:
-        """Where each token stands."""
+        """Uses the position of each token."""
         self.write("x = x + expand(f32(iota(s) + position), [s] -> [n, s, 4]) / 8")

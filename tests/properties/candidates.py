@@ -8,9 +8,9 @@ from tests.properties.mutants import mutant
 from tests.properties.programs import program
 
 MUTANTS = 0.4
-"""How many of the texts are mutants; the others are meant to be well typed."""
+"""The share of mutants among the texts; the others are meant to be well typed."""
 STANDARD = 0.05
-"""How many of the mutants are of a standard program."""
+"""The share of standard programs among the mutants."""
 
 
 @cache

@@ -32,7 +32,7 @@ class Decoder:
         self.caches: dict[str, Array] = {}
 
     def _step(self, length: int) -> Interpreter:
-        """What reads so many tokens at a time."""
+        """Returns the step that reads so many tokens at a time."""
         if length not in self._steps:
             sizes = {"n": ROWS, "s": length}
             made = elaborate_model(
@@ -42,7 +42,7 @@ class Decoder:
         return self._steps[length]
 
     def read(self, parts: tuple[int, ...]) -> Array:
-        """What it gives of a sequence in parts of these lengths, from empty caches."""
+        """Returns the results for a sequence in parts of these lengths, from empty caches."""
         sequence = TensorType(DType.F32, (ROWS, sum(parts), self.width))
         x = self._x.tensor("x", sequence)
         caches: dict[str, Array] = {}

@@ -1,4 +1,4 @@
-"""Which graphs are small enough to be run."""
+"""Graphs that are small enough to be run."""
 
 from math import prod
 

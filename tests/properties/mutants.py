@@ -56,7 +56,7 @@ def _swap(random: Random, pieces: list[str]) -> None:
 
 
 def _line(pieces: Sequence[str], at: int) -> tuple[int, int]:
-    """Where the line of a piece begins and ends."""
+    """Returns the range of the line with a piece."""
     breaks = [index for index, piece in enumerate(pieces) if piece.startswith("\n")]
     start = max((index for index in breaks if index <= at), default=0)
     return start, min((index for index in breaks if index > at), default=len(pieces))

@@ -24,13 +24,13 @@ from tests.properties.graph_sizes import is_small
 
 RATE = 0.125
 AVERAGE = "slow."
-"""How the parameters begin that an update of their layer moves."""
+"""The prefix of parameters that an update of their layer moves."""
 COUNTER, BATCH = "batch", 2
 WAYS = (1e-5, 1e-6, 3e-7, 3e-8, 3e-9)
-"""How far apart a loss is measured; one of them meets no kink, and little of how it bends."""
+"""Distances at which a loss is measured; one of them meets no kink, and little curvature."""
 CLOSE, ROUNDING = 1e-5, 1e-14
-"""How far a slope by differences may be from that of a step: of 1 and of the slope, and of the loss
-for each unit of the way."""
+"""Tolerances of a slope by differences: relative to 1 and the slope, and to the loss for each
+unit of the distance."""
 LARGEST = 1e6
 """A loss beyond this says nothing."""
 MOST_PARAMETERS = 24

@@ -37,9 +37,9 @@ WRITES = (
 GRADIENTS = ("sum(sin(x) * x)", "mean(softplus(x))", "mean(tanh(x) ** 2)", "sum(gelu(x))")
 MODES = ("training=false", "frozen=true", "training=false, frozen=true")
 BLOCKS = ("tanh", "sin", "gelu", "softmax", "relu")
-"""What a parameter that takes a block may be given."""
+"""Arguments of a parameter that takes a block."""
 CACHED, TRAINED, GRADED = 0.1, 0.07, 0.1
-"""How many of the programs have a model with caches, a `train` block, and a block of gradients."""
+"""Shares of programs that have a model with caches, a `train` block, and a block of gradients."""
 DEFS = (
     "def down(h, s) = (h - 1) // s + 1",
     "def half(x) = x // 2",
@@ -97,7 +97,7 @@ KINDS = {
     "p": "real", "ratio": "size", "causal": "bool", "mode": '"wide" or "deep"',
     "widths": "list[2]", "shift": "int", "act": "block()(x: [...s]) -> [...s]",
 }  # fmt: skip
-"""What the configuration of each name is, where a program says so."""
+"""The kind of each name's configuration, if a program states one."""
 CLOSED = re.compile(r"\d+|heads \* 4")
 
 
@@ -306,7 +306,7 @@ class Block:
                 self.shape[-1 if self.kind != "image" else 1] = "c"
 
     def order(self) -> None:
-        """What goes along an axis and keeps the shape."""
+        """Adds an op along an axis that keeps the shape."""
         form = self.random.choice(ORDERS).format(axis=self.random.choice(("-1", "0")))
         self.write(form if form.startswith("x, ") else f"x = {form}")
 
@@ -393,7 +393,7 @@ class Block:
         self.shape[1] = f"{self.shape[1]} + {count} * {step}"
 
     def skips(self) -> None:
-        """What rounds leave is joined behind them."""
+        """Joins values of iterations behind them."""
         rounds = self.random.randint(1, 3)
         name = f"list{len(self.lines)}"
         self.write(f"{name} = {self.random.choice(('[]', '[x] + []'))}")

@@ -41,7 +41,7 @@ class Renaming:
     """The old names of inputs, which are in no type."""
 
     def old(self, symbol: str) -> str:
-        """What a symbol of a type was called before, without its marks."""
+        """Returns the earlier name of a type's symbol, without its marks."""
         name = symbol.rstrip("'")
         back = {new: old for old, new in self.names.items() if old not in self.tensors}
         changed = _WORD.sub(lambda word: back.get(word[0], word[0]), name)
@@ -125,7 +125,7 @@ def _in_pattern(pattern: ast.Pattern) -> Iterator[str]:
 
 
 def require_same(text: str, random: Random) -> CheckResult:
-    """What is said of a text, after it was seen that other names change nothing of it."""
+    """Returns the check of a text, after testing that other names change nothing of it."""
     other, renamings = renamed(text, random)
     before, after = (
         pipeline.check(Source("random.mgn", each), lambda _: None) for each in (text, other)

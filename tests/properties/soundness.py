@@ -1,4 +1,4 @@
-"""What has to hold of every text that claims to be a program, and of every program accepted."""
+"""Properties of every text that claims to be a program, and of every accepted program."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -55,7 +55,7 @@ CASES = 2
 
 
 class Outcome(Enum):
-    """How far a text got."""
+    """The last stage that a text reached."""
 
     UNREADABLE = "unreadable"
     REFUSED = "refused"
@@ -64,7 +64,7 @@ class Outcome(Enum):
 
 @dataclass
 class Tally:
-    """What was seen of one text."""
+    """Statistics of one text."""
 
     outcome: Outcome
     runs: int = 0
@@ -111,7 +111,7 @@ def _hold(
     *,
     is_mutant: bool,
 ) -> None:
-    """What was accepted runs; a mutant may compute indices that are outside, and is told so."""
+    """Runs accepted programs; a mutant may compute indices out of range, which are reported."""
     for name in proved:
         _proved_block(block_subject(module, module.blocks[name]), random, tally)
     for name in module.models:

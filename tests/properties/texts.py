@@ -1,4 +1,4 @@
-"""What becomes of random programs and of mutants, from stage to stage, in a line each.
+"""Random programs and mutants from stage to stage, in a line each.
 
 `texts.txt` has texts as they were once drawn, each with what is said of it: the codes of its
 messages and a checksum of them as they are shown, and for what is accepted checksums of its layout
@@ -62,7 +62,7 @@ MUTANTS = 600
 LONGEST_EXAMPLE = 600
 LARGEST_SIZE = 40
 LIBRARY_LINE = re.compile(r"(?<=nn\.mgn|ss\.mgn):\d+")
-"""Where something is in the standard library."""
+"""A line of the standard library."""
 ADAPTERS = (
     Target(PORTABLE),
     Target(DeviceLimits(lanes=8), Style.SOFTWARE_VULKAN),
@@ -79,7 +79,7 @@ def sections() -> Iterator[tuple[str, str]]:
 
 
 def said_of(text: str) -> str:
-    """What stands in the file beneath a text."""
+    """Returns the lines of the file beneath a text."""
     return "\n".join(_described(text))
 
 

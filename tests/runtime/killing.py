@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def check(folder: RunFolder, reached: int, made: int) -> int:
-    """How far the run has come, after checks of all that the killed process left behind."""
+    """Returns the progress of the run, after checks of all that the killed process left behind."""
     if not folder.checkpoint.is_file():
         assert made == 0, "steps were made before there was a checkpoint"
         return 0

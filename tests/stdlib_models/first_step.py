@@ -59,14 +59,14 @@ def job(file: str, train: str, folder: Path, *overrides: str, examples: int = EX
 
 
 def first_step(made: TrainJob, kept: dict[str, Array]) -> Results:
-    """What the first step gives by the reference."""
+    """Returns the results of the first step by the reference."""
     data = made.dataset.train.take(slice(0, EXAMPLES))
     return Interpreter(made.spec.step).run({**kept, **feeds(made.spec.step, data, 0, 0, 0.01)})
 
 
 @dataclass(frozen=True)
 class FirstStep:
-    """What stands in the file of one training."""
+    """The entry of one training in the file."""
 
     measured: dict[str, float]
     step: str
@@ -85,7 +85,7 @@ def _sum(graph: Graph) -> str:
 
 
 def written() -> dict[str, FirstStep]:
-    """What stands in the file, by file and training."""
+    """Returns the content of the file, by file and training."""
     return {name: FirstStep(**each) for name, each in json.loads(FILE.read_text()).items()}
 
 

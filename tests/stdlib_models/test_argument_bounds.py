@@ -20,7 +20,7 @@ def checked(text: str) -> CheckResult:
 
 
 def unmet(text: str) -> list[str]:
-    """What blocks need and are not given; no other error is found."""
+    """Returns the unmet conditions of blocks; no other error is found."""
     reports = [each for each in checked(text).reports if each.code.startswith("E")]
     assert all(each.code == "E0311" for each in reports)
     return [each.headline for each in reports]

@@ -1,4 +1,4 @@
-"""What augmentations do to examples in training, and that they leave them alone elsewhere."""
+"""Augmentations change examples in training, and leave them alone elsewhere."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ PAIRS = ("mixup", "cutmix")
 
 
 def made(name: str, *, training: bool = True, step: int = 5, device: str = "") -> tuple[Array, ...]:
-    """What an augmentation gives, on a device or by the reference in double precision."""
+    """Returns an augmentation's results, on a device or by the reference in double precision."""
     if name in PAIRS:
         fed, text = {"x": IMAGES, "y": LABELS}, f"a, b = {name}()(x, y)\n  return a, b"
         inputs, results = f"{SHAPES['images']}, y: [n, 5]", "[n, 3, 8, 6], [n, 5]"

@@ -1,4 +1,4 @@
-"""What the standard layers and models do, seen without another implementation."""
+"""Behaviour of the standard layers and models, without another implementation."""
 
 from collections.abc import Callable, Mapping
 from math import erf, prod

@@ -15,7 +15,7 @@ SMALL = 1e-9
 
 
 def made(x: Array, call: str, result: str, imports: str = "", step: int = 5) -> Array:
-    """What a call in training makes of an input, by the reference in double precision."""
+    """Returns the result of a call in training, by the reference in double precision."""
     shape = ", ".join(("n", *map(str, x.shape[1:])))
     text = f"{imports}\nblock Net()(x: [{shape}]) -> {result} = {call}\nmodel net = Net()\n"
     net = model(text, training=True, n=x.shape[0])

@@ -15,8 +15,8 @@ from meganeura_runtime.train.spec.train_job import prepare
 from tests.stdlib_models.first_step import TRAININGS, FirstStep, first_step, job, written
 
 MOVES = {"distil": "student.*", "lora": "*.lora_B", "wgan": "d.*"}
-"""What the first step moves where that is not all: an adapter's other factor begins as 0, and the
-generator of `wgan` moves at every fifth step."""
+"""Parameters that the first step moves, if not all: an adapter's other factor begins as 0, and
+the generator of `wgan` moves at every fifth step."""
 
 
 def test_every_training_is_tried() -> None:

@@ -67,7 +67,7 @@ def test_the_rates_of_paths_follow_evaluations(program: meganeura.Program, tmp_p
 
 
 def fed(workspace: Workspace, step: int) -> Batch:
-    """What the loop feeds a step of the program."""
+    """Returns the inputs that the loop feeds a step of the program."""
     data = Feeder(workspace.job()).feeds(step)
     return {name: data[name] for name in ("x", "y")}
 
@@ -413,7 +413,7 @@ def test_what_is_not_finite_is_saved_where_that_is_ignored(
 def test_a_trainer_saves_in_its_own_folder_by_any_name(
     program: meganeura.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which it holds already, against all others."""
+    """The trainer holds its folder already, against all others."""
     monkeypatch.chdir(tmp_path)
     own = tmp_path / "run"
     with program.trainer(device="cpu", out=own) as trainer:

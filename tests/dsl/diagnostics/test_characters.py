@@ -1,4 +1,4 @@
-"""What reaches a terminal of a text that anybody may have written, and how wide it is there."""
+"""Characters of a text by anybody that reach a terminal, and their width there."""
 
 import pytest
 

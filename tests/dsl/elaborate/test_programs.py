@@ -22,7 +22,7 @@ TRAININGS = {
     "byol": ("byol", ("online.", "predictor.", "target.")),
     "fine_tuning": ("fit", ("head.",)),
 }
-"""What trains, and what it moves."""
+"""Trainings, and the parameters that each moves."""
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))

@@ -1,4 +1,4 @@
-"""Which cases of blocks are drawn for a check of their gradients, in a line each.
+"""Cases of blocks that are drawn for a check of their gradients, in a line each.
 
 `drawn.txt` has of each block and model what its configuration can be, and some cases, by their
 seeds: the configuration, sizes that are no part of it, inputs, whether it trains, and a checksum of

@@ -205,7 +205,7 @@ class Plane:
 
 
 def directions(sizes: Sequence[int], seed: int) -> list[tuple[str, Mapping[str, Array]]]:
-    """Where tensors of these sizes are moved, and along which directions."""
+    """Returns the tensors to move, for these sizes, and the directions."""
     plane = Plane({f"t{number}": np.ones(size) for number, size in enumerate(sizes)})
     found = list(slopes(cast("Point", plane), seed))
     assert all(each.agrees for each in found)
@@ -289,7 +289,7 @@ def test_a_device_may_round_some_times_as_much_as_the_reference(
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_a_device_that_gives_no_number_is_wrong(wrong: float) -> None:
-    """Where the reference gives one."""
+    """The device gives no number where the reference gives one."""
     probed = probe(shifted())
     feeds = RandomInputs(0).feeds(probed.graph) | {"x": np.full(2, 64.0)}
 

@@ -30,7 +30,7 @@ def subject(text: str) -> Subject:
 
 
 def checked(formula: str, examples: int = 40) -> Verdict:
-    """What is found of a function of one tensor."""
+    """Returns the verdict on a function of one tensor."""
     return check_gradients(
         subject(f"block f()(x: [...s]) -> [...s] = {formula}\n"), SearchBudget(examples)
     )

@@ -25,10 +25,10 @@ WITHOUT_FLOATS = [
     *(("augment", name) for name in ("random_box", "random_span")),
     ("swin", "Part"),
 ]
-"""What gives tokens alone, or truth values."""
+"""Blocks that return tokens or truth values alone."""
 
 CONSTANT = [("loss", "confusion_matrix"), ("unet", "normal_noise")]
-"""What counts, or draws: its gradient is 0."""
+"""Blocks that count, or draw: their gradient is 0."""
 UNCHECKED = {*WITHOUT_FLOATS, *CONSTANT}
 
 LAYERS = [
@@ -50,8 +50,8 @@ EXAMPLES = {
     "mixtral: Mixtral": (1, 1000),
     "bert: SentenceEncoder": (6, 10_000),
 }
-"""Where an example takes a second or more, how many are tried: a U-Net in a loop, or experts whose
-sizes have to be found."""
+"""The numbers of examples of blocks that take a second or more for one: a U-Net in a loop, or
+experts whose sizes have to be found."""
 TOWERS = {
     *("bert: Encoder", "clip: ImageEncoder", "clip: TextEncoder", "densenet: DenseBlock"),
     *("repvgg: Stage", "resnet: Stage", "swin: Stage", "t5: Decoder", "t5: Encoder"),
@@ -59,7 +59,7 @@ TOWERS = {
 }
 """Blocks that are layers of one kind in a row, each of which is checked for itself."""
 LAYER, PART, WHOLE = (25, 10_000), (5, 10_000), (2, 10_000)
-"""How many examples of a layer are tried, of a block, and of a network or a tower: by day and by
+"""The numbers of examples of a layer, of a block, and of a network or a tower: by day and by
 night."""
 
 

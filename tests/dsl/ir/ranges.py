@@ -1,4 +1,4 @@
-"""Which ranges are known of the values of random graphs of whole numbers, in a line each.
+"""Known ranges of the values of random graphs of whole numbers, in a line each.
 
 `ranges.txt` has of each graph, by its seed, the range of each value that has one. An analysis that
 says less, or takes a range for another, is seen there; that ranges hold all values is judged by

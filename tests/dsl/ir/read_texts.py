@@ -1,4 +1,4 @@
-"""What is read of the texts of graphs of which a word is missing, doubled or another.
+"""Results of reading texts of graphs in which a word is missing, doubled or another.
 
 `read_texts.snap` has of some graphs the lines that are changed, with the graph that is read or the
 message, and a checksum of those of all graphs and ways to change them.

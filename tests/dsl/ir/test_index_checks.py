@@ -61,7 +61,7 @@ PROVED = (
     "where(insert_axis(any_ - 1, 1, 3) == iota(3), 1.0, 0.0)",
     "insert_axis(sum(where(table[:4] == f32(insert_axis(iota(3), 0, 4)), table[:4], 0), 1), 1, 3)",
 )
-"""What needs no check. An input that is an index itself is looked at where it comes from."""
+"""Indices that need no check. An input that is an index itself is checked when it comes in."""
 
 EACH = "insert_axis(id, 1, 3)"
 OPEN = (
@@ -106,7 +106,7 @@ def test_what_is_not_proved_is_looked_at(picked: str, count: int, tmp_path: Path
 
 
 MASKED = "bert"
-"""Which tokens it reads is drawn."""
+"""A model whose input tokens are drawn."""
 
 
 @pytest.mark.parametrize("name", standard_model_names())
@@ -343,7 +343,7 @@ def test_a_size_that_is_left_open_bounds_what_it_is_given() -> None:
 
 
 def test_of_indices_that_are_computed_a_slice_is_looked_at_alone() -> None:
-    """What a view repeats, turns or names anew is looked at where it comes from."""
+    """Results of views are checked at their operand."""
     build = Builder()
     x = build.add(ops.Input("x", DType.F32, (4,)))
     table = build.add(ops.Input("table", DType.F32, (9, 2)))

@@ -298,7 +298,7 @@ VIEWS: dict[str, tuple[Op, ...]] = {
     "carried": (carried(),),
     "negative": (Neg(),),
 }
-"""What may be read of a cache; the arrays of some are views of it."""
+"""Values that may be read of a cache; the arrays of some are views of it."""
 
 
 @each_of("views", VIEWS.values(), ids=VIEWS)
@@ -307,7 +307,7 @@ VIEWS: dict[str, tuple[Op, ...]] = {
 def test_a_cache_that_is_changed_where_it_lies_gives_the_same(
     views: tuple[Op, ...], how: str, when: str
 ) -> None:
-    """What was read of it stays what it was, also in the next round."""
+    """Values that were read of it keep their elements, also in the next iteration."""
     build = Builder()
     cache = build.add(Parameter("cache", DType.F32, (4,), "cache"))
     part = build.add(Input("part", DType.F32, (2,)))

@@ -168,7 +168,7 @@ model net = Net()
 def test_a_loop_of_which_less_is_read_stops_where_it_did(
     read: list[str], collected: int, rounds: list[int]
 ) -> None:
-    """What may not be written in every round, `z`, takes a second result that says where it is."""
+    """`z`, which may not be written in every iteration, needs a second result with its position."""
     graph = forward(COUNTING.format(place="t", condition="t < 2"), n=2, s=5)
     feeds = numbers(graph)
     expected = outputs(graph, feeds)

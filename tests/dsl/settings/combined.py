@@ -1,4 +1,4 @@
-"""What becomes of settings, alone and two together, in the program and on the command line.
+"""Results of settings, alone and two together, in the program and on the command line.
 
 `combined.txt` has an entry for each text of `TEXTS`: what it changes where nothing else is said,
 and checksums of what it gives where other sizes are open, where it stands in the program, and on

@@ -190,7 +190,7 @@ GLOBS = {
 
 @pytest.mark.parametrize("globs", GLOBS)
 def test_of_paths_that_overlap_the_last_counts(globs: tuple[str, ...]) -> None:
-    """What no path names is moved by `optimizer` alone, and states by nothing."""
+    """Parameters without a path are moved by `optimizer` alone, and states by nothing."""
     place = Location(Span(Source("net.mgn", "net"), 0, 3))
     parameters = [
         ParameterInfo(name, TensorType(DType.F32, (2,)), kind, "f32", Zeros(), place)
@@ -442,7 +442,7 @@ LENGTHS: list[tuple[dict[str, StaticValue], tuple[str, ...], tuple[int, int | No
     ({"steps": 9, "steps_per_epoch": 5}, (), (1, 9)),
     ({"epochs": 3}, ("seed=1",), (3, None)),
 ]
-"""What a program and a command line say of a run's length: epochs and steps, or the place that is
+"""Lengths of a run in a program and on a command line: epochs and steps, or the place that is
 refused, which is that of the steps."""
 
 

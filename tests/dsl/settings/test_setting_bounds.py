@@ -191,7 +191,7 @@ def test_what_a_group_leaves_out_is_that_of_all_for_the_same_rule() -> None:
 
 
 def test_paths_have_schedules_of_their_own() -> None:
-    """What one leaves out is that of all for the same word; none of them follows evaluations."""
+    """An argument left out is that of the setting for all; none of them follows evaluations."""
     settings = resolved(
         "optimizer=sgd(lr=0.5)",
         "schedule=cosine(final=0.5)",

@@ -1,4 +1,4 @@
-"""How often the garbage collector runs while much is made."""
+"""The number of runs of the garbage collector while much is allocated."""
 
 import gc
 from collections.abc import Iterator

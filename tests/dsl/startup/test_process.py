@@ -1,4 +1,4 @@
-"""What a process that runs one command does without."""
+"""Work that a process with one command omits."""
 
 import os
 import subprocess

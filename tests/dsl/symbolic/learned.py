@@ -1,4 +1,4 @@
-"""What the prover keeps of random facts, and what it does with random sizes under them.
+"""Facts that the prover keeps of random ones, and its results for random sizes under them.
 
 `learned.snap` has of some questions, by their seeds, what is kept of their facts. It has checksums
 of that of all questions, and of sizes in normal form with their parts, of what is answered about

@@ -61,7 +61,7 @@ def question(seed: int) -> Question:
 
 
 def fault(question: Question, verdict: Verdict) -> str | None:
-    """How a verdict contradicts the grid, None where it does not."""
+    """Returns the contradiction of a verdict and the grid, None if there is none."""
     if isinstance(verdict, Proved):
         grid = _grid(_places(question))
         wrong = _allowed(question.facts, grid) & ~_holds(question.claim, grid, grid)
@@ -238,7 +238,7 @@ def _allowed(facts: Sequence[Clause], grid: Grid) -> Any:  # noqa: ANN401 - an a
 
 
 def _defined(clause: Clause, grid: Grid) -> Any:  # noqa: ANN401 - an array
-    """Where no divisor is 0."""
+    """Returns a bool for each point of the grid: true where no divisor is 0."""
     defined = np.ones(_any(grid).shape, bool)
     for divisor in _divisors(clause):
         defined &= np.broadcast_to(_number(divisor, grid) != 0, defined.shape)

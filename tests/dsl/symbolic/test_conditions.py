@@ -114,7 +114,7 @@ APART = Compare("!=", h, w)
 def test_of_variables_that_differ_no_two_are_equal(
     condition: Condition, known: Condition | None
 ) -> None:
-    """What compares anything but two of them stays as it is."""
+    """Comparisons of anything but two of the variables stay as they are."""
     made = with_differing(condition, frozenset("hw"))
     assert made == (condition if known is None else known)
 

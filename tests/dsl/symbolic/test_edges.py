@@ -1,4 +1,4 @@
-"""Where a bound or a limit of the prover lies, to the number."""
+"""Bounds and limits of the prover, to the number."""
 
 from collections.abc import Callable, Mapping
 from itertools import product

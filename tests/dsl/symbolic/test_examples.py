@@ -62,7 +62,7 @@ def test_an_example_of_a_condition() -> None:
 
 
 def test_no_example_has_a_size_below_its_bound() -> None:
-    """What is solved for others is no less bounded: of h == 2*c - w that is w < 2*c."""
+    """A solved variable keeps its bound: of h == 2*c - w that is w < 2*c."""
     facts = given(Compare("==", h + w, 2 * c))
     for name in (h, w):
         assert facts.example(Compare(">=", name, 2 * c)) is None

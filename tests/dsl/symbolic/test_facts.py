@@ -400,7 +400,7 @@ def test_no_fact_is_lost_where_others_are_added() -> None:
 
 
 def test_what_was_stated_holds_though_it_takes_too_long_to_learn() -> None:
-    """What follows from a bound and two products that are equal is more than is looked at."""
+    """A bound and two equal products have more consequences than are tried."""
     bound = Compare("<=", c, 6)
     for stated in ([bound], [And((bound, Compare("<=", d, 9)))]):
         known = given(Compare(">=", h, 3), equal(h * w, c * d), *stated)

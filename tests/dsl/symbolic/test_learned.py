@@ -18,7 +18,7 @@ def test_the_prover_learns_what_it_learned() -> None:
 
 
 def test_equal_sizes_take_the_same_steps_whichever_of_them_came_first() -> None:
-    """What was computed of a size is found for one whose terms stand in another order."""
+    """Results for a size are reused for one whose terms stand in another order."""
     random = Random(0)
     sizes = [size_of(tree(random, 3)) for _ in range(400)]
     for size in sizes:

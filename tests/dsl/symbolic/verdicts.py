@@ -1,4 +1,4 @@
-"""What the prover says of random questions, in a line each.
+"""Verdicts of the prover on random questions, in a line each.
 
 `verdicts.txt` has the verdict on each question, by its seed: the example that refutes it, and the
 missing fact that is offered. The questions are quick ones, of which many can be proved. A prover

@@ -1,4 +1,4 @@
-"""How programs are formatted in pages of several widths.
+"""Programs formatted for pages of several widths.
 
 The programs are the standard files and those of some pages of the specification, in the canonical
 form and in those that narrow pages would have, in which nearly all lines have to be broken.

@@ -94,7 +94,7 @@ DOTTED = several(WORDS, 1).map(".".join)
 
 
 def layers(inner: Strategy[ast.Expression]) -> Strategy[ast.Call]:
-    """What can follow a pipe: a block or a layer, or a layer with a number in its label."""
+    """Draws a step of a pipe: a block or a layer, or a layer with a number in its label."""
     labelled = _call(st.none() | paths(inner) | HERE, DOTTED, inner)
     numbered = st.builds(_numbered, _call(st.none(), DOTTED, inner), paths(inner))
     return labelled | numbered

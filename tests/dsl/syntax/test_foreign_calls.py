@@ -63,7 +63,7 @@ CALLS = {
     ),
     'torch.einsum("nsd,nkd->nsk", t, l)': "t @ rearrange(l, [n, k, d] -> [n, d, k])",
 }
-"""What is written, and what is answered."""
+"""Code, and the answer to it."""
 
 
 def refused(text: str) -> Report:

@@ -28,7 +28,7 @@ REFUSED = [
     ("(a + b) - (c) |> f |> g", "(a + b) - ((c) |> f |> g)", "((a + b) - (c)) |> f |> g"),
     ("x + y ** 2 |> f", "x + (y ** 2 |> f)", "(x + y ** 2) |> f"),
 ]  # fmt: skip
-"""What is refused, and its readings: of the last operand, and of all."""
+"""Refused code, and its readings: of the last operand, and of all."""
 
 ACCEPTED = [
     "image / 16 |> conv: f", "a * b |> f", "q @ k |> f", "a // b % c |> f", "x ** 2 |> f",

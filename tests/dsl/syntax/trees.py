@@ -1,4 +1,4 @@
-"""What the tests of syntax share: programs, their trees as plain values, and walks over them."""
+"""Helpers of the tests of syntax: programs, their trees as plain values, and walks over them."""
 
 from collections.abc import Iterator
 from dataclasses import fields

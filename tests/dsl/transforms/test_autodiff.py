@@ -261,7 +261,7 @@ def test_a_gradient_comes_from_where_its_value_came_from() -> None:
 
 
 def _residual_network(depth: int) -> int:
-    """How many values a network of `depth` layers and its gradients have."""
+    """Returns the number of values of a network of `depth` layers and its gradients."""
     build = Builder()
     x = floats(build, "x", 2, 3)
     weights = [build.add(Parameter(f"w.{i}", DType.F32, (3, 3), "param")) for i in range(depth)]

@@ -246,7 +246,7 @@ def test_what_is_stored_grows_with_the_square_root_of_the_rounds() -> None:
 
 def test_a_step_takes_so_much_less_memory() -> None:
     def temporaries(rounds: int, above: int | None) -> int:
-        """What a step takes besides its parameters and inputs, in slices [4, 8]."""
+        """Returns the memory of a step without parameters and inputs, in slices [4, 8]."""
         sizes = {"batch": 4, "s": rounds}
         graph = elaborate_train(program(SUMMED), sizes=sizes, training=True).graph
         step = training_step(graph, TrainingSettings(Adam(), recompute_above=above))

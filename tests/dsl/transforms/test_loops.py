@@ -44,7 +44,8 @@ block Net()(x: [n, s, 3], m: [n, 3, 3], p: [n], q: [], b: [3]) -> [n, 3]:
 
 model net = Net()
 """
-"""What a captured tensor gets of all rounds: one product, sums along each axis, many products."""
+"""Gradients of a captured tensor over all iterations: one product, sums along each axis, many
+products."""
 
 
 CHAIN = """

@@ -43,7 +43,7 @@ def forward(body: str, *, training: bool = True) -> Graph:
 
 
 def taken(graph: Graph, **more: float) -> dict[str, float]:
-    """What a step gives, by the names of its outputs and of what it updates."""
+    """Returns the results of a step, by the names of its outputs and updates."""
     verify(graph)
     values = {"a": A, "b": B, "data": X, **more}
     leaves = Interpreter(graph).leaves
@@ -167,7 +167,7 @@ def test_a_step_is_skipped_where_any_objective_is_not_finite(
 def test_an_objective_that_is_left_out_takes_no_step_of_the_others(
     left_out: str, start: float
 ) -> None:
-    """What moves does so as if it were alone; the corrections of Adam follow the steps it made."""
+    """Parameters move as if they were alone; Adam's corrections follow the steps it made."""
     losses = {"a": "a * x", "b": "b * x", left_out: f"({left_out} - {start:g}) ** 0.5"}
     body = "\n".join(f"minimize {loss} over {name}" for name, loss in losses.items())
     settings = TrainingSettings(Adam(RATE), skip_not_finite=True)
@@ -244,7 +244,7 @@ def test_what_moves_at_every_third_step() -> None:
 
 
 def after_steps(graph: Graph, settings: TrainingSettings, steps: int) -> list[dict[str, float]]:
-    """What each step gives, from the values that the one before it leaves."""
+    """Returns the results of each step, from the values that the one before it leaves."""
     made = optimized_training_step(graph, settings, RewriteOptions()).graph
     found: list[dict[str, float]] = []
     kept: dict[str, float] = {}

@@ -145,7 +145,7 @@ def test_milestones_and_factors_belong_together() -> None:
 
 
 def scales(plateau: Plateau, values: Sequence[float]) -> list[float]:
-    """What later rates are multiplied with after each of these measurements."""
+    """Returns the factor of later rates after each of these measurements."""
     state, found = Reduction(), list[float]()
     for value in values:
         state = plateau.measured(state, value)

@@ -1,4 +1,4 @@
-"""What gradients that are not finite leave as it was, in each part of a step."""
+"""Values that stay unchanged if gradients are not finite, in each part of a step."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ SHAPES = {"a": (3,), "b": (2, 2)}
 SOUND = {"a": np.array([1, -2, 3], np.float32), "b": np.full((2, 2), 0.5, np.float32)}
 """Gradients that are finite."""
 NEVER = (np.nan, np.inf, -np.inf, 3e38, -3e38, 1.1e19)
-"""What a gradient may not hold: its norm is then no number, or above 1e19."""
+"""Elements that a gradient may not hold: its norm is then no number, or above 1e19."""
 OPTIMIZERS: tuple[Optimizer, ...] = (Sgd(), Sgd(momentum=0.9, nesterov=True), Adam(amsgrad=True))
 
 
@@ -66,7 +66,7 @@ class Step:
         }
 
     def by(self, gradients: Mapping[str, Array], **kept: Array) -> Results:
-        """What comes of it where these are the gradients, computed or given."""
+        """Returns the results for these gradients, computed or given."""
         fed = {f"{self._prefix}{name}": each for name, each in gradients.items()}
         return self._interpreter.run({**self.kept, **kept, **fed})
 
@@ -169,7 +169,7 @@ def test_one_of_the_batches_of_an_update_is_enough_to_skip_it(*, early: bool) ->
 
 
 def test_a_batch_that_comes_after_one_that_is_not_finite_is_skipped_too() -> None:
-    """What is added to its sums moves nothing any more, so the program's states stay."""
+    """Its sums move nothing any more, so the program's states stay."""
     step = Step(StepPart.SUM, accumulate=3, skips=True)
     for gradients in SPOILT:
         sums = {f"optimizer.{name}.gradient_sum": each for name, each in gradients.items()}

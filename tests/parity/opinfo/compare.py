@@ -28,7 +28,7 @@ ROUNDINGS = 32
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a sample."""
+    """The outcome of a sample."""
 
     kind: str
     """`agrees`, `not said`, `refused`, `wrong`, or for mistakes `told`, `accepted`."""

@@ -10,7 +10,7 @@ from tests.parity.opinfo.compare import RunGraph
 
 @contextmanager
 def opened(names: Sequence[str]) -> Iterator[Mapping[str, RunGraph]]:
-    """How a graph runs on each of these devices."""
+    """Yields the function that runs a graph on each of these devices."""
     yield {name: _runner(name) for name in names}
 
 

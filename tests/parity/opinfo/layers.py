@@ -72,7 +72,7 @@ OURS = {
     "output_padding": "output_pad",
     "dilation": "dilation",
 }
-"""What the arguments of convolutions are called here, by their names in PyTorch."""
+"""Names here of the arguments of convolutions, by their names in PyTorch."""
 
 
 def _conv(count: int, *, block: bool, transposed: bool = False) -> Callable[[Any], Said]:

@@ -1,4 +1,4 @@
-"""What moves elements: order of axes, parts, repetition, picking and scattering."""
+"""Movement of elements: order of axes, parts, repetition, indexing and scattering."""
 
 from collections.abc import Callable, Sequence
 from math import prod

@@ -1,4 +1,4 @@
-"""How a sample of PyTorch is said in the language: an expression over the sample's tensors."""
+"""Translation of PyTorch's samples: an expression over the sample's tensors."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class Said:
     """Parameters and states by name."""
     training: bool = False
     updates: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
-    """What states are afterwards: tensors that PyTorch overwrites."""
+    """States afterwards: tensors that PyTorch overwrites."""
 
     def source(self) -> str:
         """The program."""
@@ -102,16 +102,16 @@ class Row:
     """The name of the OpInfo, with its variant behind a slash."""
     say: Say
     pick: Callable[[Any], Sequence[torch.Tensor]] | None = None
-    """Which of PyTorch's results are compared."""
+    """Selects those of PyTorch's results that are compared."""
     dtypes: tuple[torch.dtype, ...] = (torch.float64,)
     refused: Mapping[str, str] = field(default_factory=dict[str, str])
     """Codes of messages that samples may get, and why."""
     accepted: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What PyTorch refuses (a part of its message) and the language takes, and why."""
+    """Parts of PyTorch's messages about samples that the language accepts, and the reason."""
     close: float = 1e-9
     slopes: bool = True
     apart: str = ""
-    """Why gradients are not compared."""
+    """The reason why gradients are not compared."""
 
     def __str__(self) -> str:
         return f"{self.ours} {self.theirs}"

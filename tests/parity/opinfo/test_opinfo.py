@@ -57,7 +57,7 @@ def test_samples(row: Row) -> None:
 
 @each_of("row", TRIED)
 def test_mistakes(row: Row) -> None:
-    """What PyTorch refuses is refused, or the row says why it is right here."""
+    """Samples that PyTorch refuses are refused, or the row says why they are right here."""
     for mistake in islice(mistakes(row.theirs), OF_EACH):
         found = told(row, mistake)
         assert found.kind != "wrong", f"{found.reason}\n{found.text}"

@@ -11,7 +11,7 @@ from torch import nn
 
 
 class DenseLayer(nn.Module):
-    """What one layer of a block adds to its channels."""
+    """A layer of a dense block, which adds channels."""
 
     def __init__(self, inner: int, growth: int, bn_size: int = 4) -> None:
         super().__init__()

@@ -73,7 +73,7 @@ class Bert(nn.Module):
         self.pooler = tree(dense=nn.Linear(d, d))
 
     def encoded(self, ids: torch.Tensor) -> torch.Tensor:
-        """What each token means among the others."""
+        """Returns the hidden states of tokens."""
         words, places, kinds, norm = self.embeddings.children()
         x = words(ids) + places(torch.arange(ids.shape[1])) + kinds(torch.zeros_like(ids))
         return self.encoder.get_submodule("layer")(norm(x))

@@ -163,7 +163,7 @@ block Net()(x: [n, 4], place: i32[n]) -> [n, 4], i32[n]:
 
 model net = Net()
 """
-"""What it picks is computed, so each step is checked."""
+"""A program whose index is computed, so each step is checked."""
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -229,7 +229,7 @@ VIEWS: dict[str, tuple[str, str, Callable[[Array, int], Array]]] = {
     ),
     "negative": ("-seen", "[n, 4]", lambda seen, _: -seen),
 }
-"""What is read of a cache, its type, and the same of an array."""
+"""A read of a cache, its type, and the same of an array."""
 
 
 @pytest.mark.parametrize("view", VIEWS)

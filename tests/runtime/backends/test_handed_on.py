@@ -130,7 +130,7 @@ def unknown(shapes: Mapping[str, tuple[int, ...]]) -> Session:
 
 
 def done(notes: list[str], action: Callable[[], object]) -> list[str]:
-    """What is noted while something is done."""
+    """Returns the notes that an action makes."""
     notes.clear()
     action()
     return list(notes)

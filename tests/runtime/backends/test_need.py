@@ -1,4 +1,4 @@
-"""What a step takes is known before it runs, and told where there is not so much."""
+"""The memory of a step is known before it runs, and reported if there is not so much."""
 
 import tracemalloc
 from pathlib import Path
@@ -165,7 +165,7 @@ def test_roles_follow_the_graph_of_a_training_step() -> None:
 
 
 def test_each_value_has_the_role_of_what_is_computed_from_it() -> None:
-    """What new states are made of is no gradient; a new value is an update, given out or not."""
+    """Operands of new states are no gradients; a new value is an update, given out or not."""
     build = Builder()
     x = build.add(Input("x", DType.F32, (3,)))
     kinds: dict[str, Kind] = {
@@ -273,7 +273,7 @@ def test_where_not_even_the_parameters_fit_no_batch_is_offered(
 def test_the_batch_that_would_fit_is_offered(
     step: int, kept: int, available: int | None, batch: int | None, cure: str
 ) -> None:
-    """What is kept does not depend on the batch."""
+    """The kept memory does not depend on the batch."""
     need = MemoryEstimate(int(step), int(kept), ())
     error = MemoryExceededError(need, available)
     problem = TooLittleMemory.of(error, None if batch is None else ("batch", batch))

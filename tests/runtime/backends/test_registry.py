@@ -234,7 +234,7 @@ def test_one_that_is_registered_has_its_name(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_package_cannot_take_the_name_of_a_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the name means stays, and who lists the backends is told."""
+    """The meaning of the name stays, and whoever lists the backends gets the message."""
     points = {"meganeura.backends": (("cpu", "json:dumps", "taker 1"),)}
     monkeypatch.setattr(plugin_groups, "entry_points", lambda: points)
     found, errors = registry.backends()
@@ -267,7 +267,7 @@ def test_to_know_the_backends_loads_none_of_them() -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """Which devices were opened, and by which thread."""
+    """Returns the devices that were opened, and the thread of each."""
     made: list[tuple[str, str]] = []
 
     def fail(selector: str) -> Device:

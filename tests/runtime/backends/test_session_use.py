@@ -1,4 +1,4 @@
-"""Who may use a session when: several threads, after it was closed, in a forked process."""
+"""Use of a session by several threads, after it was closed, and in a forked process."""
 
 import inspect
 import os
@@ -127,7 +127,7 @@ def test_no_step_of_a_thread_is_lost(program: meganeura.Program, device: str) ->
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_closed_session_says_so(program: meganeura.Program, device: str) -> None:
-    """What its last step gave can be read still."""
+    """The results of its last step can still be read."""
     model, x = program.model("net", seed=0), np.ones((5, 4), np.float32)
     feeds = {"x": x, "i": np.zeros(5, np.int32)}
     with model.session({"n": 5}, device=device) as session:

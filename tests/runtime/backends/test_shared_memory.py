@@ -72,7 +72,7 @@ RESULTS = {
     "rounds": "[4]",
     "total + other": "[n, 4]",
 }
-"""What a step may give: inputs, parameters, caches, constants, views of them, and sums."""
+"""Possible results of a step: inputs, parameters, caches, constants, views of them, and sums."""
 Write = Callable[[Array], None]
 
 

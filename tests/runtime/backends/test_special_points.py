@@ -1,4 +1,4 @@
-"""What adapters and XLA give at the special points of every function: value and gradient."""
+"""Values and gradients of every function at special points on adapters and XLA."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -25,9 +25,9 @@ from tests.runtime.running import run
 from tests.special_points import CASES, PAIRS, Case, assert_right, feeds_of, graph_of
 
 EXACT = 2e-5
-"""How far, relatively, kernels may be off: WGSL bounds the errors of its own functions so."""
+"""The relative tolerance of kernels: WGSL bounds the errors of its own functions so."""
 AS_USED = {"xla_cpu_use_fusion_emitters": True, "xla_backend_optimization_level": 0}
-"""How XLA fuses outside of the suite (tests/conftest.py): its functions are exact so."""
+"""XLA's flags of fusion outside of the suite (tests/conftest.py): its functions are exact so."""
 
 
 @cache

@@ -195,7 +195,7 @@ def test_a_step_is_known_by_the_shapes_of_all_leaves() -> None:
 
 
 def test_a_step_is_known_wherever_it_stands_in_a_program() -> None:
-    """What was found for it holds when a line is written above it."""
+    """Its tuned choices hold when a line is written above it."""
     source = Source("net.mgn", "y = -x\n")
 
     def named(start: int, path: str) -> str:

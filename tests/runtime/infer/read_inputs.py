@@ -1,4 +1,4 @@
-"""What files become for the inputs of a model, by what the model declares and the user chooses.
+"""Files as inputs of a model, by the model's declarations and the user's choices.
 
 `read_inputs.txt` has of each combination what is reported and the type, mean and spread of each
 tensor, or why the files are refused.

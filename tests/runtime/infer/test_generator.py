@@ -359,7 +359,7 @@ def test_steps_allocate_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answered(model: Model, prompt: Array, steps: int) -> list[int]:
-    """What a model answers that is given all of its tokens anew each time."""
+    """Returns the answer of a model that is given all of its tokens anew each time."""
     ids = np.zeros((1, 16), np.int32)
     with model.session({"n": 1, "t": prompt.shape[1], "s": 16}, device="cpu") as session:
         for at in range(steps):

@@ -1,4 +1,4 @@
-"""What a prompt asks of a model: one that goes on with it, or one that answers it."""
+"""Tasks of a prompt for a model that continues it, or that answers it."""
 
 from collections.abc import Mapping
 from types import SimpleNamespace

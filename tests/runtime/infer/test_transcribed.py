@@ -1,4 +1,4 @@
-"""What is written down of sounds is what stands in `transcribed.txt`."""
+"""Transcriptions of sounds are those in `transcribed.txt`."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What is written down of sounds by a generator that says anything, by what is asked of it.
+"""Transcriptions of sounds by a generator that says anything, by the options.
 
 `transcribed.txt` has of each request what the generator was asked, window by window, and the text.
 

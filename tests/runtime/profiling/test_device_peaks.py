@@ -1,4 +1,4 @@
-"""What a device can do at most, worked out from the time that two kernels take."""
+"""Peaks of a device, computed from the times of two kernels."""
 
 import re
 from collections.abc import Sequence

@@ -29,7 +29,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Drawing:
-    """What a viewer shows: events by process, and the amounts of counters."""
+    """The content of a trace in a viewer: events by process, and the amounts of counters."""
 
     host: list[Shown]
     device: list[Shown]

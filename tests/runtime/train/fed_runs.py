@@ -1,4 +1,4 @@
-"""What runs are fed: of what files, in which order, and what is refused.
+"""Inputs of runs: from which files, in which order, and those that are refused.
 
 `fed_runs.txt` has of each case of data, in files and from Python, the lengths of the run, the sums
 of what each step of two epochs is fed and of what is held out, and the fingerprints; or the

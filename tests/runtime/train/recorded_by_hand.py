@@ -1,4 +1,4 @@
-"""What runs that are trained by hand give and write, by their settings.
+"""Results and files of runs that are trained by hand, by their settings.
 
 `recorded_by_hand.txt` has of each run what its steps and evaluations give, and what is in its
 folder, as `recorded_runs` has it. Each is closed after some steps and goes on in the same folder.
@@ -83,7 +83,10 @@ def _run(program: meganeura.Program, out: Path, settings: Mapping[str, object]) 
 
 
 def steps(trainer: meganeura.Trainer, seeds: range) -> Iterator[str]:
-    """What each step gives, and an evaluation after it; that of the seed 1 does not count."""
+    """Yields the results of each step, and an evaluation after it.
+
+    That of seed 1 does not count.
+    """
     for seed in seeds:
         result = trainer.step(batch(4, seed))
         values = {name: float(each) for name, each in result.metrics.items()}

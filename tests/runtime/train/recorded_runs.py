@@ -1,4 +1,4 @@
-"""What runs of one small program tell and write, by their settings.
+"""Events and files of runs of one small program, by their settings.
 
 `recorded_runs.txt` has of each run the events, the lines of its metrics, its settings, how far its
 checkpoint says it is, what its page draws, and the sums of its weights. Times and speeds are left
@@ -92,7 +92,7 @@ def _program(place: Path, overrides: tuple[str, ...]) -> pipeline.Program:
 
 
 def events(place: Path, folder: RunFolder) -> Iterator[str]:
-    """What a short run tells."""
+    """Yields the events of a short run."""
     overrides, told = ("epochs=1", "log_every=1"), list[Event]()
     program = _program(place, overrides)
     folder.path.mkdir(exist_ok=True)
@@ -121,7 +121,7 @@ def _run(place: Path, overrides: tuple[str, ...]) -> Iterator[str]:
 
 
 def written(folder: RunFolder) -> Iterator[str]:
-    """What the folder of a run holds."""
+    """Yields the content of a run's folder."""
     for line in (folder.path / "metrics.jsonl").read_text().splitlines():
         yield f"metrics {shown(json.loads(line))}"
     progress = read_checkpoint(folder.checkpoint)[1]
@@ -140,7 +140,7 @@ def _told(event: Event) -> object:
 
 
 def content(path: Path) -> str:
-    """What a matrix holds; the sum and the sum of squares of each tensor."""
+    """Returns the content of a matrix; the sum and the sum of squares of each tensor."""
     if path.parent.name == "shown" and path.suffix == ".json":
         return shown(json.loads(path.read_text()))
     if path.suffix != ".safetensors":
@@ -156,7 +156,7 @@ def shown(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """What is the same in every run, with few digits."""
+    """Returns the parts that are equal in every run, with few digits."""
     match value:
         case dict():
             return {str(k): _plain(v) for k, v in value.items() if not UNTIMED.search(str(k))}

@@ -1,4 +1,4 @@
-"""What runs that went on are asked."""
+"""Results of resumed runs, by their settings."""
 
 import json
 

@@ -82,7 +82,7 @@ def page(tabs: BrowserContext) -> Page:
 
 
 def build(*words: str | Path) -> Path:
-    """What `meganeura build` writes; the last word is the file."""
+    """Returns the file that `meganeura build` writes, the last word."""
     assert run(["build", *map(str, words)]) == 0
     return Path(words[-1])
 

@@ -44,7 +44,7 @@ class Writer:
     runs: int = 0
 
     def write(self, prompt: str, **settings: object) -> str:
-        """What it writes behind a prompt."""
+        """Returns the text that the page writes behind a prompt."""
         self.page.fill("textarea", prompt)
         given = {"steps": "", "temperature": "0", "top_k": "0", "seed": "0", **settings}
         for name, value in given.items():

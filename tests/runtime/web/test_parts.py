@@ -108,7 +108,7 @@ def test_a_damaged_file_is_refused(ask: Ask, tmp_path: Path) -> None:
 
 
 def test_an_artefact_is_read_and_a_forged_one_refused(ask: Ask, tmp_path: Path) -> None:
-    """What is wrong with a plan is wrong for both runtimes."""
+    """Faults of a plan are found by both runtimes."""
     whole = compiled()[0]
     questions: list[dict[str, str]] = []
     for number, change in enumerate([lambda _: None, *FORGED.values()]):

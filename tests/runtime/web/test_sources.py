@@ -9,7 +9,7 @@ TYPESCRIPT = WEB / "node_modules" / "typescript" / "bin" / "tsc"
 
 
 def run(*words: str | Path, where: Path = WEB) -> str:
-    """What a program of Node says, which has to succeed."""
+    """Returns the output of a program of Node, which has to succeed."""
     done = run_node(*words, where=where)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -286,7 +286,7 @@ CASES: dict[str, Array | float] = {
 
 
 def value_of(expression: str) -> Array:
-    """What a block that returns an expression gives for `FEEDS`."""
+    """Returns the result for `FEEDS` of a block that returns an expression."""
     used = [name for name in FEEDS if re.search(rf"\b{name}\b", expression)]
     types = [TensorType(dtype_of(FEEDS[name]), FEEDS[name].shape) for name in used]
     inputs = ", ".join(
@@ -352,7 +352,7 @@ def test_every_option_is_given_by_place() -> None:
 
 
 def drawn(text: str, **given: Array) -> list[Array]:
-    """What a block without inputs gives whose seed is 5, in step 7."""
+    """Returns the result of a block without inputs with seed 5, in step 7."""
     module = Linker(lambda _: None, Sink()).link(Source("net.mgn", text))
     graph = elaborate_block(
         module, module.blocks["Net"], config={}, inputs=Inputs(()), training=False

@@ -116,7 +116,7 @@ TENSORS: dict[str, Array] = {
 
 
 def value_of(expression: str) -> Array:
-    """What an expression is, of x: f32[n, d]."""
+    """Returns the value of an expression of x: f32[n, d]."""
     text = f"block f()(x: [n, d]) -> [n, d] = {expression}\nmodel m = f()\n"
     module = Linker(lambda _: None, sink := Sink()).link(Source("constants.mgn", text))
     assert not sink.has_errors

@@ -19,7 +19,7 @@ X = np.array([0.5, -1.5, 2.0])
 
 
 def value_of(body: str, *, before: str = "", config: str = "") -> Array:
-    """What the statements of a block give for `X`, in double precision."""
+    """Returns the result of a block's statements for `X`, in double precision."""
     lines = "".join(f"  {line}\n" for line in body.split("\n"))
     text = f"{before}\nblock P({config})(x: [3]) -> [3]:\n{lines}"
     sink = Sink()

@@ -70,7 +70,7 @@ def graph_of(body: str, config: str = "") -> Graph:
 
 
 def value_of(body: str) -> Array:
-    """What the statements of a block give for `X`, where each gain is `GAIN`."""
+    """Returns the result of a block's statements for `X`, where each gain is `GAIN`."""
     return run(graph_of(body))["output"]
 
 

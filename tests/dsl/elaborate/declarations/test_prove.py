@@ -485,7 +485,7 @@ def test_an_input_of_another_element_type_is_not_what_was_proved(inputs: str, re
 def test_a_shape_alone_is_f16_where_an_input_is(
     inputs: str, results: str, returned: str, *, holds: bool
 ) -> None:
-    """What a header says is relied on by proofs, which take inputs for f32."""
+    """Proofs take inputs for f32 and rely on the header."""
     text = f"block Of()({inputs}) -> {results}:\n  return {returned}\nmodel of = Of()\n"
     found = [code for code, _ in codes(text) if code != "E0207"]
     assert found == ([] if holds else ["E0303"])

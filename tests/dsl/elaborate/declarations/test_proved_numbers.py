@@ -39,7 +39,7 @@ STATED: dict[str, Callable[[Values], bool]] = {
     "ids <= words": lambda v: 0 <= v["ids"] <= v["words"],
     "words >= 4": lambda v: v["words"] >= 4,
 }
-"""What `where` may state, and what it says; of `r` nothing is stated."""
+"""Clauses of `where` and their meaning; none is about `r`."""
 
 LEAVES: tuple[Expression, ...] = (
     ("p", lambda v: v["p"]),

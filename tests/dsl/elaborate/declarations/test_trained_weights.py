@@ -20,7 +20,7 @@ train fit(x: [batch, 8], y: [batch, 4]):
 
 
 def notes(found: str) -> list[str]:
-    """What is noted about a `train` block, of the weights that are its own."""
+    """Returns the notes on a `train` block with weights that belong to it."""
     source = Source("net.mgn", NET.replace("FOUND", found))
     reports = pipeline.check(source, lambda _: None).reports
     assert all(report.code == "N0004" for report in reports)

@@ -206,7 +206,7 @@ def test_a_fact_of_one_path_is_not_stated_for_all() -> None:
 
 
 def test_a_fact_that_a_block_of_another_file_lacks_is_stated_by_its_caller() -> None:
-    """What its body needs depends on what it is called with, so it is not proved by itself."""
+    """The needs of its body depend on its arguments, so it is not proved by itself."""
     library = Source(
         "lib.mgn",
         "block Cut(ks)(x: [n, h]):\n  for i in 0..len(ks):\n    x = x[:, ks[i]:]\n  return x\n",

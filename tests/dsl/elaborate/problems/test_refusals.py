@@ -1,4 +1,4 @@
-"""What a program may not say, and in which words it is told so."""
+"""Programs that are refused, and the words of the messages."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a file leads to by its imports."""
+"""Files that the imports of a file lead to."""
 
 from pathlib import Path
 

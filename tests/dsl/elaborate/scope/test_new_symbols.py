@@ -1,4 +1,4 @@
-"""What a proof makes up has no name that a program, or another part of the proof, can have."""
+"""Symbols of a proof have no name that a program, or another part of the proof, can have."""
 
 import pytest
 
@@ -143,7 +143,7 @@ REFUSED = {
 
 
 def checked(text: str) -> CheckResult:
-    """What is said of a program."""
+    """Returns the result of a check of a program."""
     return pipeline.check(Source("names.mgn", text), lambda _: None)
 
 

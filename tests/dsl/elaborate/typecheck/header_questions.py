@@ -56,7 +56,7 @@ class Signature:
 
     @property
     def header(self) -> str:
-        """What a parameter states that takes such blocks."""
+        """The header in the kind of a parameter that takes such blocks."""
         return f"block (k: size, m: size, deep: bool, wide: bool){self.types}"
 
     @property
@@ -301,7 +301,7 @@ def _text(tree: Tree) -> str:
 
 
 def fault(asked: Question, proved: frozenset[str], places: int) -> str | None:
-    """Where something that was proved is not so, None if that was not found.
+    """Returns the place of a false proof, None if none was found.
 
     Of the grid at most so many places are tried.
     """

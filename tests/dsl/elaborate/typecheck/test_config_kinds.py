@@ -15,7 +15,7 @@ def _check(text: str) -> pipeline.CheckResult:
 
 
 def _proof(header: str) -> Problem | None:
-    """What the proof of a block says, whose name is left out."""
+    """Returns the problem of a block's proof; the block has no name."""
     text = f"block A{header.format(twice=TWICE)}\n"
     module = Linker(lambda _: None, Sink()).link(Source("kinds.mgn", text))
     (block,) = module.blocks.values()
@@ -23,7 +23,7 @@ def _proof(header: str) -> Problem | None:
 
 
 TWICE = "concat(x, x, axis=0)"
-"""What has another shape than x, so that a path with it is refuted."""
+"""A tensor of another shape than x, so that a path with it is refuted."""
 
 SIX_TEXTS = ", ".join(f't{index}: "a" or "b"' for index in range(6))
 
@@ -371,7 +371,7 @@ block Outer()(x: {dtype}[n, d]) -> {dtype}[n, d] = x |> Inner
 def test_a_rate_that_is_a_size_of_an_axis_is_no_open_number(
     header: str, *, is_proved: bool
 ) -> None:
-    """What may be a fraction is held to the facts of a rate where its number is known."""
+    """A number that may be a fraction obeys the facts of a rate once it is known."""
     body = "  y = x |> dropout(c)\n"
     if "c + d" in header:
         body += "  y = concat(y, zeros([size(x, 0), c]), axis=1)\n"

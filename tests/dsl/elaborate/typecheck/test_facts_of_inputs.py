@@ -1,4 +1,4 @@
-"""What `where` states of sizes is known where the types of inputs are read."""
+"""Facts about sizes in `where` are known when the types of inputs are read."""
 
 import pytest
 

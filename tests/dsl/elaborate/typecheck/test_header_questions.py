@@ -1,4 +1,4 @@
-"""What is proved of signatures with choices holds for small sizes; the script asks for more."""
+"""Proofs of signatures with choices hold for small sizes; the script asks for more."""
 
 import pytest
 

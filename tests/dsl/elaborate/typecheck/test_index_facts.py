@@ -378,7 +378,7 @@ train fit(x: [batch, 4], label: i32[batch])
 def test_what_a_training_states_below_zero_is_taken(
     stated: int, label: int, fault: str, tmp_path: Path
 ) -> None:
-    """What no class is and what is stated have to hold both."""
+    """Labels have to be a class and to fulfil the stated facts."""
     (tmp_path / "fit.mgn").write_text(LABELS.format(stated, -1))
     labels = np.array([0, 1, label, 2], np.int32)
     save_file({"label": labels, "x": np.ones((4, 4), np.float32)}, tmp_path / "data.safetensors")

@@ -23,7 +23,7 @@ Found = tuple[str, ...]
 
 
 def told(text: str) -> list[Found]:
-    """What a check says of indices; anything else that is wrong fails the test."""
+    """Returns the findings of a check about indices; any other problem fails the test."""
     result = check(Source("net.mgn", text), lambda _: None)
     found: list[Found] = []
     for problem in result.problems:

@@ -23,8 +23,8 @@ from meganeura_dsl.pipeline import check
 
 KEYS = ("a", "b", "2")
 TOGETHER = {"22x 22x", "22x x22", "x22 x22", "x22 22x", "2x2 2x2"}
-"""What two equal axes and a third may do for the reading that keeps the order to be the only one:
-the third stays between, before or behind the two, or passes both of them."""
+"""Positions of a third axis beside two equal ones for which the reading in order is the only
+one: the third stays between, before or behind the two, or passes both of them."""
 
 
 def patterns(most: int) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -109,7 +109,7 @@ def test_a_part_fits_in_one_way_or_is_ambiguous() -> None:
 
 
 def output(text: str, x: np.ndarray) -> np.ndarray:
-    """What the one block of a text gives for a tensor."""
+    """Returns the result of the one block of a text for a tensor."""
     module = Linker(lambda _: None, Sink()).link(Source("p.mgn", dedent(text)))
     (block,) = module.blocks.values()
     inputs = (TensorType(DType.F32, x.shape),)

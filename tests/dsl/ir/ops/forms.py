@@ -1,4 +1,4 @@
-"""What becomes of every op's samples outside of kernels.
+"""Forms of every op's samples outside of kernels.
 
 Each sample has its gradient, as a graph, and the model that it is exported as to ONNX, in the
 oldest opset and in the newest. Fused ops have the gradient and the primitive ops that they stand

@@ -1,4 +1,4 @@
-"""What type rules say of operands and attributes that are slightly wrong.
+"""Results of type rules for operands and attributes that are slightly wrong.
 
 `inferred.snap` has of some samples the types that are inferred and the messages of changes that are
 refused, and a checksum of those of all samples.

@@ -1,4 +1,4 @@
-"""What every pullback promises beyond its numbers: linearity, and adjoint pairs that are exact."""
+"""Properties of every pullback beyond its numbers: linearity, and adjoint pairs that are exact."""
 
 from math import prod
 

@@ -1,4 +1,4 @@
-"""What an op class declares is complete, and is what its reference does."""
+"""Declarations of op classes are complete, and agree with their references."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -200,7 +200,7 @@ def test_every_primitive_that_moves_or_computes_in_place_says_which() -> None:
 
 
 def _pieces(op: Op, *operands: Array) -> Array | None:
-    """Which piece of an op each element is on."""
+    """Returns the piece of an op that each element is on."""
     build = Builder()
     given = [build.add(Input(f"x{n}", DType.F32, x.shape)) for n, x in enumerate(operands)]
     chosen = op.chosen_piece(build, build.add(op, *given))

@@ -1,4 +1,4 @@
-"""What is declared of each op outside of its class: a new one is missed by its name."""
+"""Declarations of each op outside of its class: a new one is missed by its name."""
 
 import numpy as np
 import pytest

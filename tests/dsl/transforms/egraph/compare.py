@@ -36,12 +36,12 @@ def feeds(graph: Graph) -> dict[str, Array]:
 
 
 def run(graph: Graph, fed: Mapping[str, Array]) -> Results:
-    """What a graph gives in double precision."""
+    """Returns the results of a graph in double precision."""
     return evaluate(graph, fed, Precision.DOUBLE)
 
 
 def run_optimized(optimized: Optimized, fed: Mapping[str, Array]) -> Results:
-    """What an optimized graph gives, its derived parameters computed as a loader would."""
+    """Returns the results of an optimized graph; derived parameters are computed as by a loader."""
     load = {name: fed[name] for name in names(optimized.load)}
     derived = run(optimized.load, load).outputs
     everything = {**fed, **derived}

@@ -1,4 +1,4 @@
-"""What is chosen in random e-graphs, in a line each.
+"""Choices in random e-graphs, in a line each.
 
 `extractions.txt` has of each problem, by its seed, the cost of what is chosen, how many classes and
 nodes were left to search, and checksums of the choice, of the cheapest trees and of what is always

@@ -52,7 +52,7 @@ SIBLINGS: dict[Op, Op] = {
 
 @dataclass(frozen=True)
 class Edit:
-    """What is changed: the ops of values, by their ids, or what the value `at` reads or gives."""
+    """An edit: the ops of values, by their ids, or the operands or type of the value `at`."""
 
     at: int = -1
     ops: dict[int, Op] = field(default_factory=dict[int, Op])

@@ -1,4 +1,4 @@
-"""What optimizing small models reports: which rules were chosen, what led to them, and the origins.
+"""Reports on optimizing small models: the chosen rules, those that led to them, and the origins.
 
 `reports.txt` has of each model and mode the counts and costs, each rule that was applied with the
 lines it was applied at, and the result with the lines its values come from.

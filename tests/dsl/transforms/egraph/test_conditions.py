@@ -1,4 +1,4 @@
-"""What is merged in inference, and what no rewrite may do."""
+"""Merges in inference, and limits of all rewrites."""
 
 from collections.abc import Callable
 
@@ -38,7 +38,7 @@ def convolutions(graph: Graph) -> int:
 
 
 def merged(make: Make, mode: Mode = "infer") -> int:
-    """How many convolutions remain."""
+    """Returns the number of convolutions that remain."""
     net = Net()
     _, optimized = examine(net.graph(make(net)), mode)
     return convolutions(optimized.graph)

@@ -69,7 +69,7 @@ def test_the_choice_is_acyclic_and_at_most_the_least_tree(of: ExtractionProblem)
 
 
 def tree_costs(of: ExtractionProblem) -> list[float]:
-    """What each class costs by itself at least, by trying until nothing gets cheaper."""
+    """Returns the least cost of each class by itself, by trying until nothing gets cheaper."""
     costs = [inf] * len(of.classes)
     for _ in of.classes:
         costs = [
@@ -109,7 +109,7 @@ def test_the_choice_is_close_to_the_best(of: ExtractionProblem) -> None:
 
 
 def test_after_all_moves_the_books_are_those_of_the_choice() -> None:
-    """What it costs and how often each class is needed; none stays out of reach."""
+    """The recorded cost and numbers of uses are right, and no class is out of reach."""
     for seed in range(24):
         of = random_problem(seed)
         component = components(of)

@@ -99,7 +99,7 @@ SHARED: list[tuple[str, list[tuple[str, int]], tuple[int, int]]] = [
     ("pairs of each axis", [("x", 1), ("x", 0), ("xx", 1), ("xx", 0)],
      (2 * X + 2 * ROW + 2 * COLUMN, 2)),
 ]  # fmt: skip
-"""What is summed along which axes, and the bytes and launches that takes.
+"""Sums and their axes, and the bytes and launches that they take.
 
 Sums along one axis that read the same tensor are a kernel, which reads it once.
 """

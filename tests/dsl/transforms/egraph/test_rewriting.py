@@ -1,4 +1,4 @@
-"""What a user may say about the optimizer, and what it says when it cannot."""
+"""Options of the optimizer, and its messages for impossible ones."""
 
 from dataclasses import fields, replace
 from types import SimpleNamespace

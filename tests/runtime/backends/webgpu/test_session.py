@@ -104,7 +104,7 @@ def prompt(rows: int) -> Graph:
 def test_sessions_share_memory_for_steps_of_any_size(
     rows: int, others: int, device: Device
 ) -> None:
-    """What holds nothing between steps is that of the first where it is large enough."""
+    """Buffers that hold nothing between steps are the first session's if it is large enough."""
     plans = [plan_graph(prompt(each), device.limits, device.style) for each in (rows, others)]
     w = np.eye(SIZE, dtype=np.float32) * 2
     before = device.allocated

@@ -1,4 +1,4 @@
-"""What a step takes of an adapter, and whose limits it is held against."""
+"""The memory of a step on an adapter, and the limits that it is compared with."""
 
 from types import SimpleNamespace
 
@@ -18,7 +18,7 @@ ADAPTERS = {"wgpu": SMALL, "wgpu:0": SMALL, "wgpu:1": LARGE}
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is opened and closed, of two adapters."""
+    """Returns the events of opening and closing two adapters."""
     events: list[str] = []
 
     def open_device(name: str = "wgpu") -> object:

@@ -38,13 +38,13 @@ STEPS = 3
 
 
 class Numbers(TypedDict):
-    """What steps give."""
+    """The results of steps."""
 
     losses: list[float]
     running: dict[str, list[float]]
     """Statistics behind the last step, by name."""
     collectives: dict[str, int]
-    """How many of each kind a step has."""
+    """The number of each kind in a step."""
 
 
 def main() -> None:

@@ -124,7 +124,7 @@ choose_device("xla:cpu"); assert "jax" in sys.modules"""
 
 
 def shared() -> Graph:
-    """What is updated is also an output, another update, and an input."""
+    """Returns a graph whose update is also an output, another update, and an input."""
     build = Builder()
     x = build.add(Input("x", DType.F32, (3,)))
     w, c, *_ = (

@@ -243,7 +243,7 @@ NUMBERS: dict[str, tuple[str, ...]] = {
     "eight": (),
     **effort({}, {"four": ("--set", "devices=4")}),
 }
-"""How many devices go on with a run of eight, and what that is asked for with."""
+"""The numbers of devices that resume a run of eight, and the options for them."""
 
 
 def test_a_killed_run_goes_on_on_other_numbers_of_devices(place: Path, alone: Path) -> None:

@@ -1,4 +1,4 @@
-"""What lies in memory: in which floats and in which order, and how often it is read."""
+"""Values in memory: their float types and order, and the number of their reads."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -92,7 +92,7 @@ ENTRY %main (x: f32[3,1], w: f32[4,3], bias: f32[4]) -> f32[1,4] {
 metadata={op_name="jit(step)/net.mgn:6/%9/add"}
 }
 """
-"""What XLA makes of a product of one row: its name is that of a bitcast of what it gave."""
+"""XLA's form of a product of one row: its name is that of a bitcast of the result."""
 
 
 def test_a_product_of_one_row_has_its_name() -> None:

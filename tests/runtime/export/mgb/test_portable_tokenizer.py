@@ -1,4 +1,4 @@
-"""Which tokenizers a page knows, and why not the others."""
+"""Tokenizers that a page supports, and the reasons against others."""
 
 import json
 from collections.abc import Callable

@@ -35,7 +35,7 @@ PICKED = {"a table": "gather(table, ids)", "no table": "one_hot(ids, words) @ ta
 
 
 def built(folder: Path, picked: str, *options: str) -> Path:
-    """What `meganeura build` makes of the model or the training."""
+    """Returns the file that `meganeura build` makes of the model or the training."""
     (folder / "pick.mgn").write_text(PROGRAM.format(picked=picked))
     save_file({"ids": np.arange(4, dtype=np.int32)}, folder / "rows.safetensors")
     save_file({"table": np.ones((8, 2), np.float32)}, folder / "model.safetensors")

@@ -1,4 +1,4 @@
-"""How far two outputs are apart, whatever parts of them are compared at once."""
+"""Distances of two outputs, whatever parts of them are compared at once."""
 
 import numpy as np
 import pytest

@@ -73,7 +73,7 @@ def read(name: str, folder: Path, options: OnnxOptions | None = None) -> onnx.Mo
 
 
 def ops(model: onnx.ModelProto) -> Counter[str]:
-    """How many nodes there are of each op."""
+    """Returns the number of nodes of each op."""
     return Counter(node.op_type for node in model.graph.node)
 
 
@@ -123,7 +123,7 @@ def program(text: str, folder: Path) -> Model:
 
 
 def refusal(model: Model, folder: Path, options: OnnxOptions | None = None) -> ProblemError:
-    """Why a model is not written."""
+    """Returns the problem of writing a model."""
     with pytest.raises(ProblemError) as caught:
         model.export(folder / "net.onnx", options or OnnxOptions())
     assert not list(folder.glob("*.onnx*"))

@@ -25,7 +25,7 @@ NO_FORM = {
     "MaxPoolGradient",
     "MaxPoolSelect",
 }
-"""What is only in gradients."""
+"""Ops that are only in gradients."""
 
 
 def graph_of(sample: Sample) -> tuple[Graph, dict[str, Array]]:

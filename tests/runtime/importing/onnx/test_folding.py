@@ -1,4 +1,4 @@
-"""What is computed of constants and of sizes alone is what ONNX Runtime computes."""
+"""Results of constants and of sizes alone are those of ONNX Runtime."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

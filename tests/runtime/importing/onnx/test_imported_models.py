@@ -277,7 +277,7 @@ def test_repvgg_collapses_to_its_inference_form(tmp_path: Path) -> None:
 
 
 def _ops(target: str, config: Mapping[str, StaticValue]) -> Counter[str]:
-    """How many ops of each kind the optimized graph of a model has."""
+    """Returns the number of ops of each kind in a model's optimized graph."""
     program = pipeline.load(target)
     sizes = {"n": 1, "h": 32, "w": 32}
     graph = pipeline.elaborate_model(program, config=config, sizes=sizes).graph

@@ -1,4 +1,4 @@
-"""What becomes of the weights of a file: what is trained, what is constant, what is shared."""
+"""The weights of a file: trained ones, constants, and shared ones."""
 
 from pathlib import Path
 

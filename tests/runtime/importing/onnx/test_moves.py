@@ -11,7 +11,7 @@ from meganeura_runtime.importing.onnx.moves import Factor, Fixed, Move, split_an
 SHAPE = (2, 3, 4, 5)
 ORDERS = ((0, 1, 2, 3), (0, 2, 1, 3), (3, 1, 0, 2), (1, 2, 3, 0))
 JOINED = ((1, 1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2), (1, 3), (3, 1), (4,))
-"""How many axes are joined to each, or split from it."""
+"""The number of axes joined to each, or split from it."""
 
 
 def turned(order: tuple[int, ...]) -> Move:
@@ -20,7 +20,7 @@ def turned(order: tuple[int, ...]) -> Move:
 
 
 def moved(move: Move, x: Array) -> Array:
-    """What a rearrangement makes of an array: its axes split, transposed and joined."""
+    """Returns the rearranged array: its axes split, transposed and joined."""
     sizes: dict[Factor, int] = {}
     for axis, size in zip(move.source, x.shape, strict=True):
         known = {each: each.size for each in axis if isinstance(each, Fixed)}

@@ -1,4 +1,4 @@
-"""What is refused before anything of a file becomes a program."""
+"""Files that are refused before anything of them becomes a program."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

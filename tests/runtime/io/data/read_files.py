@@ -1,4 +1,4 @@
-"""What is read from small files of each format, whole, damaged and strange, in a line each.
+"""Results of reading small files of each format, whole, damaged and strange, in a line each.
 
 `read_files.txt` has of each file what its tensors are, a checksum of their values and, of files
 that stand for a type, which types of a graph hold them; or why the file is refused. Words that are

@@ -1,4 +1,4 @@
-"""Which examples a step, an epoch and an evaluation take: all sizes up to a bound, by force."""
+"""Examples of a step, an epoch and an evaluation: all sizes up to a bound, by force."""
 
 from bisect import bisect_right
 from itertools import product

@@ -142,7 +142,7 @@ def fed(dataset: Dataset, bound: Bound) -> list[list[int]]:
 def test_an_index_that_picks_nothing_is_refused_held_out_or_not(
     spoilt: str, monkeypatch: pytest.MonkeyPatch, *, is_large: bool
 ) -> None:
-    """What is large is looked at as it is fed, and all else before."""
+    """Large data is checked as it is fed, and all else before."""
     if is_large:
         monkeypatch.setattr(datasets, "READ_FIRST", 1)
     path = Path("digits")

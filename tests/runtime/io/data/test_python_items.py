@@ -1,4 +1,4 @@
-"""What Python gives as an example or a batch: arrays by name, or a reason why not."""
+"""Examples and batches from Python: arrays by name, or the reason against them."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""How often examples are drawn: what a tensor says, or equally often each class."""
+"""Frequencies of examples: as a tensor says, or equal for each class."""
 
 from pathlib import Path
 

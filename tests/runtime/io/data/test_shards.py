@@ -29,7 +29,7 @@ DEMAND = InputSpec(
     {"x": TensorType(DType.F32, (BATCH, 3)), "y": TensorType(DType.I32, (BATCH,))}, {"batch": 4}
 )
 CUTS = (0, 7, 8, 20)
-"""Where one shard ends and the next begins."""
+"""The ends of the shards."""
 
 
 @pytest.fixture

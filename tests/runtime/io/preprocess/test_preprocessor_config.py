@@ -1,4 +1,4 @@
-"""What a `preprocessor_config.json` may ask for, of images and of sounds."""
+"""Entries of a `preprocessor_config.json` for images and for sounds."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a checkpoint says of the tokens of speech, or why it is refused."""
+"""The tokens of speech in a checkpoint, or the reason why it is refused."""
 
 import json
 from pathlib import Path

@@ -237,7 +237,7 @@ def test_tokens_whose_text_a_file_makes_long_are_a_message(tmp_path: Path) -> No
 
 
 def test_a_text_takes_a_bounded_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What backtracks a little at each of many places reaches no bound of the library."""
+    """A little backtracking at each of many places reaches no bound of the library."""
     monkeypatch.setattr(tokens, "LONGEST_QUESTION", 1.0)
     split = {"type": "Split", "behavior": "Isolated", "invert": False}
     slow = {**split, "pattern": {"Regex": "(?:a?){20}(?:a+)*c"}}

@@ -1,4 +1,4 @@
-"""What Python gives as an array: of NumPy, of PyTorch, of JAX, masked."""
+"""Arrays from Python: of NumPy, of PyTorch, of JAX, masked."""
 
 from pathlib import Path
 

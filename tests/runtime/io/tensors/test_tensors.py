@@ -454,7 +454,7 @@ def test_a_row_that_is_not_there_is_an_error(
 
 
 def damaged(path: Path, at: int) -> DamagedFile:
-    """What is said of a file one byte of which is another."""
+    """Returns the error about a file one byte of which is changed."""
     content = bytearray(path.read_bytes())
     content[at] ^= 1
     path.write_bytes(content)

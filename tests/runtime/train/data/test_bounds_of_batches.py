@@ -70,7 +70,7 @@ def test_batches_of_any_size_have_bounds_of_their_own(program: meganeura.Program
 def test_an_evaluation_says_that_its_batches_are_smaller(
     program: meganeura.Program, examples: int, row: int, measured: int
 ) -> None:
-    """Where a batch of a step, of eight, has the row that is picked: 20 are four batches of 5."""
+    """A step's batch, of eight, has the row that is indexed: 20 examples are four batches of 5."""
     with program.trainer(device="cpu") as trainer:
         if not measured:
             assert trainer.evaluate(batch(examples, row)).keys() == {"loss"}

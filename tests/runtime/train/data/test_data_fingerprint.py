@@ -1,4 +1,4 @@
-"""What data are known by, so that a resumed run notices other data."""
+"""Fingerprints of data, so that a resumed run notices other data."""
 
 from hashlib import blake2b
 from pathlib import Path
@@ -89,7 +89,7 @@ DEMAND = InputSpec(
 
 
 def data(**changed: Array) -> dict[str, Array]:
-    """What is trained on and held out, with one number and one tensor without rows."""
+    """Returns data for training and evaluation, with one number and one tensor without rows."""
     whole = {"scale": np.array(2, np.float32), "names": np.zeros((0, 3), np.int32)}
     return {"train.x": rows(), "test.x": rows()[:5], **whole, **changed}
 

@@ -64,7 +64,7 @@ def test_a_run_is_the_same_with_any_number_of_processes(workspace: Workspace) ->
 
 
 class Staged(Uploaded):
-    """What a step is fed, as it was staged."""
+    """The inputs of a step, as they were staged."""
 
     def __init__(self, fed: Mapping[str, Array]) -> None:
         self.fed = fed

@@ -1,4 +1,4 @@
-"""What a run holds out: tensors of its data, a share of it, a file, or what Python gives."""
+"""Held-out data of a run: tensors of its data, a share of it, a file, or data from Python."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -66,7 +66,7 @@ class Table:
 
 
 class Loader:
-    """What a `DataLoader` says of itself: its batches, its sampler, its batch size."""
+    """A `DataLoader` as it describes itself: its batches, its sampler, its batch size."""
 
     def __init__(self, batch: int = 4, *, drop_last: bool = False) -> None:
         self.batch_size, self.drop_last, self.sampler = batch, drop_last, range(22)
@@ -157,7 +157,7 @@ def test_what_has_no_length_trains_so_many_steps(program: Program) -> None:
 
 
 def test_streams_of_their_own_lengths_feed_one_step(program: Program) -> None:
-    """What is fed whole comes anew with each batch, from data that knows nothing of the other."""
+    """Whole inputs come anew with each batch, from data that knows nothing of the other."""
     Path("two.mgn").write_text(
         PROGRAM.replace("y: i32[batch])", "y: i32[batch], other: whole [many, 6])").replace(
             "linear(3), y)", "linear(3), y) + mean(other ** 2)"

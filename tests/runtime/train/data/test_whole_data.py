@@ -26,7 +26,7 @@ SOURCES = {"train": [0, 4, 2, 2], "test": [1, 3, 3, 0]}
 
 
 def graphs() -> dict[str, Array]:
-    """What is trained on, and what is held out."""
+    """Returns data for training and evaluation."""
     generator = np.random.default_rng(0)
     held: dict[str, Array] = {}
     for split, source in SOURCES.items():

@@ -1,4 +1,4 @@
-"""How busy devices were, by a clock and a device that the test moves."""
+"""Utilization of devices, by a clock and a device that the test moves."""
 
 from dataclasses import dataclass
 from pathlib import Path

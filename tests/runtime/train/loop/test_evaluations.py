@@ -139,7 +139,7 @@ def test_a_plateau_lowers_the_rate_within_an_epoch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("of_all", [True, False])
 def test_a_plateau_of_some_paths_changes_no_other_rate(tmp_path: Path, *, of_all: bool) -> None:
-    """What is told is the rate of all paths, where that changed."""
+    """The rate of all paths is reported if it changed."""
     plateau = {"kind": "plateau", "metric": "size", "factor": 0.5, "patience": 0, "final": 0.2}
     rest, own = (plateau, {"kind": "constant"})[:: 1 if of_all else -1]
     wanted = job(schedule=rest, schedules={"*": own}, epochs=5, log_every=1)

@@ -54,7 +54,7 @@ def on_adapter(device: Device) -> OpenSession:
 
 
 def by_hand(workspace: Workspace, job: TrainJob) -> tuple[dict[str, Array], list[float]]:
-    """What the reference interpreter makes of each batch, a graph for each size of one."""
+    """Returns the reference's results for each batch, with a graph for each size of one."""
     settings = job.settings
     program = pipeline.load(str(workspace.folder / "fit.mgn"))
     points = load_file(workspace.folder / "points.safetensors")

@@ -233,7 +233,7 @@ class Staged:
 
 
 class Stage:
-    """What feeds steps, and the session that stages it."""
+    """The feeder of steps, and the session that stages them."""
 
     is_slow, ahead = False, 1
 
@@ -277,7 +277,7 @@ def test_a_new_rate_is_that_of_the_step_that_is_staged() -> None:
 
 
 def test_steps_that_were_gathered_before_have_the_new_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where gathering takes long, several steps are gathered at a time."""
+    """Slow gathering takes several steps at a time."""
     stage = Stage()
     monkeypatch.setattr(stage, "is_slow", True)
     ahead = begun(stage)

@@ -1,4 +1,4 @@
-"""What a run by hand logs: steps that a device is done with, and evaluations behind them."""
+"""Logs of a run by hand: steps that a device has finished, and evaluations behind them."""
 
 from types import SimpleNamespace
 from typing import Any, cast

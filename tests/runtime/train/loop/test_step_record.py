@@ -1,4 +1,4 @@
-"""What steps gave, when it is read, and how fast they were, by a clock that is set by hand."""
+"""Results of steps, the time of reading them, and their speed, by a clock that is set by hand."""
 
 from math import isnan
 

@@ -1,4 +1,4 @@
-"""Which value of a suspected step is the first that is not finite, whatever turns bad first."""
+"""The first value that is not finite in a suspected step, whatever the cause."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

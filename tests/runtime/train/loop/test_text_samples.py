@@ -61,7 +61,7 @@ def samples(events: Sequence[Event]) -> list[Sampled]:
 
 
 def by_hand(of: meganeura.Program, run: meganeura.Run, seed: int = 0) -> str:
-    """What the weights of a run write."""
+    """Returns the text that the weights of a run write."""
     model = of.model("net", weights=run.weights)
     pieces = model.generate(PROMPT, steps=6, temperature=TEMPERATURE, seed=seed, device="cpu")
     return "".join(pieces)

@@ -71,7 +71,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def told(base: Path) -> dict[str, Told]:
-    """What happened to each try of processes that began at the same moment."""
+    """Returns the outcome of each try of processes that began at the same moment."""
     command = [sys.executable, "-c", RACE, str(base), str(TRIES)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     racers = [
@@ -224,7 +224,7 @@ def test_who_does_not_write_leaves_a_folder_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("step", [0, 1, 2, 3, 9])
 def test_what_was_measured_after_a_step_is_forgotten(tmp_path: Path, step: int) -> None:
-    """What was measured at the step itself stays; what is no record, or no whole line, does not."""
+    """Records of the step itself stay; text that is no record, or no whole line, does not."""
     kept = {number: json.dumps({"kind": "step", "step": number}) for number in (1, 2, 3)}
     held_out = {2: '{"step": 2, "kind": "held_out", "loss": null}'}
     wrong = ["", "{", "[2]", '"step"', '{"step": "2"}', '{"step": 2.5}', '{"kind": "step"}', "null"]

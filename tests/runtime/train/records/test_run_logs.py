@@ -28,7 +28,7 @@ WANDB = 'log=["wandb"]'
 
 
 def records(folder: Path) -> list[Any]:
-    """What the event files of a folder hold: each record after its length and a checksum."""
+    """Returns the event files of a folder: each record after its length and a checksum."""
     found: list[Any] = []
     for path in sorted(folder.glob("events.*"), key=lambda each: each.name):
         content, at = path.read_bytes(), 0
@@ -122,11 +122,11 @@ def test_another_log_is_refused(workspace: Workspace) -> None:
 
 
 class RefusedError(Exception):
-    """What the library raises."""
+    """The error of the library."""
 
 
 class Recorded:
-    """What is asked of wandb, in its place: it needs an account."""
+    """Calls of wandb, recorded in its place: it needs an account."""
 
     Error = RefusedError
 
@@ -200,7 +200,7 @@ def test_what_the_library_refuses_is_a_problem(
 
 
 def test_a_log_of_steps_by_hand_says_where_it_goes_on(workspace: Workspace) -> None:
-    """What was logged after that is void, and a file of its own has what follows."""
+    """Later records are void, and a new file has the following ones."""
     out, program = workspace.folder / "run", meganeura.load(str(workspace.folder / "fit.mgn"))
     batch = {"x": np.ones((4, 6), np.float32), "y": np.zeros(4, np.int32)}
     settings = {"steps": 9, "log_every": 1, "log": ["tensorboard"]}

@@ -1,4 +1,7 @@
-"""What a program shows: files of pictures and matrices, their records, their place on a page."""
+"""Shown values of a program.
+
+Files of pictures and matrices, their records, their place on a page.
+"""
 
 import io
 import json

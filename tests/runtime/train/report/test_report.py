@@ -43,7 +43,7 @@ CPU = ReferenceDevice(ReferenceBackend(), "cpu (as asked)")
 
 
 def data_of(page: str) -> dict[str, Any]:
-    """What a page draws."""
+    """Returns the data that a page draws."""
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert found is not None
     return json.loads(found[1])

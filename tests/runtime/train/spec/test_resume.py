@@ -237,7 +237,7 @@ OF_ITS_OWN = "schedule=cosine(warmup=3, steps=20)"
 
 
 def rates_said(workspace: Workspace, *overrides: str) -> list[str]:
-    """What is said of the learning rate where `run` goes on with these settings."""
+    """Returns the messages about the learning rate when `run` resumes with these settings."""
     program = pipeline.load(str(workspace.folder / "fit.mgn"))
     folder = workspace.run_folder("run")
     job, resumption = resume_job(RunRequest(program, "fit", workspace.folder, overrides), folder)

@@ -1,4 +1,4 @@
-"""What a run that goes on depends on: other data, another program, other settings are refused."""
+"""Conditions of resuming: other data, another program, other settings are refused."""
 
 from pathlib import Path
 
@@ -309,7 +309,7 @@ ANEW = {
     "save_every": 2, "device": "cpu", "devices": 1,
     "sharding": "fsdp", "precision": "f32", "workers": 1, "log": [], "validation": None,
 }  # fmt: skip
-"""What a run that goes on may be told, as it changes no formula of a step."""
+"""Settings that a resumed run may change, as they change no formula of a step."""
 DECIDED = (
     "optimizer=sgd(lr=0.1)", "batch=2", "seed=1", "shuffle=false", "ema=0.9",
     "clip_norm=1.0", "accumulate=2", "not_finite=skip", "drop_last=false", "steps_per_epoch=3",

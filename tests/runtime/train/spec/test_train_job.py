@@ -1,4 +1,4 @@
-"""How many steps a run has, and on how many examples each is, by force."""
+"""The number of steps of a run, and of examples in each, by force."""
 
 from pathlib import Path
 

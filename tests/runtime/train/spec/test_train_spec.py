@@ -1,4 +1,4 @@
-"""What a spec says of devices, sums and rates, by the settings of its run."""
+"""Devices, sums and rates of a spec, by the settings of its run."""
 
 from dataclasses import replace
 from itertools import product
@@ -190,7 +190,7 @@ def test_a_recipe_is_for_the_device_of_its_settings(program: pipeline.Program, d
 
 
 def test_what_is_planned_for_is_the_step_of_the_run(tmp_path: Path) -> None:
-    """Which drops out and moves statistics, as the evaluation beside it does not."""
+    """The step drops out and moves statistics; the evaluation beside it does not."""
     file = tmp_path / "fit.mgn"
     layers = "fc: linear(3) |> norm: batch_norm |> dropout(0.5)"
     file.write_text(PROGRAM.replace("fc: linear(3)", layers))

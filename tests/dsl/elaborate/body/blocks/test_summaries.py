@@ -100,7 +100,7 @@ def checked(text: str) -> CheckResult:
 
 
 def walked(text: str, monkeypatch: pytest.MonkeyPatch) -> CheckResult:
-    """What a check finds that summarizes nothing."""
+    """Returns the result of a check without summaries."""
     with monkeypatch.context() as patch:
         patch.setattr(applications, "apply_summary", lambda *arguments: arguments[-1]())
         return checked(text)
@@ -414,7 +414,7 @@ def told(
 
 
 def texts(result: CheckResult) -> list[str]:
-    """What is said, in full."""
+    """Returns the messages in full."""
     return [render(each) for each in result.reports]
 
 

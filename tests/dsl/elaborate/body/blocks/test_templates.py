@@ -29,7 +29,7 @@ def test_templates_change_no_graph(
 def test_a_layer_without_a_mask_says_nothing_of_one_with_a_mask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a default leaves out of the graph is there where a tensor is given."""
+    """A default removes ops from the graph that are there if a tensor is given."""
     path = tmp_path / "net.mgn"
     path.write_text(
         dedent(
@@ -85,7 +85,7 @@ def test_two_dropouts_draw_bits_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_given_its_inputs_by_name_shares_its_weights(tmp_path: Path) -> None:
-    """What tensors a model is applied to says nothing about which weights it has."""
+    """The tensors that a model is applied to do not decide which weights it has."""
     file = tmp_path / "net.mgn"
     file.write_text("""
 block Add(width)(x: [n, 4], y: [n, 4]) -> [n, width]:

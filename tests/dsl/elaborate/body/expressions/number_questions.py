@@ -16,7 +16,7 @@ READ = {
     "p": "p", "q": "q", "ids0": "ids[0]", "ids1": "ids[n - 1]",
     "best": "argmax(b, 0)", "most": "argmax(c, 1)[0]", "order": "order[0]",
 }  # fmt: skip
-"""What numbers are read, by the name that the tree has for each."""
+"""The numbers that are read, by the name that the tree has for each."""
 PICK = "block Pick()(x: [m, d], i: i32[]) -> [d] where i < m = x[i]\n\n"
 HEADER = (
     "block Use()(x: [m, d], b: [s], c: [s, m], ids: i32[n], p: i32[], q: i32[]) -> [d]\n"

@@ -1,4 +1,4 @@
-"""What an expression needs, and what it is given instead, in words."""
+"""Words of messages for the kind that an expression needs, and for the one that it gets."""
 
 import pytest
 

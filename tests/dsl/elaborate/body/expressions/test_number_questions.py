@@ -1,4 +1,4 @@
-"""What is proved of places that are read holds for small sizes; the script asks for more."""
+"""Proofs about indices hold for small sizes; the script asks for more."""
 
 import pytest
 

@@ -152,7 +152,7 @@ INDICES = (
     np.s_[1, ..., 1], np.s_[0:1, 2, :, 4], np.s_[..., 1:3, 1], np.s_[:, 2:3, 1:3],
 )  # fmt: skip
 Index = Any
-"""What NumPy takes as subscripts."""
+"""The type of NumPy's subscripts."""
 X = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
 
 
@@ -193,7 +193,7 @@ def entry(each: object, *, computed: bool) -> str:
 
 
 def of_arrays(body: str) -> Array:
-    """What a body gives of x and of y, which is 1000 more; p is computed, and 1."""
+    """Returns the result of a body for x and for y, which is 1000 more; p is computed, and 1."""
     text = "block A()(x: [2, 3, 4, 5], y: [2, 3, 4, 5], q: i32[]):\n"
     text += "  p = minimum(maximum(q, 1), 1)\n  y = y + f32(0 * p)\n  x = x + 0 * y\n"
     graph = forward(f"{text}{body}\nmodel a = A()\n")

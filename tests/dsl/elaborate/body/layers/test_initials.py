@@ -31,7 +31,7 @@ model net = Net()
 
 
 def infos(text: str, **config: StaticValue) -> list[ParameterInfo]:
-    """What the model `net` of a program holds."""
+    """Returns the parameters of the model `net` of a program."""
     sink = Sink()
     module = Linker(lambda _: None, sink).link(Source("net.mgn", text))
     assert not sink.has_errors
@@ -39,13 +39,13 @@ def infos(text: str, **config: StaticValue) -> list[ParameterInfo]:
 
 
 def begins(layer: str, **config: StaticValue) -> dict[str, Initializer]:
-    """How the parameters of a layer begin that is given 8 channels."""
+    """Returns the initializers of a layer that is given 8 channels."""
     found = infos(NET.replace("LAYER", layer), **config)
     return {info.name.removeprefix("fc."): info.initializer for info in found}
 
 
 def reports(text: str) -> list[str]:
-    """What is said about a program."""
+    """Returns the messages about a program."""
     return [
         render(each) for each in pipeline.check(Source("net.mgn", text), lambda _: None).reports
     ]

@@ -40,7 +40,7 @@ def elaborated(text: str, *, training: bool = True) -> Elaboration:
 
 
 def step(text: str) -> tuple[dict[str, Array], dict[str, Array]]:
-    """What a step is fed, and what it updates."""
+    """Returns the inputs and the updates of a step."""
     made = training_step(elaborated(text).graph, TrainingSettings(Sgd(0.5)))
     feeds = RandomInputs(3).feeds(made)
     return feeds, dict(Interpreter(made, Precision.DOUBLE).run(feeds).updates)

@@ -46,7 +46,7 @@ def step_of(line: str) -> Graph:
 
 
 def changed(graph: Graph) -> set[str]:
-    """What a step changes, but for the optimizer and the last layer."""
+    """Returns the names that a step changes, without the optimizer and the last layer."""
     return {name for name in graph.updates if not name.startswith(("optimizer.", "y."))}
 
 

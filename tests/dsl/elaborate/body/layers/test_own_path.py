@@ -25,7 +25,7 @@ def parameters(text: str, model: str = "net", **config: StaticValue) -> list[str
 
 
 def reports(text: str) -> list[str]:
-    """What is said about a program."""
+    """Returns the messages about a program."""
     result = pipeline.check(Source("net.mgn", text), lambda _: None)
     return [render(report) for report in result.reports]
 

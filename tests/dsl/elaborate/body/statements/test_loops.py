@@ -294,7 +294,7 @@ LOOPS = [
     ("[n, d]", "", "y = 3\n  for i in 1..k:\n    y = sum(x)\n  return x * y", OPEN),
     ("[n, d]", "", "y = 3\n  for i in 1..k:\n    y = sum(x)\n  return x |> fc: linear(y)", OPEN),
 ]
-"""What a block gives, what it needs, its body, and what is said about it for all `k` from 1."""
+"""Results of a block, its needs, its body, and the verdict for all `k` from 1."""
 UNMET = "E0311"
 
 

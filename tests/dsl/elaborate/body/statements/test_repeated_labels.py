@@ -1,4 +1,4 @@
-"""What each round of a loop would declare again is refused in the proof, not only in each model."""
+"""Labels that each iteration would declare again are refused in the proof, not only in models."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is known of whole numbers in the rounds of a scan: of slices, and by induction."""
+"""Facts about whole numbers in the iterations of a scan: of slices, and by induction."""
 
 from collections.abc import Callable
 
@@ -149,7 +149,7 @@ def test_what_is_lost_in_a_round_is_not_known(name: str) -> None:
 
 Values = dict[str, int]
 Step = tuple[str, Callable[[Values], int]]
-"""What a round makes of two whole numbers, as a text, and what that is."""
+"""The change of two whole numbers in an iteration, as a text, and its value."""
 
 
 def a_step(draw: np.random.Generator, depth: int) -> Step:

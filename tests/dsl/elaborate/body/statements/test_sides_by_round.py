@@ -65,7 +65,7 @@ def test_nothing_is_proved_where_the_sides_differ(name: str) -> None:
 
 
 def test_a_model_that_has_no_mistake_is_fine_though_a_side_is_not_proved() -> None:
-    """What fails on a side may not be reached: it is left to the models."""
+    """A side that fails may not be reached: it is left to the models."""
     own = f"{HEAD}{LEFT['weights of one side']}  return x\n"
     assert _check(f"{own}expect B(depth=3) maps [2, 3] -> [2, 3]\n").fine
     grows = f"{HEAD}{LEFT['another shape on one side']}  return x\n"

@@ -77,7 +77,7 @@ def program(body: str, seen: str) -> str:
 
 
 def step(tmp_path: Path, text: str) -> dict[str, float]:
-    """What one training step measures, and what every state is after it."""
+    """Returns the metrics of one training step, and every state after it."""
     path = tmp_path / "fit.mgn"
     path.write_text(text)
     elaboration = elaborate_train(load(str(path)), sizes={"batch": 1}, training=True)

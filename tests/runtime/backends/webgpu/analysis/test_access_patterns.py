@@ -1,4 +1,4 @@
-"""What a value is seen to read, and where."""
+"""Access patterns of values."""
 
 from meganeura_dsl.ir.graph import Builder, Value
 from meganeura_dsl.ir.ops import (

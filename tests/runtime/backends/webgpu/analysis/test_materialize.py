@@ -1,4 +1,4 @@
-"""What is stored along the layers of a network."""
+"""Stored values along the layers of a network."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where the lines of a kernel stand: as far out as can be, but in the condition they depend on."""
+"""Positions of a kernel's lines: as far out as can be, but in the condition they depend on."""
 
 import re
 
@@ -37,7 +37,7 @@ def test_a_guard_asks_no_more_than_it_must(
 
 
 def test_what_is_read_in_a_condition_is_read_there_only() -> None:
-    """What a condition keeps within the tensor must not be read before it is asked."""
+    """A load that a condition keeps within the tensor must not precede the condition."""
     emitter, lane, turn = WgslEmitter(), Axis("lane", 8), Axis("turn", 2)
     read = Expressions().load(0, variable(lane), DType.F32)
     emitter.axis(lane, "id.x")

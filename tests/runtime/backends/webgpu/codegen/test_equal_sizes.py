@@ -36,7 +36,7 @@ SQUARE, CUBE = (SIZE,) * 2, (SIZE,) * 3
 
 
 def of_rows(build: Builder, total: Value, terms: Value, cube: Value) -> Iterator[Value]:
-    """What is computed of the sums [n], their terms [n, n] and others [n, n, n]."""
+    """Yields results of the sums [n], their terms [n, n] and others [n, n, n]."""
     for axis, along in product(range(3), range(3)):
         repeated = build.add(Broadcast(CUBE, (axis,)), total)
         yield build.add(Sum((along,)), build.add(Mul(), cube, repeated))
@@ -48,7 +48,7 @@ def of_rows(build: Builder, total: Value, terms: Value, cube: Value) -> Iterator
 
 
 def of_terms(build: Builder, total: Value, terms: Value, cube: Value) -> Iterator[Value]:
-    """What is computed of their terms [n, n]."""
+    """Yields results of their terms [n, n]."""
     for axis, start in product(range(2), (0, 1, SIZE - 1)):
         starts = tuple(start if at == axis else 0 for at in range(2))
         stops = tuple(start + 1 if at == axis else SIZE for at in range(2))

@@ -76,7 +76,7 @@ def test_every_lane_has_as_much_to_do_and_every_subgroup_whole_squares(tile: Til
 
 @pytest.mark.adapter
 class TestAdapter:
-    """What runs."""
+    """Tests that run kernels."""
 
     @pytest.mark.parametrize("tile", FITTING, ids=str)
     def test_tiles(self, tile: Tile, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

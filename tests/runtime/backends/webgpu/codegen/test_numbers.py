@@ -1,4 +1,4 @@
-"""How exact the arithmetic of kernels is, beyond what training needs where that is cheap."""
+"""Precision of kernels' arithmetic, beyond the needs of training where that is cheap."""
 
 from collections.abc import Callable
 from math import erf

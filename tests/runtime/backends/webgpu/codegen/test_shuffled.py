@@ -99,7 +99,7 @@ def test_a_phase_of_a_strided_gradient_takes_only_its_taps(stride: int, *, ends:
 
 @pytest.mark.adapter
 class TestAdapter:
-    """What needs an adapter; where it has no shuffles, the other kernel is tested twice."""
+    """Tests that need an adapter; without shuffles, the other kernel is tested twice."""
 
     @pytest.mark.parametrize("rows", [1, 2, 7, 8, 9, 15, 17, 33])
     @pytest.mark.parametrize("columns", [1, 31, 36])

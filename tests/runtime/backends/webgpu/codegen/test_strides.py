@@ -1,4 +1,4 @@
-"""How far apart neighbours are in memory: what decides along which axis lanes lie."""
+"""Distances of neighbours in memory, which decide along which axis lanes lie."""
 
 import pytest
 

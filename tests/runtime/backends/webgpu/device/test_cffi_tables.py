@@ -27,7 +27,7 @@ void qsort(void *, size_t, size_t, Compare);
 
 @contextmanager
 def declared(text: str = HEADER) -> Generator[Any]:
-    """What a module holds that declares a library as wgpu does."""
+    """Declares a library in a module as wgpu does, and gives the module's content."""
     with as_tables():
         made: Any = cffi.FFI()
         made.cdef(text)

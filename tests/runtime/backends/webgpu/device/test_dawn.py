@@ -116,7 +116,7 @@ def test_the_version_that_is_needed_is_the_one_that_is_installed() -> None:
 @pytest.mark.adapter
 @pytest.mark.browser
 class TestAdapter:
-    """What needs Dawn and Chromium's software Vulkan."""
+    """Tests that need Dawn and Chromium's software Vulkan."""
 
     @given(example=examples(), style=st.sampled_from(Style))
     @settings(max_examples=effort(12, 250))

@@ -205,7 +205,7 @@ def test_the_adapter_that_is_meant_is_opened(
 
 @pytest.mark.adapter
 class TestAdapter:
-    """What needs an adapter."""
+    """Tests that need an adapter."""
 
     def test_every_adapter_has_a_name_that_opens_it(self) -> None:
         found = list_devices()

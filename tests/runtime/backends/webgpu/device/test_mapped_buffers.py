@@ -27,7 +27,7 @@ SIZE = 16
 
 
 class Library:
-    """What wgpu-native does with buffers, of which `memory` is the bytes of each."""
+    """A model of wgpu-native's buffers, of which `memory` is the bytes of each."""
 
     def __init__(self) -> None:
         self.ffi: Any = cffi.FFI()

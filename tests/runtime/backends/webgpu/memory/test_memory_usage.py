@@ -1,4 +1,7 @@
-"""What is said of the memory of a plan: how much, what stays, and who writes the largest parts."""
+"""Reports on a plan's memory.
+
+Its size, the part that stays, and the writers of the largest parts.
+"""
 
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.memory_estimate import NAMED, gigabytes

@@ -56,7 +56,7 @@ TARGETS: Mapping[str, Target] = {
 
 @dataclass
 class Memory:
-    """Which value lies in which range of a buffer."""
+    """The value in each range of a buffer."""
 
     held: dict[Slot, int | str] = field(default_factory=dict[Slot, "int | str"])
 

@@ -132,7 +132,7 @@ def test_a_kernel_is_moved_for_many_pixels(samples: int, *, gains: bool) -> None
 
 @pytest.mark.adapter
 class TestAdapter:
-    """What needs an adapter; where it has no shuffles, nothing is moved."""
+    """Tests that need an adapter; without shuffles, nothing is moved."""
 
     def test_layers(self, device: Device) -> None:
         assert_as_reference(*layers(), device)

@@ -1,4 +1,4 @@
-"""Which attentions become kernels: a function of shapes and of limits alone."""
+"""The choice of attentions that become kernels: a function of shapes and of limits alone."""
 
 from dataclasses import replace
 

@@ -49,7 +49,7 @@ def ops(graph: Graph) -> list[type[Op]]:
 
 
 def terms(graph: Graph) -> Iterable[int]:
-    """How many terms each reduction has."""
+    """Yields the number of terms of each reduction."""
     for value in graph.values:
         if isinstance(value.op, Sum | ReduceMax):
             shape = concrete_shape(value.operands[0].type.shape)

@@ -1,4 +1,4 @@
-"""What is read off the result of a relu."""
+"""Conditions that read the result of a relu."""
 
 from typing import Literal
 

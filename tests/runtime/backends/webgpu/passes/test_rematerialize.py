@@ -1,4 +1,4 @@
-"""What is made a second time: it must be large, quickly made, and held when memory is fullest."""
+"""Rematerialized values: large, quickly computed, and held when memory is fullest."""
 
 from pathlib import Path
 
@@ -139,7 +139,7 @@ def test_one_large_op_holds_nothing() -> None:
 
 
 def recomputed(graph: Graph, held: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many values are computed once more."""
+    """Returns the number of values computed once more."""
     monkeypatch.setattr(rematerialize, "HELD", held)
     changed = rematerialize.rematerialize(graph, Target(ROOMY, Style.GPU))
     return sum(isinstance(value.op, StopGradient) for value in changed.values)

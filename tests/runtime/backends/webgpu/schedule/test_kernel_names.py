@@ -1,4 +1,4 @@
-"""What a plan says of its kernels: a few words, their arithmetic and their traffic."""
+"""Descriptions of kernels in a plan: a few words, their arithmetic and their traffic."""
 
 import pytest
 

@@ -66,7 +66,7 @@ def test_kernels_that_wait_for_each_other_are_refused() -> None:
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 5])
 def test_a_parameter_is_not_overwritten_before_it_is_read(depth: int) -> None:
-    """What reads it last is computed from its new value, at once or through others."""
+    """Its last reader depends on its new value, at once or through others."""
     build = Builder()
     weight = build.add(Parameter("w", DType.F32, (3,), "param"))
     new = build.add(Tanh(), build.add(Input("x", DType.F32, (3,))))

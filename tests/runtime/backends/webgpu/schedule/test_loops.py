@@ -154,7 +154,7 @@ block Net()(x: [n, s, 3]) -> [n, s, 3], [n, s, 3], [n, s, 3], [n, 3]:
 
 model net = Net()
 """
-"""What is collected is what was carried or sliced, and what is carried is handed on."""
+"""Collected values are carried or sliced ones, and carried values are passed on."""
 
 
 @pytest.mark.adapter
@@ -292,7 +292,7 @@ def matrix_memory(s: int, d: int, *, optimized: bool) -> Graph:
 @pytest.mark.parametrize("style", Style)
 @pytest.mark.parametrize(("s", "d"), [(5, 16), (12, 4), (12, 16), (24, 32), (64, 64)])
 def test_what_rounds_and_others_read_in_two_shapes_is_planned(style: Style, s: int, d: int) -> None:
-    """Where a reshape of a sum is in memory for others, the loop reads that and not the sum."""
+    """A loop reads a stored reshape of a sum for others, and not the sum."""
     for optimized in (False, True):
         verify_plan(plan_graph(matrix_memory(s, d, optimized=optimized), PORTABLE, style), PORTABLE)
 

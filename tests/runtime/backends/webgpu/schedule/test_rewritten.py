@@ -31,7 +31,7 @@ LIMITS = DeviceLimits(storage_buffers=64, invocations=1024, workgroup_bytes=48 <
 SGD = TrainingSettings(Sgd(0.1, momentum=0.9))
 MERGING = ("part-of-product",)
 SLACK = 1.01
-"""Where tensors lie, and so how much of them is read, may differ a little."""
+"""Positions of tensors, and so the amount read of them, may differ a little."""
 
 
 def forward(name: str, *, training: bool) -> Graph:

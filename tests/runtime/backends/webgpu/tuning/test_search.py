@@ -43,12 +43,12 @@ from meganeura_runtime.backends.webgpu.tuning.search_space import (
 )
 
 CLOCKS = (1.0, 3.0, 1.25, 2.0, 7.0, 1.0, 1.5)
-"""How much slower the adapter is in each turn."""
+"""The slowdown of the adapter in each turn."""
 
 
 @dataclass
 class Adapter:
-    """What the autotuner asks of a device; a launch is the seconds that it takes."""
+    """A device as the autotuner uses it; a launch is the seconds that it takes."""
 
     salt: int
     unit: float = 1e-5
@@ -148,7 +148,7 @@ def planned_once(graph: Graph, limits: DeviceLimits, style: Style, choices: Tune
 
 
 class Search:
-    """What a search has to find, by all times of all ways."""
+    """The expected result of a search, by all times of all ways."""
 
     def __init__(self, adapter: Adapter, graph: Graph) -> None:
         self.adapter = adapter

@@ -1,4 +1,4 @@
-"""Which ways tuning tries for contractions, on adapters of several kinds.
+"""Ways that tuning tries for contractions, on adapters of several kinds.
 
 `ways.txt` has of each contraction of small graphs the graph in which it is timed, the planner's
 way, and all others. A way that is left out, or tried twice, is seen there, whether or not it was

@@ -89,7 +89,7 @@ def rates() -> Graph:
 
 
 def groups(graph: Graph) -> list[list[str]]:
-    """What is computed together, as kinds and shapes."""
+    """Returns the ops that are computed together, as kinds and shapes."""
     found = Barriers.of(graph, Numerics.of(graph, BF16)).computed_jointly
     values = {value.id: value for value in graph.values}
     return sorted(

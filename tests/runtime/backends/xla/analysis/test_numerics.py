@@ -284,7 +284,7 @@ def test_activations_and_residuals_are_narrow_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("is_read_twice", [False, True])
 def test_a_sum_is_narrow_where_several_read_it(*, is_read_twice: bool) -> None:
-    """Where one does, it is computed where it is read."""
+    """A sum with one reader is computed where it is read."""
     build = Builder()
     x = build.add(Input("x", DType.F32, (4, 8)))
     a, b = (build.add(Parameter(name, DType.F32, (8, 8), "param")) for name in "ab")

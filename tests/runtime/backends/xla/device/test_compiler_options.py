@@ -1,4 +1,4 @@
-"""What XLA is told of a compilation for a GPU, and what must be there before."""
+"""XLA's options for a compilation for a GPU, and their preconditions."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Where inputs and parameters lie on several devices, of which none has to be there."""
+"""Placement of inputs and parameters on several devices, of which none has to exist."""
 
 from types import SimpleNamespace
 from typing import cast

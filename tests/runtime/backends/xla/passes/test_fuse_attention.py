@@ -243,7 +243,7 @@ def test_the_numbers_of_rows_are_sums_along_them() -> None:
 
 @pytest.mark.parametrize("trained", [False, True])
 def test_a_library_is_asked_for_floats_of_32_bits_alone(*, trained: bool) -> None:
-    """What is computed in bfloat16 is of that type in the program."""
+    """Values in bfloat16 have that type in the program."""
     build = Builder()
     for dtype in (DType.F32, DType.F16):
         qkv = [build.add(Input(f"{dtype}{name}", dtype, (2, 4, 6, 8))) for name in "qkv"]

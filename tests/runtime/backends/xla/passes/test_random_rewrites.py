@@ -48,7 +48,7 @@ def _scaled_rows(d: Drawing, x: Value) -> None:
 
 
 def _standardized(d: Drawing, x: Value) -> None:
-    """What differs from a mean, and how much."""
+    """Adds the deviations from a mean, and their size."""
     if not x.type.rank:
         return
     axes = _axes(d, x.type.rank)

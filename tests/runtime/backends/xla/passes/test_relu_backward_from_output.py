@@ -34,7 +34,7 @@ def relu(exchanged: str) -> tuple[Graph, Value]:
 
 
 def reads(graph: Graph) -> str:
-    """What the condition of the gradient compares."""
+    """Returns the operand that the gradient's condition compares."""
     return type(graph.outputs["gradient"].operands[0].operands[0].op).__name__
 
 
