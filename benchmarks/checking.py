@@ -1,4 +1,4 @@
-"""How long a check takes in a process: each program of the library, before anything is known of it.
+"""The time of a check in a process: each program of the library, without any cache.
 
     python -m benchmarks.checking [--jobs N] [--cold] [NAME ...]
 

@@ -1,4 +1,4 @@
-"""What a compiled step communicates, from the text of its HLO."""
+"""Collectives of a compiled step, from the text of its HLO."""
 
 import re
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""How long the compiler takes, and that it grows with the program and no faster.
+"""The time of the compiler, which grows no faster than the program.
 
     python benchmarks/compile_time.py [--only MODEL] [--disable-rule NAME ...]
 
@@ -155,7 +155,7 @@ ROOMY = DeviceLimits(buffer_bytes=1 << 33, binding_bytes=1 << 32)
 
 
 def print_optimizer(subjects: Sequence[Subject], rules: RewriteOptions) -> None:
-    """What the optimizer makes of models and training steps, and how long it takes."""
+    """Prints the optimizer's rewrites of models and training steps, and their time."""
     settings = TrainingSettings(Sgd(lr=0.1, momentum=0.9))
     names = [field.name.replace("_", " ") for field in fields(Figures)]
     print(f"\n| | {' | '.join(names)} | optimize, ms | plan, ms |")
@@ -181,7 +181,7 @@ def print_optimizer(subjects: Sequence[Subject], rules: RewriteOptions) -> None:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a graph and its plan come to."""
+    """The figures of a graph and its plan."""
 
     values: int
     launches: int

@@ -1,4 +1,4 @@
-"""How far the optimizer's choice of a graph is from the best there is.
+"""The distance of the optimizer's choice of a graph from the best there is.
 
     python benchmarks/extraction.py
 
@@ -45,7 +45,7 @@ from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 
 SECONDS = 60.0
-"""What the exact solver may take for one e-graph."""
+"""Seconds of the exact solver for one e-graph."""
 MODELS: Mapping[tuple[str, str], Mapping[str, int]] = {
     ("digits_cnn", "fit"): {"batch": 32},
     ("resnet", "fit"): {"batch": 32},
@@ -63,7 +63,7 @@ LARGEST = 24
 """The largest size that is drawn where the block allows smaller ones."""
 TRIES = 40
 SAME = 1e-9
-"""What rounding may make of a gap."""
+"""The part of a gap that rounding may cause."""
 
 
 def exact(problem: ExtractionProblem) -> float:
@@ -199,7 +199,7 @@ def model_problems() -> Iterator[tuple[str, ExtractionProblem]]:
 
 
 def model_problem(graph: Graph, mode: Mode) -> ExtractionProblem:
-    """What the optimizer has to choose from for a graph."""
+    """Returns the choices of the optimizer for a graph."""
     found = saturate_graph(graph, mode).found
     classes = dict(zip((value.id for value in graph.values), found.values, strict=True))
     roots = tuple(dict.fromkeys(classes[value.id] for value in graph.roots))

@@ -1,4 +1,4 @@
-"""How long a device waits for its inputs, and how much memory feeding takes.
+"""The time that a device waits for its inputs, and the memory of feeding.
 
     python -m benchmarks.feeding write FOLDER [--count 2000] [--processes 16]
     python -m benchmarks.feeding pictures [--folder FOLDER] [--workers 2] [--batch 32] [--step 60]
@@ -154,7 +154,7 @@ def job_of(folder: Path, text: str, *settings: str, given: PythonData = FROM_FIL
 
 @dataclass
 class Fed:
-    """What came out of the feeding of a device."""
+    """The results of feeding a device."""
 
     waits: list[float]
     """Seconds of each step after the first few."""
@@ -166,7 +166,7 @@ class Fed:
 
 
 def nothing() -> None:
-    """What a loop does while it waits."""
+    """Does nothing, in place of other work of a waiting loop."""
 
 
 def fed(job: TrainJob, step: float) -> Fed:

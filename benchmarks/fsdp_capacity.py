@@ -47,7 +47,7 @@ Cell = dict[str, object]
 
 
 def measured(sharding: str, options: argparse.Namespace) -> Cell:
-    """What a sharding needs of each device, and how long a step takes."""
+    """Returns the memory of a sharding on each device, and the time of a step."""
     workload = SMALL if options.small else LARGE
     device = choose_device(options.device).at(ComputePrecision(options.precision))
     spread = Spread(options.devices, DeviceSharding(sharding), {"ids": 1})
@@ -117,7 +117,7 @@ def first_value(name: str, of: TensorType) -> Array:
 
 
 def zeros(of: TensorType) -> Array:
-    """What moments begin with."""
+    """Returns the initial moments."""
     return np.zeros(concrete_shape(of.shape), storage_type(of.dtype))
 
 
@@ -131,7 +131,7 @@ def numbers(of: TensorType) -> Array:
 
 
 def table(cells: Sequence[Cell]) -> str:
-    """What each sharding came to."""
+    """Returns the results of each sharding as a table."""
     head = ["sharding", "devices", "parameters and moments, GB", "on each device, GB"]
     head += ["temporaries, GB", "ms a step", "first and last loss"]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]

@@ -1,4 +1,4 @@
-"""How a training step grows with the batch, the width, the depth and the length of a sequence.
+"""Growth of a training step with the batch, the width, the depth and the length of a sequence.
 
     python benchmarks/growth.py [--device wgpu] [--small] [--ours-only]
                                 [--json FILE] [--figure FILE.svg]
@@ -95,7 +95,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Row:
-    """What a step of one size takes."""
+    """The cost of a step of one size."""
 
     what: str
     value: int
@@ -106,7 +106,7 @@ class Row:
 
 
 def sizes(*, small: bool) -> Iterator[tuple[str, Size]]:
-    """What grows, each from a common start."""
+    """Yields the sizes, each from a common start."""
     pictures = Size() if small else Size(batch=16, width=32, depth=8)
     sequences = Size(2, 32, 2, 32) if small else Size(4, 128, 4, 256)
     factors = (1, 2) if small else (1, 2, 4, 8)
@@ -134,7 +134,7 @@ def inputs(graph: Graph) -> Mapping[str, Array]:
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure."""
+    """The length of measurements."""
 
     rounds: int = 7
     seconds: float = 0.2

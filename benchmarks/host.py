@@ -1,4 +1,4 @@
-"""What the host costs: a cold start, compiling, and each step.
+"""Costs of the host: a cold start, compiling, and each step.
 
     python benchmarks/host.py [--batch 32] [--device wgpu] [--only cold|compile|steps]
 
@@ -144,7 +144,7 @@ def steps_of(session: WebGpuSession, job: TrainJob) -> Iterator[tuple[str, Calla
 
 
 def print_steps(device: Device, plan: Plan, job: TrainJob) -> None:
-    """What a step takes of the thread that makes it, and how often one ends."""
+    """Prints the time of a step in its thread, and the time from one end to the next."""
     print("\n| inputs | host, ms | processor of the host's thread, ms | a step, ms |")
     print("|---|---|---|---|")
     with WebGpuSession(plan, device) as session:

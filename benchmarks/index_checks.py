@@ -1,4 +1,4 @@
-"""What it costs to look at the indices that a step computes.
+"""The cost of checking the indices that a step computes.
 
     python benchmarks/index_checks.py [--device D] [--rows N] [--ids N] [--width N] [--rounds N]
 
@@ -82,7 +82,7 @@ def milliseconds(session: Session, fed: dict[str, Array]) -> float:
 
 
 def dispatches(graph: Graph, device: OpenDevice) -> str:
-    """How many the step has on an adapter."""
+    """Returns the number of a step's dispatches on an adapter."""
     if not isinstance(device, OpenAdapter):
         return "-"
     limits, style = device.device.limits, device.device.style

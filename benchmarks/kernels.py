@@ -1,4 +1,4 @@
-"""How fast single contractions are on an adapter, in TFLOP/s, by the tile they are computed with.
+"""The speed of single contractions on an adapter, in TFLOP/s, by tile.
 
     python benchmarks/kernels.py [--tiles | --winograd | --attention] [--device dawn [--f16]]
         [--json FILE]
@@ -127,7 +127,7 @@ def speed(case: Case, device: Device) -> float:
 
 @dataclass(frozen=True)
 class Timed:
-    """What a graph gave, and how long each of its kernels took."""
+    """The results of a graph, and the time of each of its kernels."""
 
     result: Array
     names: tuple[str, ...]
@@ -182,7 +182,7 @@ class Heads:
 
     @property
     def name(self) -> str:
-        """What the table calls it."""
+        """The name in the table."""
         sizes = f"{self.count} x {self.queries} x {self.keys} x {self.width}"
         return f"attention {sizes}{' causal' if self.causal else ''}"
 
@@ -257,7 +257,7 @@ def _text(value: object) -> str:
 
 
 def rows(options: argparse.Namespace, device: Device) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """What is asked for, measured."""
+    """Yields the measurements that are asked for."""
     if options.attention:
         for heads in ATTENTIONS:
             for trains in (False, True):

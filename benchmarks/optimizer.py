@@ -1,4 +1,4 @@
-"""What the optimizer makes of the standard models, how long it takes, and how that grows.
+"""The optimizer's rewrites of the standard models, their time, and its growth.
 
     python benchmarks/optimizer.py [--figure FILE.svg] [MODEL ...]
 
@@ -166,7 +166,7 @@ def main() -> None:
 
 
 def row(subject: Subject, graph: Graph, *, training: bool) -> str:
-    """What becomes of one graph."""
+    """Returns the row of one graph."""
     plain = training_step(graph, SETTINGS) if training else graph
     again = Work.again(graph, training=training)
     result = again.phases[-1].graph

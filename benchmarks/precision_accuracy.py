@@ -1,4 +1,4 @@
-"""What training in bfloat16 costs in accuracy: three models in f32 and bf16, over several seeds.
+"""The cost in accuracy of training in bfloat16: three models in f32 and bf16, over several seeds.
 
     python -m benchmarks.precision_accuracy [--device xla] [--seeds 5] [--precisions f32,bf16]
         [--only NAME] [--epochs N] [--jobs 4] [-o FILE]
@@ -92,7 +92,7 @@ class Run:
     folder: str
 
     def result(self) -> float:
-        """What is measured on the held-out examples at the end."""
+        """Returns the measurement on the held-out examples at the end."""
         workload = WORKLOADS[self.workload]
         program = meganeura.load(workload.program)
         settings = {
@@ -117,7 +117,7 @@ def result_of(one: Run) -> float:
 
 
 Results = Mapping[tuple[int, str], Sequence[float]]
-"""What was measured, by workload and precision."""
+"""The measurements, by workload and precision."""
 
 
 def table(results: Results, chosen: Sequence[int], precisions: Sequence[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How training steps scale over the devices of one machine.
+"""Scaling of training steps over the devices of one machine.
 
     python -m benchmarks.scaling [--device xla:gpu] [--counts 1,2,4]
         [--models gpt2,resnet50,ghost_resnet50,vit] [--precision bf16] [--shardings data,fsdp]
@@ -117,9 +117,9 @@ class Cell:
     efficiency: float
     """Of the throughput of as many single devices."""
     gib: float
-    """What a device holds."""
+    """The memory that a device holds, in GiB."""
     collectives: int
-    """How many a step has."""
+    """The number of collectives in a step."""
     sent_mb: float
     """Megabytes that each device sends in a step."""
     precision: str

@@ -1,4 +1,4 @@
-"""How fast a machine without a GPU is: software Vulkan and the CPU, beside PyTorch and NumPy.
+"""The speed of a machine without a GPU: software Vulkan and the CPU, beside PyTorch and NumPy.
 
     python benchmarks/software.py [--rounds N] [--one-thread]
 
@@ -86,7 +86,7 @@ TRAININGS: Mapping[str, Training] = {
 
 @dataclass(frozen=True)
 class Side:
-    """How to take a step without waiting for it, how to wait, and what came out."""
+    """Functions that start a step, wait for it, and return its results."""
 
     step: Step
     result: Callable[[], Array]
@@ -205,7 +205,7 @@ def our_product(device: str) -> Side:
 
 @dataclass(frozen=True)
 class Bar:
-    """What is compared: our sides, theirs, and the bound they are held to."""
+    """A comparison: our sides, theirs, and the bound they are held to."""
 
     name: str
     bound: str
@@ -239,7 +239,7 @@ BARS = (
 
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "LP_NUM_THREADS": "0"}
-"""What PyTorch, NumPy and llvmpipe read; the last runs in the thread that submits."""
+"""Variables of PyTorch, NumPy and llvmpipe; the last runs in the thread that submits."""
 
 
 def serve(connection: Connection, make: Callable[[], Side]) -> None:

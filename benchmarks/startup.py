@@ -1,4 +1,4 @@
-"""What each start-up trick gains: a command with it and without it, in turns.
+"""The gain of each start-up trick: a command with it and without it, in turns.
 
     python -m benchmarks.startup [--runs 21] [--device wgpu:0] [TRICK ...]
 

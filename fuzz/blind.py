@@ -49,12 +49,12 @@ class Worker:
     seed: int
     """The one that it is at."""
     since: float = field(default_factory=time.monotonic)
-    """When it said something last."""
+    """The time of its last message."""
 
 
 @dataclass
 class Tally:
-    """What became of the inputs so far."""
+    """The outcomes of the inputs so far."""
 
     outcomes: Counter[str] = field(default_factory=Counter[str])
     failures: int = 0
@@ -112,7 +112,7 @@ class Run:
     workers: int
     deadline: float
     kept: Path | None = None
-    """Where inputs that fail are written."""
+    """The folder for inputs that fail."""
 
     def all_from(self, first: int) -> Tally:
         """Try all seeds from one on, or as many as there is time for."""
@@ -141,7 +141,7 @@ class Run:
         return Worker(process, here, seed)
 
     def _work(self, seed: int, reports: "Connection") -> None:
-        """What a worker does: one report for each seed."""
+        """Runs a worker, which sends one report for each seed."""
         faulthandler.enable()
         gc.freeze()  # what is there lives on
         warnings.simplefilter("error", RuntimeWarning)  # it would reach the user too

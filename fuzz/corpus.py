@@ -1,4 +1,4 @@
-"""What fuzzing starts from: small valid inputs of every reader, made afresh, and all cases found.
+"""The corpus of fuzzing: small valid inputs of every reader, made afresh, and all cases found.
 
 Cases that once failed lie in `tests/fuzz/found/READER/`; they are inputs like the others.
 """

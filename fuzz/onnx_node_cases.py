@@ -44,7 +44,7 @@ def case_data(case: Any) -> tuple[list[Array], list[Array]]:  # noqa: ANN401 - o
 
 
 def make_constant(model: ModelProto, feeds: dict[str, Array]) -> None:
-    """What is fed as a vector or a number becomes an initializer, and is fed no more."""
+    """Makes an initializer of an input that is a vector or a number."""
     kept = [each for each in model.graph.input if feeds[each.name].ndim > 1]
     for each in model.graph.input:
         if feeds[each.name].ndim <= 1:

@@ -9,7 +9,7 @@ from typing import TypedDict, cast
 
 
 class Totals(TypedDict):
-    """What `coverage json` says of all files together, as far as it is read here."""
+    """The part that is read of `coverage json`'s totals of all files together."""
 
     num_branches: int
     covered_branches: int

@@ -44,7 +44,7 @@ FRIENDS = {
 }
 """The friends of each member among those with larger numbers."""
 STAYED = (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 16, 17, 19, 21)
-"""Who stayed with the instructor, member 0."""
+"""Members that stayed with the instructor, member 0."""
 MEMBERS = 34
 LEADERS = (0, 33)
 """The two members whose side is known; those of all others are held out."""

@@ -20,7 +20,7 @@ GUIDES = ("training", "inference", "coming_from_pytorch", "models", "glossary")
 
 
 def run(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
-    """What the command says on standard output, run in `folder`; fails as it fails."""
+    """Returns the standard output of a command, run in `folder`; fails as it fails."""
     done = subprocess.run(
         command,
         cwd=folder,

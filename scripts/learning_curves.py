@@ -28,7 +28,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Run:
-    """What one run measured."""
+    """The measurements of one run."""
 
     name: str
     trained: tuple[Point, ...]

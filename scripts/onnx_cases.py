@@ -123,7 +123,7 @@ def _run(model: ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
 def _named(
     translation: Translation, inputs: Collection[str], feeds: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """What is fed, under the names of the program; an input that nothing reads begins with `_`."""
+    """Returns inputs by the names of the program; one that nothing reads begins with `_`."""
     named: dict[str, Array] = {}
     for name, own, each in translation.inputs:
         array = feeds[name].astype(NUMPY[each.dtype])

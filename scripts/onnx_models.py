@@ -37,7 +37,7 @@ from tests.kinds import KINDS
 CLOSE = 1e-5
 """The largest difference of an output, in units of its largest element or of 1."""
 LEAST = 1e-3
-"""What the outputs for two inputs differ by, without which there would be little to compare."""
+"""The least difference of the outputs for two inputs, below which little is compared."""
 
 
 def main() -> int:
@@ -106,7 +106,7 @@ def _there_and_back(name: str, folder: Path) -> str:
 
 
 def _variation(graph: Graph, values: Mapping[str, Array]) -> float:
-    """How much the outputs for two random inputs differ, in units of the largest element."""
+    """Returns the outputs' difference for two random inputs, relative to the largest element."""
     one, other = (reference_run(graph, values, random_inputs(graph, seed)) for seed in (0, 1))
     return min(
         float(np.abs(one[name] - other[name]).max() / np.abs(one[name]).max()) for name in one
@@ -114,7 +114,7 @@ def _variation(graph: Graph, values: Mapping[str, Array]) -> float:
 
 
 def _rounding(elaborate: Elaborate, values: Mapping[str, Array], sizes: Mapping[str, int]) -> float:
-    """How far the reference is from its result in double precision, on the inputs of an export."""
+    """Returns the reference's distance from double precision, on the inputs of an export."""
     graph = elaborate(sizes).graph
     inputs = random_inputs(graph, len(sizes))
     exact = exact_run(graph, values, inputs)

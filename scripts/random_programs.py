@@ -34,7 +34,7 @@ SHARE = 10
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of one program."""
+    """The outcome of one program."""
 
     seed: int
     counts: Counter[str]
@@ -77,7 +77,7 @@ def _until(end: float, first: int, stop: int) -> Iterator[range]:
 
 
 def _results(shares: Iterator[range], processes: int) -> Iterator[Seen]:
-    """What became of the programs of all seeds, those of a share together."""
+    """Yields the outcomes of the programs of all seeds, those of a share together."""
     if processes == 1:
         for share in shares:
             yield from run(share)

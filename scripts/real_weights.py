@@ -51,7 +51,7 @@ FILES: Mapping[str, Mapping[str, int]] = {
 CLOSE = 1e-5
 
 DEVICES: list[str] = []
-"""Where published answers have to come out."""
+"""Devices on which published answers have to come out."""
 Attempt = Callable[[Path, Path], str]
 """Tries one network of the packages with a folder of its own, and says how it went."""
 
@@ -112,7 +112,7 @@ def _read(path: Path, sizes: Mapping[str, int], folder: Path) -> str:
 
 
 def _everywhere(model: Model, inputs: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
-    """What a model gives on each device."""
+    """Yields the outputs of a model on each device."""
     for device in DEVICES:
         yield device, model.run(inputs, device=device)["output"]
 

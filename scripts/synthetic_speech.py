@@ -41,14 +41,14 @@ WIDTHS = (60, 90, 120)
 """Bandwidths of the formants."""
 
 HIGHEST = 4500
-"""Where the voice ends, in Hz."""
+"""The upper end of the voice, in Hz."""
 
 
 # --- speech --------------------------------------------------------------------------------------
 
 
 def resonance(frequency: Array, formants: Array) -> Array:
-    """How strongly resonators in a row answer to a frequency."""
+    """Returns the response of resonators in a row to a frequency."""
     answer = np.ones(np.broadcast_shapes(frequency.shape, formants[0].shape))
     for formant, width in zip(formants, WIDTHS, strict=True):
         ratio = frequency / formant

@@ -46,7 +46,7 @@ class _Reader:
 
 
 def tensors(file: Path) -> dict[str, Array]:
-    """What a `model.bin` of version 6 holds."""
+    """Returns the tensors of a `model.bin` of version 6."""
     reader = _Reader(file.read_bytes())
     version, kind, _revision = reader.number("I"), reader.text(), reader.number("I")
     if (version, kind) != (6, "WhisperSpec"):

@@ -233,7 +233,7 @@ def test_the_terms_of_the_field_are_used() -> None:
 
 QUESTIONS = ("What", "Whether", "How", "Which", "Who", "Why")
 """Words that begin a question; a verb with its object, `True if` or a noun makes it a statement."""
-PYTHON = (*PACKAGES, "verify", "tests")
+PYTHON = (*PACKAGES, "verify", "tests", "scripts", "benchmarks", "fuzz")
 
 
 def test_no_docstring_is_a_question() -> None:

@@ -117,7 +117,7 @@ class Browser:
 
 @dataclass(frozen=True)
 class Launcher:
-    """What starts browsers."""
+    """Starts browsers."""
 
     program: str
     flags: tuple[str, ...]
@@ -134,7 +134,7 @@ class Launcher:
             made.close()
 
     def found(self, address: str) -> dict[str, Any]:
-        """What a page finds."""
+        """Returns the data that a page finds."""
         with self.browser() as browser:
             time.sleep(SETTLE)
             browser.call("Page.addScriptToEvaluateOnNewDocument", source=STAGES.read_text())

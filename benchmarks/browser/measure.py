@@ -1,4 +1,4 @@
-"""What a browser downloads until a model's first answer, and how long that takes.
+"""The downloads of a browser until a model's first answer, and the time of it.
 
     python benchmarks/browser/measure.py FOLDER [--browser PROGRAM] [--flag=--use-angle=vulkan ...]
 
@@ -125,12 +125,12 @@ Spans = Mapping[str, Sequence[tuple[float, float]]]
 
 @dataclass(frozen=True)
 class Run:
-    """What a page did in a new browser, in milliseconds since navigation."""
+    """The events of a page in a new browser, in milliseconds since navigation."""
 
     times: Sequence[float]
     """Of its answers."""
     spans: Spans
-    """When each part of a stage began and ended, up to the first answer."""
+    """Begin and end of each part of a stage, up to the first answer."""
 
 
 def run_of(launcher: Launcher, address: str, wanted: Sequence[float]) -> Run:
@@ -205,7 +205,10 @@ def measure(launcher: Launcher, folder: Path, model: Path, runs: int) -> None:
 
 
 def stages(runs: Sequence[Run]) -> list[str]:
-    """When stages began and ended, as medians; of several parts how many, and how long each."""
+    """Returns begin and end of stages, as medians.
+
+    Of several parts their number, and the time of each.
+    """
     said: list[str] = []
     for stage in STAGES:
         parts = [run.spans[stage] for run in runs]

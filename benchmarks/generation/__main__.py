@@ -80,7 +80,7 @@ def _measure(name: str, *, tiny: bool, profiled: bool) -> None:
 
 
 def _run(name: str, options: list[str], seconds: int) -> dict[str, str]:
-    """What a contender gives in a process of its own."""
+    """Returns the results of a contender in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.generation", "--measure", name, *options]
     try:
         done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=seconds)
@@ -101,7 +101,7 @@ def _run(name: str, options: list[str], seconds: int) -> dict[str, str]:
 
 
 def _agreement(tokens: Mapping[str, list[str]]) -> None:
-    """How many tokens of each are those of transformers."""
+    """Prints the number of each contender's tokens that are those of transformers."""
     wanted = tokens.get("transformers")
     for name, found in tokens.items():
         if wanted is None:

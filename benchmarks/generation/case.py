@@ -1,4 +1,4 @@
-"""What is generated: a decoder of the Llama family with random weights, and a prompt."""
+"""The generated case: a decoder of the Llama family with random weights, and a prompt."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

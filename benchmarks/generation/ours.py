@@ -18,7 +18,7 @@ SHOWN = 18
 
 
 def rows(case: Case, device: str, *, profiled: bool) -> Iterator[Row]:
-    """What is measured, as it is found: the tokens first."""
+    """Yields the measurements as they are made: the tokens first."""
     model = meganeura.load(case.model).model(case.model)
     shapes = {each.name: concrete_shape(each.type.shape) for each in model.parameters}
     model.values = dict(case.weights(shapes))

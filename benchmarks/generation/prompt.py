@@ -45,7 +45,7 @@ def ours(case: Case, device: str) -> Iterator[Row]:
 
 
 def torchs(case: Case, *, compiled: bool) -> Iterator[Row]:
-    """What transformers takes in strict single precision: eager, and compiled layer by layer.
+    """Yields transformers' times in strict single precision: eager, and compiled layer by layer.
 
     Layers share their code, so that is soon compiled. `compiled` is the whole model at once: as
     PyTorch does it by default, and in a graph of CUDA, which the host launches once.

@@ -30,7 +30,7 @@ train fit(x: [batch, {steps}, {width}], y: [batch, {steps}, {width}]):
 
 @dataclass(frozen=True)
 class Sequences:
-    """How wide, how long and how many."""
+    """The width, the length and the number of sequences."""
 
     width: int
     steps: int

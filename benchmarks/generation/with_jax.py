@@ -18,7 +18,7 @@ Caches = list[tuple[Array, Array]]
 
 
 def rows(case: Case) -> Iterator[Row]:
-    """What is measured, as it is found: the tokens first."""
+    """Yields the measurements as they are made: the tokens first."""
     weights = jax.device_put(case.weights(_shapes(case)))
     step = jax.jit(partial(_step, case), donate_argnums=3)
     prompt = jnp.asarray(case.ids)
@@ -41,7 +41,7 @@ def rows(case: Case) -> Iterator[Row]:
 
 
 def prompt_only(case: Case) -> Callable[[], Array]:
-    """What computes the token behind the prompt; what a cache would hold is thrown away."""
+    """Returns a function that computes the token behind the prompt, without a cache."""
     weights = jax.device_put(case.weights(_shapes(case)))
     exact = replace(case, compared=0, timed=0)
     prompt = jnp.asarray(case.ids)

@@ -12,7 +12,7 @@ Row = tuple[str, str]
 
 
 def rows(case: Case, *, compiled: bool) -> Iterator[Row]:
-    """What is measured, as it is found: the tokens first."""
+    """Yields the measurements as they are made: the tokens first."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
     place = "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,4 +1,4 @@
-"""How far every family of models is from PyTorch: `python -m benchmarks.parity.compare [wgpu]`.
+"""The distance of each family of models from PyTorch: `python -m benchmarks.parity.compare [wgpu]`.
 
 Each line is a small model of a family or a published one at full size, with the same random weights
 on both sides. PyTorch computes in double precision on its CPU. The columns are the largest

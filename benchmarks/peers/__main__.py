@@ -45,11 +45,11 @@ VISITS = 5
 """So often each contender of a case is timed, in turn."""
 POLL_SECONDS = 0.1
 LEAST_SECONDS = 20.0
-"""What is left before the end for cells of which some contenders are not ready yet."""
+"""Seconds before the end that are left for cells with contenders that are not ready yet."""
 
 
 def jobs(chosen: Sequence[Case], options: argparse.Namespace) -> Iterator[Job]:
-    """Who takes part in what, case by case."""
+    """Yields the contenders of each case."""
     for case in chosen:
         for name in options.contenders:
             for precision in options.precision:

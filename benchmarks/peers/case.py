@@ -1,4 +1,4 @@
-"""What is compared: models at batch sizes, with the same weights and inputs for everybody."""
+"""The compared cases: models at batch sizes, with the same weights and inputs for everybody."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What the table and the command line call it."""
+        """The name in the table and on the command line."""
         return f"{self.model.name}-b{self.batch}-{'train' if self.trains else 'infer'}"
 
 
@@ -53,7 +53,7 @@ def cases(*, small: bool, wanted: Sequence[str] = ("*",)) -> tuple[Case, ...]:
 
 @dataclass(frozen=True)
 class Material:
-    """What every contender gets: the program as a graph, its weights and inputs."""
+    """The material of every contender: the program as a graph, its weights and inputs."""
 
     case: Case
     graph: Graph

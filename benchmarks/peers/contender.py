@@ -1,4 +1,4 @@
-"""What all contenders have in common: they run a case, and are timed in the same way."""
+"""Base of all contenders: they run a case, and are timed in the same way."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -30,7 +30,7 @@ class Absent(Exception):
 
 @dataclass(frozen=True)
 class Kernel:
-    """What a device did in some steps, in seconds since the profiler was started."""
+    """A kernel of a device in some steps, in seconds since the profiler was started."""
 
     name: str
     start: float
@@ -48,7 +48,7 @@ class Running:
     wait: Step
     """Returns once everything begun is done."""
     figures: Mapping[str, Figure] = field(default_factory=dict[str, Figure])
-    """What else a step takes, computed after the times."""
+    """Further figures of a step, computed after the times."""
     profile: Callable[[Step], Sequence[Kernel]] | None = None
     """The kernels of what a function does; `None` where there is no profiler."""
 
@@ -63,7 +63,7 @@ class Contender(Protocol):
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure at one visit."""
+    """The length of measurements at one visit."""
 
     warm_seconds: float = 0.05
     """Of steps before the clock starts, which bring the device to its speed."""

@@ -1,4 +1,4 @@
-"""What JAX says of a compiled step: its memory, the kernels it runs, what libraries finish."""
+"""JAX's data about a compiled step: its memory, its kernels, and products of libraries."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ FINISHED = re.compile(r'custom_call_target="__cublas\$lt\$matmul".*"epilogue":"(
 
 
 def mebibytes(compiled: Compiled) -> float:
-    """What a step takes at its peak: what goes in, what comes out elsewhere, what lies between."""
+    """Returns the peak memory of a step: inputs, outputs elsewhere, and temporaries."""
     sizes = compiled.memory_analysis()
     assert sizes is not None, "XLA knows it on CPUs and GPUs"
     parts: Mapping[str, int] = {
@@ -31,7 +31,7 @@ def mebibytes(compiled: Compiled) -> float:
 
 
 def finished_products(text: str) -> int:
-    """How many products of a compiled program cuBLASLt gives with their gelu."""
+    """Returns the number of a compiled program's products that cuBLASLt gives with their gelu."""
     return sum(FINISHED.search(line) is not None for line in text.splitlines())
 
 

@@ -1,4 +1,4 @@
-"""Where the time of a step goes, by kind of kernel, from the names that profilers give."""
+"""The time of a step by kind of kernel, from the names that profilers give."""
 
 import re
 from collections import defaultdict
@@ -58,7 +58,7 @@ class Shares:
 
 
 def shares(kernels: Sequence[Kernel], steps: int) -> Shares:
-    """What kernels of some steps took; where two overlap, each counts."""
+    """Returns the times of some steps' kernels; where two overlap, each counts."""
     kinds: defaultdict[str, float] = defaultdict(float)
     names: defaultdict[str, list[float]] = defaultdict(list)
     for each in kernels:

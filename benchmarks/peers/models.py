@@ -23,7 +23,7 @@ class Model:
     size: int
     """The side of an image, the frames of a sound, the tokens of a text."""
     label: str = ""
-    """What the names of its weights begin with."""
+    """The prefix of the names of its weights."""
 
     @property
     def sizes(self) -> Mapping[str, int]:

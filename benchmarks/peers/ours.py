@@ -107,7 +107,7 @@ def _figures(session: Session) -> Mapping[str, Figure]:
 
 
 def products_to_finish(graph: Graph) -> int:
-    """How many products of a graph for XLA are to be given with their gelu."""
+    """Returns the number of a graph's products that XLA should give with their gelu."""
     from meganeura_runtime.backends.xla.ops.matmul import (  # noqa: PLC0415  JAX may be missing
         LibraryMatMul,
     )
@@ -129,7 +129,7 @@ def _profiler(session: Session) -> Callable[[Step], Sequence[Kernel]] | None:
 
 
 def loaded(graph: Graph, derived: Graph, weights: Values) -> Values:
-    """What a session is loaded with: weights, what follows from them, and zeros."""
+    """Returns the values that a session is loaded with: weights, derived ones, and zeros."""
     everything = {**weights, **Derivation(derived)(weights)}
     return {
         leaf.name: everything.get(leaf.name, _zeros(leaf))

@@ -1,4 +1,4 @@
-"""Who takes part: frameworks in their modes, by the names that the tables give them."""
+"""The contenders: frameworks in their modes, by the names that the tables give them."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence

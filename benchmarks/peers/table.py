@@ -12,7 +12,7 @@ RATIO = "ours / best other"
 
 
 def column_of(job: Job, way: str = RESIDENT, *, precisions: int = 1) -> str:
-    """What a contender's column is called; with its precision where there are several."""
+    """Returns the name of a contender's column, with its precision if there are several."""
     parts = [job.mode.name, *([job.precision] if precisions > 1 else ()), *([way] if way else ())]
     return ", ".join(parts)
 
@@ -48,7 +48,7 @@ class Table:
         self.times.setdefault(case, {}).setdefault(column, []).extend(times)
 
     def miss(self, case: str, column: str, reason: str) -> None:
-        """Why there is no number."""
+        """Writes the reason why there is no number."""
         self.times.setdefault(case, {})
         self.reasons.setdefault(column, {}).setdefault(reason, []).append(case)
 
@@ -96,7 +96,7 @@ class Table:
         return "\n\n".join(filter(None, parts))
 
     def _profile(self, case: str) -> str | None:
-        """Where the time of each profiled contender goes."""
+        """Returns the times of each profiled contender by kind of kernel."""
         found = self.profiles[case]
         rows: dict[str, dict[str, str]] = {
             kind: {

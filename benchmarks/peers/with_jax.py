@@ -136,7 +136,7 @@ def _is_kernel(name: str) -> bool:
 
 
 def _inputs(one: Material) -> tuple[Array, Array | None]:
-    """What goes in, with its channels last, and what should come out."""
+    """Returns the inputs, with their channels last, and the expected outputs."""
     x, *others = one.inputs.values()
     match one.case.model.kind:
         case "images" | "sounds":

@@ -42,7 +42,7 @@ def tell(**message: object) -> None:
 
 
 def reason(error: Exception) -> str:
-    """Why there is no number, in a line."""
+    """Returns the reason why there is no number, in a line."""
     if isinstance(error, Absent):
         return str(error)
     if isinstance(error, ImportError):
@@ -52,7 +52,7 @@ def reason(error: Exception) -> str:
 
 
 def orders() -> Iterator[str]:
-    """What the parent says, until it has nothing more to say."""
+    """Yields the lines of the parent until it has no more."""
     while line := sys.stdin.readline():
         yield line.strip()
 
@@ -79,7 +79,7 @@ def serve(running: Running, ways: list[str], effort: Effort) -> None:
 
 
 def profiled(running: Running) -> Shares | None:
-    """Where the time of a step goes; `None` where there is no profiler."""
+    """Returns the time of a step by kind of kernel; `None` without a profiler."""
     if running.profile is None:
         return None
     step = next(iter(running.steps.values()))
@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def arguments() -> argparse.ArgumentParser:
-    """What the parent says; it takes most of this on its own command line."""
+    """Returns the parser of the parent's arguments, most of which are on its own command line."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--small", action="store_true", help="small models and one round")
