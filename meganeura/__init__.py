@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
     from meganeura_dsl.ir.interpreter import FeedError
     from meganeura_dsl.pipeline import CheckResult
+    from meganeura_dsl.summary import Summary
     from meganeura_runtime.backends.base import Session, SessionError
     from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
     from meganeura_runtime.importing.onnx.importing import Imported
+    from meganeura_runtime.infer.prediction import Prediction
     from meganeura_runtime.train.events import StopTraining
     from meganeura_runtime.train.spec.memory_fit import Fit
 
@@ -43,6 +45,7 @@ __all__ = [
     "Imported",
     "Model",
     "OutOfMemoryError",
+    "Prediction",
     "ProblemError",
     "ProblemsError",
     "Program",
@@ -51,6 +54,7 @@ __all__ = [
     "SessionError",
     "StepResult",
     "StopTraining",
+    "Summary",
     "Trainer",
     "Weights",
     "WritingOptions",
@@ -70,12 +74,14 @@ _LOADED_WHEN_USED = {
     "OutOfMemoryError": "meganeura_runtime.backends.errors",
     "ProblemError": "meganeura_dsl.diagnostics.problem",
     "ProblemsError": "meganeura_dsl.diagnostics.problem",
+    "Prediction": "meganeura_runtime.infer.prediction",
     "Program": "meganeura.program",
     "Run": "meganeura.program",
     "Session": "meganeura_runtime.backends.base",
     "SessionError": "meganeura_runtime.backends.base",
     "StepResult": "meganeura.trainer_results",
     "StopTraining": "meganeura_runtime.train.events",
+    "Summary": "meganeura_dsl.summary",
     "Trainer": "meganeura.trainer",
     "Weights": "meganeura.program",
     "WritingOptions": "meganeura.model",

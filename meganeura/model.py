@@ -19,8 +19,9 @@ from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.index_checks import all_of, leaf_bounds
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.reserved_names import COUNTER
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.types import TensorType, free_sizes
 from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_dsl.summary import Summary, summarize
 from meganeura_dsl.symbolic.size import Dim
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.base import Session
@@ -36,6 +37,7 @@ from meganeura_runtime.infer.generator import (
     streamed,
 )
 from meganeura_runtime.infer.input_files import Given, Reader
+from meganeura_runtime.infer.prediction import ClassNames, Prediction, Predictor, files_of
 from meganeura_runtime.infer.recomputation import Recomputation, open_generator
 from meganeura_runtime.infer.size_binding import bind_sizes
 from meganeura_runtime.infer.text_task import TextTask
@@ -129,6 +131,24 @@ class Model:
         self._files = start.files
         self.preparation = preparation_of(start.files)
 
+    def summary(self, sizes: Mapping[str, SupportsIndex] | None = None) -> Summary:
+        """The layers, as `meganeura summary` shows them: printed it is that table.
+
+        `sizes` gives numbers for sizes that the inputs leave open, of which shapes and arithmetic
+        then are numbers, such as `{"h": 224, "w": 224}`; the number of examples is 1 if it is not
+        given. `summary().text(depth=1)` is the table of the outer layers. Raises `ProblemError` for
+        sizes that the model cannot have, `ValueError` for one that no input has or below 1.
+        """
+        numbers = {name: index(size) for name, size in (sizes or {}).items()}
+        known = free_sizes(self.inputs.values())
+        for name, number in numbers.items():
+            if name not in known:
+                listed = ", ".join(known) or "none"
+                raise ValueError(f"the inputs leave no size `{name}` open, but {listed}")
+            if number < 1:
+                raise ValueError(f"the size `{name}` is a number from 1, not {number}")
+        return summarize(self._program.model(self._name), self._elaborated, numbers)
+
     def session(
         self,
         sizes: Mapping[str, SupportsIndex] | None = None,
@@ -198,6 +218,45 @@ class Model:
         ):
             outputs = session.step(fed)
             return {name: np.asarray(value) for name, value in outputs.items()}
+
+    def predict(
+        self,
+        files: Path | str | Sequence[Path | str],
+        *,
+        classes: Sequence[str] | None = None,
+        batch: int = 32,
+        image_size: int | None = None,
+        device: str = "auto",
+        precision: str = "f32",
+    ) -> list[Prediction]:
+        """What the model gives for each of many images or sounds, as `meganeura predict` has it.
+
+        `files` are paths, of which a folder stands for all images and sounds below it. They are
+        prepared as in training where the weights say how, and computed in batches of `batch`;
+        `image_size` is the height and width that images get otherwise. `classes` replaces the names
+        that the weights say. Raises `ProblemError` for files that cannot be read or do not fit, a
+        model without a row of outputs for each file, names that are not as many as the classes, and
+        as `session` does; `ValueError` for a size or batch below 1, and if it has no weights.
+        """
+        self._require_values()
+        for name, number in (("batch", batch), ("image_size", image_size)):
+            if number is not None and index(number) < 1:
+                raise ValueError(f"`{name}` is a number from 1, not {number}")
+        given = [files] if isinstance(files, str | Path) else list[object](files)
+        paths = [Path(each) for each in given if isinstance(each, str | Path)]
+        if not paths or len(paths) < len(given):
+            raise ValueError("`files` are paths of files and folders; `run` takes arrays")
+        names = ClassNames(self.preparation.classes)
+        if classes is not None:
+            names = ClassNames(tuple(classes), "classes")
+        model, floats = self._program.model(self._name), ComputePrecision(precision)
+        rules, choices = RewriteOptions(device=model_of(device, floats)), self._choices(image_size)
+        with explained_failures():
+            opened = choose_device(device, precision=floats).open
+            predictor = Predictor(
+                model, self._elaborated, self.values, opened, rules, choices, batch, names
+            )
+            return [*predictor(files_of(paths))]
 
     def generator(
         self,
@@ -328,11 +387,15 @@ class Model:
         """The tensors of files, by the names of inputs; raises `ProblemError`."""
         if not files:
             return {}
-        config = preprocessor_config.find(self._files[0]) if self._files else None
-        choices = Choices(config=config, prepared=self.preparation)
+        choices = self._choices()
         inputs = {name: of for name, of in self.inputs.items() if name != COUNTER}
         reader = Reader(inputs, choices, lambda _: None)
         return reader.read([Given(name, path) for name, each in files.items() for path in each])
+
+    def _choices(self, image_size: int | None = None) -> Choices:
+        """How files are read: as the weights say, or a file beside them."""
+        config = preprocessor_config.find(self._files[0]) if self._files else None
+        return Choices(image_size, config=config, prepared=self.preparation)
 
     def _elaborated(
         self, sizes: Mapping[str, int] | None = None, *, training: bool = False

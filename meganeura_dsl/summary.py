@@ -2,16 +2,18 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from meganeura_dsl.diagnostics.plain_table import count, table
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.graph import Leaf
 from meganeura_dsl.ir.ops import Gather
-from meganeura_dsl.ir.types import element_count, size_in_bytes
+from meganeura_dsl.ir.types import element_count, free_sizes, size_in_bytes
 
 _CALL = re.compile(r":\s*(?P<callee>\w+)")
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+HEAD = ("layer", "block", "output", "weights", "FLOPs")
 STATE = "state"
 """The kind of a tensor of a checkpoint that nothing trains and every step may change."""
 
@@ -36,15 +38,60 @@ class Layer:
     """The joined paths of the layers, `h.[0-11]`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Summary:
-    """The layers of a model, and its checkpoint."""
+    """The layers of a model, and its checkpoint. Its text is a table."""
 
     root: Layer
     trained: int
     """Numbers in parameters that training moves."""
     weight_bytes: int
     """Bytes of the checkpoint in memory, states included."""
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    """The numbers that the arithmetic is for."""
+    open_sizes: tuple[str, ...] = ()
+    """Sizes without a number; where there are some, nothing is known of the arithmetic."""
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def text(self, depth: int | None = None, option: str = "") -> str:
+        """Returns the table and what follows of it.
+
+        `depth` is how deep layers are shown; `option` is what a size is given by, `--set `.
+        """
+        rows = [HEAD, *_rows(self.root, 0, depth)]
+        root = self.root
+        frozen = root.weights - self.trained
+        of_frozen = f", {frozen:,} of them frozen" if frozen else ""
+        memory = _short(self.weight_bytes)
+        held = f"{count(root.weights, 'weight')}{of_frozen}; {memory}B in memory, states included"
+        return "\n".join([table(rows, right=(3, 4)), "", held, self._arithmetic(option)])
+
+    def _arithmetic(self, option: str) -> str:
+        if self.root.flops is None:
+            given = " ".join(f"{option}{name}=NUMBER" for name in self.open_sizes)
+            return f"FLOPs follow from numbers: {given}"
+        shown = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
+        for_ = f" for {shown}" if shown else ""
+        return f"{_short(self.root.flops).rstrip()} FLOPs{for_}: additions and multiplications"
+
+
+def summarize(
+    name: str, elaborate: Callable[[Mapping[str, int]], Elaboration], sizes: Mapping[str, int]
+) -> Summary:
+    """Returns the layers of a model, of which `elaborate` gives the graph for some sizes.
+
+    The number of examples is 1 where `sizes` does not say it. Other sizes have no number of their
+    own: while one is open nothing is known of the arithmetic.
+    """
+    symbolic = elaborate(sizes)
+    missing = free_sizes(symbolic.inputs.values())
+    firsts = {str(each.shape[0]) for each in symbolic.inputs.values() if each.shape}
+    known = {**sizes, **{each: 1 for each in missing if each in firsts}}
+    open_sizes = tuple(each for each in missing if each not in firsts)
+    concrete = None if open_sizes else elaborate(known)
+    return replace(summary_of(name, symbolic, concrete), sizes=known, open_sizes=open_sizes)
 
 
 def summary_of(name: str, symbolic: Elaboration, concrete: Elaboration | None) -> Summary:
@@ -204,3 +251,26 @@ def _shape(layer: Layer) -> tuple[object, ...]:
         (each.path[len(layer.path) :], each.times, *_shape(each)) for each in layer.inside
     )
     return layer.kind, layer.output, layer.weights, inside
+
+
+def _rows(layer: Layer, level: int, depth: int | None) -> Iterator[tuple[str, ...]]:
+    times = f"{layer.times} x " if layer.times > 1 else ""
+    name = layer.paths or layer.path
+    yield (
+        f"{'  ' * level}{name or layer.kind}",
+        layer.kind if layer.path else "",
+        layer.output,
+        f"{times}{layer.weights:,}" if layer.weights else "",
+        f"{times}{_short(layer.flops)}" if layer.flops is not None else "-",
+    )
+    if depth is None or level < depth:
+        for each in layer.inside:
+            yield from _rows(each, level + 1, depth)
+
+
+def _short(number: int) -> str:
+    """Returns a number with three digits and a unit: `1.82 G`."""
+    for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number} "

@@ -65,7 +65,9 @@ from meganeura_runtime.importing.onnx.import_problems import (
 from meganeura_runtime.infer.generation_problems import TooLong, WrongSampling
 from meganeura_runtime.infer.inference_problems import (
     InputShape,
+    NoRows,
     OpenSize,
+    UnfitNames,
     UnusedChoice,
     WrongInputs,
 )
@@ -269,6 +271,8 @@ EXAMPLES: Mapping[str, Problem] = {
         OpenSize("n"),
         UnusedChoice("--image-size", "image"),
         UnfitInput("mel", Path("cat.png"), "[n, 80, t]", "an image becomes f32[n, 3, h, w]"),
+        NoRows("sage", (("x", "f32[v, 34]"), ("source", "i32[e]"), ("target", "i32[e]"))),
+        UnfitNames("names.txt", 10, 1000),
         MissingExtra("PIL.Image", "images", "read images"),
         file_problems.UnreadableFile(FILE, "it ends after 4,096 bytes, and promises 464,904"),
         file_problems.NotFinite(FILE, "train.image", (12, 301), "nan"),

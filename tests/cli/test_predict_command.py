@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from meganeura import load
-from meganeura_runtime.infer.prediction import write_table
+from meganeura import ProblemError, load
+from meganeura_runtime.infer.prediction import Prediction, write_table
 from tests.cli.command import Command
 
 PROGRAM = """\
@@ -71,6 +71,56 @@ def test_a_row_is_what_run_gives(meganeura: Command, folder: Path, tmp_path: Pat
     assert printed.out == table.read_text()
 
 
+def test_python_predicts_the_same(meganeura: Command, folder: Path) -> None:
+    pictures = folder / "pictures"
+    model = load(folder / "net.mgn").model(weights=folder / "run" / "weights.safetensors")
+    found = model.predict(pictures, batch=3, device="cpu")
+    table = StringIO()
+    assert write_table(found, table) == 8
+    assert table.getvalue() == meganeura(*command(folder, str(pictures))).out
+    first = model.predict([str(pictures / "dog"), pictures / "cat" / "0.png"], device="cpu")
+    assert [each.file.name for each in first] == ["0.png", "1.png", "2.png", "3.png", "0.png"]
+    assert first[-1].outputs["output"].shape == (2,)
+    assert first[-1].probabilities is not None
+    assert first[-1].probabilities.tolist() == found[0].probabilities.tolist()  # pyright: ignore[reportOptionalMemberAccess]
+    assert first[-1].name == ("cat", "dog")[first[-1].label or 0]
+    named = model.predict(pictures / "cat", classes=("one", "two"), device="cpu")
+    assert named[0].name in ("one", "two")
+    assert repr(named[0]).startswith(
+        f"<Prediction of {pictures / 'cat' / '0.png'}: {named[0].name}, "
+    )
+
+
+def test_python_says_what_the_command_prints(
+    meganeura: Command, folder: Path, tmp_path: Path
+) -> None:
+    model = load(folder / "net.mgn").model(weights=folder / "run")
+    (tmp_path / "broken.png").write_text("mine")
+    (tmp_path / "names.txt").write_text("one\n")
+    good = folder / "pictures" / "cat" / "0.png"
+    for path, names in (
+        (tmp_path / "broken.png", None),
+        (tmp_path / "none.png", None),
+        (good, "x"),
+    ):
+        with pytest.raises(ProblemError) as caught:
+            model.predict(path, classes=names, device="cpu")
+        more = () if names is None else ("--labels", str(tmp_path / "names.txt"))
+        printed = meganeura(*command(folder, str(path), *more)).err
+        said = str(caught.value).replace("`classes`", f"`{tmp_path / 'names.txt'}`")
+        # The topic stands at the end of a headline that has room for it.
+        assert " ".join(said.replace("(inputs)", "").split()) in " ".join(printed.split())
+    for wrong in ([], [np.zeros((1, 3, 8, 8))], np.zeros((1, 3, 8, 8))):
+        with pytest.raises(ValueError, match="`run` takes arrays"):
+            model.predict(wrong)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="`batch` is a number from 1, not 0"):
+        model.predict(good, batch=0)
+    with pytest.raises(ValueError, match="`image_size` is a number from 1, not 0"):
+        model.predict(good, image_size=0)
+    with pytest.raises(ValueError, match="has no weights"):
+        load(folder / "net.mgn").model().predict(good)
+
+
 @pytest.mark.parametrize(
     ("more", "code", "told"),
     [
@@ -80,7 +130,7 @@ def test_a_row_is_what_run_gives(meganeura: Command, folder: Path, tmp_path: Pat
         (("broken.png",), 1, "broken.png"),
         (("good.png", "-o", "notes.txt"), 2, ".csv"),
         (("good.png", "-o", "notes.csv"), 1, "not a table of predictions"),
-        (("good.png", "--labels", "notes.txt"), 1, "1 names, and the model gives 2 classes"),
+        (("good.png", "--labels", "notes.txt"), 1, "has 1 name, and the model gives 2 classes"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_written(
@@ -108,13 +158,21 @@ def test_what_is_wrong_is_said_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("head", "made", "told"),
     [
-        ("image: [n, 3, h, w]) -> []", "mean(0, 1, 2, 3)", "`output: f32[]` of `net` has no row"),
+        (
+            "image: [n, 3, h, w]) -> []",
+            "mean(0, 1, 2, 3)",
+            "`output` of `net` has no row for each example",
+        ),
         (
             "image: [n, 3, h, w]) -> [4, n]",
             "mean(2, 3) |> rearrange([n, c] -> [c, n])",
-            "`output: f32[4, n]` of `net` has no row for each of `image: f32[n, 3, h, w]`",
+            "and gives output: f32[4, n]",
         ),
-        ("image: [n, 3, h, w], _x: [n]) -> [n, 4]", "mean(2, 3)", "one input (image, _x)"),
+        (
+            "image: [n, 3, h, w], _x: [n]) -> [n, 4]",
+            "mean(2, 3)",
+            "`net` has 2 inputs; predictions are of one",
+        ),
     ],
 )
 def test_a_model_without_rows_of_one_input_is_refused(
@@ -125,14 +183,17 @@ def test_a_model_without_rows_of_one_input_is_refused(
     (tmp_path / "w.safetensors").write_bytes(b"")
     weights = ("--weights", str(tmp_path / "w.safetensors"))
     shown = meganeura("predict", str(tmp_path / "net.mgn"), str(folder / "pictures"), *weights)
-    assert (shown.code, shown.out) == (2, "")
+    assert (shown.code, shown.out) == (1, "")
     assert told in " ".join(shown.err.split())
 
 
 def test_of_other_outputs_all_numbers_are_written() -> None:
     stream = StringIO()
     row = {"box": np.array([[1, 2.5], [3, 4]], np.float32), "count": np.array(7, np.int32)}
-    assert write_table([(Path("a,b.png"), row)], (), stream) == 1
+    found = Prediction(Path("a,b.png"), row)
+    assert (found.probabilities, found.label, found.name) == (None, None, None)
+    assert repr(found) == "<Prediction of a,b.png: box [2, 2], count []>"
+    assert write_table([found], stream) == 1
     assert stream.getvalue().splitlines() == [
         "file,box.0.0,box.0.1,box.1.0,box.1.1,count",
         '"a,b.png",1,2.5,3,4,7',

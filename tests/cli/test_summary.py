@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from meganeura import load
 from meganeura_dsl import pipeline
 from meganeura_dsl.ir.types import element_count
 from meganeura_dsl.resources import standard_models
@@ -49,6 +51,23 @@ def test_equal_layers_are_one_line_with_its_count(meganeura: Command, tmp_path: 
     ]
     flat = meganeura("summary", str(file), "--depth", "1", "--set", "depth=1").out
     assert [row[0].strip() for row in rows(flat)] == ["net", "body.0", "head"]
+
+
+def test_python_gives_the_table_of_the_command(meganeura: Command, tmp_path: Path) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text(NET.replace("[n, 8]", "[n, t, 8]").replace("-> [n, 2]", "-> [n, t, 2]"))
+    text = file.read_text().replace("[n, d]", "[n, t, d]")
+    file.write_text(text)
+    model = load(file).model()
+    found = model.summary({"t": np.int64(4)})
+    assert f"{found}\n" == meganeura("summary", str(file), "--set", "t=4").out
+    assert (found.root.weights, found.trained, found.sizes) == (242, 234, {"t": 4, "n": 1})
+    assert found.text(1) in meganeura("summary", str(file), "--set", "t=4", "--depth", "1").out
+    assert str(model.summary()).endswith("FLOPs follow from numbers: t=NUMBER")
+    with pytest.raises(ValueError, match="the inputs leave no size `h` open, but n, t"):
+        model.summary({"h": 3})
+    with pytest.raises(ValueError, match="the size `t` is a number from 1, not 0"):
+        model.summary({"t": 0})
 
 
 def test_the_figures_of_resnet18_are_those_that_are_known(meganeura: Command) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated, TypedDict
 import typer
 
 from meganeura.cli.options.target_program import load
-from meganeura.cli.ui.console import count, say, table
+from meganeura.cli.ui.console import say
+from meganeura_dsl.diagnostics.plain_table import count, table
 
 STORED_BYTES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "bool": 1}
 

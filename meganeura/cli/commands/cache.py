@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from meganeura.cli.ui.console import count, say
+from meganeura.cli.ui.console import say
+from meganeura_dsl.diagnostics.plain_table import count
 
 
 def cache(

@@ -13,10 +13,11 @@ import typer
 from meganeura.cli.driver.checked_target import Checked, check_target
 from meganeura.cli.driver.fix_file import fix_file
 from meganeura.cli.options.output_file import Force, Kind, require_writable
-from meganeura.cli.ui.console import count, exit_code, say, show
+from meganeura.cli.ui.console import exit_code, say, show
 from meganeura_dsl import __version__
 from meganeura_dsl.diagnostics.characters import printable
 from meganeura_dsl.diagnostics.json_report import as_json
+from meganeura_dsl.diagnostics.plain_table import count
 
 if TYPE_CHECKING:
     from meganeura_dsl.symbolic.assumptions import Recorder

@@ -15,7 +15,8 @@ from meganeura.cli.options.model_options import (
     rewriting,
 )
 from meganeura.cli.options.output_file import Force, Kind, require_writable
-from meganeura.cli.ui.console import count, say
+from meganeura.cli.ui.console import say
+from meganeura_dsl.diagnostics.plain_table import count
 
 if TYPE_CHECKING:
     from meganeura_dsl.elaborate.declarations.models import Elaboration

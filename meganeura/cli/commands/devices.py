@@ -1,6 +1,7 @@
 """`meganeura devices`: what a program can run on here."""
 
-from meganeura.cli.ui.console import say, table
+from meganeura.cli.ui.console import say
+from meganeura_dsl.diagnostics.plain_table import table
 
 
 def devices() -> None:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from meganeura.cli.ui.console import say, table
+from meganeura.cli.ui.console import say
 from meganeura.cli.ui.pager import show_page
+from meganeura_dsl.diagnostics.plain_table import table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

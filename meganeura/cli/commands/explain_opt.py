@@ -19,7 +19,8 @@ from meganeura.cli.options.model_options import (
 from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.options.target_program import load
 from meganeura.cli.reports.optimizer_report import report_data, report_text
-from meganeura.cli.ui.console import count, say
+from meganeura.cli.ui.console import say
+from meganeura_dsl.diagnostics.plain_table import count
 
 DRAWINGS = (".svg", ".html")
 

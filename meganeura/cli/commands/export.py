@@ -14,7 +14,8 @@ from meganeura.cli.options.model_options import (
     configured,
 )
 from meganeura.cli.options.output_file import Force, Kind, require_writable
-from meganeura.cli.ui.console import count, say
+from meganeura.cli.ui.console import say
+from meganeura_dsl.diagnostics.plain_table import count
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OLDEST_OPSET, OnnxOptions
 
 

@@ -28,7 +28,8 @@ from meganeura.cli.options.model_options import (
     rewriting,
 )
 from meganeura.cli.options.output_file import Force, require_writable
-from meganeura.cli.ui.console import count, say, show, write
+from meganeura.cli.ui.console import say, show, write
+from meganeura_dsl.diagnostics.plain_table import count
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 
 if TYPE_CHECKING:

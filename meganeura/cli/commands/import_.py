@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from meganeura.cli.options.output_file import Force, Kind, require_writable
-from meganeura.cli.ui.console import count, say
+from meganeura.cli.ui.console import say
+from meganeura_dsl.diagnostics.plain_table import count
 
 if TYPE_CHECKING:
     from meganeura_runtime.importing.onnx.importing import Imported

@@ -2,7 +2,7 @@
 
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -24,11 +24,9 @@ from meganeura.cli.options.model_options import (
     rewriting,
 )
 from meganeura.cli.options.output_file import Force, Kind, require_writable
-from meganeura.cli.ui.console import count, say
+from meganeura.cli.ui.console import say
+from meganeura_dsl.diagnostics.plain_table import count
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-
-if TYPE_CHECKING:
-    from meganeura_dsl.elaborate.declarations.models import Elaboration
 
 
 def predict(
@@ -69,7 +67,13 @@ def predict(
     from meganeura.cli.reports.model_outputs import read_labels
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import choose_device
-    from meganeura_runtime.infer.prediction import Predictor, files_of, write_table
+    from meganeura_runtime.infer.prediction import (
+        ClassNames,
+        Predictor,
+        files_of,
+        require_rows,
+        write_table,
+    )
     from meganeura_runtime.io.files.atomic_write import replacing
     from meganeura_runtime.io.preprocess import preprocessor_config
     from meganeura_runtime.io.preprocess.input_transforms import Choices
@@ -84,9 +88,11 @@ def predict(
     prints = output is None  # the table stands alone on standard output
     chosen = configured(model, changes)
     symbolic = chosen.elaborate()
-    _require_rows(chosen.name, symbolic)
+    require_rows(chosen.name, symbolic)
     files, prepared = files_of(inputs), preparation_of(weights)
-    classes = prepared.classes if labels is None else read_labels(labels)
+    classes = ClassNames(prepared.classes)
+    if labels is not None:
+        classes = ClassNames(tuple(read_labels(labels)), str(labels))
     values = loaded_values(
         symbolic,
         weights,
@@ -101,31 +107,15 @@ def predict(
     with explained_failures():
         on = choose_device(device, tuned=not no_tuned, precision=precision)
         announce(on, err=prints)
-        rows = Predictor(chosen.elaborate, values, on.open, rules, choices, batch)(files)
+        predictor = Predictor(
+            chosen.name, chosen.elaborate, values, on.open, rules, choices, batch, classes
+        )
+        rows = predictor(files)
         if output is None:
             shown = StringIO()
-            write_table(rows, classes, shown, labels)
+            write_table(rows, shown)
             say(shown.getvalue().removesuffix("\n"))
             return
         with replacing(output) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-            written = write_table(rows, classes, file, labels)
+            written = write_table(rows, file)
     say(f"written: {output}, {count(written, 'row')}")
-
-
-def _require_rows(name: str, symbolic: "Elaboration") -> None:
-    """Refuse a model that takes other than one input, or gives no row for each example of it."""
-    from meganeura_dsl.ir.reserved_names import COUNTER
-
-    inputs = {each: type_ for each, type_ in symbolic.inputs.items() if each != COUNTER}
-    if len(inputs) != 1:
-        found = ", ".join(inputs) or "none"
-        text = f"`{name}` has other than one input ({found}); `meganeura run` takes such models"
-        raise typer.BadParameter(text, param_hint="MODEL")
-    ((fed, taken),) = inputs.items()
-    for each, value in symbolic.graph.outputs.items():
-        if not taken.shape or value.type.shape[:1] != taken.shape[:1]:
-            text = (
-                f"`{each}: {value.type}` of `{name}` has no row for each of `{fed}: {taken}`; "
-                "`meganeura run` gives it whole"
-            )
-            raise typer.BadParameter(text, param_hint="MODEL")

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from meganeura.cli.options.target_program import load
-from meganeura.cli.ui.console import say, table
+from meganeura.cli.ui.console import say
+from meganeura_dsl.diagnostics.plain_table import table
 from meganeura_dsl.diagnostics.source import Span
 
 

@@ -21,17 +21,7 @@ def summary(
     Equal layers in a row are one line. `--set h=224` gives a size that the inputs leave open, of
     which shapes and arithmetic then are numbers, or an argument of the model.
     """
-    from meganeura.cli.reports.model_summary import summary_text
-    from meganeura_dsl.ir.types import free_sizes
-    from meganeura_dsl.summary import summary_of
+    from meganeura_dsl.summary import summarize
 
     chosen = configured(model, changes)
-    symbolic = chosen.elaborate()
-    missing = free_sizes(symbolic.inputs.values())
-    # The number of examples is 1 where nobody says; other sizes have no number of their own.
-    firsts = {str(each.shape[0]) for each in symbolic.inputs.values() if each.shape}
-    ones = {name: 1 for name in missing if name in firsts}
-    open_sizes = tuple(name for name in missing if name not in firsts)
-    concrete = None if open_sizes else chosen.elaborate(ones)
-    found = summary_of(chosen.name, symbolic, concrete)
-    say(summary_text(found, {**chosen.sizes, **ones}, open_sizes, depth))
+    say(summarize(chosen.name, chosen.elaborate, chosen.sizes).text(depth, "--set "))

@@ -11,7 +11,8 @@ from meganeura.cli.driver.stages import GraphMode
 from meganeura.cli.driver.workload import MeasuredMode, Sizes, Target, subject
 from meganeura.cli.options.model_options import DisabledRules, NoOptimizer, rewriting
 from meganeura.cli.reports.profile_report import locations, seconds
-from meganeura.cli.ui.console import count, say
+from meganeura.cli.ui.console import say
+from meganeura_dsl.diagnostics.plain_table import count
 
 if TYPE_CHECKING:
     from meganeura_runtime.backends.webgpu.tuning.autotuner import Outcome, Tuning

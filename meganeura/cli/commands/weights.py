@@ -20,8 +20,9 @@ from meganeura.cli.options.model_options import (
     exceptions,
     given_names,
 )
-from meganeura.cli.ui.console import count, exit_code, say, show
+from meganeura.cli.ui.console import exit_code, say, show
 from meganeura_dsl.diagnostics.json_report import as_json
+from meganeura_dsl.diagnostics.plain_table import count
 from meganeura_dsl.diagnostics.problem import ProblemError, Report
 
 if TYPE_CHECKING:

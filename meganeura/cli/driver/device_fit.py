@@ -1,7 +1,7 @@
 """Tests that a training step fits a GPU, which is said before one is needed."""
 
-from meganeura.cli.ui.console import count
 from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.plain_table import count
 from meganeura_dsl.diagnostics.problem import Report
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import RunSettings

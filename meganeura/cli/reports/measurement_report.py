@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from meganeura.cli.ui.console import count, table
 from meganeura_dsl.diagnostics.characters import printable
+from meganeura_dsl.diagnostics.plain_table import count, table
 from meganeura_runtime.train.loop.measurement import Measurement
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from meganeura.cli.ui.console import table
+from meganeura_dsl.diagnostics.plain_table import table
 
 if TYPE_CHECKING:
     from meganeura_runtime.train.spec.memory_fit import Fit

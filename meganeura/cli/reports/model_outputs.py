@@ -8,8 +8,8 @@ from typing import cast
 import numpy as np
 import typer
 
-from meganeura.cli.ui.console import table
 from meganeura_dsl.diagnostics.characters import printable
+from meganeura_dsl.diagnostics.plain_table import table
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.support.limited_read import read_bytes

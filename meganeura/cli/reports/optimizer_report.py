@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from meganeura.cli.ui.console import count, table
+from meganeura_dsl.diagnostics.plain_table import count, table
 
 if TYPE_CHECKING:
     from meganeura.cli.driver.stages import Compiled

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from meganeura.cli.ui.console import table
+from meganeura_dsl.diagnostics.plain_table import table
 
 if TYPE_CHECKING:
     from meganeura.cli.driver.workload import Subject

@@ -6,8 +6,8 @@ from math import isfinite, log
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from meganeura.cli.ui.console import table
 from meganeura.cli.ui.narration import clock
+from meganeura_dsl.diagnostics.plain_table import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Output of commands: reports drawn for a reader, tables in columns, and exit codes."""
+"""Output of commands: lines, reports drawn for a reader, and exit codes."""
 
 import os
 import sys
@@ -77,21 +77,3 @@ def _is_of_command_line(report: Report) -> bool:
     if report.label is None:
         return report.code in WRONG_NAMES
     return report.label.span.source.name in ON_THE_COMMAND_LINE
-
-
-def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Rows in columns as wide as their widest entry; the columns in `right` end together."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(
-            entry.rjust(width) if column in right else entry.ljust(width)
-            for column, (entry, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
-    return "\n".join(lines)
-
-
-def count(number: int, what: str) -> str:
-    """`1 error`, `2 errors`, `11,689,512 weights`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from meganeura.cli.ui.console import count
 from meganeura_dsl.diagnostics.characters import safe
+from meganeura_dsl.diagnostics.plain_table import count
 from meganeura_runtime.train.events import (
     DeviceUsage,
     EpochEnded,

@@ -3,7 +3,6 @@
 from time import perf_counter
 from typing import Protocol, TextIO
 
-from meganeura.cli.ui.console import count
 from meganeura.cli.ui.narration import (
     announcement,
     clock,
@@ -15,6 +14,7 @@ from meganeura.cli.ui.narration import (
     speed,
     stopped_early,
 )
+from meganeura_dsl.diagnostics.plain_table import count
 from meganeura_runtime.train.events import (
     Compiled,
     Compiling,

@@ -3,7 +3,6 @@
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from meganeura.cli.ui.console import count
 from meganeura.cli.ui.narration import (
     announcement,
     epoch_ended,
@@ -14,6 +13,7 @@ from meganeura.cli.ui.narration import (
     speed,
     stopped_early,
 )
+from meganeura_dsl.diagnostics.plain_table import count
 from meganeura_runtime.train.events import (
     Compiled,
     Compiling,

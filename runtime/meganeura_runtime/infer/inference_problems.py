@@ -4,6 +4,7 @@ import re
 from difflib import get_close_matches
 from typing import Literal
 
+from meganeura_dsl.diagnostics.plain_table import count
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
 Kind = Literal["image", "sound"]
@@ -81,4 +82,42 @@ class UnusedChoice(Problem, code="E0565", topic="inputs"):
         return self.message(
             f"`{self.option}` is for {self.kind}s, and no input is {one}",
             cure=Help(f"leave it out, or feed {one}; tensors are taken as they are"),
+        )
+
+
+class NoRows(Problem, code="E0568", topic="inputs"):
+    """Predictions are asked of a model that has no row of outputs for each file."""
+
+    model: str
+    inputs: tuple[tuple[str, str], ...]
+    """The inputs the model takes, each with its type."""
+    output: tuple[str, str] | None = None
+    """The output that has no such row, with its type; `None` where the inputs are not one."""
+
+    def report(self) -> Report:
+        cure = Help("`meganeura run` takes such a model, in Python `model.run`")
+        takes = Remark(
+            "it takes", "\n".join(f"{name}: {of}" for name, of in self.inputs) or "nothing"
+        )
+        if self.output is None:
+            headline = f"`{self.model}` has {len(self.inputs)} inputs; predictions are of one"
+            return self.message(headline, takes, cure=cure)
+        name, type_ = self.output
+        headline = f"`{name}` of `{self.model}` has no row for each example"
+        return self.message(headline, takes, Remark("and gives", f"{name}: {type_}"), cure=cure)
+
+
+class UnfitNames(Problem, code="E0569", topic="inputs"):
+    """There are more or fewer names of classes than classes."""
+
+    given_by: str
+    names: int
+    classes: int
+    """0 where the model is no classifier."""
+
+    def report(self) -> Report:
+        gives = f"{self.classes:,} classes" if self.classes else "no classes"
+        return self.message(
+            f"`{self.given_by}` has {count(self.names, 'name')}, and the model gives {gives}",
+            cure=Help("leave the names out, or give one for each class"),
         )
