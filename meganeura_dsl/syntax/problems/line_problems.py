@@ -160,9 +160,8 @@ class LoopWithoutRange(SyntaxProblem, code="E0135"):
             text = f"count the rounds, and write {gone} in them" if gone else "count the rounds"
             code = "\n".join(each for each in (self.rounds.before, self.rounds.header) if each)
             return self.say("a loop runs over a range", "this is no range", Help(text, code))
-        cure = replacing(
-            "write a range", self.span, written or "0..4", kind_if(certain=bool(written))
-        )
+        text = "write a range" if written else "write a range, such as"
+        cure = replacing(text, self.span, written or "0..4", kind_if(certain=bool(written)))
         return self.say("a loop runs over a range", "this is no range", cure)
 
 

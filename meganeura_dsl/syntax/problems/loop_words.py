@@ -50,13 +50,7 @@ def rounds_of(keyword: str, names: str, over: str, block: str) -> Rounds | None:
         return None
     span = _span(values[0], block) if zipped is None and counted is None else None
     if span is not None:
-        number = targets[0]
-        if not backwards:
-            return Rounds(f"{keyword} {number} in {span[0]}..{span[1]}:")
-        gone = f"{span[1]} - 1 - {number}" if span[0] == "0" else ""
-        if not gone:
-            return None
-        return Rounds(f"{keyword} {number} in 0..{span[1]}:", names=((number, gone),))
+        return _counted(keyword, targets[0], span, backwards=backwards)
     before = ""
     if len(values) == 1 and values[0].startswith("["):
         listed = next((each for each in _LISTS if not _is_in(each, block)), "all_of_them")
@@ -80,6 +74,31 @@ def rounds_of(keyword: str, names: str, over: str, block: str) -> Rounds | None:
     return Rounds(f"{keyword} {number} in 0..{most}:", before, gone)
 
 
+def _counted(
+    keyword: str, number: str, span: tuple[str, str, str], *, backwards: bool
+) -> Rounds | None:
+    """Returns the loop over the numbers of a `range`: its first, the one behind its last, its step.
+
+    None for steps that are no numbers, and for those of which the last number is not known.
+    """
+    first, stop, step = span
+    if step == "1" and not backwards:
+        return Rounds(f"{keyword} {number} in {first}..{stop}:")
+    if step == "1" and first == "0":
+        names = ((number, f"{stop} - 1 - {number}"),)
+        return Rounds(f"{keyword} {number} in 0..{stop}:", names=names)
+    if not all(re.fullmatch(r"-?\d+", each) for each in span) or not int(step):
+        return None
+    numbers = range(int(first), int(stop), int(step))
+    numbers = numbers[::-1] if backwards else numbers
+    if len(numbers) < 2:
+        return None
+    times = f"{abs(numbers.step)} * {number}" if abs(numbers.step) > 1 else number
+    begin = "" if not numbers.start and numbers.step > 0 else f"{numbers.start} + "
+    begin = begin if numbers.step > 0 else f"{numbers.start} - "
+    return Rounds(f"{keyword} {number} in 0..{len(numbers)}:", names=((number, begin + times),))
+
+
 def _argument(function: str, text: str) -> str | None:
     """Returns the argument if a text is one call of the function; None otherwise."""
     if not text.startswith(f"{function}("):
@@ -88,19 +107,20 @@ def _argument(function: str, text: str) -> str | None:
     return text[len(function) + 1 : -1].strip() if called and called[1] == len(text) else None
 
 
-def _span(value: str, block: str) -> tuple[str, str] | None:
-    """The first number and the last, which is left out; None for what is gone through."""
+def _span(value: str, block: str) -> tuple[str, str, str] | None:
+    """Returns the first number, the one behind the last, and the step; None for other values."""
     ranged = _argument("range", value)
     if ranged is not None:
         given = split_top(ranged)
-        if len(given) > 2 or not all(given):
+        if len(given) > 3 or not all(given):
             return None
-        return ("0", given[0]) if len(given) == 1 else (given[0], given[1])
+        first, stop = ("0", given[0]) if len(given) == 1 else given[:2]
+        return first, stop, given[2] if len(given) == 3 else "1"
     if _argument("len", value) is not None or value.isdecimal():
-        return "0", value
+        return "0", value, "1"
     header = block.partition(":\n")[0]
     is_declared = re.search(rf"[(,\[] ?{value} ?[,)\]]", header) is not None
-    return ("0", value) if is_declared and not _length(value, block) else None
+    return ("0", value, "1") if is_declared and not _length(value, block) else None
 
 
 def _length(value: str, block: str) -> str:

@@ -218,6 +218,12 @@ model tower = Tower([128, 64], [0.1, 0.2])
 EACH = TOWER.format("for i, w in enumerate(widths):", "i", "w", "rates[i]")
 TURNED = TOWER.format("for i in reversed(range(2)):", "i", "widths[i]", "rates[i]")
 LISTS = TOWER.format("for i, (w, p) in enumerate(zip(widths, rates)):", "i", "w", "p")
+STEPPED = """\
+block Dilated(c)(x: [n, c, t]) -> [n, c, t]:
+  for i in {}:
+    x = x |> conv[i]: conv1d(c, 3, pad=i + 1, dilation=i + 1)
+  return x
+"""
 NUMBERS = """\
 block Tower()(x: [n, 64]) -> [n, 32]:
   for w in [128, 64, 32]:
@@ -400,6 +406,16 @@ block Tab(classes)(x: [n, 30]) -> [n, classes]:
                 "for i, (w, p) in enumerate(zip(widths, rates))": "for i in 0..len(widths)",
                 "(w)": "(widths[i])", "(p)": "(rates[i])",
             },
+        ),
+        *(
+            (
+                STEPPED.format(over), "E0135", f"for i in 0..{count}:",
+                {over: f"0..{count}", "=i + 1": f"={number} + 1"},
+            )
+            for over, count, number in (
+                ("range(0, 6, 2)", 3, "2 * i"), ("range(1, 6, 2)", 3, "1 + 2 * i"),
+                ("reversed(range(1, 3))", 2, "2 - i"), ("range(4, -1, -2)", 3, "4 - 2 * i"),
+            )
         ),
         (
             NUMBERS, "E0135", "values = [128, 64, 32]\nfor i in 0..len(values):",
@@ -686,6 +702,13 @@ def test_nothing_is_added_that_is_no_shortcut_or_has_no_one_place(change: dict[s
         text = text.replace(old, new)
     (first, *_) = errors(text)
     assert (first.code, first.help and first.help.code) == ("E0207", None)
+
+
+@pytest.mark.parametrize("over", ["range(0, 6, c)", "range(0, 6, 0)", "range(3, 3, 2)"])
+def test_a_range_whose_rounds_are_not_known_is_told_no_other_one(over: str) -> None:
+    (first, *_) = errors(STEPPED.format(over))
+    assert first.help is not None
+    assert (first.code, first.help.text) == ("E0135", "write a range, such as")
 
 
 def test_a_size_that_is_no_channels_is_not_made_a_parameter() -> None:
