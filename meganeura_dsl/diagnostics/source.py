@@ -54,6 +54,10 @@ class Span:
         """Column of the first character, counted from 1."""
         return self.source.position(self.start)[1]
 
+    def contains(self, other: "Span") -> bool:
+        """Whether another span is a part of this one."""
+        return self.source is other.source and self.start <= other.start and other.end <= self.end
+
     def until(self, other: "Span") -> "Span":
         """The span from the start of this one to the end of another of the same source."""
         return Span(self.source, self.start, max(self.end, other.end))

@@ -6,13 +6,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
-from types import MappingProxyType
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError
 from meganeura_dsl.elaborate.problems.limit_problems import TooManyAxes, TooManyElements
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.part_cures import wider_cure
-from meganeura_dsl.elaborate.problems.resolution_cures import skip_cure
+from meganeura_dsl.elaborate.problems.resolution_cures import Around, skip_cure
 from meganeura_dsl.elaborate.problems.shape_problems import (
     Example,
     MissingFact,
@@ -20,8 +19,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     TypeRuleBroken,
     ZeroDivisor,
 )
-from meganeura_dsl.elaborate.problems.window_cures import SourceOf
-from meganeura_dsl.elaborate.values import ElabValue, Tensor, show_shape
+from meganeura_dsl.elaborate.values import Tensor, show_shape
 from meganeura_dsl.ir.graph import TypeRuleError
 from meganeura_dsl.ir.types import Shape, TensorType
 from meganeura_dsl.limits.language_limits import MOST_AXES, MOST_ELEMENTS
@@ -186,14 +184,9 @@ def refusal(
     error: Unproved | TypeRuleError,
     facts: Facts,
     operands: Sequence[Tensor],
-    named: Mapping[str, ElabValue] = MappingProxyType({}),
-    source_of: SourceOf = lambda _: None,
+    around: Around | None = None,
 ) -> Problem:
-    """The problem of an op whose type rule refuses its operands.
-
-    `named` is what is in scope, and `source_of` tells where operands come from whose type alone
-    is known.
-    """
+    """The problem of an op whose type rule refuses its operands, with a cure by what is around."""
     found = "\n".join(str(operand.type) for operand in operands)
     if isinstance(error, TypeRuleError):
         return TypeRuleBroken(location, in_notation(str(error), location.span.text), found)
@@ -223,8 +216,8 @@ def refusal(
     if fact is None:
         advice = f"{reason}: {show(condition.left)} against {show(condition.right)}"
         cure = _other_join(location, facts, operands)
-        if cure is None and condition.operator == "==":
+        if cure is None and around is not None and condition.operator == "==":
             code = " ".join(location.span.text.split())
-            cure = skip_cure(code, operands, named, partial(_are_equal, facts), source_of)
+            cure = skip_cure(code, operands, around, partial(_are_equal, facts))
         return TypeRuleBroken(location, advice, found, cure)
     return MissingFact(location, reason, *sides, example, show_condition(fact))

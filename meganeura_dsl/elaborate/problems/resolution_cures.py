@@ -5,12 +5,13 @@ Each is code that the reader may write; none is an edit, as it changes what the 
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.sequence_cures import made_from
 from meganeura_dsl.elaborate.problems.shape_cures import is_written
-from meganeura_dsl.elaborate.problems.window_cures import SourceOf, meeting_cure
+from meganeura_dsl.elaborate.problems.window_cures import MayChange, SourceOf, meeting_cure
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_assumed_tensor, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
@@ -22,25 +23,31 @@ _JOINED = re.compile(r"concat\((?P<given>.*), *axis=(?P<axis>\d+)\)")
 _SCALES = (2, 3, 4, 8, 16, 32)
 
 
-def skip_cure(
-    code: str,
-    operands: Sequence[Tensor],
-    named: Mapping[str, ElabValue],
-    same: Same,
-    source_of: SourceOf,
-) -> Help | None:
+@dataclass(frozen=True)
+class Around:
+    """What is known where an op is refused."""
+
+    names: Mapping[str, ElabValue]
+    """The values in scope."""
+    source_of: SourceOf
+    """Tells where values come from whose type alone is known."""
+    may_change: MayChange
+
+
+def skip_cure(code: str, operands: Sequence[Tensor], around: Around, same: Same) -> Help | None:
     """The `concat` with another value in scope in place of one whose size does not fit.
 
-    `code` is the call as it is written, and `named` what is in scope. What is computed from what
-    it would be joined with is none. An argument of a window that gives the size comes first; where
-    no value fits, it is what brings the smaller side to the size of the larger one.
+    `code` is the call as it is written. What is computed from what it would be joined with is none.
+    An argument of a window that gives the size comes first; where no value fits, it is what brings
+    the smaller side to the size of the larger one.
     """
     found = _JOINED.fullmatch(code)
     given = top_level(found["given"]) if found else []
     if found is None or len(given) != len(operands):
         return None
     axis = int(found["axis"])
-    padded = meeting_cure(operands, same, source_of) if axis == 1 else None
+    named, source_of = around.names, around.source_of
+    padded = meeting_cure(operands, same, source_of, around.may_change) if axis == 1 else None
     if padded is not None:
         return padded
     sides = list(zip(given, operands, strict=True))

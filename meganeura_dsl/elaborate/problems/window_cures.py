@@ -5,7 +5,7 @@ arguments. One that gives the wanted size is offered if it is the only one of it
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
-from meganeura_dsl.symbolic.size import Size
+from meganeura_dsl.symbolic.size import Size, show
 
 Same = Callable[[Size, Size], bool]
 
@@ -155,19 +155,25 @@ class Applied(Protocol):
 
 
 SourceOf = Callable[[Tensor], Applied | None]
+MayChange = Callable[[Span], bool]
+"""Returns True for a call whose arguments are the user's to change where the cure is wanted."""
 
 
-def window_cure(value: Tensor, wanted: Shape, same: Same, source_of: SourceOf) -> Help | None:
+def window_cure(
+    value: Tensor, wanted: Shape, same: Same, source_of: SourceOf, may_change: MayChange
+) -> Help | None:
     """The calls on the way to a value with an argument by which its size is the wanted one.
 
-    The axes behind the channels are those of `wanted`. None if no argument, or more than one of
-    the same kind, gives them.
+    The axes behind the channels are those of `wanted`. None if no argument, or more than one of the
+    same kind, gives them.
     """
-    found = _solved(value, wanted, same, source_of, ())
+    found = _solved(value, wanted, same, source_of, may_change, ())
     return None if found is None else found[1]
 
 
-def meeting_cure(values: Sequence[Tensor], same: Same, source_of: SourceOf) -> Help | None:
+def meeting_cure(
+    values: Sequence[Tensor], same: Same, source_of: SourceOf, may_change: MayChange
+) -> Help | None:
     """The calls on the way to one of several values by which all have the same size.
 
     What the others are computed from as well keeps its arguments.
@@ -176,7 +182,7 @@ def meeting_cure(values: Sequence[Tensor], same: Same, source_of: SourceOf) -> H
     for value in values:
         others = [each for each in values if each is not value]
         for other in others:
-            found = _solved(value, other.type.shape, same, source_of, others)
+            found = _solved(value, other.type.shape, same, source_of, may_change, others)
             if found is not None:
                 cures[found[1].code or ""] = found
     best = min((kind for kind, _ in cures.values()), default=0)
@@ -185,7 +191,12 @@ def meeting_cure(values: Sequence[Tensor], same: Same, source_of: SourceOf) -> H
 
 
 def _solved(
-    value: Tensor, wanted: Shape, same: Same, source_of: SourceOf, others: Sequence[Tensor]
+    value: Tensor,
+    wanted: Shape,
+    same: Same,
+    source_of: SourceOf,
+    may_change: MayChange,
+    others: Sequence[Tensor],
 ) -> tuple[int, Help] | None:
     """The cure of a value, and the place of its kind among those that are tried."""
     if value.type.rank != len(wanted) or value.type.rank < 3:
@@ -197,7 +208,12 @@ def _solved(
         return None
     for other in others:
         _spatial(other, beside, {})
-    windows = sorted(walk.windows.keys() - beside.windows.keys(), key=walk.windows.__getitem__)
+    free = [
+        window
+        for window, span in walk.windows.items()
+        if window not in beside.windows and may_change(span)
+    ]
+    windows = sorted(free, key=lambda window: walk.windows[window].start)
 
     def solves(changes: Mapping[Window, Window]) -> bool:
         found = _spatial(value, walk, changes)
@@ -208,7 +224,8 @@ def _solved(
         least = min((_cost(each) for each in fitting), default=0)
         fitting = [each for each in fitting if _cost(each) == least]
         if len(fitting) == 1:
-            return kind, _help(fitting[0], is_kept=tier is not _other_numbers)
+            cure = _help(fitting[0], is_kept=tier is not _other_numbers)
+            return kind, _causal_cure(fitting[0], walk.windows, wanted) or cure
         if fitting:
             return None
     return None
@@ -266,7 +283,9 @@ def _help(changes: Changes, *, is_kept: bool) -> Help:
     calls = [old.written(**_changed(old, new)) for old, new in changes.items()]
     old, new = next(iter(changes.items()))
     names = " and ".join(f"`{name}`" for name in _changed(old, new))
-    if is_kept and len({each.k for each in changes}) == 1:
+    if is_kept and old.pad > new.pad:
+        text = f"a padding of {old.pad} makes the axes longer: with this one the size is kept"
+    elif is_kept and len({each.k for each in changes}) == 1:
         dilated = f", dilated by {old.dilation}," if old.dilation > 1 else ""
         text = f"a window of {old.k}{dilated} loses the edges: with this padding the size is kept"
         if old.stride > 1:
@@ -278,6 +297,22 @@ def _help(changes: Changes, *, is_kept: bool) -> Help:
     return Help(text, "\n".join(dict.fromkeys(calls)))
 
 
+def _causal_cure(changes: Changes, windows: Iterable[Window], wanted: Shape) -> Help | None:
+    """The first steps of what a `conv1d` makes whose padding is that of a causal convolution.
+
+    The steps are counted as they are wanted, so no window on the way takes them apart.
+    """
+    old, new = next(iter(changes.items()))
+    is_causal = old.name == "conv1d" and old.pad == old.dilation * (old.k - 1) > new.pad
+    if not is_causal or any(each.stride > 1 for each in windows):
+        return None
+    text = (
+        f"a padding of {old.pad} on both sides makes the axis longer. For a causal convolution\n"
+        f"take the first steps of what comes out; `pad={new.pad}` keeps the size and looks ahead"
+    )
+    return Help(text, f"y = y[:, :, :{show(wanted[2])}]")
+
+
 @dataclass
 class _Walk:
     """The layers that are met on the way back from a value."""
@@ -286,7 +321,7 @@ class _Walk:
     source_of: SourceOf
 
     def __post_init__(self) -> None:
-        self.windows: dict[Window, int] = {}
+        self.windows: dict[Window, Span] = {}
         self.count = 0
 
 
@@ -323,7 +358,7 @@ def _spatial(value: Tensor, walk: _Walk, changes: Mapping[Window, Window]) -> Sh
                 walk.same(window.size(size), out) for size, out in zip(before, here, strict=True)
             ):
                 return here
-            walk.windows[window] = span.start
+            walk.windows[window] = span
             inner = of(source)
             return None if inner is None else tuple(map(changes.get(window, window).size, inner))
         following = [

@@ -98,17 +98,31 @@ class LinkedModule:
 
     def sources(self) -> Sources:
         """This text, and all that names here lead to."""
-        modules: list[LinkedModule] = [self]
-        positions = {id(self): 0}
-        for module in modules:
-            for other in module.imported.values():
-                if id(other) not in positions:
-                    positions[id(other)] = len(modules)
-                    modules.append(other)
+        modules = self._linked()
+        positions = {id(each): position for position, each in enumerate(modules)}
         return tuple(
             (each.source, tuple((name, positions[id(to)]) for name, to in each.imported.items()))
             for each in modules
         )
+
+    def block_at(self, span: Span) -> ast.Block | None:
+        """The block of this file, or of one that names here lead to, in which a span stands."""
+        for module in self._linked():
+            if module.source is span.source:
+                found = (each for each in module.blocks.values() if each.span.contains(span))
+                return next(found, None)
+        return None
+
+    def _linked(self) -> "list[LinkedModule]":
+        """This file and those that names here lead to, in the order in which they are reached."""
+        modules = [self]
+        seen = {id(self)}
+        for module in modules:
+            for other in module.imported.values():
+                if id(other) not in seen:
+                    seen.add(id(other))
+                    modules.append(other)
+        return modules
 
     @property
     def models(self) -> dict[str, ast.Model]:

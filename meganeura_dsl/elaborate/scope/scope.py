@@ -16,6 +16,7 @@ from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import DuplicatePath, NotAllowedHere
 from meganeura_dsl.elaborate.problems.parameter_problems import InputSizedParameter
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable, refusal, require_countable
+from meganeura_dsl.elaborate.problems.resolution_cures import Around
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.body import Body
 from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
@@ -453,10 +454,8 @@ class Frame:
         try:
             value = build.add(op, *operands)
         except (Unproved, TypeRuleError) as error:
-            source_of = self.state.values.source_of
-            problem = refusal(
-                self.location(span), error, self.facts, operands, self.names, source_of
-            )
+            around = Around(self.names, self.state.values.source_of, self.may_change)
+            problem = refusal(self.location(span), error, self.facts, operands, around)
             raise ProblemError(problem) from error
         finally:
             build.origin = before
@@ -480,6 +479,17 @@ class Frame:
         while frame.module.is_library and frame.parent is not None and frame.call_span is not None:
             span, frame = frame.call_span, frame.parent
         return span
+
+    def may_change(self, span: Span) -> bool:
+        """Returns True for text of this declaration, and for blocks that declare no results.
+
+        `span` is in the text of the user.
+        """
+        frame = self
+        while frame.module.is_library and frame.parent is not None:
+            frame = frame.parent
+        block = frame.module.block_at(span)
+        return block is None or block is frame.declaration or block.results is None
 
     def refused(self, span: Span, error: Unproved) -> ProblemError:
         """The error that something about sizes cannot be shown here."""

@@ -87,7 +87,7 @@ def _window_cure(frame: Frame, left: Tensor, right: Tensor) -> Help | None:
     def same(one: Size, other: Size) -> bool:
         return isinstance(equal(frame, one, other), Proved)
 
-    return meeting_cure((left, right), same, frame.state.values.source_of)
+    return meeting_cure((left, right), same, frame.state.values.source_of, frame.may_change)
 
 
 def _cure_by_origin(

@@ -454,7 +454,8 @@ class Rearranger:
             entry.value if isinstance(entry, ast.Integer) else size
             for entry, size in zip(self.node.source.entries, value.type.shape, strict=True)
         ]
-        return window_cure(value, tuple(said), _same, self.frame.state.values.source_of)
+        source_of = self.frame.state.values.source_of
+        return window_cure(value, tuple(said), _same, source_of, self.outer.may_change)
 
     def _named(self, wanted: str, found: str) -> Help | None:
         """Advice to write the axis that is there in place of a name with another meaning."""

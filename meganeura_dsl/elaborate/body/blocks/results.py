@@ -82,7 +82,7 @@ def _result_mismatch(
         source_of = inner.state.values.source_of
         cure = (
             other_join(value, written, wanted.shape, same)
-            or window_cure(value, wanted.shape, same, source_of)
+            or window_cure(value, wanted.shape, same, source_of, inner.may_change)
             or last_step_cure(value, written, wanted.shape, inner.names, source_of)
             or channels_last_cure(value, wanted.shape, same, source_of)
             or channels_behind(value, written, wanted.shape, same)
