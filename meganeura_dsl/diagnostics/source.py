@@ -55,7 +55,7 @@ class Span:
         return self.source.position(self.start)[1]
 
     def contains(self, other: "Span") -> bool:
-        """Whether another span is a part of this one."""
+        """True if another span is a part of this one."""
         return self.source is other.source and self.start <= other.start and other.end <= self.end
 
     def until(self, other: "Span") -> "Span":

@@ -25,7 +25,7 @@ _SCALES = (2, 3, 4, 8, 16, 32)
 
 @dataclass(frozen=True)
 class Around:
-    """What is known where an op is refused."""
+    """The names and origins of values where an op is refused."""
 
     names: Mapping[str, ElabValue]
     """The values in scope."""

@@ -115,7 +115,7 @@ class LinkedModule:
 
     def _linked(self) -> "list[LinkedModule]":
         """This file and those that names here lead to, in the order in which they are reached."""
-        modules = [self]
+        modules: list[LinkedModule] = [self]
         seen = {id(self)}
         for module in modules:
             for other in module.imported.values():

@@ -1,4 +1,4 @@
-"""Which call is told another padding, and which padding it is told."""
+"""Sizes that do not meet name the call whose padding is wrong, and the padding that it needs."""
 
 import pytest
 
