@@ -6,7 +6,8 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from importlib import import_module
 from io import StringIO
 from itertools import filterfalse
@@ -79,6 +80,12 @@ def command_line(asked: str = "") -> typer.Typer:
     return app
 
 
+@lru_cache(maxsize=64)
+def _parser(asked: str = "") -> Callable[..., object]:
+    """Returns what parses a command line and runs its command; it is made once in a process."""
+    return typer.main.get_command(command_line(asked))
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; a user's mistake is reported without a traceback."""
     unreadable = next(filterfalse(_is_utf8, arguments), None)
@@ -86,8 +93,8 @@ def run(arguments: Sequence[str]) -> int:
         text = f"`{unreadable}` is not UTF-8, in which names are kept: give the file another one"
         return _wrong_usage(typer.BadParameter(text), arguments)
     try:
-        app = command_line(*arguments[:1])
-        code: object = app(arguments, prog_name="meganeura", standalone_mode=False)
+        parse = _parser(*arguments[:1])
+        code: object = parse(arguments, prog_name="meganeura", standalone_mode=False)
         return _after_output(code if isinstance(code, int) else 0)
     except SystemExit as done:
         return _after_output(done.code if isinstance(done.code, int) else 0)

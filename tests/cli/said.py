@@ -233,11 +233,12 @@ def texts() -> Iterator[Text]:
         place.mkdir()
         with chdir(place):
             _prepare(place)
+            before = _written(place)
             for words in commands():
                 patch.setattr("meganeura_runtime.backends.registry._begun", dict[str, object]())
-                before = _written(place)
                 code, out, err = _called(words, str(place.parent))
-                new = sorted(_written(place) - before)
+                now = _written(place)
+                new, before = sorted(now - before), now
                 files = "".join(f"[file] {name} {sum_}\n" for name, sum_ in new)
                 err = NOTES.sub("[notes of p.mgn]\n", err)
                 said = f"[status {code}]\n{out}{'[errors]' if err else ''}\n{err}{files}"
