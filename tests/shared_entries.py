@@ -26,7 +26,7 @@ VARIABLE = "MEGANEURA_TEST_SHARED"
 IN_MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it have names of their own
 ROOM = 8 << 30
 """Bytes that are free where files of tests are in memory: a run takes 1 to 2 GiB at most."""
-_FOLDER = re.compile(r"(?<= )/[^\s:]*/(?=[^/\s:]+\.mgn:)")
+_FOLDER = re.compile(r"(?<=\()/[^\s:]*/(?=[^/\s:]+\.mgn:)")
 """The folder of a program, where a value of a graph says which line it comes from."""
 
 
