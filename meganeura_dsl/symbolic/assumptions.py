@@ -189,7 +189,7 @@ class Facts:
 
     def truth(self, condition: Condition) -> bool | None:
         """True if the condition always holds, False if it never does, None if neither is shown."""
-        if isinstance(condition, bool) and not self.is_contradictory:
+        if isinstance(condition, bool):
             return condition
         if self.proves(condition):
             return True

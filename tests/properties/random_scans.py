@@ -18,7 +18,7 @@ class ScanLines:
 
 def scan_lines(random: Random, number: int, shape: Shape, label: Callable[[], str]) -> ScanLines:
     """A scan whose names have a number behind them; `label` gives a path no other layer has."""
-    forms = (_walk, _walk, _pair, _nested, _replaced, _stated, _shared)
+    forms = (_walk, _walk, _pair, _nested, _replaced, _stated, _shared, _rare)
     return random.choice(forms)(random, number, shape, label)
 
 
@@ -137,5 +137,28 @@ def _shared(random: Random, number: int, shape: Shape, label: Callable[[], str])
         f"  {h} = tanh({h} |> {path}) + (x[:, t] |> {path})",
         f"  {y}[:, t] = {h}",
         f"x = {y} |> {path}{random.choice(('', '', '(frozen=true)', '(training=false)'))}",
+    )
+    return ScanLines(lines, s)
+
+
+def _rare(random: Random, number: int, shape: Shape, label: Callable[[], str]) -> ScanLines:
+    """Rounds of which there may be none: what is carried, and parts that are replaced."""
+    n, s, d = shape
+    h, y = f"h{number}", f"y{number}"
+    start = random.choice((1, 2, 3))
+    entry = random.choice(("x[:, t]", f"x[:, {s} - t]", f"mean(x[:, {start}:], 1)"))
+    if random.random() < 0.3:
+        entry = f"({entry} |> {label()}: linear({d}))"
+    slope = f"grad(sum({h} * {h} * x[:, t]), {h})"
+    lines = (
+        f"{h} = {random.choice((f'zeros([{n}, {d}])', 'x[:, 0]', 'mean(x, 1)'))}",
+        f"{y} = x",
+        f"scan t in {start}..{s}{random.choice(('', '', _ending(random, h)))}:",
+        f"  {h} = tanh({h} + {entry})",
+        random.choice((f"  {h} = {h} - 0.1 * {slope}", f"  {h} = {h} / f32(t)")),
+        random.choice(
+            (f"  {y}[:, t] = {h}", f"  {y}[:, t] = {y}[:, t - 1] * {h}", f"  {y}[:, 0] = {h}")
+        ),
+        random.choice((f"x = {y} + mean({h})", f"x = {y} * insert_axis({h}, 1, {s})")),
     )
     return ScanLines(lines, s)

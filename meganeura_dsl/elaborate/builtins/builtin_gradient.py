@@ -73,7 +73,8 @@ def _gradients(
     with build.at(Origin(call.frame.user_span(call.span), call.frame.path)):
         one = build.add(Constant(1.0, scalar.type.dtype))
     try:
-        found = pull_back(build, {scalar: one}, values)
+        with call.frame.state.uncertain.with_rounds(build):
+            found = pull_back(build, {scalar: one}, values)
     except Unproved as error:
         raise call.frame.refused(call.span, error) from error
     if all(each is not None for each in found):
@@ -83,7 +84,8 @@ def _gradients(
         _unknown(call, value, below) if each is None else each
         for value, each in zip(values, found, strict=True)
     ]
-    if any(each is not None for each in results):
+    is_zero = call.frame.state.uncertain.is_any_empty  # a round that is not there may read them
+    if is_zero or any(each is not None for each in results):
         return [
             _zero(call, value) if each is None else each
             for value, each in zip(values, results, strict=True)

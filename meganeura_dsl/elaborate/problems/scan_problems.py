@@ -25,6 +25,24 @@ class UnstableCarry(LocatedProblem, code="E0309", topic="scan"):
         )
 
 
+class NoRound(LocatedProblem, code="E0335", topic="scan"):
+    """A scan has no round, whatever the sizes are."""
+
+    name: str
+    start: str
+    stop: str
+
+    def report(self) -> Report:
+        return self.words(
+            "a scan counts up, and this one never has a round",
+            f"`{self.name}` is {self.start} or more, and less than {self.stop}",
+            cure=Help(
+                "write the smaller end first; for the other way round, read from the end:\n"
+                f"`x[s - 1 - {self.name}]`, of an axis of s"
+            ),
+        )
+
+
 class WronglyCollected(LocatedProblem, code="E0310", topic="scan"):
     """A round of a scan does not write the slice of its own of what is collected."""
 

@@ -8,7 +8,7 @@ from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.values import ElabValue
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.symbolic.assumptions import Facts
+from meganeura_dsl.symbolic.assumptions import Condition, Facts
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,13 @@ class Savepoint:
         self._undo_names(frame)
         frame.state.body.undo(self.body, ATTEMPT)
         facts = self.facts
-        for chosen in frame.choices.assumed[self.choices[2] :]:
+        for chosen in self.chosen(frame):
             facts = facts.assume(chosen)
         frame.build.facts = facts
+
+    def chosen(self, frame: Frame) -> tuple[Condition, ...]:
+        """Returns what the choices made since then assume."""
+        return tuple(frame.choices.assumed[self.choices[2] :])
 
     def undo_iteration(self, frame: Frame) -> None:
         """Undo what an iteration did that is elaborated again, with its choices."""

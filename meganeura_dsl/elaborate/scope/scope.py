@@ -30,6 +30,7 @@ from meganeura_dsl.elaborate.scope.state import (
     Repeated,
     SymbolicLoops,
     Train,
+    Uncertain,
 )
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.scope.value_facts import ValueFacts
@@ -99,6 +100,8 @@ class ElaborationState:
     memo: Memo = field(default_factory=Memo)
     scans: dict[str, OpenScan] = field(default_factory=dict[str, "OpenScan"])
     """The scans whose bodies are being elaborated, by the symbols of their indices."""
+    uncertain: Uncertain = field(default_factory=Uncertain)
+    """What is known of scans before this that may have no round."""
     recovery: Recovery | None = None
     """The state of a recovery, if a refused block is run again for all of its problems."""
 
@@ -290,6 +293,11 @@ class ElaborationState:
     def rounds_open(self) -> tuple[int, ...]:
         """A key for the open iterations, which tells their values from those of others."""
         return tuple([scan.number for scan in self.scans.values()])
+
+    @property
+    def in_empty_scan(self) -> bool:
+        """Whether this is in a scan that has no round for these sizes."""
+        return any(scan.is_empty for scan in self.scans.values())
 
     def depends_on_symbol(self, value: ElabValue) -> bool:
         """True if a size, or one of some axes, depends on a number that a symbol stands for."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Generator, Hashable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.symbolic.assumptions import Facts
+from meganeura_dsl.symbolic.assumptions import Condition, Facts
 
 if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.problem import Problem
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.elaborate.scope.summary import Summaries
     from meganeura_dsl.elaborate.scope.template import Template
     from meganeura_dsl.elaborate.values import ElabValue, StaticValue, Tensor
+    from meganeura_dsl.ir.graph import Builder
     from meganeura_dsl.syntax import ast
 
 
@@ -64,6 +66,27 @@ class SymbolicLoops:
     """Those of them in whose next iteration what is declared now would be declared again."""
     repeated: tuple[Repeated, ...] = ()
     """The problems of a second iteration of these loops."""
+
+
+@dataclass
+class Uncertain:
+    """Scans that may have no round for some sizes."""
+
+    has_rounds: dict[Condition, None] = field(default_factory=dict["Condition", None])
+    """The conditions under which they have one, each once."""
+    is_any_empty: bool = False
+    """Whether one of them has none for the sizes of this elaboration."""
+
+    @contextmanager
+    def with_rounds(self, build: Builder) -> Generator[None]:
+        """Here, all of them have rounds: what is made of one that has none is never computed."""
+        before = build.facts
+        for condition in self.has_rounds:
+            build.facts = build.facts.assume(condition)
+        try:
+            yield
+        finally:
+            build.facts = before
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,6 +51,8 @@ def evaluate_binary(node: ast.Binary, frame: Frame) -> ElabValue:
             lifted_operand(frame, node, side, other)
             for side, other in ((left, right), (right, left))
         )
+        if node.operator in ("/", "//", "%") and is_number(right) and right == 0:
+            right = 1 if frame.state.in_empty_scan else right
     try:
         if is_tensor(left) or is_tensor(right):
             if node.operator == "/" and is_number(right):

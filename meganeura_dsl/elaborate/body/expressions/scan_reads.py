@@ -79,7 +79,7 @@ def _entry(base: Tensor, axis: int, at: Size, frame: Frame, span: Span) -> Tenso
         return frame.add(span, ops.Gather(axis), base, number(frame, span, at))
     assert isinstance(at, Dim)
     share, rest = at.split(str(scan.index))
-    if share not in (1, -1):
+    if share not in (1, -1) or scan.is_empty:
         return frame.add(span, ops.Gather(axis), base, number(frame, span, at))
     last = scan.stop - 1
     low = rest + scan.start if share == 1 else rest - last

@@ -41,7 +41,9 @@ def collects(statement: ast.Part, frame: Frame) -> bool:
 def _is_rewritten(statement: ast.Part, frame: Frame, scan: OpenScan) -> bool:
     """Returns whether the rounds write each slice of what they find once, and never read it."""
     name = statement.target.text
-    if name not in scan.named_once or not scan.is_at_start(name, frame.names[name]):
+    if not scan.is_certain or name not in scan.named_once:
+        return False
+    if not scan.is_at_start(name, frame.names[name]):
         return False
     if not any(speaks_of_round(each, frame) for each in statement.entries):
         return False

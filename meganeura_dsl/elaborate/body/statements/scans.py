@@ -27,9 +27,8 @@ from meganeura_dsl.elaborate.body.statements.scan_names import (
     states_by_name,
 )
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
-from meganeura_dsl.elaborate.problems.scan_problems import (
-    DiffersByRound,
-)
+from meganeura_dsl.elaborate.problems.proof_failures import refusal
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound, NoRound
 from meganeura_dsl.elaborate.scope.gradient_names import bound_value
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan
@@ -76,14 +75,19 @@ def _run_rounds(statement: ast.Scan, frame: Frame, index: Dim) -> None:
     _require_fitting(statement, frame)
     start, stop = (evaluate_size(end, frame) for end in (statement.start, statement.stop))
     facts = frame.facts
-    _require_rounds(statement, frame, start, stop)
+    is_certain = _has_rounds(statement, frame, start, stop)
     inside = (
         facts.with_lower_bound(str(index), 0)
         .assume(Compare(">=", index, start))
         .assume(Compare("<", index, stop))
     )
     saved = Savepoint.of(frame)
-    round_ = _Round(statement, frame, (index, start, stop), inside)
+    round_ = _Round(statement, frame, (index, start, stop), inside, is_certain)
+    if isinstance(start, int) and isinstance(stop, int) and start >= stop:
+        _declare_alone(round_, saved)
+        return
+    if not is_certain:
+        frame.state.uncertain.has_rounds[Compare("<", start, stop)] = None
     known = _known(statement, frame)
     updated: dict[str, TensorType] = {}
     while True:
@@ -95,6 +99,7 @@ def _run_rounds(statement: ast.Scan, frame: Frame, index: Dim) -> None:
         # was known before the first round is not so before the others.
         saved.undo_iteration(frame)
         updated, known = updated or updates, kept
+    _require_slices(scan, facts)
     rounds, states = dict(frame.names), dict(frame.state.body.updates)
     frame.names, frame.state.body.updates = dict(saved.names), dict(saved.body.updates)
     _close(statement, frame, scan, rounds, states)
@@ -103,9 +108,41 @@ def _run_rounds(statement: ast.Scan, frame: Frame, index: Dim) -> None:
         after = frame.names.get(name, 0)
         if bounds and name in scan.read and name not in scan.written and is_tensor(after):
             assume_bounds(frame, after, bounds)
-    for fact in frame.facts.stated[len(inside.stated) :]:
+    learned = frame.facts.stated[len(inside.stated) :] if is_certain else saved.chosen(frame)
+    for fact in learned:
         facts = facts.assume(fact)
     frame.build.facts = facts
+
+
+def _declare_alone(round_: "_Round", saved: Savepoint) -> None:
+    """Declare the weights of a scan that has no round for these sizes, and leave all as it was.
+
+    The facts of such a round exclude each other, so that everything is proved of it.
+    """
+    frame, facts = round_.frame, saved.facts
+    frame.state.uncertain.is_any_empty = True
+    scan = round_.run({}, {})
+    _require_slices(scan, facts)
+    ended = {*frame.names, *scan.carried} - {*saved.names, round_.statement.variable.text}
+    frame.names, frame.state.body.updates = dict(saved.names), dict(saved.body.updates)
+    frame.scan_locals = {**dict.fromkeys(ended, ""), **frame.scan_locals}
+    frame.build.facts = facts
+    for fact in saved.chosen(frame):
+        frame.build.facts = frame.facts.assume(fact)
+
+
+def _require_slices(scan: OpenScan, facts: Facts) -> None:
+    """Prove that there is a round where some tensor is made of what rounds write."""
+    if scan.is_certain:
+        return
+    frame = scan.frame
+    assert isinstance(frame, Frame)
+    for name, written in scan.written.items():
+        try:
+            facts.require(Compare("<", scan.start, scan.stop), f"`{name}` gets at least one slice")
+        except Unproved as error:
+            problem = refusal(frame.location(written.statement.span), error, facts, ())
+            raise ProblemError(problem) from error
 
 
 def _known(statement: ast.Scan, frame: Frame) -> dict[str, Invariants]:
@@ -131,6 +168,8 @@ class _Round:
     frame: Frame
     symbols: tuple[Dim, Size, Size]
     facts: Facts
+    is_certain: bool
+    """Whether there is a round for all sizes."""
 
     def run(self, updated: Mapping[str, TensorType], known: Mapping[str, Invariants]) -> OpenScan:
         """Elaborates an iteration that updates these states, known by their full names.
@@ -139,7 +178,7 @@ class _Round:
         """
         frame, state, (index, _, _) = self.frame, self.frame.state, self.symbols
         names = in_parts(frame.names)
-        scan = _opened(self.statement, frame, self.symbols)
+        scan = _opened(self.statement, frame, self.symbols, is_certain=self.is_certain)
         scan.states.update((name, scan.region.leaf(of)) for name, of in updated.items())
         frame.names.update(scan.carried)
         join_parts(frame, scan, keep=True)
@@ -214,26 +253,34 @@ def _require_fitting(statement: ast.Scan, frame: Frame) -> None:
                 pass
 
 
-def _require_rounds(statement: ast.Scan, frame: Frame, start: Size, stop: Size) -> None:
-    """Prove that there is a round, and that their number is one for all."""
-    span = statement.span
+def _has_rounds(statement: ast.Scan, frame: Frame, start: Size, stop: Size) -> bool:
+    """Returns True if there is a round for all sizes; requires that their number is one for all.
+
+    Refuses a scan that has none for any size.
+    """
+    span, facts = statement.span, frame.facts
     for end, node in ((start, statement.start), (stop, statement.stop)):
         if frame.state.differs_by_round(end):
             location = frame.location(node.span)
             raise ProblemError(
                 DiffersByRound(location, f"the number of rounds up to `{show(end)}`")
             )
-    for condition, reason in (
-        (Compare(">=", start, 0), "a scan counts from 0 or more"),
-        (Compare("<", start, stop), "a scan has at least one round"),
-    ):
-        try:
-            frame.facts.require(condition, reason)
-        except Unproved as error:
-            raise frame.refused(span, error) from error
+    try:
+        facts.require(Compare(">=", start, 0), "a scan counts from 0 or more")
+    except Unproved as error:
+        raise frame.refused(span, error) from error
+    if facts.proves(Compare("<", start, stop)):
+        return True
+    is_general = frame.state.proof is not None and not frame.choices.assumed
+    if is_general and facts.proves(Compare(">=", start, stop)):
+        variable = statement.variable.text
+        raise ProblemError(NoRound(frame.location(span), variable, show(start), show(stop)))
+    return False
 
 
-def _opened(statement: ast.Scan, frame: Frame, symbols: tuple[Dim, Size, Size]) -> OpenScan:
+def _opened(
+    statement: ast.Scan, frame: Frame, symbols: tuple[Dim, Size, Size], *, is_certain: bool
+) -> OpenScan:
     index, start, stop = symbols
     region = Region(frame.build, stop - start)
     bound = {name: frame.names[name] for name in bound_names(statement) if name in frame.names}
@@ -251,7 +298,7 @@ def _opened(statement: ast.Scan, frame: Frame, symbols: tuple[Dim, Size, Size]) 
     }
     return OpenScan(
         frame, region, index, start, stop, frame.build.count, carried, before, parts, once, bound,
-        read=set(in_parts(weights)), weights=weights,
+        is_certain=is_certain, read=set(in_parts(weights)), weights=weights,
     )  # fmt: skip
 
 
@@ -294,11 +341,11 @@ def _close(
     backward = sum(1 if each.backward else -1 for each in written.values()) > 0
     kept = [Collected(collected_slice(frame, scan, each), each.axis) for each in written.values()]
     ends = [] if scan.goes_on is None else [Collected(scan.goes_on, 0)]
-    attributes, operands = scan.region.close(
-        [*carries.values(), *states.values(), *_ending(statement, frame, scan)],
-        [*kept, *ends],
-        backward=backward,
-    )
+    ending = _ending(statement, frame, scan)
+    with frame.state.uncertain.with_rounds(frame.build):
+        attributes, operands = scan.region.close(
+            [*carries.values(), *states.values(), *ending], [*kept, *ends], backward=backward
+        )
     stops = scan.goes_on is not None
     first = frame.add(statement.span, ops.Scan(*attributes, stops=stops), *operands)
     results = frame.build.results_of(first)

@@ -9,12 +9,14 @@ from typing import Protocol
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.graph import Array, Graph
-from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.ir.ops import Parameter, Scan
 from meganeura_dsl.ir.types import example_sizes
-from meganeura_dsl.symbolic.conditions import Compare
+from meganeura_dsl.symbolic.assumptions import Proved, Refuted
+from meganeura_dsl.symbolic.conditions import Compare, show_condition
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.export.cache_problems import require_no_caches
 from meganeura_runtime.export.onnx.examples import Example
+from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm
 from meganeura_runtime.export.onnx.options import OnnxOptions
 from meganeura_runtime.export.onnx.patterns import kept_shares
 from meganeura_runtime.export.reference_run import exact_run, random_inputs, reference_run
@@ -59,10 +61,28 @@ def export_onnx(
 
     symbolic = elaborate({})
     require_no_caches(symbolic.graph, "ONNX")
+    _require_rounds(symbolic)
     model = onnx_model(name, symbolic.graph, values, options, _kept(elaborate, symbolic.graph))
     examples = [_example(graph, values, sizes) for sizes, graph in _graphs(elaborate, symbolic)]
     difference = write(model, path, examples)
     return Exported(len(model.graph.node), difference, tuple(each.sizes for each in examples))
+
+
+def _require_rounds(symbolic: Elaboration) -> None:
+    """Refuse a scan that has no round for some sizes: a process of ONNX Runtime ends there."""
+    for value in symbolic.graph.values:
+        if not isinstance(value.op, Scan):
+            continue
+        some = Compare(">=", value.op.rounds, 1)
+        verdict = symbolic.facts.decide(some)
+        if isinstance(verdict, Proved):
+            continue
+        sizes = verdict.example if isinstance(verdict, Refuted) else {}
+        example = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        reason = f"there is no round{f' where {example}' if example else ''}"
+        cure = f"nothing was written: state `{show_condition(some)}`, or give the sizes: --set ..."
+        problem = NoOnnxForm("scan", reason, value.origin.span, value.origin.path, cure)
+        raise ProblemError(problem)
 
 
 def _graphs(

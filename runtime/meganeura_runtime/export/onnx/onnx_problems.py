@@ -11,6 +11,7 @@ class NoOnnxForm(Problem, code="E0582", topic="export"):
     reason: str
     span: Span | None
     path: str = ""
+    cure: str = ""
 
     def report(self) -> Report:
         return self.message(
@@ -18,7 +19,7 @@ class NoOnnxForm(Problem, code="E0582", topic="export"):
             *(() if self.span else (Remark("reason", self.reason),)),
             span=self.span,
             label=self.reason,
-            cure=Help("nothing was written"),
+            cure=Help(self.cure or "nothing was written"),
             path=self.path,
         )
 

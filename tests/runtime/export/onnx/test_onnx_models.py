@@ -134,6 +134,28 @@ def refusal(model: Model, folder: Path, options: OnnxOptions | None = None) -> P
 NOISE = "block Noise()(x: [n]) -> [n]:\n  return x + random_uniform([n])\n\nmodel noise = Noise()\n"
 
 
+LAST = """\
+block Last()(x: [n, s, 3]) -> [n, 3]{}:
+  h = x[:, 0]
+  scan t in 1..s:
+    h = h + x[:, t]
+  return h
+
+model last = Last()
+"""
+
+
+def test_a_scan_that_may_have_no_round_is_refused(tmp_path: Path) -> None:
+    """ONNX Runtime ends by a floating point exception at a `Scan` of an empty axis."""
+    error = refusal(program(LAST.format(""), tmp_path), tmp_path)
+    assert isinstance(error.problem, NoOnnxForm)
+    assert "net.mgn:3" in str(error)
+    assert "there is no round where s = 1" in str(error)
+    assert "--set" in str(error)
+    certain = program(LAST.format(" where s >= 2"), tmp_path)
+    certain.export(tmp_path / "net.onnx", OnnxOptions())
+
+
 def test_random_numbers_are_refused_with_their_line_in_opset_17(tmp_path: Path) -> None:
     error = refusal(program(NOISE, tmp_path), tmp_path, OnnxOptions(OLDEST_OPSET))
     assert isinstance(error.problem, NoOnnxForm)
