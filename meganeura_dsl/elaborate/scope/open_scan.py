@@ -45,7 +45,7 @@ class OpenScan:
     bound: dict[str, ast.Bind]
     """The statements of a round that bind names, by these."""
     is_certain: bool = True
-    """Whether there is a round for all sizes."""
+    """True if there is a round for all sizes."""
     read: set[str] = field(default_factory=set[str])
     """The names of which a round reads what it finds, or leaves another value to the next."""
     written: dict[str, Written] = field(default_factory=dict[str, "Written"])
@@ -75,6 +75,6 @@ class OpenScan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no round: what is computed in it has no value, and nobody reads it."""
+        """True if there is no round: what is computed in it has no value, and nobody reads it."""
         start, stop = self.start, self.stop
         return isinstance(start, int) and isinstance(stop, int) and start >= stop

@@ -101,7 +101,7 @@ class ElaborationState:
     scans: dict[str, OpenScan] = field(default_factory=dict[str, "OpenScan"])
     """The scans whose bodies are being elaborated, by the symbols of their indices."""
     uncertain: Uncertain = field(default_factory=Uncertain)
-    """What is known of scans before this that may have no round."""
+    """Scans before this that may have no round."""
     recovery: Recovery | None = None
     """The state of a recovery, if a refused block is run again for all of its problems."""
 
@@ -296,7 +296,7 @@ class ElaborationState:
 
     @property
     def in_empty_scan(self) -> bool:
-        """Whether this is in a scan that has no round for these sizes."""
+        """True in a scan that has no round for these sizes."""
         return any(scan.is_empty for scan in self.scans.values())
 
     def depends_on_symbol(self, value: ElabValue) -> bool:

@@ -75,7 +75,7 @@ class Uncertain:
     has_rounds: dict[Condition, None] = field(default_factory=dict["Condition", None])
     """The conditions under which they have one, each once."""
     is_any_empty: bool = False
-    """Whether one of them has none for the sizes of this elaboration."""
+    """True if one of them has none for the sizes of this elaboration."""
 
     @contextmanager
     def with_rounds(self, build: Builder) -> Generator[None]:

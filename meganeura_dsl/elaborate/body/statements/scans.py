@@ -169,7 +169,7 @@ class _Round:
     symbols: tuple[Dim, Size, Size]
     facts: Facts
     is_certain: bool
-    """Whether there is a round for all sizes."""
+    """True if there is a round for all sizes."""
 
     def run(self, updated: Mapping[str, TensorType], known: Mapping[str, Invariants]) -> OpenScan:
         """Elaborates an iteration that updates these states, known by their full names.
