@@ -8,8 +8,8 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
 from meganeura_dsl.elaborate.problems.name_problems import UnknownParameter, WrongKind
 from meganeura_dsl.elaborate.scope.arguments import Arguments
-from meganeura_dsl.elaborate.scope.own_paths import block_of, own_initials
 from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.weight_paths import block_of, own_initials
 from meganeura_dsl.elaborate.values import (
     ElabValue,
     Invocation,

@@ -19,7 +19,9 @@ class GradientOfNoScalar(LocatedProblem, code="E0588", topic="gradient"):
             cure = Help("the scalar comes first, and the name second", f"grad({self.swapped}, ...)")
         elif not self.has_axes:
             cure = Help("whole numbers and bools have no slope: compute with floats")
-        return self.words("`grad` is that of a scalar f32[]", f"this is {self.found}", cure=cure)
+        return self.words(
+            "`grad` differentiates a scalar f32[]", f"this is {self.found}", cure=cure
+        )
 
 
 class GradientOfUnread(LocatedProblem, code="E0589", topic="gradient"):
@@ -48,8 +50,8 @@ class GradientOfUnread(LocatedProblem, code="E0589", topic="gradient"):
             text = " ".join(self.bound.text.split())
             remarks = (Remark(f"`{self.name}` was bound here", text, self.bound),)
             cure = Help(
-                f"compute the scalar from this `{self.name}`: what was computed before it was bound"
-                "\nreads what the name was until then"
+                f"compute the scalar after this line: a value that was computed before it read the"
+                f"\nearlier `{self.name}`"
             )
         if self.layer:
             cure = Help(
@@ -59,14 +61,14 @@ class GradientOfUnread(LocatedProblem, code="E0589", topic="gradient"):
             )
         return self.words(
             f"the scalar does not read `{self.name}`",
-            f"`{self.name}` has no part in it",
+            f"it is not computed from `{self.name}`",
             remarks=remarks,
             cure=cure,
         )
 
 
 class GradientAcrossRounds(LocatedProblem, code="E0591", topic="gradient"):
-    """A gradient in a round of a scan would go through the rounds before it."""
+    """A gradient inside a scan would go through earlier iterations."""
 
     name: str
     carried: str
@@ -75,15 +77,15 @@ class GradientAcrossRounds(LocatedProblem, code="E0591", topic="gradient"):
 
     def report(self) -> Report:
         if self.carried:
-            found = f"it reads `{self.carried}`, which the rounds before may have computed from it"
+            found = f"it reads `{self.carried}`, which earlier iterations may have computed from it"
         else:
             found = f"it reads slices of `{self.name}`"
         return self.words(
             f"`{self.name}` is bound outside of the scan",
             found,
             cure=Help(
-                "the gradient in a round is that of the round: bind a name in the round, and read"
-                "\nthat name",
+                "inside a scan `grad` sees one iteration: bind a name inside, and compute the"
+                "\nscalar from that name",
                 f"y = {self.name}" if self.carried else f"y = {self.name}[...]",
             ),
         )

@@ -426,7 +426,7 @@ class UnknownParameter(LocatedProblem, code="E0230", topic="arguments"):
         advice = (
             f"its parameters are {quoted(self.known, 'and')}"
             if self.known
-            else ("it declares no parameters itself: say it where the layer that does is applied")
+            else ("it declares no parameters itself: give the value to the layer inside that does")
         )
         cure = corrected(self.location.span, self.name, self.known, advice)
         return self.words(f"`{self.block}` has no parameter `{self.name}`", cure=cure)

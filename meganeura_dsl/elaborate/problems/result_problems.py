@@ -21,19 +21,19 @@ class ResultFactUnproved(LocatedProblem, code="E0333", topic="result fact"):
 
 
 class NoResultFact(LocatedProblem, code="E0334", topic="result fact"):
-    """A fact of a result that is none of whole numbers, or that is no bound."""
+    """A fact is about results that are no whole numbers, or it is no bound."""
 
     kinds: str
 
     def report(self) -> Report:
         if self.kinds == "i32":
             return self.words(
-                "a fact of a result is a bound of it",
-                "this says something else",
+                "a fact about `result` must be a bound",
+                "this is no bound",
                 cure=Help("compare it with a size", "0 <= result, result < n"),
             )
         return self.words(
-            "`result` is that of a block with one result of whole numbers",
+            "facts about `result` need one result of whole numbers",
             f"the results are {self.kinds}" if self.kinds else "the block states no result type",
             cure=Help("write its type", "-> i32[n] where 0 <= result, result < c"),
         )

@@ -19,13 +19,13 @@ from meganeura_dsl.elaborate.builtins.initial_values import take_initials
 from meganeura_dsl.elaborate.problems.name_problems import MissingLabel
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, configuration
-from meganeura_dsl.elaborate.scope.own_paths import (
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.weight_paths import (
     own_parameters,
     own_paths,
     sure_paths,
     with_texts,
 )
-from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.argument_binding import (
     bind_config,
     bind_inputs,

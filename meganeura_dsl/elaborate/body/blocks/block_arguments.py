@@ -23,12 +23,12 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.new_symbols import marked, symbols_in, with_symbols_as
-from meganeura_dsl.elaborate.scope.own_paths import own_paths
 from meganeura_dsl.elaborate.scope.proof import Proof, ProofPath
 from meganeura_dsl.elaborate.scope.scope import MODES, ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.undecided import NeedsInliningError, UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.elaborate.scope.weight_paths import own_paths
 from meganeura_dsl.elaborate.typecheck.conditions import clause_condition
 from meganeura_dsl.elaborate.typecheck.contracts import contract_of, header_text
 from meganeura_dsl.elaborate.typecheck.shape_patterns import pattern_text

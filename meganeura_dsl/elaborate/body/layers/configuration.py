@@ -9,8 +9,8 @@ from meganeura_dsl.elaborate.problems.name_problems import WrongArguments
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.linker import block_behind, configuration
-from meganeura_dsl.elaborate.scope.own_paths import own_initials
 from meganeura_dsl.elaborate.scope.scope import MODES, Frame
+from meganeura_dsl.elaborate.scope.weight_paths import own_initials
 from meganeura_dsl.elaborate.typecheck.argument_binding import signature
 from meganeura_dsl.elaborate.values import ElabValue, is_static, is_tensor
 from meganeura_dsl.syntax import ast

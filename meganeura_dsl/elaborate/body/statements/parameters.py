@@ -135,7 +135,7 @@ def _check_fit(
         return
     sizes = tuple(size for size in type_.shape if isinstance(size, int))
     if type_.rank != 2 or (len(sizes) == type_.rank and not fits(initializer, sizes)):
-        wanted = "no table of an even number of channels from 4"
+        wanted = "it needs two axes, the second of an even size from 4"
         unfit = UnfitInitial(location, name, str(type_), spell(initializer), wanted)
         raise ProblemError(unfit)
     channels, what = type_.shape[1], f"the channels of `{name}`, a table of sinusoids"

@@ -11,11 +11,11 @@ from meganeura_dsl.elaborate.builtins.initial_values import take_initials
 from meganeura_dsl.elaborate.problems.name_problems import MissingLabel
 from meganeura_dsl.elaborate.scope.body import DECLARATIONS
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.own_paths import own_parameters, sure_paths
 from meganeura_dsl.elaborate.scope.recovery import EndOfPathError, calls_of, is_plain
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import NeedsInliningError, UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.elaborate.scope.weight_paths import own_parameters, sure_paths
 from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config, bind_inputs
 from meganeura_dsl.elaborate.values import Results
 from meganeura_dsl.ir.ops import Input

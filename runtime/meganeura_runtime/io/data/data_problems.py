@@ -141,8 +141,11 @@ class DataType(DataProblem, code="E0524"):
     wanted: str
 
     def report(self) -> Report:
+        stored = f"store {self.wanted} in the file"
+        has_floats = self.given.lstrip("b").startswith("f")
         return self.words(
-            f"`{self.name}` holds {self.given}, and the input it feeds is {self.wanted}"
+            f"`{self.name}` holds {self.given}, and the input it feeds is {self.wanted}",
+            advice=Help(f"{stored}, or declare the input as f32" if has_floats else stored),
         )
 
 

@@ -92,6 +92,11 @@ class StreamEnded(Problem, code="E0604", topic="data"):
         return self.message(
             f"the data ended after {self.batches:,} batches",
             Remark("needed", f"{self.wanted:,}"),
+            cure=Help(
+                f"make an epoch shorter: `steps_per_epoch={self.batches}`"
+                if self.batches
+                else "give a new iterator: this one was used before, or is empty"
+            ),
         )
 
 

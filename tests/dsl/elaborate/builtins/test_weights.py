@@ -254,7 +254,7 @@ REFUSED = {
     "unread": (
         "y = x |> g: Gain()\nw = 2 * weights(g)\nreturn y * sum(grad(sum(y), w))",
         "E0589",
-        "`w` has no part in it",
+        "it is not computed from `w`",
     ),
     "by a name of them": (
         "y = x |> g: Gain()\nw = weights(g)\nreturn y * sum(grad(sum(y), w))",

@@ -116,6 +116,16 @@ def test_a_stream_gives_what_is_asked_for_or_says_why_not() -> None:
         assert caught.value.problem == StreamEnded(2, 2)
 
 
+@pytest.mark.parametrize(
+    ("batches", "cure"),
+    [(2, "make an epoch shorter: `steps_per_epoch=2`"), (0, "give a new iterator")],
+)
+def test_data_that_ended_is_told_with_a_cure(batches: int, cure: str) -> None:
+    told = StreamEnded(batches, 3).report()
+    assert told.help is not None
+    assert told.help.text.startswith(cure)
+
+
 def test_a_batch_is_told_by_its_number_in_its_pass() -> None:
     split = stream_of(4, 4)
     for _ in range(2):

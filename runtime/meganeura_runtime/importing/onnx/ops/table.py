@@ -10,11 +10,11 @@ from meganeura_runtime.importing.onnx.ops import (
     elementwise,
     movement,
     norms,
+    pooling,
     products,
     recurrent,
     reductions,
     scatters,
-    windows,
 )
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 
@@ -27,6 +27,6 @@ TABLE: Mapping[str, Entry] = {
     **recurrent.OPS,
     **reductions.OPS,
     **scatters.OPS,
-    **windows.OPS,
+    **pooling.OPS,
 }
 """By the name of the op."""
