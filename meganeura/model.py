@@ -229,7 +229,7 @@ class Model:
         device: str = "auto",
         precision: str = "f32",
     ) -> list[Prediction]:
-        """What the model gives for each of many images or sounds, as `meganeura predict` has it.
+        """Returns the outputs for each of many images or sounds, as `meganeura predict` does.
 
         `files` are paths, of which a folder stands for all images and sounds below it. They are
         prepared as in training where the weights say how, and computed in batches of `batch`;
@@ -393,7 +393,7 @@ class Model:
         return reader.read([Given(name, path) for name, each in files.items() for path in each])
 
     def _choices(self, image_size: int | None = None) -> Choices:
-        """How files are read: as the weights say, or a file beside them."""
+        """Returns the preparation of files: that of the weights, or of a file beside them."""
         config = preprocessor_config.find(self._files[0]) if self._files else None
         return Choices(image_size, config=config, prepared=self.preparation)
 

@@ -64,7 +64,7 @@ class ClassNames:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
-    """What a model gives for a file."""
+    """The outputs of a model for a file."""
 
     file: Path
     outputs: Mapping[str, Array]
