@@ -418,6 +418,13 @@ class Frame:
         """Returns the place, in the calling frame, where this block was applied."""
         return self.location(span) if self.parent is None else self.parent.location(span)
 
+    def caller_names(self) -> Mapping[str, ElabValue]:
+        """Returns the names in scope at `caller_location`, in the user's own text."""
+        frame = self.parent
+        while frame is not None and frame.module.is_library and frame.parent is not None:
+            frame = frame.parent
+        return {} if frame is None else frame.names
+
     def evaluate(self, node: ast.Expression) -> ElabValue:
         """The value of an expression here. Raises `ProblemError`, `UndecidableError`."""
         value = self.operand(node)

@@ -102,7 +102,7 @@ def _laid_out(
     def is_same(one: Size, other: Size) -> bool:
         return inner.facts.proves(Compare("==", one, other))
 
-    known = inner.parent.names if inner.parent is not None else {}
+    known = inner.caller_names()
     found = layout_pattern(value.type.shape, wanted, known, is_same)
     if found is None:
         return None
@@ -132,7 +132,7 @@ def _label_layout(inner: Frame, span: Span, labels: Tensor, logits: Tensor) -> H
     """The call of a loss in which class indices or logits are rearranged, so that both fit."""
     if labels.type.dtype.is_float:
         return None
-    known = inner.parent.names if inner.parent is not None else {}
+    known = inner.caller_names()
     rows, given = logits.type.shape[:-1], labels.type.shape
 
     def is_same(one: Size, other: Size) -> bool:

@@ -269,3 +269,14 @@ def test_of_one_mistake_nothing_but_itself_is_told(name: str) -> None:
         codes = {each.code for each in found} - {"E0207", "E0221"}
         told = {each.label.span.line for each in found if each.label and each.code in codes}
         assert told <= {line}, (name, line, found)
+
+
+PIPED = """\
+block Net()(x: [n, 4]) -> [n, 4]:
+  y = unknwon(x)
+  return y |> a: linear(4, biass=true) |> b: linear(width=4)
+"""
+
+
+def test_all_stages_of_a_pipe_from_something_unknown_are_looked_at() -> None:
+    assert places(PIPED) == [("E0201", 2), ("E0202", 3), ("E0202", 3)]

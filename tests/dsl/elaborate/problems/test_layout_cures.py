@@ -113,6 +113,8 @@ train fit(ids: i32[batch, s], label: i32[{}]):
   metric spread = mean(flat)
   minimize {}
 """
+BOUND = WORDS.replace("  flat", "  d = 3\n  flat").replace("mean(flat)", "d * mean(flat)")
+"""A name that the rearrangement cannot have, as it is another size."""
 CASES += [
     (
         WORDS.format("batch, s", "cross_entropy(flat, label)"), "E0503",
@@ -121,6 +123,10 @@ CASES += [
     (
         WORDS.format("batch * s", "cross_entropy(logits, label)"), "E0503",
         "(logits, label)", "(rearrange(logits, [batch, s, d] -> [batch * s, d]), label)",
+    ),
+    (
+        BOUND.format("batch * s", "cross_entropy(logits, label)"),
+        "E0503", "(logits, label)", "(rearrange(logits, [batch, s, c] -> [batch * s, c]), label)",
     ),
     (
         LAYER.format("[n, h, w, 3]", "c1: conv2d(8, 3) |> mean(2, 3)"), "E0206",

@@ -137,6 +137,12 @@ block P()(result: i32[n], table: [c, d]) -> [n, d]
     )
 
 
+@each_of("axes", ["result, d", "2 * result, d", "n, result"])
+def test_a_size_of_this_name_is_meant(axes: str) -> None:
+    header = f"block P()(x: [{axes}]) -> [{axes}]"
+    assert not codes(f"{header}\n    where result >= 4, result % 2 == 0:\n  return relu(x)\n")
+
+
 def test_a_model_that_is_checked_by_itself_is_held_to_them() -> None:
     text = """\
 block P(k: list)(x: [n, 3]) -> i32[n]

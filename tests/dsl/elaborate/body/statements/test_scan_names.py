@@ -168,6 +168,12 @@ def test_what_is_written_whole_and_not_read_costs_no_copy_in_each_round() -> Non
     assert "scatter" not in format_graph(_graph(text)).lower()
 
 
+@each_of("at", ["t", "s - 1 - t"])
+def test_slices_that_are_written_one_after_another_are_not_reversed(at: str) -> None:
+    text = _program(f"  scan t in 0..s:\n    y[:, {at}] = h * x[:, {at}]\n")
+    assert "reverse" not in format_graph(_graph(text)).lower()
+
+
 def _program(rounds: str) -> str:
     before = "  h = x[:, 0]\n  y = x + 1\n  w = 2 * x\n"
     return (
