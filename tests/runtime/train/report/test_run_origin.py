@@ -40,6 +40,11 @@ def test_the_state_is_that_which_git_tells(tmp_path: Path) -> None:
     commit = git(tmp_path, "rev-parse", "HEAD")
     assert repository_of(inner) == Repository(commit=commit, branch="main", changed=0)
     (tmp_path / "untracked").write_text("u")
+    written = (tmp_path / "a").stat().st_mtime_ns
+    (tmp_path / "a").write_text("c")  # of the same size and time: it is not read
+    os.utime(tmp_path / "a", ns=(written, written))
+    assert repository_of(inner) == Repository(commit=commit, branch="main", changed=0)
+    (tmp_path / "a").write_text("a")
     os.utime(tmp_path / "a", (1, 1))  # touched, and the same text
     assert repository_of(inner) == Repository(commit=commit, branch="main", changed=0)
     (tmp_path / "a").write_text("b")  # of the same size
